@@ -1,0 +1,1 @@
+//! The orlop-cni plugin binary.

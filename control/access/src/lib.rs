@@ -1,0 +1,1 @@
+//! Who may: authentication and authorisation decisions.

@@ -1,0 +1,1 @@
+//! Request chain, generic resource handlers, watch cache, discovery, OpenAPI.

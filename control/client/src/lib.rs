@@ -1,0 +1,1 @@
+//! Typed client, lean views, watchers, caches, work queue.

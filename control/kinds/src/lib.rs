@@ -1,0 +1,1 @@
+//! What is particular to a kind: defaults, validation, strategy, columns; pure.

@@ -1,0 +1,1 @@
+//! The orlop binary: wiring, configuration, operator commands.

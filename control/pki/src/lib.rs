@@ -1,0 +1,1 @@
+//! Authorities, certificates, service-account keys.

@@ -1,0 +1,1 @@
+//! Pure placement over a snapshot; a thin loop around it.

@@ -1,0 +1,1 @@
+//! Revisions, keys, bytes, watch; knows no kind.

@@ -1,0 +1,1 @@
+//! The API registry, object tree, codecs, selectors, quantities; no I/O.

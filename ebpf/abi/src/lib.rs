@@ -1,0 +1,1 @@
+//! Keys and values shared by kernel and user space.

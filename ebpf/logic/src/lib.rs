@@ -1,0 +1,1 @@
+//! Packet and socket decisions, generic over maps; runs natively in tests.

@@ -1,0 +1,2 @@
+//! Entry points only: attach types, maps, calls into logic.
+#![no_std]

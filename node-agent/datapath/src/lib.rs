@@ -1,0 +1,1 @@
+//! The only crate that knows aya: loads, pins, applies actions.

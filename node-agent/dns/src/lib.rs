@@ -1,0 +1,1 @@
+//! Cluster DNS: answers for services and pods, forwarding the rest.

@@ -1,0 +1,1 @@
+//! Pure: snapshot of API objects in, desired datapath state and actions out.

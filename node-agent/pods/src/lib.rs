@@ -1,0 +1,1 @@
+//! The kubelet's duties: CRI, probes, volumes, status, serving API.

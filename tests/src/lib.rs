@@ -1,0 +1,1 @@
+//! What crosses crates: e2e, oracle, conformance, crash, netns.

@@ -1,0 +1,1 @@
+//! Build, up, down, test, bench, generate, vm.
