@@ -1,0 +1,81 @@
+//! What can go wrong, one variant for each thing that someone must recognise.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Revision;
+
+/// Why the store could not answer. Cloneable: one failed commit answers many
+/// writers.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The past that was asked for is forgotten. List again and watch from
+    /// there.
+    #[error("revision {requested} has been compacted, the oldest is {compacted}")]
+    Compacted {
+        /// What was asked for.
+        requested: Revision,
+        /// Up to where the past is forgotten.
+        compacted: Revision,
+    },
+    /// The revision has not happened yet.
+    #[error("revision {requested} is in the future, the newest is {current}")]
+    FutureRevision {
+        /// What was asked for.
+        requested: Revision,
+        /// The newest.
+        current: Revision,
+    },
+    /// The value is larger than the store takes.
+    #[error("key and value take {size} bytes, the store takes at most {limit}")]
+    TooLarge {
+        /// Of key and value together, in bytes.
+        size: usize,
+        /// The bound, in bytes.
+        limit: usize,
+    },
+    /// Another process has the file open.
+    #[error("store `{}` is in use by another process: stop that process, or give this one its own data directory", path.display())]
+    Locked {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The file holds something else than a store, or a damaged one.
+    #[error("store `{}` is damaged: {detail}; move the file away and restore a backup, or start with an empty store", path.display())]
+    Corrupt {
+        /// The store's file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The file was written by a version of this program whose format this one
+    /// does not know.
+    #[error("store `{}` has format {found}, this version reads {known}: use the version that wrote it", path.display())]
+    Format {
+        /// The store's file.
+        path: PathBuf,
+        /// The format in the file.
+        found: u64,
+        /// The format of this version.
+        known: u64,
+    },
+    /// No space left, or a quota is reached.
+    #[error("no space left for store `{}`: free space on that file system, writes then go on by themselves", path.display())]
+    Full {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("store `{}` cannot be used: check the directory, its permissions and the disk", path.display())]
+    Io {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Arc<std::io::Error>,
+    },
+    /// The store is closing.
+    #[error("the store is closed")]
+    Closed,
+}
