@@ -1,0 +1,57 @@
+//! What can go wrong, and the code that the runtime is told.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// A failure of one verb. `code` gives the number of CNI specification 1.1,
+/// section "Error": 1 to 99 are well known, ours start at 100.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("environment variable `{0}` is missing or not valid: the runtime has to set it")]
+    Environment(&'static str),
+    #[error("the network configuration on standard input is not valid: {0}")]
+    Configuration(String),
+    #[error("CNI version `{0}` is not supported: use one of 0.4.0, 1.0.0, 1.1.0")]
+    Version(String),
+    #[error("the network namespace `{path}` cannot be entered: {source}")]
+    Namespace { path: String, source: nix::Error },
+    #[error("`{path}`: {source}")]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("no address is free in `{range}`: delete pods or give the node a wider pod CIDR")]
+    Exhausted { range: ipnet::IpNet },
+    #[error("netlink: cannot {action}: {source}")]
+    Netlink {
+        action: String,
+        source: rtnetlink::Error,
+    },
+    #[error("netlink cannot be reached: {0}")]
+    Connection(std::io::Error),
+    #[error("interface `{0}` does not exist")]
+    NoInterface(String),
+    #[error("CHECK of interface `{interface}`: {what}")]
+    Check { interface: String, what: String },
+    #[error("the plugin is not ready: {0}")]
+    NotReady(String),
+}
+
+impl Error {
+    /// The number for the runtime.
+    pub(crate) fn code(&self) -> u32 {
+        match self {
+            Self::Version(_) => 1,
+            Self::Environment(_) => 4,
+            Self::File { .. } => 5,
+            Self::Configuration(_) => 7,
+            Self::NotReady(_) => 50,
+            Self::Exhausted { .. } => 100,
+            Self::Namespace { .. } => 101,
+            Self::Netlink { .. } | Self::Connection(_) => 102,
+            Self::NoInterface(_) => 103,
+            Self::Check { .. } => 104,
+        }
+    }
+}

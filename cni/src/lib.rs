@@ -1,1 +1,0 @@
-//! The orlop-cni plugin binary.

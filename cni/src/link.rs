@@ -1,0 +1,313 @@
+//! Interfaces, addresses, routes and neighbours, by netlink.
+//!
+//! A pod's side is set up by a thread that enters the pod's network namespace;
+//! the process itself never leaves the node's.
+
+use std::{
+    fs::File,
+    future::Future,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::fd::AsRawFd,
+    path::Path,
+};
+
+use futures::TryStreamExt;
+use netlink_packet_route::{
+    address::{AddressAttribute, AddressFlags},
+    link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage},
+    neighbour::NeighbourState,
+    route::{RouteMessage, RouteScope},
+};
+use nix::sched::{CloneFlags, setns};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+
+use crate::error::Error;
+
+/// The gateway that pods see. It is nobody's address: a fixed neighbour entry
+/// in the pod maps it to the hardware address of the host's end.
+pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
+/// The same for IPv6.
+pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// The gateway for an address's IP version.
+pub(crate) fn gateway(address: &IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => GATEWAY_V4.into(),
+        IpAddr::V6(_) => GATEWAY_V6.into(),
+    }
+}
+
+/// An interface as the kernel has it.
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) mac: Vec<u8>,
+    pub(crate) up: bool,
+}
+
+impl Link {
+    fn of(message: &LinkMessage) -> Self {
+        let mac = message
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                LinkAttribute::Address(mac) => Some(mac.clone()),
+                _ => None,
+            })
+            .unwrap_or_default();
+        Self {
+            index: message.header.index,
+            mac,
+            up: message.header.flags.contains(LinkFlags::Up),
+        }
+    }
+}
+
+/// Runs `work` with a netlink connection of the calling thread's namespace.
+pub(crate) fn with_netlink<T, F>(work: impl FnOnce(Handle) -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Connection)?;
+    runtime.block_on(async {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::Connection)?;
+        tokio::spawn(connection);
+        work(handle).await
+    })
+}
+
+/// Runs `work` on a thread that has entered the network namespace at `path`.
+pub(crate) fn in_namespace<T: Send>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let name = path.display().to_string();
+    let namespace = File::open(path).map_err(|error| Error::Namespace {
+        path: name.clone(),
+        source: nix::Error::from_raw(error.raw_os_error().unwrap_or(nix::libc::ENOENT)),
+    })?;
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                setns(&namespace, CloneFlags::CLONE_NEWNET)
+                    .map_err(|source| Error::Namespace { path: name, source })?;
+                work()
+            })
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Creates a veth pair: `host` here, `pod` in the namespace `netns`.
+pub(crate) async fn create_pair(
+    netlink: &Handle,
+    host: &str,
+    pod: &str,
+    netns: &File,
+    mtu: u32,
+) -> Result<(), Error> {
+    let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
+        .name(pod)
+        .setns_by_fd(netns.as_raw_fd());
+    let mut pair = LinkVeth::new(host, pod).up();
+    if mtu > 0 {
+        peer = peer.mtu(mtu);
+        pair = pair.mtu(mtu);
+    }
+    let pair = pair
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
+        .build();
+    netlink
+        .link()
+        .add(pair)
+        .execute()
+        .await
+        .map_err(netlink_error(|| {
+            format!("create the veth pair `{host}` – `{pod}`")
+        }))
+}
+
+/// The interface of this name.
+pub(crate) async fn find(netlink: &Handle, name: &str) -> Result<Link, Error> {
+    match netlink
+        .link()
+        .get()
+        .match_name(name.to_owned())
+        .execute()
+        .try_next()
+        .await
+    {
+        Ok(Some(message)) => Ok(Link::of(&message)),
+        Ok(None) => Err(Error::NoInterface(name.to_owned())),
+        Err(error) if errno(&error) == Some(nix::libc::ENODEV) => {
+            Err(Error::NoInterface(name.to_owned()))
+        }
+        Err(error) => Err(netlink_error(|| format!("read interface `{name}`"))(error)),
+    }
+}
+
+/// Removes an interface; one that is absent is no error.
+pub(crate) async fn remove(netlink: &Handle, name: &str) -> Result<(), Error> {
+    let link = match find(netlink, name).await {
+        Ok(link) => link,
+        Err(Error::NoInterface(_)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match netlink.link().del(link.index).execute().await {
+        Err(error) if errno(&error) != Some(nix::libc::ENODEV) => {
+            Err(netlink_error(|| format!("remove interface `{name}`"))(
+                error,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets an interface up.
+pub(crate) async fn set_up(netlink: &Handle, index: u32) -> Result<(), Error> {
+    netlink
+        .link()
+        .set(LinkUnspec::new_with_index(index).up().build())
+        .execute()
+        .await
+        .map_err(netlink_error(|| format!("set interface {index} up")))
+}
+
+/// Gives an interface an address of its own, without the seconds of duplicate
+/// address detection: the node knows that the address is unique.
+pub(crate) async fn add_address(
+    netlink: &Handle,
+    index: u32,
+    address: IpAddr,
+) -> Result<(), Error> {
+    let mut request = netlink
+        .address()
+        .add(index, address, host_prefix(&address))
+        .replace();
+    if address.is_ipv6() {
+        request
+            .message_mut()
+            .attributes
+            .push(AddressAttribute::Flags(AddressFlags::Nodad));
+    }
+    request
+        .execute()
+        .await
+        .map_err(netlink_error(|| format!("add address {address}")))
+}
+
+/// The addresses of an interface.
+pub(crate) async fn addresses(netlink: &Handle, index: u32) -> Result<Vec<IpAddr>, Error> {
+    let messages: Vec<_> = netlink
+        .address()
+        .get()
+        .set_link_index_filter(index)
+        .execute()
+        .try_collect()
+        .await
+        .map_err(netlink_error(|| "read addresses".to_owned()))?;
+    Ok(messages
+        .iter()
+        .flat_map(|message| &message.attributes)
+        .filter_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+        .collect())
+}
+
+/// The default route by the gateway on this interface.
+pub(crate) async fn add_default_route(
+    netlink: &Handle,
+    index: u32,
+    gateway: IpAddr,
+) -> Result<(), Error> {
+    let route: RouteMessage = match gateway {
+        IpAddr::V4(gateway) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .gateway(gateway)
+            .output_interface(index)
+            .onlink()
+            .build(),
+        IpAddr::V6(gateway) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .gateway(gateway)
+            .output_interface(index)
+            .onlink()
+            .build(),
+    };
+    netlink
+        .route()
+        .add(route)
+        .replace()
+        .execute()
+        .await
+        .map_err(netlink_error(|| {
+            format!("add the default route by {gateway}")
+        }))
+}
+
+/// The route to one pod's address on the host's end of its pair.
+pub(crate) async fn add_pod_route(
+    netlink: &Handle,
+    index: u32,
+    address: IpAddr,
+) -> Result<(), Error> {
+    let prefix = host_prefix(&address);
+    let route: RouteMessage = match address {
+        IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(address, prefix)
+            .output_interface(index)
+            .scope(RouteScope::Link)
+            .build(),
+        IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(address, prefix)
+            .output_interface(index)
+            .build(),
+    };
+    netlink
+        .route()
+        .add(route)
+        .replace()
+        .execute()
+        .await
+        .map_err(netlink_error(|| format!("add the route to {address}")))
+}
+
+/// A neighbour that needs no asking.
+pub(crate) async fn add_neighbour(
+    netlink: &Handle,
+    index: u32,
+    address: IpAddr,
+    mac: &[u8],
+) -> Result<(), Error> {
+    netlink
+        .neighbours()
+        .add(index, address)
+        .link_layer_address(mac)
+        .state(NeighbourState::Permanent)
+        .replace()
+        .execute()
+        .await
+        .map_err(netlink_error(|| format!("add the neighbour {address}")))
+}
+
+/// The length of the prefix that is one address alone.
+pub(crate) fn host_prefix(address: &IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn netlink_error(action: impl FnOnce() -> String) -> impl FnOnce(rtnetlink::Error) -> Error {
+    |source| Error::Netlink {
+        action: action(),
+        source,
+    }
+}
+
+/// The kernel's error number, positive.
+fn errno(error: &rtnetlink::Error) -> Option<i32> {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => Some(message.raw_code().abs()),
+        _ => None,
+    }
+}

@@ -1,0 +1,252 @@
+//! The plugin's binary in real network namespaces: a "node" namespace that
+//! forwards, and two "pods". Needs root.
+
+use std::{
+    io::Write,
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    mount::{MsFlags, mount, umount},
+    sched::{CloneFlags, setns, unshare},
+};
+use serde_json::{Value, json};
+
+/// A network namespace kept by a bind mount under a temporary folder.
+struct Namespace(PathBuf);
+
+impl Namespace {
+    fn new(folder: &Path, name: &str) -> Self {
+        let path = folder.join(name);
+        std::fs::write(&path, b"").expect("mount point");
+        thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    unshare(CloneFlags::CLONE_NEWNET).expect("new network namespace");
+                    mount(
+                        Some("/proc/thread-self/ns/net"),
+                        &path,
+                        None::<&str>,
+                        MsFlags::MS_BIND,
+                        None::<&str>,
+                    )
+                    .expect("keep the namespace");
+                })
+                .join()
+                .expect("thread");
+        });
+        Self(path)
+    }
+
+    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let file = std::fs::File::open(&self.0).expect("namespace");
+        thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    setns(&file, CloneFlags::CLONE_NEWNET).expect("enter");
+                    work()
+                })
+                .join()
+                .expect("thread")
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = umount(&self.0);
+    }
+}
+
+struct Plugin<'a> {
+    node: &'a Namespace,
+    config: Value,
+}
+
+impl Plugin<'_> {
+    /// Runs one verb in the node's namespace: success and the printed JSON.
+    fn call(&self, verb: &str, pod: Option<(&str, &Namespace)>) -> (bool, Value) {
+        self.call_with(verb, pod, &self.config)
+    }
+
+    fn call_with(
+        &self,
+        verb: &str,
+        pod: Option<(&str, &Namespace)>,
+        config: &Value,
+    ) -> (bool, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-cni"));
+        command
+            .env("CNI_COMMAND", verb)
+            .env("CNI_PATH", "/nowhere")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some((id, namespace)) = pod {
+            command
+                .env("CNI_CONTAINERID", id)
+                .env("CNI_IFNAME", "eth0")
+                .env("CNI_NETNS", &namespace.0);
+        }
+        let output = self.node.run(|| {
+            let mut child = command.spawn().expect("start the plugin");
+            child
+                .stdin
+                .take()
+                .expect("stdin")
+                .write_all(config.to_string().as_bytes())
+                .expect("configuration");
+            child.wait_with_output().expect("end of the plugin")
+        });
+        let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        (output.status.success(), value)
+    }
+}
+
+fn ready() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        println!("skipped: needs root to make network namespaces");
+    }
+    root
+}
+
+fn write_sysctl(key: &str, value: &str) {
+    std::fs::write(format!("/proc/sys/{key}"), value).expect("sysctl");
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip")
+        .args(arguments.split(' '))
+        .status()
+        .expect("the program `ip`");
+    assert!(status.success(), "ip {arguments}");
+}
+
+fn address(result: &Value, index: usize) -> String {
+    let text = result["ips"][index]["address"]
+        .as_str()
+        .expect("an address");
+    text.split('/')
+        .next()
+        .expect("the part before the slash")
+        .to_owned()
+}
+
+/// Answers one connection in `server`, asked by `client`.
+fn reach(server: &Namespace, client: &Namespace, at: &str) -> bool {
+    let listen: SocketAddr = if at.contains(':') {
+        format!("[{at}]:7000").parse().expect("address")
+    } else {
+        format!("{at}:7000").parse().expect("address")
+    };
+    let listener = server.run(|| TcpListener::bind(listen).expect("bind the pod's address"));
+    let connected = client.run(|| TcpStream::connect_timeout(&listen, Duration::from_secs(2)));
+    drop(listener);
+    connected.is_ok()
+}
+
+#[test]
+fn pods_reach_each_other_and_everything_goes_with_them() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let one = Namespace::new(folder.path(), "one");
+    let two = Namespace::new(folder.path(), "two");
+    node.run(|| {
+        write_sysctl("net/ipv4/ip_forward", "1");
+        write_sysctl("net/ipv6/conf/all/forwarding", "1");
+        // The addresses from which the node itself speaks to pods.
+        ip("link set lo up");
+        ip("addr add 192.0.2.1/32 dev lo");
+        ip("addr add 2001:db8::1/128 dev lo nodad");
+    });
+    let plugin = Plugin {
+        node: &node,
+        config: json!({
+            "cniVersion": "1.0.0", "name": "orlop", "type": "orlop-cni", "mtu": 1400,
+            "ranges": ["10.200.7.0/24", "fd00:200:7::/64"],
+            "dataDir": folder.path().join("data"),
+        }),
+    };
+    assert!(plugin.call("STATUS", None).0, "STATUS of a working node");
+
+    let (ok, first) = plugin.call("ADD", Some(("one", &one)));
+    assert!(ok, "{first}");
+    let started = Instant::now();
+    let (ok, second) = plugin.call("ADD", Some(("two", &two)));
+    println!("ADD took {:?}", started.elapsed());
+    assert!(ok, "{second}");
+    assert_eq!(first["interfaces"][1]["name"], "eth0");
+    assert_ne!(address(&first, 0), address(&second, 0));
+    for index in 0..2 {
+        assert!(reach(&one, &two, &address(&first, index)), "pod to pod");
+        assert!(reach(&two, &one, &address(&second, index)), "and back");
+        assert!(reach(&one, &node, &address(&first, index)), "node to pod");
+    }
+    assert!(plugin.call("CHECK", Some(("one", &one))).0);
+
+    // The same container gets the same address again, and the link works again.
+    let (ok, again) = plugin.call("ADD", Some(("one", &one)));
+    assert!(ok, "{again}");
+    assert_eq!(address(&again, 0), address(&first, 0));
+    assert!(reach(&one, &two, &address(&first, 0)));
+
+    // GC forgets what is not valid, and only that.
+    let mut config = plugin.config.clone();
+    config["cniVersion"] = json!("1.1.0");
+    config["cni.dev/valid-attachments"] = json!([{"containerID": "two", "ifname": "eth0"}]);
+    assert!(plugin.call_with("GC", None, &config).0);
+    assert!(!plugin.call("CHECK", Some(("one", &one))).0);
+    assert!(plugin.call("CHECK", Some(("two", &two))).0);
+
+    for (id, pod) in [("one", &one), ("two", &two), ("two", &two)] {
+        assert!(plugin.call("DEL", Some((id, pod))).0, "DEL of {id}");
+    }
+    let left = std::fs::read_dir(folder.path().join("data/orlop"))
+        .expect("data folder")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
+        .count();
+    assert_eq!(left, 0, "addresses left");
+    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
+    assert!(!links.contains("orl"), "{links}");
+}
+
+#[test]
+fn errors_are_what_the_specification_says() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let pod = Namespace::new(folder.path(), "pod");
+    let mut plugin = Plugin {
+        node: &node,
+        config: json!({
+            "cniVersion": "1.0.0", "name": "orlop", "type": "orlop-cni",
+            "ranges": ["10.200.8.0/31"], "dataDir": folder.path().join("data"),
+        }),
+    };
+    let (ok, value) = plugin.call("ADD", Some(("pod", &pod)));
+    assert!(!ok);
+    assert_eq!(value["code"], 100, "{value}");
+    let (_, value) = plugin.call("VERSION", None);
+    assert_eq!(
+        value["supportedVersions"],
+        json!(["0.4.0", "1.0.0", "1.1.0"])
+    );
+    let (ok, value) = plugin.call("NONSENSE", None);
+    assert!(!ok);
+    assert_eq!(value["code"], 4, "{value}");
+    plugin.config["type"] = json!("loopback");
+    assert!(plugin.call("ADD", Some(("pod", &pod))).0);
+    assert!(plugin.call("CHECK", Some(("pod", &pod))).0);
+    plugin.config["cniVersion"] = json!("9.0.0");
+    assert!(!plugin.call("STATUS", None).0);
+}
