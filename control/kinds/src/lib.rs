@@ -1,1 +1,156 @@
-//! What is particular to a kind: defaults, validation, strategy, columns; pure.
+//! What is particular to a kind: defaults, validation, strategy, printed
+//! columns and selectable fields. Pure functions over object trees.
+//!
+//! The API server drives every kind, built-in or custom, through one path and
+//! asks [`of`] for the few decisions that no table of the registry can state.
+//! Each kind is one file under `kinds/` of one shape; rules that several kinds
+//! share live once under `rules/`; `admission/` holds the built-in admission
+//! steps that change objects (service account, tolerations, priority, limits).
+//!
+//! The order in which the API server calls, for a create:
+//! coerce (types) → [`Kind::default`] → admission → [`Kind::before_create`]
+//! → allocate → store. For an update: coerce → default → admission →
+//! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
+
+pub mod admission;
+mod error;
+mod generic;
+mod kinds;
+pub mod rules;
+pub mod service;
+mod table;
+mod tree;
+
+pub use control_types::value::Value;
+pub use error::{ErrorKind, Errors, FieldError, Path};
+pub use generic::GENERIC;
+pub use table::{Column, Now};
+
+/// A selectable field and its value, as field selectors compare them.
+pub type Field = (&'static str, String);
+
+/// What is particular to one kind. Every function is pure and total: an object
+/// of any shape is answered, never a panic.
+pub struct Kind {
+    /// API group; "" is the core group.
+    pub group: &'static str,
+    /// Kind, as in `Pod`. Empty for the generic kind.
+    pub kind: &'static str,
+    /// Whether objects live in a namespace; `None`: not known here (custom kinds).
+    pub namespaced: Option<bool>,
+    /// Sets what the API defaults when it decodes an object (requests and stored objects alike).
+    pub default: fn(&mut Value),
+    /// Brings a new object into its first state: drops status, sets generation, …
+    pub prepare_create: fn(&mut Value),
+    /// Keeps what an update of the main resource may not touch; raises the generation when the spec changes.
+    pub prepare_update: fn(new: &mut Value, old: &Value),
+    /// Keeps what an update of `status` may not touch.
+    pub prepare_status_update: fn(new: &mut Value, old: &Value),
+    /// Errors of a new object, its metadata included.
+    pub validate_create: fn(&Value) -> Vec<FieldError>,
+    /// Errors of an update beyond those of metadata in general.
+    pub validate_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
+    /// Errors of a status update beyond those of metadata in general.
+    pub validate_status_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
+    /// Further subresources that update the object, such as `resize`.
+    pub subresources: &'static [Subresource],
+    /// Warnings for the client, on create (`old` absent) and update.
+    pub warnings: fn(new: &Value, old: Option<&Value>) -> Vec<String>,
+    /// Names of the selectable fields besides `metadata.name` and `metadata.namespace`.
+    pub selectable: &'static [&'static str],
+    /// Values of the fields named by `selectable`.
+    pub selectable_fields: fn(&Value) -> Vec<Field>,
+    /// Columns of the kind's table.
+    pub columns: &'static [Column],
+    /// The cells of an object's row, one per column.
+    pub row: fn(&Value, Now) -> Vec<Value>,
+    /// Whether a PUT of a name that does not exist creates it.
+    pub allow_create_on_update: bool,
+    /// Whether an update may come without a resource version.
+    pub allow_unconditional_update: bool,
+    /// The grace period of a deletion in seconds (given the one asked for); `None`: deleted at once.
+    pub graceful: Option<fn(&Value, Option<i64>) -> i64>,
+    /// Where the `scale` subresource finds its numbers.
+    pub scale: Option<Scale>,
+}
+
+/// A subresource whose update changes part of the object.
+pub struct Subresource {
+    /// Name, as in `resize`.
+    pub name: &'static str,
+    /// Keeps what this subresource may not touch.
+    pub prepare: fn(new: &mut Value, old: &Value),
+    /// Errors of the change.
+    pub validate: fn(new: &Value, old: &Value) -> Vec<FieldError>,
+}
+
+/// Where a kind keeps what `autoscaling/v1 Scale` shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Path of the wanted number of replicas.
+    pub spec_replicas: &'static [&'static str],
+    /// Path of the observed number of replicas.
+    pub status_replicas: &'static [&'static str],
+    /// Path of the selector: a label selector object, or (replication controllers) a map of labels.
+    pub selector: Option<&'static [&'static str]>,
+}
+
+/// What is particular to `kind` of `group`; [`GENERIC`] for kinds without anything particular.
+#[must_use]
+pub fn of(group: &str, kind: &str) -> &'static Kind {
+    kinds::ALL.iter().copied().find(|k| k.kind == kind && k.group == group).unwrap_or(&GENERIC)
+}
+
+/// Every kind that has something particular.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    kinds::ALL.iter().copied()
+}
+
+impl Kind {
+    /// Prepares and validates a new object. Its metadata must be complete
+    /// (name, namespace, uid, creation time). Errors mean "do not store".
+    pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {
+        (self.prepare_create)(object);
+        let errors = (self.validate_create)(object);
+        if errors.is_empty() {
+            return rules::meta::validate_path_segments(object, self.namespaced);
+        }
+        errors
+    }
+
+    /// Prepares and validates an update of the main resource.
+    pub fn before_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
+        self.update(new, old, self.prepare_update, self.validate_update)
+    }
+
+    /// Prepares and validates an update of `status`.
+    pub fn before_status_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
+        self.update(new, old, self.prepare_status_update, self.validate_status_update)
+    }
+
+    /// Prepares and validates an update through the subresource `name`;
+    /// `None` when the kind has no such subresource.
+    pub fn before_subresource_update(&self, name: &str, new: &mut Value, old: &Value) -> Option<Vec<FieldError>> {
+        if name == "status" {
+            return Some(self.before_status_update(new, old));
+        }
+        let sub = self.subresources.iter().find(|s| s.name == name)?;
+        Some(self.update(new, old, sub.prepare, sub.validate))
+    }
+
+    fn update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        prepare: fn(&mut Value, &Value),
+        validate: fn(&Value, &Value) -> Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        rules::meta::keep_generation(new, old);
+        prepare(new, old);
+        rules::meta::keep_system_fields(new, old);
+        let mut errors = rules::meta::validate_path_segments(new, self.namespaced);
+        errors.extend(rules::meta::validate_update(new, old));
+        errors.extend(validate(new, old));
+        errors
+    }
+}

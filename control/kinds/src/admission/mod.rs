@@ -1,0 +1,1 @@
+//! The built-in admission steps that change or refuse objects, as pure functions.

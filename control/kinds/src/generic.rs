@@ -1,0 +1,96 @@
+//! The kind of all kinds that have nothing particular: metadata is validated,
+//! and where there is a spec, its changes raise the generation.
+
+use control_types::value::Value;
+
+use crate::rules::meta;
+use crate::tree::{Read, Write, same};
+use crate::{FieldError, Kind, table};
+
+/// What every kind starts from.
+pub static GENERIC: Kind = DEFAULT;
+
+/// The same as a constant, for `..DEFAULT` in a kind's table.
+pub(crate) const DEFAULT: Kind = Kind {
+    group: "",
+    kind: "",
+    namespaced: None,
+    default: nothing,
+    prepare_create: first_generation,
+    prepare_update: update_spec,
+    prepare_status_update: update_status,
+    validate_create: validate,
+    validate_update: accept,
+    validate_status_update: accept,
+    subresources: &[],
+    warnings: no_warnings,
+    selectable: &[],
+    selectable_fields: no_fields,
+    columns: table::NAME_AGE,
+    row: table::name_age,
+    allow_create_on_update: false,
+    allow_unconditional_update: false,
+    graceful: None,
+    scale: None,
+};
+
+/// Changes nothing.
+pub(crate) fn nothing(_: &mut Value) {}
+
+/// Changes nothing of an update.
+pub(crate) fn keep(_: &mut Value, _: &Value) {}
+
+/// Finds no errors in an update.
+pub(crate) fn accept(_: &Value, _: &Value) -> Vec<FieldError> {
+    Vec::new()
+}
+
+fn no_warnings(_: &Value, _: Option<&Value>) -> Vec<String> {
+    Vec::new()
+}
+
+fn no_fields(_: &Value) -> Vec<crate::Field> {
+    Vec::new()
+}
+
+/// Generation 1.
+pub(crate) fn generation_one(object: &mut Value) {
+    object.make("metadata").put("generation", 1_i64);
+}
+
+/// Generation 1 where there is a spec, and no status yet.
+pub(crate) fn first_generation(object: &mut Value) {
+    object.drop_field("status");
+    if object.has("spec") {
+        generation_one(object);
+    }
+}
+
+/// Keeps the status; a changed spec raises the generation.
+pub(crate) fn update_spec(new: &mut Value, old: &Value) {
+    new.take_from(old, "status");
+    raise_generation_on(new, old, &["spec"]);
+}
+
+/// Raises the generation when one of `fields` changed.
+pub(crate) fn raise_generation_on(new: &mut Value, old: &Value, fields: &[&str]) {
+    if fields.iter().any(|field| !same(new.at(field), old.at(field))) {
+        let generation = old.at("metadata").num("generation");
+        new.make("metadata").put("generation", generation.saturating_add(1));
+    }
+}
+
+/// Keeps the spec.
+pub(crate) fn update_status(new: &mut Value, old: &Value) {
+    new.take_from(old, "spec");
+}
+
+/// Keeps the spec and the labels, as most kinds of `apps` and `batch` do.
+pub(crate) fn update_status_keep_labels(new: &mut Value, old: &Value) {
+    update_status(new, old);
+    new.make("metadata").take_from(old.at("metadata"), "labels");
+}
+
+fn validate(object: &Value) -> Vec<FieldError> {
+    meta::validate_path_segments(object, None)
+}

@@ -1,0 +1,1 @@
+//! What must be allocated for a Service: addresses and ports, as data.
