@@ -1,0 +1,469 @@
+//! Leases: who leads, and which nodes live (`coordination.k8s.io/v1`).
+//!
+//! Times in a lease are never compared with our clock, which may differ from
+//! the holder's: what counts is for how long, by our own clock, the lease did
+//! not change.
+
+use std::time::Duration;
+
+use compact_str::CompactString;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, Discard};
+use crate::error::Error;
+use crate::meta::{Meta, Metadata};
+use crate::resource::{Resource, View, resources};
+use crate::time;
+
+/// The view of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Lease {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Who holds it, and since when.
+    #[serde(default)]
+    pub spec: LeaseSpec,
+}
+
+/// `coordination.k8s.io/v1` LeaseSpec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec {
+    /// The holder; empty or absent when it was released.
+    pub holder_identity: Option<CompactString>,
+    /// After this many seconds without renewal anyone may take it.
+    pub lease_duration_seconds: Option<i64>,
+    /// When the holder took it.
+    pub acquire_time: Option<CompactString>,
+    /// When the holder renewed it last.
+    pub renew_time: Option<CompactString>,
+    /// How often the holder changed.
+    pub lease_transitions: Option<i64>,
+}
+
+impl View for Lease {
+    const RESOURCE: Resource = resources::LEASES;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+/// An election: of all that hold it, one at a time leads.
+#[derive(Clone, Debug)]
+pub struct Election {
+    /// Namespace of the lease, such as `kube-system`.
+    pub namespace: String,
+    /// Name of the lease, such as `kube-scheduler`.
+    pub name: String,
+    /// Who we are: unique among the candidates.
+    pub identity: String,
+    /// A leader that did not renew for this long may be replaced.
+    pub lease_duration: Duration,
+    /// A leader that could not renew for this long steps down. Less than
+    /// `lease_duration`, or two may lead.
+    pub renew_deadline: Duration,
+    /// How often to try.
+    pub retry_period: Duration,
+}
+
+/// How leading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Led {
+    /// The work ended by itself.
+    Finished,
+    /// The lease was lost; the work was cancelled.
+    Lost,
+    /// Shutdown; if the lease was held, it was released.
+    Shutdown,
+}
+
+impl Election {
+    /// An election with the times of the stock components: 15 s, 10 s, 2 s.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    /// Waits until this candidate leads, then runs `work` until it ends, the
+    /// lease is lost, or `shutdown`. `work` gets a token that is cancelled in
+    /// the latter two cases; it is waited for.
+    pub async fn lead<F, Fut>(&self, client: &Client, shutdown: &CancellationToken, work: F) -> Led
+    where
+        F: FnOnce(CancellationToken) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let mut candidate = Candidate {
+            election: self,
+            client,
+            seen: None,
+        };
+        // campaign
+        loop {
+            match candidate.try_to_hold().await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(
+                        lease = self.name,
+                        error = error.chain(),
+                        "cannot try for the lease"
+                    );
+                }
+            }
+            let pause = self.retry_period.mul_f64(rand::random_range(1.0..2.2));
+            tokio::select! {
+                () = shutdown.cancelled() => return Led::Shutdown,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        tracing::info!(lease = self.name, identity = self.identity, "leading");
+
+        let stop = shutdown.child_token();
+        let mut work = std::pin::pin!(work(stop.clone()));
+        let led = tokio::select! {
+            () = &mut work => Led::Finished,
+            () = candidate.renew() => Led::Lost,
+            () = shutdown.cancelled() => Led::Shutdown,
+        };
+        stop.cancel();
+        if led != Led::Finished {
+            work.await;
+        }
+        if led == Led::Lost {
+            tracing::warn!(lease = self.name, "lease lost");
+        } else {
+            candidate.release().await;
+        }
+        led
+    }
+}
+
+/// One that stands for election.
+struct Candidate<'a> {
+    election: &'a Election,
+    client: &'a Client,
+    /// The lease as seen last, and when it was first seen like that.
+    seen: Option<(Lease, Instant)>,
+}
+
+impl Candidate<'_> {
+    /// Takes or renews the lease; whether it is held now.
+    async fn try_to_hold(&mut self) -> Result<bool, Error> {
+        let election = self.election;
+        let lease = match self
+            .client
+            .get::<Lease>(&resources::LEASES, &election.namespace, &election.name)
+            .await
+        {
+            Ok(lease) => lease,
+            Err(error) if error.is_not_found() => {
+                let now = time::micros(jiff::Timestamp::now());
+                let body = self.body(None, &now, &now, 0);
+                let made = self
+                    .client
+                    .create::<Lease>(&resources::LEASES, &election.namespace, &body)
+                    .await;
+                return match made {
+                    Ok(lease) => {
+                        self.see(lease);
+                        Ok(true)
+                    }
+                    Err(error) if error.is_already_exists() => Ok(false),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        let since = self.see(lease.clone());
+        let holder = lease.spec.holder_identity.as_deref().unwrap_or("");
+        let ours = holder == election.identity;
+        if !ours && !holder.is_empty() {
+            let seconds = lease.spec.lease_duration_seconds.unwrap_or(0).max(0);
+            let valid = Duration::from_secs(seconds.unsigned_abs());
+            if since.elapsed() < valid {
+                return Ok(false);
+            }
+        }
+        let now = time::micros(jiff::Timestamp::now());
+        let transitions = lease.spec.lease_transitions.unwrap_or(0);
+        let (acquired, transitions) = match (&lease.spec.acquire_time, ours) {
+            (Some(acquired), true) => (acquired.as_str(), transitions),
+            (None, true) => (now.as_str(), transitions),
+            (_, false) => (now.as_str(), transitions + 1),
+        };
+        let body = self.body(
+            Some(&lease.metadata.resource_version),
+            acquired,
+            &now,
+            transitions,
+        );
+        let updated = self
+            .client
+            .update::<Lease>(
+                &resources::LEASES,
+                &election.namespace,
+                &election.name,
+                &body,
+            )
+            .await;
+        match updated {
+            Ok(lease) => {
+                self.see(lease);
+                Ok(true)
+            }
+            // somebody was faster
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews until it is no longer possible.
+    async fn renew(&mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(self.election.retry_period).await;
+            let left = self
+                .election
+                .renew_deadline
+                .saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.try_to_hold()).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => {
+                    // a conflict with our own earlier write is no loss
+                    let held = self.seen.as_ref().is_some_and(|(lease, _)| {
+                        lease.spec.holder_identity.as_deref() == Some(&self.election.identity)
+                    });
+                    if !held {
+                        return;
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(
+                        lease = self.election.name,
+                        error = error.chain(),
+                        "cannot renew the lease"
+                    );
+                }
+                Err(_) => return,
+            }
+            if renewed.elapsed() >= self.election.renew_deadline {
+                return;
+            }
+        }
+    }
+
+    /// Lets the next one lead at once.
+    async fn release(&self) {
+        let Some((lease, _)) = &self.seen else { return };
+        let now = time::micros(jiff::Timestamp::now());
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": self.election.name,
+                "namespace": self.election.namespace,
+                "resourceVersion": lease.metadata.resource_version,
+            },
+            "spec": {
+                "holderIdentity": "",
+                "leaseDurationSeconds": 1,
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": lease.spec.lease_transitions.unwrap_or(0),
+            },
+        });
+        let resource = resources::LEASES;
+        let released = self.client.update::<Discard>(
+            &resource,
+            &self.election.namespace,
+            &self.election.name,
+            &body,
+        );
+        match tokio::time::timeout(Duration::from_secs(5), released).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(
+                    lease = self.election.name,
+                    error = error.chain(),
+                    "cannot release the lease"
+                );
+            }
+            Err(_) => tracing::debug!(
+                lease = self.election.name,
+                "releasing the lease took too long"
+            ),
+        }
+    }
+
+    /// Remembers the lease; since when it has been as it is.
+    fn see(&mut self, lease: Lease) -> Instant {
+        match &self.seen {
+            Some((known, since)) if known.spec == lease.spec => {
+                let since = *since;
+                self.seen = Some((lease, since));
+                since
+            }
+            _ => {
+                let since = Instant::now();
+                self.seen = Some((lease, since));
+                since
+            }
+        }
+    }
+
+    fn body(
+        &self,
+        resource_version: Option<&str>,
+        acquired: &str,
+        renewed: &str,
+        transitions: i64,
+    ) -> serde_json::Value {
+        let mut body = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.election.name, "namespace": self.election.namespace},
+            "spec": {
+                "holderIdentity": self.election.identity,
+                "leaseDurationSeconds": self.election.lease_duration.as_secs(),
+                "acquireTime": acquired,
+                "renewTime": renewed,
+                "leaseTransitions": transitions,
+            },
+        });
+        if let Some(version) = resource_version
+            && let Some(metadata) = body.get_mut("metadata")
+        {
+            metadata["resourceVersion"] = json!(version);
+        }
+        body
+    }
+}
+
+/// The namespace of the nodes' leases.
+pub const NODE_LEASES: &str = "kube-node-lease";
+
+/// A node's heartbeat: its lease is renewed every quarter of its duration.
+#[derive(Clone, Debug)]
+pub struct NodeLease {
+    /// The node's name.
+    pub node: String,
+    /// After this long without renewal the node counts as not ready; 40 s with
+    /// a stock kubelet.
+    pub duration: Duration,
+}
+
+impl NodeLease {
+    /// The heartbeat of `node`, with the stock duration.
+    #[must_use]
+    pub fn new(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            duration: Duration::from_secs(40),
+        }
+    }
+
+    /// Keeps the lease renewed until `shutdown`. The node object should exist:
+    /// the lease is owned by it, and goes with it.
+    pub async fn keep(&self, client: &Client, shutdown: &CancellationToken) {
+        let period = self.duration / 4;
+        let mut known: Option<Lease> = None;
+        let mut failures = 0u32;
+        loop {
+            let pause = match self.renew(client, known.take()).await {
+                Ok(lease) => {
+                    known = Some(lease);
+                    failures = 0;
+                    // so that the nodes of a cluster do not beat together
+                    period.mul_f64(rand::random_range(0.96..1.04))
+                }
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(
+                        node = self.node,
+                        failures,
+                        error = error.chain(),
+                        "cannot renew the node's lease"
+                    );
+                    Duration::from_millis(200)
+                        .saturating_mul(1 << failures.min(6))
+                        .min(period * 7 / 10)
+                }
+            };
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn renew(&self, client: &Client, known: Option<Lease>) -> Result<Lease, Error> {
+        let known = match known {
+            Some(lease) => Some(lease),
+            None => match client
+                .get::<Lease>(&resources::LEASES, NODE_LEASES, &self.node)
+                .await
+            {
+                Ok(lease) => Some(lease),
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error),
+            },
+        };
+        let mut metadata = json!({"name": self.node, "namespace": NODE_LEASES});
+        match &known {
+            Some(lease) => {
+                metadata["resourceVersion"] = json!(lease.metadata.resource_version);
+                metadata["ownerReferences"] = json!(lease.metadata.owner_references);
+            }
+            None => {
+                if let Some(owner) = self.owner(client).await? {
+                    metadata["ownerReferences"] = json!([owner]);
+                }
+            }
+        }
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": self.node,
+                "leaseDurationSeconds": self.duration.as_secs(),
+                "renewTime": time::micros(jiff::Timestamp::now()),
+            },
+        });
+        match known {
+            Some(_) => {
+                client
+                    .update(&resources::LEASES, NODE_LEASES, &self.node, &body)
+                    .await
+            }
+            None => client.create(&resources::LEASES, NODE_LEASES, &body).await,
+        }
+    }
+
+    async fn owner(&self, client: &Client) -> Result<Option<serde_json::Value>, Error> {
+        match client
+            .get::<Metadata>(&resources::NODES, "", &self.node)
+            .await
+        {
+            Ok(node) => Ok(Some(json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": self.node,
+                "uid": node.metadata.uid,
+            }))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

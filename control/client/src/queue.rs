@@ -1,0 +1,472 @@
+//! What is to be done: keys, each at most once at a time.
+//!
+//! Level-triggered: a key says *that* something may have to be done, never
+//! what. A key added while it waits is the same key; one added while it is
+//! being worked on is handed out again afterwards, never to two workers at
+//! once. A key that fails comes back later, exponentially later, by itself.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// A work queue. Cloning is cheap; all clones are the same queue.
+pub struct Queue<K> {
+    inner: Arc<Inner<K>>,
+}
+
+struct Inner<K> {
+    state: Mutex<State<K>>,
+    /// One permit per something to look at.
+    wake: Notify,
+    first_delay: Duration,
+    longest_delay: Duration,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    /// To be handed out: in `ready`, or added again while in `working`.
+    dirty: FxHashSet<K>,
+    working: FxHashSet<K>,
+    failures: FxHashMap<K, u32>,
+    /// Keys by the time they become ready; `waiting` has the time that counts.
+    delayed: BinaryHeap<Reverse<(Instant, u64)>>,
+    delayed_keys: FxHashMap<u64, K>,
+    waiting: FxHashMap<K, (Instant, u64)>,
+    sequence: u64,
+    closed: bool,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> Default for Queue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
+    /// An empty queue; failures come back after 5 ms, then twice as long each
+    /// time, at most after 5 minutes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_delays(Duration::from_millis(5), Duration::from_secs(300))
+    }
+
+    /// An empty queue with the delay after the first failure and the longest.
+    #[must_use]
+    pub fn with_delays(first: Duration, longest: Duration) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                state: Mutex::new(State {
+                    ready: VecDeque::new(),
+                    dirty: FxHashSet::default(),
+                    working: FxHashSet::default(),
+                    failures: FxHashMap::default(),
+                    delayed: BinaryHeap::new(),
+                    delayed_keys: FxHashMap::default(),
+                    waiting: FxHashMap::default(),
+                    sequence: 0,
+                    closed: false,
+                }),
+                wake: Notify::new(),
+                first_delay: first,
+                longest_delay: longest,
+            }),
+        }
+    }
+
+    /// Has `key` worked on as soon as possible.
+    pub fn add(&self, key: K) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        if state.make_ready(key) {
+            drop(state);
+            self.inner.wake.notify_one();
+        }
+    }
+
+    /// Has `key` worked on after `delay`, or earlier if it is already waiting
+    /// for an earlier time.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        let at = Instant::now() + delay;
+        let mut state = self.lock();
+        if state.closed
+            || state
+                .waiting
+                .get(&key)
+                .is_some_and(|(known, _)| *known <= at)
+        {
+            return;
+        }
+        state.sequence += 1;
+        let sequence = state.sequence;
+        if let Some((_, old)) = state.waiting.insert(key.clone(), (at, sequence)) {
+            state.delayed_keys.remove(&old);
+        }
+        state.delayed_keys.insert(sequence, key);
+        state.delayed.push(Reverse((at, sequence)));
+        drop(state);
+        // someone who waits must know of the earlier time
+        self.inner.wake.notify_one();
+    }
+
+    /// Has `key` worked on again after its next delay: for a failure. The
+    /// delay, for logs.
+    pub fn add_rate_limited(&self, key: K) -> Duration {
+        let delay = {
+            let mut state = self.lock();
+            let failures = state.failures.entry(key.clone()).or_insert(0);
+            let delay = self
+                .inner
+                .first_delay
+                .saturating_mul(1u32 << (*failures).min(30))
+                .min(self.inner.longest_delay);
+            *failures = failures.saturating_add(1);
+            delay
+        };
+        self.add_after(key, delay);
+        delay
+    }
+
+    /// `key` succeeded: its next failure is its first.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// How often `key` failed since it was forgotten.
+    #[must_use]
+    pub fn failures(&self, key: &K) -> u32 {
+        self.lock().failures.get(key).copied().unwrap_or(0)
+    }
+
+    /// The next key, to be given back with [`Queue::done`]; `None` when the
+    /// queue is shut down and empty.
+    pub async fn get(&self) -> Option<K> {
+        loop {
+            // created before looking, so that nothing added meanwhile is lost
+            let notified = self.inner.wake.notified();
+            let next = {
+                let mut state = self.lock();
+                state.ripen(Instant::now());
+                if let Some(key) = state.ready.pop_front() {
+                    state.dirty.remove(&key);
+                    state.working.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        self.inner.wake.notify_one();
+                    }
+                    return Some(key);
+                }
+                if state.closed {
+                    self.inner.wake.notify_one();
+                    return None;
+                }
+                state.delayed.peek().map(|Reverse((at, _))| *at)
+            };
+            match next {
+                Some(at) => {
+                    tokio::select! {
+                        () = notified => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+                None => notified.await,
+            }
+        }
+    }
+
+    /// `key` was worked on. If it was added meanwhile it is ready again.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        if state.working.remove(key) && state.dirty.contains(key) {
+            state.ready.push_back(key.clone());
+            drop(state);
+            self.inner.wake.notify_one();
+        }
+    }
+
+    /// How many keys are ready.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// Whether no key is ready.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes nothing more, and lets [`Queue::get`] end when all that is ready
+    /// has been handed out.
+    pub fn shut_down(&self) {
+        self.lock().closed = true;
+        self.inner.wake.notify_one();
+    }
+
+    /// Works on keys with `workers` at a time until `shutdown`, or until the
+    /// queue is shut down.
+    ///
+    /// `Ok(None)`: done. `Ok(Some(delay))`: done, look again after `delay`.
+    /// `Err`: logged, and again after the key's next delay.
+    pub async fn run<F, Fut, E>(
+        &self,
+        name: &'static str,
+        workers: usize,
+        shutdown: &tokio_util::sync::CancellationToken,
+        work: F,
+    ) where
+        F: Fn(K) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Result<Option<Duration>, E>> + Send,
+        E: std::error::Error + Send + 'static,
+    {
+        let mut set = tokio::task::JoinSet::new();
+        for _ in 0..workers.max(1) {
+            let queue = self.clone();
+            let shutdown = shutdown.clone();
+            let work = work.clone();
+            set.spawn(async move {
+                loop {
+                    let key = tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        key = queue.get() => key,
+                    };
+                    let Some(key) = key else { return };
+                    // what began is finished: nothing half done at shutdown
+                    match work(key.clone()).await {
+                        Ok(again) => {
+                            queue.forget(&key);
+                            if let Some(delay) = again {
+                                queue.add_after(key.clone(), delay);
+                            }
+                        }
+                        Err(error) => {
+                            let delay = queue.add_rate_limited(key.clone());
+                            tracing::debug!(
+                                worker = name,
+                                ?key,
+                                ?delay,
+                                error = &error as &dyn std::error::Error,
+                                "trying again"
+                            );
+                        }
+                    }
+                    queue.done(&key);
+                }
+            });
+        }
+        while let Some(ended) = set.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.inner
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    /// Whether there is one more key to hand out.
+    fn make_ready(&mut self, key: K) -> bool {
+        if !self.dirty.insert(key.clone()) || self.working.contains(&key) {
+            return false;
+        }
+        self.ready.push_back(key);
+        true
+    }
+
+    /// Moves the keys whose time has come.
+    fn ripen(&mut self, now: Instant) {
+        while let Some(Reverse((at, sequence))) = self.delayed.peek().copied() {
+            let overruled = !self.delayed_keys.contains_key(&sequence);
+            if at > now && !overruled {
+                return;
+            }
+            self.delayed.pop();
+            if let Some(key) = self.delayed_keys.remove(&sequence) {
+                self.waiting.remove(&key);
+                self.make_ready(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Duration, timeout};
+
+    use super::*;
+
+    async fn nothing_ready(queue: &Queue<u32>) -> bool {
+        timeout(Duration::from_millis(1), queue.get())
+            .await
+            .is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_added_often_is_handed_out_once() {
+        let queue = Queue::new();
+        for _ in 0..3 {
+            queue.add(7);
+        }
+        assert_eq!(queue.get().await, Some(7));
+        queue.done(&7);
+        assert!(nothing_ready(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_added_while_worked_on_is_handed_out_after_done() {
+        let queue = Queue::new();
+        queue.add(7);
+        assert_eq!(queue.get().await, Some(7));
+        queue.add(7);
+        queue.add(7);
+        assert!(nothing_ready(&queue).await, "never to two workers at once");
+        queue.done(&7);
+        assert_eq!(queue.get().await, Some(7));
+        queue.done(&7);
+        assert!(nothing_ready(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_key_comes_back_ever_later_until_forgotten() {
+        let queue = Queue::with_delays(Duration::from_millis(10), Duration::from_millis(35));
+        let mut delays = Vec::new();
+        for _ in 0..4 {
+            let began = Instant::now();
+            queue.add_rate_limited(1);
+            assert_eq!(queue.get().await, Some(1));
+            delays.push(began.elapsed().as_millis());
+            queue.done(&1);
+        }
+        assert_eq!(delays, [10, 20, 35, 35]);
+        assert_eq!(queue.failures(&1), 4);
+        queue.forget(&1);
+        assert_eq!(queue.add_rate_limited(1), Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_delays_counts() {
+        let queue = Queue::new();
+        let began = Instant::now();
+        queue.add_after(1, Duration::from_secs(9));
+        queue.add_after(1, Duration::from_secs(3));
+        queue.add_after(1, Duration::from_secs(5));
+        assert_eq!(queue.get().await, Some(1));
+        assert_eq!(began.elapsed().as_secs(), 3);
+        queue.done(&1);
+        assert!(timeout(Duration::from_secs(20), queue.get()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiting_worker_notices_an_earlier_time() {
+        let queue = Queue::new();
+        queue.add_after(1, Duration::from_secs(60));
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.get().await }
+        });
+        tokio::task::yield_now().await;
+        queue.add_after(2, Duration::from_secs(1));
+        let began = Instant::now();
+        assert_eq!(waiting.await.unwrap(), Some(2));
+        assert_eq!(began.elapsed().as_secs(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shut_down_hands_out_what_is_ready_and_ends_every_worker() {
+        let queue = Queue::new();
+        queue.add(1);
+        queue.shut_down();
+        queue.add(2);
+        assert_eq!(queue.get().await, Some(1));
+        queue.done(&1);
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move { queue.get().await })
+            })
+            .collect();
+        for worker in workers {
+            assert_eq!(worker.await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn many_workers_work_off_everything_and_none_twice_at_once() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        #[derive(Debug, thiserror::Error)]
+        #[error("not yet")]
+        struct NotYet;
+
+        let queue = Queue::with_delays(Duration::from_micros(100), Duration::from_millis(2));
+        let shutdown = tokio_util::sync::CancellationToken::new();
+        let runs: Arc<Vec<AtomicU32>> = Arc::new((0..100).map(|_| AtomicU32::new(0)).collect());
+        let busy: Arc<Vec<AtomicU32>> = Arc::new((0..100).map(|_| AtomicU32::new(0)).collect());
+        let finished = Arc::new(AtomicU32::new(0));
+        for key in 0..100usize {
+            queue.add(key);
+        }
+        let work = {
+            let (runs, busy, finished, shutdown) = (
+                Arc::clone(&runs),
+                Arc::clone(&busy),
+                Arc::clone(&finished),
+                shutdown.clone(),
+            );
+            move |key: usize| {
+                let (runs, busy, finished, shutdown) = (
+                    Arc::clone(&runs),
+                    Arc::clone(&busy),
+                    Arc::clone(&finished),
+                    shutdown.clone(),
+                );
+                async move {
+                    assert_eq!(busy[key].fetch_add(1, Ordering::SeqCst), 0);
+                    tokio::task::yield_now().await;
+                    busy[key].fetch_sub(1, Ordering::SeqCst);
+                    // each key fails twice
+                    if runs[key].fetch_add(1, Ordering::SeqCst) < 2 {
+                        return Err(NotYet);
+                    }
+                    if finished.fetch_add(1, Ordering::SeqCst) == 99 {
+                        shutdown.cancel();
+                    }
+                    Ok(None)
+                }
+            }
+        };
+        timeout(
+            Duration::from_secs(30),
+            queue.run("test", 8, &shutdown, work),
+        )
+        .await
+        .unwrap();
+        assert!(runs.iter().all(|runs| runs.load(Ordering::SeqCst) == 3));
+    }
+}

@@ -1,0 +1,301 @@
+//! How requests reach the API server: HTTP/2 over TLS, or a service in process.
+//!
+//! Many watches share few connections, yet none may wait for another: an
+//! HTTP/2 server limits the concurrent streams of a connection (kube-apiserver
+//! to 100 by default), and a client that has that many watches open on one
+//! connection queues its next request for ever. So requests are spread over
+//! *lanes*, each one connection with a bounded number of open streams; watches
+//! have lanes of their own, so that a short request never waits for a watch.
+//! A lane opens its connection on its first request and again after a loss.
+//!
+//! A connection that hangs (the peer's machine is gone, a firewall forgot the
+//! flow) is noticed by HTTP/2 pings, also while no request is under way.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::ConfigExt;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::ServerName;
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::error::Error;
+
+/// The body of the requests that an in-process service gets.
+pub type RequestBody = kube::client::Body;
+
+/// Streams open at once on one connection. Below the smallest limit that
+/// servers are known to set (100), with room for streams being closed.
+const STREAMS_PER_LANE: usize = 80;
+
+/// Connections for short requests. These finish, so beyond this many lanes
+/// they may queue for a stream; watches never do.
+const REQUEST_LANES: usize = 4;
+
+/// A ping after this long without traffic, and its answer within the same
+/// time: a dead peer is noticed after at most twice as long.
+const PING: Duration = Duration::from_secs(15);
+
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Receive window of a stream. The default of 64 KiB would cost a round trip
+/// per 64 KiB of a list.
+const STREAM_WINDOW: u32 = 2 << 20;
+const CONNECTION_WINDOW: u32 = 8 << 20;
+
+/// The transport that the kubeconfig at `path` describes.
+pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
+    let failed = |problem: String, way_out| Error::Kubeconfig {
+        path: path.to_owned(),
+        problem,
+        way_out,
+    };
+    // kube's own message for an unreadable file names it twice
+    std::fs::metadata(path)
+        .and_then(|_| std::fs::File::open(path))
+        .map_err(|error| {
+            failed(
+                one_line(&error),
+                "name a readable kubeconfig with --kubeconfig",
+            )
+        })?;
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+        failed(
+            one_line(&error),
+            "check that it is YAML of kind Config, version v1",
+        )
+    })?;
+    if kubeconfig.clusters.is_empty() {
+        return Err(failed(
+            "it names no cluster".to_owned(),
+            "check that this is the file that the API server wrote, and that it is complete",
+        ));
+    }
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| {
+            failed(
+                one_line(&error),
+                "check current-context, server and the certificate files that it names",
+            )
+        })?;
+    network(&config).map_err(|error| {
+        failed(
+            one_line(&error),
+            "check the certificates and keys that it holds or names",
+        )
+    })
+}
+
+/// A client over the network.
+pub fn network(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+    // the default provider of the process; another one being there is as good
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let tls = config.rustls_client_config()?;
+    let secure = config.cluster_url.scheme() != Some(&http::uri::Scheme::HTTP);
+    let server_name = match &config.tls_server_name {
+        Some(name) => Some(
+            ServerName::try_from(name.clone())
+                .map_err(|error| kube::Error::Service(Box::new(error)))?,
+        ),
+        None => None,
+    };
+    let lanes = Lanes::new(move || lane_client(tls.clone(), server_name.clone(), secure));
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(lanes);
+    Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+type LaneClient = legacy::Client<HttpsConnector<HttpConnector>, RequestBody>;
+
+/// One connection: HTTP/2 with TLS, HTTP/1.1 without (`kubectl proxy`).
+fn lane_client(
+    tls: rustls::ClientConfig,
+    server_name: Option<ServerName<'static>>,
+    secure: bool,
+) -> LaneClient {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(PING));
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
+    if let Some(name) = server_name {
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let mut client = legacy::Builder::new(TokioExecutor::new());
+    client
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new());
+    if !secure {
+        return client.build(builder.enable_http1().wrap_connector(tcp));
+    }
+    // `http2_only` makes concurrent first requests share one connection
+    // instead of opening one each
+    client
+        .http2_only(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(PING)
+        .http2_keep_alive_timeout(PING)
+        .http2_keep_alive_while_idle(true);
+    client.build(builder.enable_http2().wrap_connector(tcp))
+}
+
+/// Everything of an error and its sources, in one line.
+fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        source = error.source();
+    }
+    // a parser may show the place in the file over several lines
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.next().unwrap_or_default().to_owned()
+}
+
+// === impl Lanes ===
+
+/// Spreads requests over connections, see the module.
+#[derive(Clone)]
+struct Lanes {
+    inner: Arc<LanesInner>,
+}
+
+struct LanesInner {
+    connect: Box<dyn Fn() -> LaneClient + Send + Sync>,
+    requests: Mutex<Vec<Lane>>,
+    watches: Mutex<Vec<Lane>>,
+}
+
+#[derive(Clone)]
+struct Lane {
+    client: LaneClient,
+    open: Arc<AtomicUsize>,
+}
+
+impl Lanes {
+    fn new(connect: impl Fn() -> LaneClient + Send + Sync + 'static) -> Self {
+        Self {
+            inner: Arc::new(LanesInner {
+                connect: Box::new(connect),
+                requests: Mutex::default(),
+                watches: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The first lane with room: the others drain and their connections idle
+    /// out.
+    fn pick(&self, watch: bool) -> (LaneClient, OpenStream) {
+        let (lanes, most) = if watch {
+            (&self.inner.watches, usize::MAX)
+        } else {
+            (&self.inner.requests, REQUEST_LANES)
+        };
+        let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = |lane: &Lane| lane.open.load(Ordering::Relaxed);
+        let lane = match lanes.iter().position(|lane| open(lane) < STREAMS_PER_LANE) {
+            Some(at) => lanes.get(at).cloned(),
+            None if lanes.len() >= most => lanes.iter().min_by_key(|lane| open(lane)).cloned(),
+            None => None,
+        };
+        let lane = lane.unwrap_or_else(|| {
+            let lane = Lane {
+                client: (self.inner.connect)(),
+                open: Arc::default(),
+            };
+            lanes.push(lane.clone());
+            lane
+        });
+        lane.open.fetch_add(1, Ordering::Relaxed);
+        (lane.client, OpenStream(lane.open))
+    }
+}
+
+impl Service<Request<RequestBody>> for Lanes {
+    type Response = Response<StreamBody>;
+    type Error = legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        let (client, stream) = self.pick(is_watch(&request));
+        Box::pin(async move {
+            let response = client.request(request).await?;
+            Ok(response.map(|body| StreamBody {
+                body,
+                _stream: stream,
+            }))
+        })
+    }
+}
+
+fn is_watch<B>(request: &Request<B>) -> bool {
+    request.uri().query().is_some_and(|query| {
+        query
+            .split('&')
+            .any(|pair| pair == "watch=true" || pair == "watch=1")
+    })
+}
+
+/// Counts a stream of a lane as open while it lives.
+struct OpenStream(Arc<AtomicUsize>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The body of a response, holding its place in the lane until it is dropped.
+struct StreamBody {
+    body: Incoming,
+    _stream: OpenStream,
+}
+
+impl Body for StreamBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
