@@ -1,0 +1,735 @@
+//! The one thread that changes the file.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use redb::backends::FileBackend;
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableError, WriteTransaction};
+use tokio::sync::oneshot;
+
+use super::hub::Hub;
+use super::layout::{
+    DELETED, EXPIRY, FORMAT, INDEX, LOG, Record, STATE, STATE_KEY, State, WRITTEN,
+};
+use super::read::{self, Past};
+use super::{Options, Shared, fault};
+use crate::{Error, Event, EventKind, KeyValue, Outcome, Precondition, Revision, Write};
+
+/// The bounds of one commit: more waits for the next one.
+const GROUP_REQUESTS: usize = 512;
+const GROUP_BYTES: usize = 8 << 20;
+
+/// How many records of the past one commit sweeps: few beside waiting writers,
+/// many when nobody waits.
+const SWEEP_BUSY: usize = 64;
+const SWEEP_IDLE: usize = 1024;
+
+/// Keys whose time is over are collected for this long, so that they share a
+/// commit.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+const EXPIRY_KEYS: usize = 512;
+
+/// How long to wait before the file is opened again after a fault, if nobody
+/// asks earlier.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the writer is asked for. Without `answer`, it asks itself.
+pub(super) enum Request {
+    Write(WriteRequest),
+    Compact {
+        revision: Revision,
+        answer: Option<oneshot::Sender<Result<(), Error>>>,
+    },
+    Close,
+}
+
+pub(super) struct WriteRequest {
+    pub key: Bytes,
+    pub precondition: Precondition,
+    pub write: Write,
+    pub answer: Option<oneshot::Sender<Result<Outcome, Error>>>,
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    hub: Arc<Hub>,
+    requests: Receiver<Request>,
+    state: State,
+    /// When each revision was the newest, oldest first: what automatic
+    /// compaction goes by.
+    marks: VecDeque<(Instant, Revision)>,
+    /// The earliest time, in Unix milliseconds, at which a key may have to go.
+    next_expiry: Option<u64>,
+    last_expiry: Instant,
+}
+
+/// What one transaction did.
+struct Applied {
+    outcomes: Vec<Outcome>,
+    events: Vec<Event>,
+    state: State,
+    next_expiry: Option<u64>,
+}
+
+/// The time of expiry in Unix milliseconds, the revision that it is for.
+type ExpiryRow = (u64, u64);
+
+/// The tables of a write transaction.
+struct Tables<'t> {
+    index: Table<'t, (&'static [u8], u64), u8>,
+    log: Table<'t, u64, &'static [u8]>,
+    expiry: Table<'t, (u64, u64), &'static [u8]>,
+    counters: Table<'t, &'static str, &'static [u8]>,
+}
+
+/// Opens the file and reads its counters; makes the tables of a new one.
+pub(super) fn open(path: &Path, options: &Options) -> Result<(Database, State), Error> {
+    // The library trusts a file that was closed in order, and panics on pages
+    // that make no sense.
+    catch_unwind(AssertUnwindSafe(|| open_trusting(path, options)))
+        .unwrap_or_else(|payload| Err(fault::corrupt(path, fault::panic_text(&*payload))))
+}
+
+fn open_trusting(path: &Path, options: &Options) -> Result<(Database, State), Error> {
+    let file = private_file(path).map_err(|source| fault::system(path, source))?;
+    let database = FileBackend::new(file)
+        .and_then(|file| {
+            let mut builder = Database::builder();
+            builder.set_cache_size(options.cache_bytes);
+            builder.create_with_backend(file)
+        })
+        .map_err(|error| fault::open(path, error))?;
+    let operation = |error| fault::operation(path, error);
+    let row = stored_state(&database).map_err(operation)?;
+    let state = match row {
+        Some(row) => match State::decode(&row) {
+            Some((_, Some(state))) => state,
+            Some((found, None)) if found != FORMAT => {
+                return Err(Error::Format {
+                    path: path.to_owned(),
+                    found,
+                    known: FORMAT,
+                });
+            }
+            _ => return Err(fault::corrupt(path, "its counters cannot be read")),
+        },
+        None => create_tables(&database).map_err(operation)?,
+    };
+    Ok((database, state))
+}
+
+fn private_file(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+fn stored_state(database: &Database) -> Result<Option<Vec<u8>>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let table = match transaction.open_table(STATE) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let row = table.get(STATE_KEY)?;
+    row.map(|row| Some(row.value().to_vec()))
+        .ok_or_else(|| fault::bad_row("state", 0))
+}
+
+fn create_tables(database: &Database) -> Result<State, redb::Error> {
+    let state = State::new();
+    let transaction = begin(database)?;
+    let mut tables = Tables::open(&transaction)?;
+    tables
+        .counters
+        .insert(STATE_KEY, state.encode().as_slice())?;
+    drop(tables);
+    transaction.commit()?;
+    Ok(state)
+}
+
+/// A transaction that is durable when its commit returns and whose file needs
+/// no walk through all of it after a crash.
+fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+// === impl Writer ===
+
+impl Writer {
+    pub fn new(
+        shared: Arc<Shared>,
+        hub: Arc<Hub>,
+        requests: Receiver<Request>,
+        state: State,
+    ) -> Result<Self, Error> {
+        let mut writer = Self {
+            shared,
+            hub,
+            requests,
+            state,
+            marks: VecDeque::new(),
+            next_expiry: None,
+            last_expiry: Instant::now(),
+        };
+        writer.next_expiry = writer.read(|database| {
+            let expiry = database.begin_read()?.open_table(EXPIRY)?;
+            Ok(expiry.first()?.map(|(when, _)| when.value().0))
+        })?;
+        Ok(writer)
+    }
+
+    pub fn run(mut self) {
+        loop {
+            let first = match self.pause() {
+                Some(pause) => self.requests.recv_timeout(pause),
+                None => self
+                    .requests
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let idle = first.is_err();
+            let go_on = match first {
+                Ok(request) => self.serve(request),
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            if !go_on {
+                break;
+            }
+            self.housekeep(idle);
+        }
+        // Requests that came too late are answered by dropping them.
+        self.hub.close();
+        let mut database = self
+            .shared
+            .database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(Err(error)) = database.take().map(Database::close) {
+            tracing::warn!(path = %self.shared.path.display(), %error, "store closed with an error");
+        }
+    }
+
+    /// Serves `request` and what waits behind it. False: the end.
+    fn serve(&mut self, request: Request) -> bool {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        let mut next = Some(request);
+        while let Some(request) = next {
+            match request {
+                Request::Write(write) => {
+                    bytes += write.key.len();
+                    if let Write::Put { value, .. } = &write.write {
+                        bytes += value.len();
+                    }
+                    group.push(write);
+                }
+                Request::Compact { revision, answer } => {
+                    self.commit(std::mem::take(&mut group));
+                    let result = self.compact(revision);
+                    if let Some(answer) = answer {
+                        // Whoever asked may have gone.
+                        let _ = answer.send(result);
+                    }
+                }
+                Request::Close => {
+                    self.commit(group);
+                    return false;
+                }
+            }
+            if group.len() >= GROUP_REQUESTS || bytes >= GROUP_BYTES {
+                break;
+            }
+            next = self.requests.try_recv().ok();
+        }
+        self.commit(group);
+        true
+    }
+
+    /// Applies `group` in one transaction and answers it.
+    fn commit(&mut self, group: Vec<WriteRequest>) {
+        if group.is_empty() {
+            return;
+        }
+        let state = self.state;
+        let next_expiry = self.next_expiry;
+        let result = self.transact(|tables| {
+            let mut applied = Applied {
+                outcomes: Vec::new(),
+                events: Vec::new(),
+                state,
+                next_expiry,
+            };
+            for request in &group {
+                let outcome = tables.apply(request, &mut applied)?;
+                applied.outcomes.push(outcome);
+            }
+            if applied.events.is_empty() {
+                return Ok((applied, Change::Nothing));
+            }
+            tables.sweep(&mut applied.state, SWEEP_BUSY)?;
+            let state = applied.state;
+            Ok((applied, Change::To(state)))
+        });
+        match result {
+            Ok(applied) => {
+                self.state = applied.state;
+                self.next_expiry = applied.next_expiry;
+                if !applied.events.is_empty() {
+                    self.shared
+                        .revision
+                        .store(self.state.revision, Ordering::Release);
+                    self.hub.publish(&applied.events, self.state.revision);
+                }
+                for (request, outcome) in group.into_iter().zip(applied.outcomes) {
+                    if let Some(answer) = request.answer {
+                        // Whoever asked may have gone.
+                        let _ = answer.send(Ok(outcome));
+                    }
+                }
+            }
+            Err(error) => {
+                for answer in group.into_iter().filter_map(|request| request.answer) {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Forgets the past before `revision`; its rows are removed little by
+    /// little, by later commits.
+    fn compact(&mut self, revision: Revision) -> Result<(), Error> {
+        if revision <= self.state.compacted {
+            return Err(Error::Compacted {
+                requested: revision,
+                compacted: self.state.compacted,
+            });
+        }
+        if revision > self.state.revision {
+            return Err(Error::FutureRevision {
+                requested: revision,
+                current: self.state.revision,
+            });
+        }
+        let mut state = self.state;
+        state.compacted = revision;
+        self.state = self.transact(|tables| {
+            tables.sweep(&mut state, SWEEP_BUSY)?;
+            Ok((state, Change::To(state)))
+        })?;
+        self.shared.compacted.store(revision, Ordering::Release);
+        tracing::debug!(revision, "store compacted");
+        Ok(())
+    }
+
+    /// How long nothing needs to be done by itself; `None`: for ever.
+    fn pause(&self) -> Option<Duration> {
+        if self.state.swept < self.state.compacted {
+            return Some(Duration::ZERO);
+        }
+        let now = Instant::now();
+        let broken = self.database_is_closed().then_some(RETRY_INTERVAL);
+        let expiry = self.next_expiry.map(|when| {
+            let due = Duration::from_millis(when.saturating_sub(unix_millis()));
+            due.max((self.last_expiry + EXPIRY_INTERVAL).saturating_duration_since(now))
+        });
+        let compaction = self.shared.options.retain.and_then(|retain| {
+            let (oldest, _) = self.marks.front()?;
+            let (newest, marked) = self.marks.back()?;
+            let mut due = *oldest + retain;
+            if *marked < self.state.revision {
+                due = due.min(*newest + mark_interval(retain));
+            }
+            Some(due.saturating_duration_since(now))
+        });
+        broken.into_iter().chain(expiry).chain(compaction).min()
+    }
+
+    /// What is due by itself: opening the file again, expiry, compaction.
+    fn housekeep(&mut self, idle: bool) {
+        if self.database_is_closed()
+            && let Err(error) = self.reopen()
+        {
+            tracing::warn!(%error, "store still unusable");
+            return;
+        }
+        self.expire();
+        self.compact_by_age();
+        if idle && self.state.swept < self.state.compacted {
+            let mut state = self.state;
+            let result = self.transact(|tables| {
+                tables.sweep(&mut state, SWEEP_IDLE)?;
+                Ok((state, Change::To(state)))
+            });
+            match result {
+                Ok(state) => self.state = state,
+                Err(error) => tracing::warn!(%error, "store cannot sweep its past"),
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = unix_millis();
+        if self.next_expiry.is_none_or(|when| when > now)
+            || self.last_expiry.elapsed() < EXPIRY_INTERVAL
+        {
+            return;
+        }
+        self.last_expiry = Instant::now();
+        let state = self.state;
+        let result = self.transact(|tables| {
+            let mut applied = Applied {
+                outcomes: Vec::new(),
+                events: Vec::new(),
+                state,
+                next_expiry: None,
+            };
+            for (row, key) in tables.due(now)? {
+                tables.expiry.remove(row)?;
+                let request = WriteRequest {
+                    key,
+                    precondition: Precondition::ModRevision(row.1),
+                    write: Write::Delete,
+                    answer: None,
+                };
+                tables.apply(&request, &mut applied)?;
+            }
+            applied.next_expiry = tables.expiry.first()?.map(|(when, _)| when.value().0);
+            let state = applied.state;
+            Ok((applied, Change::To(state)))
+        });
+        match result {
+            Ok(applied) => {
+                self.state = applied.state;
+                self.next_expiry = applied.next_expiry;
+                if !applied.events.is_empty() {
+                    self.shared
+                        .revision
+                        .store(self.state.revision, Ordering::Release);
+                    self.hub.publish(&applied.events, self.state.revision);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "store cannot delete expired keys"),
+        }
+    }
+
+    /// Compacts what is older than [`Options::retain`] or too much.
+    fn compact_by_age(&mut self) {
+        let Some(retain) = self.shared.options.retain else {
+            return;
+        };
+        let now = Instant::now();
+        let mut target = 0;
+        while let Some(&(when, revision)) = self.marks.front() {
+            if now.saturating_duration_since(when) < retain {
+                break;
+            }
+            target = revision;
+            self.marks.pop_front();
+        }
+        let due = self.marks.back().is_none_or(|&(when, revision)| {
+            revision < self.state.revision
+                && now.saturating_duration_since(when) >= mark_interval(retain)
+        });
+        if due && target.max(self.state.compacted) < self.state.revision {
+            self.marks.push_back((now, self.state.revision));
+        }
+        let bound = self.shared.options.retain_revisions.max(1);
+        if self.state.revision - self.state.compacted > bound + bound / 4 {
+            target = target.max(self.state.revision - bound);
+        }
+        if target > self.state.compacted
+            && let Err(error) = self.compact(target)
+        {
+            tracing::warn!(%error, revision = target, "store cannot compact");
+        }
+    }
+
+    fn database_is_closed(&self) -> bool {
+        self.shared
+            .database
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+    }
+
+    fn read<T>(
+        &self,
+        question: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, Error> {
+        let database = self
+            .shared
+            .database
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let database = database.as_ref().ok_or(Error::Closed)?;
+        question(database).map_err(|error| fault::operation(&self.shared.path, error))
+    }
+
+    /// Runs one write transaction. After a fault the file is opened anew, since
+    /// the library refuses all work on one that failed; whether the transaction
+    /// happened is read from it.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Tables<'_>) -> Result<(T, Change), redb::Error>,
+    ) -> Result<T, Error> {
+        if self.database_is_closed() {
+            self.reopen()?;
+        }
+        let attempt = || {
+            self.read(|database| {
+                let transaction = begin(database)?;
+                let mut tables = Tables::open(&transaction)?;
+                let (answer, change) = work(&mut tables)?;
+                if let Change::To(state) = change {
+                    tables
+                        .counters
+                        .insert(STATE_KEY, state.encode().as_slice())?;
+                }
+                drop(tables);
+                match change {
+                    Change::To(_) => transaction.commit()?,
+                    Change::Nothing => transaction.abort()?,
+                }
+                Ok(answer)
+            })
+        };
+        let result = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|payload| {
+            Err(fault::corrupt(
+                &self.shared.path,
+                fault::panic_text(&*payload),
+            ))
+        });
+        if let Err(error) = &result {
+            tracing::error!(%error, "store cannot write; opening it anew");
+            if let Err(error) = self.reopen() {
+                tracing::error!(%error, "store cannot be opened anew; trying again");
+            }
+        }
+        result
+    }
+
+    /// Opens the file anew, and makes known what a commit of unknown outcome
+    /// wrote, if it did.
+    fn reopen(&mut self) -> Result<(), Error> {
+        let mut slot = self
+            .shared
+            .database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(slot.take());
+        let (database, state) = open(&self.shared.path, &self.shared.options)?;
+        if state.revision < self.state.revision {
+            // A durable commit is gone: another file lies here now.
+            return Err(fault::corrupt(
+                &self.shared.path,
+                format!(
+                    "revision {} was written, the file has {}",
+                    self.state.revision, state.revision
+                ),
+            ));
+        }
+        *slot = Some(database);
+        drop(slot);
+        let mut known = self.state.revision;
+        self.state = state;
+        self.shared
+            .compacted
+            .store(state.compacted, Ordering::Release);
+        self.next_expiry = Some(0);
+        while known < state.revision {
+            let past = self.read(|database| {
+                read::history(&database.begin_read()?, b"", known, state.revision)
+            })?;
+            let Past::Answer(history) = past else { break };
+            known = history.through;
+            self.shared.revision.store(known, Ordering::Release);
+            self.hub.publish(&history.events, known);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a transaction is to be committed, with which counters.
+#[derive(Clone, Copy)]
+enum Change {
+    Nothing,
+    To(State),
+}
+
+// === impl Tables ===
+
+impl<'t> Tables<'t> {
+    fn open(transaction: &'t WriteTransaction) -> Result<Self, redb::Error> {
+        Ok(Self {
+            index: transaction.open_table(INDEX)?,
+            log: transaction.open_table(LOG)?,
+            expiry: transaction.open_table(EXPIRY)?,
+            counters: transaction.open_table(STATE)?,
+        })
+    }
+
+    /// Applies one write on top of those before it in the transaction.
+    fn apply(
+        &mut self,
+        request: &WriteRequest,
+        applied: &mut Applied,
+    ) -> Result<Outcome, redb::Error> {
+        let current = self.current(&request.key)?;
+        let holds = match request.precondition {
+            Precondition::Absent => current.is_none(),
+            Precondition::ModRevision(revision) => current
+                .as_ref()
+                .is_some_and(|kv| kv.mod_revision == revision),
+            Precondition::Any => current.is_some() || matches!(request.write, Write::Put { .. }),
+        };
+        // A deletion needs something to delete, whatever it was promised.
+        let deletes_nothing = current.is_none() && matches!(request.write, Write::Delete);
+        if !holds || deletes_nothing {
+            return Ok(Outcome::Failed {
+                current,
+                revision: applied.state.revision,
+            });
+        }
+        let revision = applied.state.revision + 1;
+        let kv = match &request.write {
+            Write::Put { value, ttl } => KeyValue {
+                key: request.key.clone(),
+                value: value.clone(),
+                create_revision: current.as_ref().map_or(revision, |kv| kv.create_revision),
+                mod_revision: revision,
+                version: current.as_ref().map_or(1, |kv| kv.version + 1),
+                lease: ttl.map_or(0, expires_at),
+            },
+            Write::Delete => read::deletion(request.key.clone(), revision),
+        };
+        let kind = match &request.write {
+            Write::Put { .. } => EventKind::Put,
+            Write::Delete => EventKind::Delete,
+        };
+        let record = Record {
+            kind,
+            create: kv.create_revision,
+            version: kv.version,
+            lease: kv.lease,
+            previous: current.as_ref().map_or(0, |kv| kv.mod_revision),
+            key: &kv.key,
+            value: &kv.value,
+        };
+        record.encode(self.log.insert_reserve(revision, record.size())?.as_mut());
+        let mark = if kind == EventKind::Put {
+            WRITTEN
+        } else {
+            DELETED
+        };
+        self.index.insert((&*kv.key, revision), mark)?;
+        if kv.lease != 0 {
+            self.expiry.insert((kv.lease, revision), &*kv.key)?;
+            applied.next_expiry = Some(
+                applied
+                    .next_expiry
+                    .map_or(kv.lease, |when| when.min(kv.lease)),
+            );
+        }
+        if let Some(old) = current.as_ref().filter(|old| old.lease != 0) {
+            self.expiry.remove((old.lease, old.mod_revision))?;
+        }
+        applied.state.revision = revision;
+        applied.events.push(Event {
+            kind,
+            kv,
+            previous: current.clone(),
+        });
+        Ok(Outcome::Done {
+            revision,
+            previous: current,
+        })
+    }
+
+    fn current(&self, key: &[u8]) -> Result<Option<KeyValue>, redb::Error> {
+        match read::last_written(&self.index, key, Revision::MAX)? {
+            Some(revision) => read::key_value(&self.log, revision).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows of keys whose time is over.
+    fn due(&self, now: u64) -> Result<Vec<(ExpiryRow, Bytes)>, redb::Error> {
+        self.expiry
+            .range(..=(now, u64::MAX))?
+            .take(EXPIRY_KEYS)
+            .map(|row| {
+                let (when, key) = row?;
+                Ok((when.value(), Bytes::copy_from_slice(key.value())))
+            })
+            .collect()
+    }
+
+    /// Removes up to `records` records' worth of what is forgotten.
+    fn sweep(&mut self, state: &mut State, records: usize) -> Result<(), redb::Error> {
+        if state.swept >= state.compacted {
+            return Ok(());
+        }
+        // (revision, superseded revision, deleted, key)
+        let mut rows: Vec<(Revision, Revision, bool, Vec<u8>)> = Vec::new();
+        for row in self
+            .log
+            .range(state.swept + 1..=state.compacted)?
+            .take(records)
+        {
+            let (revision, record) = row?;
+            let revision = revision.value();
+            let record =
+                Record::decode(record.value()).ok_or_else(|| fault::bad_row("log", revision))?;
+            let deleted = record.kind == EventKind::Delete;
+            rows.push((revision, record.previous, deleted, record.key.to_vec()));
+        }
+        state.swept = match rows.last() {
+            Some((last, ..)) if rows.len() == records => *last,
+            _ => state.compacted,
+        };
+        for (revision, superseded, deleted, key) in rows {
+            if superseded != 0 {
+                self.index.remove((&*key, superseded))?;
+                self.log.remove(superseded)?;
+            }
+            if deleted {
+                self.index.remove((&*key, revision))?;
+                self.log.remove(revision)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How far apart the marks are that automatic compaction goes by.
+fn mark_interval(retain: Duration) -> Duration {
+    retain / 10
+}
+
+fn unix_millis() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Never 0, which would mean never.
+fn expires_at(ttl: Duration) -> u64 {
+    let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    unix_millis().saturating_add(ttl).max(1)
+}
