@@ -1,7 +1,11 @@
 //! The API registry, object tree, codecs, selectors, quantities; no I/O.
 
+pub mod fields;
 pub mod generated;
+pub mod labels;
 pub mod meta;
+pub mod names;
+pub mod quantity;
 pub mod status;
 pub mod time;
 pub mod value;

@@ -264,7 +264,7 @@ pub fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
         return false;
     };
     let before = list.len();
-    list.retain(|one| one != &finalizer);
+    list.retain(|one| *one != finalizer);
     let removed = list.len() < before;
     if list.is_empty() {
         meta.remove("finalizers");

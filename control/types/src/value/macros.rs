@@ -11,7 +11,7 @@ macro_rules! value {
     (null) => { $crate::value::Value::Null };
     ([ $($items:tt)* ]) => {{
         #[allow(unused_mut)]
-        let mut items: ::std::vec::Vec<$crate::value::Value> = ::std::vec::Vec::new();
+        let mut items = $crate::value::no_items();
         $crate::value!(@items items $($items)*);
         $crate::value::Value::Array(items)
     }};

@@ -317,6 +317,13 @@ impl Value {
     }
 }
 
+/// What [`value!`](crate::value!) starts an array from.
+#[doc(hidden)]
+#[must_use]
+pub const fn no_items() -> Vec<Value> {
+    Vec::new()
+}
+
 // === impl Value ===
 
 impl std::fmt::Display for Value {
