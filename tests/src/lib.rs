@@ -1,1 +1,1 @@
-//! What crosses crates: e2e, oracle, conformance, crash, netns.
+//! What tests that cross crates share: starting and asking clusters.

@@ -1,0 +1,180 @@
+//! A small server that says its own name, and a client that asks for it.
+//!
+//! ```text
+//! demo serve [HTTP-PORT [ECHO-PORT]]   HTTP: the host name; TCP and UDP: an echo
+//! demo get HOST:PORT COUNT             asks COUNT times, each on a new connection
+//! demo echo HOST:PORT udp|tcp TEXT     sends TEXT, prints what comes back
+//! ```
+//!
+//! `get` prints one line an answer: the answer's body, or `error: …`.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        [] | ["serve"] => serve(8080, 7777),
+        ["serve", http] => http
+            .parse()
+            .map_err(other)
+            .and_then(|http| serve(http, 7777)),
+        ["serve", http, echo] => match (http.parse(), echo.parse()) {
+            (Ok(http), Ok(echo)) => serve(http, echo),
+            _ => Err(other("ports are numbers from 0 to 65535")),
+        },
+        ["get", target, count] => match count.parse() {
+            Ok(count) => return get(target, count),
+            Err(error) => Err(other(error)),
+        },
+        ["echo", target, "tcp", text] => echo_tcp(target, text),
+        ["echo", target, "udp", text] => echo_udp(target, text),
+        _ => Err(other(
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | echo HOST:PORT udp|tcp TEXT",
+        )),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn other(error: impl ToString) -> std::io::Error {
+    std::io::Error::other(error.to_string())
+}
+
+/// Every address of the pod, of both IP versions.
+fn any(port: u16) -> SocketAddr {
+    (Ipv6Addr::UNSPECIFIED, port).into()
+}
+
+fn serve(http: u16, echo: u16) -> std::io::Result<()> {
+    let name = nix::unistd::gethostname()?.to_string_lossy().into_owned();
+    let udp = UdpSocket::bind(any(echo))?;
+    thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while let Ok((length, from)) = udp.recv_from(&mut buffer) {
+            let _ = udp.send_to(&buffer[..length], from);
+        }
+    });
+    let tcp = TcpListener::bind(any(echo))?;
+    thread::spawn(move || {
+        for stream in tcp.incoming().flatten() {
+            thread::spawn(move || {
+                if let Ok(mut writer) = stream.try_clone() {
+                    let _ = std::io::copy(&mut &stream, &mut writer);
+                }
+            });
+        }
+    });
+    println!("{name} serves HTTP on {http}, echo on {echo}");
+    for stream in TcpListener::bind(any(http))?.incoming().flatten() {
+        let name = name.clone();
+        thread::spawn(move || answer(&stream, &name));
+    }
+    Ok(())
+}
+
+fn answer(stream: &TcpStream, name: &str) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.take(1 << 20));
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if line == "\r\n" || line == "\n" {
+            let mut stream = stream;
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{name}\n",
+                name.len() + 1
+            )?;
+        }
+    }
+}
+
+fn get(target: &str, count: u32) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for _ in 0..count {
+        match get_once(target) {
+            Ok(body) => println!("{}", body.trim_end()),
+            Err(error) => {
+                println!("error: {error}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    code
+}
+
+fn resolve(target: &str) -> std::io::Result<SocketAddr> {
+    target
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| other(format!("`{target}` has no address")))
+}
+
+fn get_once(target: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&resolve(target)?, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET / HTTP/1.1\r\nHost: {target}\r\n\r\n")?;
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Err(other("the connection ended within the headers"));
+        }
+        if line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().map_err(other)?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    String::from_utf8(body).map_err(other)
+}
+
+fn echo_tcp(target: &str, text: &str) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&resolve(target)?, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(text.as_bytes())?;
+    let mut answer = vec![0; text.len()];
+    stream.read_exact(&mut answer)?;
+    println!("{}", String::from_utf8_lossy(&answer));
+    Ok(())
+}
+
+fn echo_udp(target: &str, text: &str) -> std::io::Result<()> {
+    let address = resolve(target)?;
+    let local: SocketAddr = if address.is_ipv4() {
+        ([0, 0, 0, 0], 0).into()
+    } else {
+        any(0)
+    };
+    let socket = UdpSocket::bind(local)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.send_to(text.as_bytes(), address)?;
+    let mut buffer = [0; 65_536];
+    let (length, from) = socket.recv_from(&mut buffer)?;
+    if from != address {
+        return Err(other(format!("the answer came from {from}, not {address}")));
+    }
+    println!("{}", String::from_utf8_lossy(&buffer[..length]));
+    Ok(())
+}

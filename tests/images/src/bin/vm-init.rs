@@ -1,0 +1,88 @@
+//! The first process of an emulated machine: makes the file systems that the
+//! tests want, runs every program in `/tests`, and switches the machine off.
+//! The last line it prints is `vm: passed` or `vm: failed`.
+
+use std::{fs, path::Path, process::Command};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::reboot::{RebootMode, reboot},
+};
+
+fn main() {
+    let passed = match prepare() {
+        Ok(()) => run_all(),
+        Err(error) => {
+            println!("vm: {error}");
+            false
+        }
+    };
+    println!("vm: {}", if passed { "passed" } else { "failed" });
+    // Only an error returns, and then the kernel panics and qemu ends as well.
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+}
+
+fn prepare() -> Result<(), String> {
+    for (kind, target) in [
+        ("devtmpfs", "/dev"),
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("bpf", "/sys/fs/bpf"),
+        ("cgroup2", "/sys/fs/cgroup"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/run"),
+    ] {
+        let made = fs::create_dir_all(target).map_err(|error| error.to_string());
+        made.and_then(|()| {
+            mount(
+                Some(kind),
+                target,
+                Some(kind),
+                MsFlags::empty(),
+                None::<&str>,
+            )
+            .or_else(|error| {
+                if kind == "devtmpfs" {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            })
+            .map_err(|error| error.to_string())
+        })
+        .map_err(|error| format!("mount {kind} on {target}: {error}"))?;
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    println!("vm: kernel {}", release.trim());
+    Ok(())
+}
+
+fn run_all() -> bool {
+    let mut programs: Vec<_> = fs::read_dir(Path::new("/tests"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    programs.sort();
+    if programs.is_empty() {
+        println!("vm: no tests in /tests");
+        return false;
+    }
+    let mut passed = true;
+    for program in programs {
+        println!("vm: {}", program.display());
+        let status = Command::new(&program)
+            .args(["--test-threads", "1"])
+            .env("ORLOP_VM", "1")
+            .status();
+        match status {
+            Ok(status) if status.success() => {}
+            other => {
+                println!("vm: {}: {other:?}", program.display());
+                passed = false;
+            }
+        }
+    }
+    passed
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask build`: the eBPF object, then the two binaries that embed it.
+
+use crate::{
+    ebpf,
+    error::Error,
+    run::{Step, cargo, output, run, target, workspace},
+};
+
+/// What the static programs are compiled for.
+pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds `target/release/orlop` and `target/release/orlop-cni`.
+///
+/// # Errors
+/// When something does not compile, or the eBPF toolchain is not there.
+pub fn build() -> Result<(), Error> {
+    let step = Step::begin("eBPF programs");
+    ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
+    step.done();
+    // cargo shows its own progress, so that the long first build is not silent.
+    run(cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "orlop",
+        "--package",
+        "cni",
+    ]))
+}
+
+/// Builds the static programs of images and emulated machines.
+///
+/// # Errors
+/// When one does not compile.
+pub fn images_programs() -> Result<std::path::PathBuf, Error> {
+    // Own target folder: other flags than the rest of the workspace.
+    let folder = target().join("images");
+    output(
+        cargo()
+            .args(["build", "--release", "--package", "tests-images"])
+            .args(["--target", TRIPLE, "--target-dir"])
+            .arg(&folder)
+            .env(
+                "RUSTFLAGS",
+                "-C target-feature=+crt-static -C strip=symbols",
+            ),
+    )?;
+    Ok(folder.join(TRIPLE).join("release"))
+}

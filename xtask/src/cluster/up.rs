@@ -1,0 +1,379 @@
+//! `cargo xtask up`: from nothing to a cluster that answers.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Cluster, Node, down, first_process_of, groups, is_keeper, network, node_dir,
+    spec::{Host, Program},
+};
+use crate::{
+    build,
+    error::{Error, at},
+    images,
+    run::{Step, output, run, say, target, wait_until},
+    setup,
+};
+
+/// What `up` is asked for.
+pub struct Options {
+    /// Number of nodes, 1 to 50.
+    pub nodes: u8,
+    /// The state folder.
+    pub dir: PathBuf,
+    /// Whether the machine itself is the one node.
+    pub host: bool,
+    /// Stop once the nodes are ready, without the show.
+    pub no_demo: bool,
+}
+
+const CONTAINERD: &str = r#"version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+  address = "/mnt/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "PAUSE"
+  # Without CAP_SYS_RESOURCE nobody may lower a process's OOM score.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
+    conf_dir = "/etc/cni/net.d"
+"#;
+
+/// Brings the cluster up and shows it at work.
+///
+/// # Errors
+/// The first thing that is missing or fails; what was started is ended again.
+pub fn up(options: &Options) -> Result<(), Error> {
+    setup::setup()?;
+    build::build()?;
+    setup::check_kernel()?;
+    let dir = &options.dir;
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let dir = &fs::canonicalize(dir).map_err(at(dir))?;
+    if let Some(cluster) = Cluster::load(dir)?
+        && cluster
+            .nodes
+            .iter()
+            .any(|node| is_keeper(node.pid, &node_dir(dir, &node.name)))
+    {
+        return Err(Error::State(format!(
+            "a cluster is up in {}: `cargo xtask status` shows it, `cargo xtask down` ends it",
+            dir.display()
+        )));
+    }
+    // What a cluster that was killed left behind.
+    down::stop(dir)?;
+    let result = start(options, dir);
+    if result.is_err() {
+        // Nothing half-started stays; the logs do.
+        down::stop(dir)?;
+    }
+    result
+}
+
+fn start(options: &Options, dir: &Path) -> Result<(), Error> {
+    let started = Instant::now();
+    say(format!("{} node(s) in {}", options.nodes, dir.display()));
+    let step = Step::begin("images");
+    let archive = images::build()?;
+    step.done();
+
+    let step = Step::begin("test hosts, network, credentials");
+    let id = Cluster::id_of(dir);
+    let socket = TcpListener::bind(("127.0.0.1", 0)).map_err(at(Path::new("127.0.0.1")))?;
+    let port = socket
+        .local_addr()
+        .map_err(at(Path::new("127.0.0.1")))?
+        .port();
+    let mut cluster = Cluster {
+        id: id.clone(),
+        lan: None,
+        nodes: Vec::new(),
+        port,
+    };
+    let lan = keeper(
+        &dir.join("lan"),
+        &["--net"],
+        &["lan", &format!("{id}/lan")],
+        None,
+    )?;
+    cluster.lan = Some(lan);
+    cluster.save(dir)?;
+    namespace_of(lan)?;
+    network::bridge(lan)?;
+    credentials(dir, options.nodes, port)?;
+    let mut socket = Some(OwnedFd::from(socket));
+    for number in 1..=options.nodes {
+        let node = start_node(dir, &id, number, socket.take())?;
+        cluster.nodes.push(node);
+        cluster.save(dir)?;
+    }
+    for (number, node) in (1..).zip(&cluster.nodes) {
+        namespace_of(node.pid)?;
+        network::join(lan, node.pid, number)?;
+        let joined = node_dir(dir, &node.name).join("joined");
+        File::create(&joined).map_err(at(&joined))?;
+    }
+    step.done();
+
+    let step = Step::begin("container runtimes, images imported");
+    for node in &cluster.nodes {
+        let folder = node_dir(dir, &node.name);
+        let log = folder.join("logs/containerd.log");
+        let socket = folder.join("containerd.sock");
+        wait_until(
+            &format!("containerd on {}", node.name),
+            Duration::from_secs(30),
+            &log,
+            || fs::metadata(&socket).is_ok(),
+        )?;
+        step.progress(&node.name);
+        let inside = first_process_of(node.pid).ok_or_else(|| {
+            Error::State(format!(
+                "{} ended: see {}",
+                node.name,
+                folder.join("host.log").display()
+            ))
+        })?;
+        let copy = folder.join("images.tar");
+        fs::copy(&archive, &copy).map_err(at(&copy))?;
+        import(inside, &log)?;
+    }
+    step.done();
+    say(format!(
+        "kubeconfig: {}",
+        dir.join("admin.kubeconfig").display()
+    ));
+    show(options, dir, &cluster)?;
+    say(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// containerd answers some time after its socket is there.
+fn import(inside: i32, log: &Path) -> Result<(), Error> {
+    let mut last = Ok(());
+    wait_until(
+        "an import of the images",
+        Duration::from_secs(30),
+        log,
+        || {
+            last = images::import(inside, "/mnt/containerd.sock", "/mnt/images.tar");
+            last.is_ok()
+        },
+    )
+    .and(last)
+}
+
+/// Starts a process that holds namespaces, with `inside` run by this program.
+fn keeper(
+    folder: &Path,
+    namespaces: &[&str],
+    inside: &[&str],
+    socket: Option<OwnedFd>,
+) -> Result<i32, Error> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let log = folder.join("host.log");
+    let log = File::create(&log).map_err(at(&log))?;
+    let this = std::env::current_exe().map_err(at(Path::new("/proc/self/exe")))?;
+    let mut command = Command::new("setsid");
+    command
+        .arg("unshare")
+        .args(namespaces)
+        .arg("--")
+        .arg(this)
+        .arg("host")
+        .args(inside)
+        .arg(folder)
+        .stdin(socket.map_or_else(Stdio::null, Stdio::from))
+        .stdout(log.try_clone().map_err(at(folder))?)
+        .stderr(log);
+    let child = command.spawn().map_err(at(folder))?;
+    i32::try_from(child.id()).map_err(|error| Error::State(error.to_string()))
+}
+
+/// Waits until the process has a network namespace of its own.
+fn namespace_of(pid: i32) -> Result<(), Error> {
+    let own = fs::read_link("/proc/self/ns/net").ok();
+    let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
+    wait_until(
+        "a network namespace",
+        Duration::from_secs(10),
+        &path,
+        || {
+            fs::read_link(&path)
+                .ok()
+                .is_some_and(|name| Some(name) != own)
+        },
+    )
+}
+
+fn orlop() -> PathBuf {
+    target().join("release/orlop")
+}
+
+/// The authorities, the administrator's kubeconfig and each node's credentials.
+fn credentials(dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
+    let data = dir.join("server");
+    output(
+        Command::new(orlop())
+            .args(["credentials", "admin", "--data-dir"])
+            .arg(&data)
+            .args(["--server", &format!("https://127.0.0.1:{port}"), "--output"])
+            .arg(dir.join("admin.kubeconfig")),
+    )?;
+    for number in 1..=nodes {
+        let name = format!("node-{number}");
+        output(
+            Command::new(orlop())
+                .args(["credentials", "node", "--data-dir"])
+                .arg(&data)
+                .args(["--name", &name])
+                .args(["--address", &network::address(number).to_string()])
+                .args([
+                    "--server",
+                    &format!("https://{}:6443", network::address(1)),
+                    "--output",
+                ])
+                .arg(node_dir(dir, &name).join("credentials")),
+        )?;
+    }
+    Ok(())
+}
+
+fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Result<Node, Error> {
+    let name = format!("node-{number}");
+    let address = network::address(number);
+    let folder = node_dir(dir, &name);
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    for stale in ["joined", "containerd.sock"] {
+        let _ = fs::remove_file(folder.join(stale));
+    }
+    let config = folder.join("containerd.toml");
+    fs::write(&config, CONTAINERD.replace("PAUSE", images::PAUSE)).map_err(at(&config))?;
+    let group = format!("{id}/{name}");
+    let unified = groups::roots()
+        .1
+        .ok_or_else(|| Error::State("no cgroup2 hierarchy is mounted".to_owned()))?
+        .join(&group);
+
+    let containerd = std::env::var("ORLOP_CONTAINERD").map_or_else(
+        |_| "containerd".to_owned(),
+        |folder| format!("{folder}/containerd"),
+    );
+    let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
+    let mut programs = vec![Program {
+        name: "containerd".to_owned(),
+        command: words(format!("{containerd} --config /mnt/containerd.toml")),
+        socket: false,
+    }];
+    let mut binds = vec![(
+        "bin".to_owned(),
+        target().join("release").display().to_string(),
+    )];
+    if number == 1 {
+        binds.push((
+            "server".to_owned(),
+            dir.join("server").display().to_string(),
+        ));
+        programs.push(Program {
+            name: "server".to_owned(),
+            command: words(format!(
+                "/mnt/bin/orlop server --data-dir /mnt/server --bind-address 0.0.0.0 \
+                 --secure-port 6443 --advertise-address {address} \
+                 --service-cluster-ip-range 10.96.0.0/16 --cluster-cidr 10.244.0.0/16"
+            )),
+            socket: socket.is_some(),
+        });
+    }
+    programs.push(Program {
+        name: "node-agent".to_owned(),
+        command: words(format!(
+            "/mnt/bin/orlop node-agent --kubeconfig /mnt/credentials/kubeconfig \
+             --node-name {name} --node-ip {address} --cgroup {} \
+             --tls-cert-file /mnt/credentials/serving.crt \
+             --tls-private-key-file /mnt/credentials/serving.key \
+             --client-ca-file /mnt/credentials/ca.crt \
+             --container-runtime-endpoint unix:///mnt/containerd.sock",
+            unified.display()
+        )),
+        socket: false,
+    });
+    let server = dir.join("server");
+    fs::create_dir_all(&server).map_err(at(&server))?;
+    Host {
+        name: name.clone(),
+        group,
+        binds,
+        programs,
+    }
+    .save(&folder)?;
+    let pid = keeper(
+        &folder,
+        &[
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount",
+            "--uts",
+            "--mount-proc",
+        ],
+        &["node"],
+        socket,
+    )?;
+    Ok(Node { name, address, pid })
+}
+
+/// Waits for the nodes and does the main job for all to see.
+fn show(options: &Options, dir: &Path, cluster: &Cluster) -> Result<(), Error> {
+    let mut command = Command::new(orlop());
+    command
+        .args(["demo", "--kubeconfig"])
+        .arg(dir.join("admin.kubeconfig"))
+        .args(["--nodes", &options.nodes.to_string()])
+        .args(["--image", images::DEMO]);
+    if options.no_demo {
+        command.arg("--only-wait");
+    }
+    // A process of the node: in its namespaces and in its control group.
+    if let Some(node) = cluster.nodes.first() {
+        let this = std::env::current_exe().map_err(at(Path::new("/proc/self/exe")))?;
+        command.arg("--from-node").arg(format!(
+            "{} host exec {}/{} {}",
+            this.display(),
+            cluster.id,
+            node.name,
+            node.pid
+        ));
+        let demo = target().join("images/x86_64-unknown-linux-gnu/release/demo");
+        command.arg("--client").arg(demo);
+    }
+    run(&mut command)
+}
+
+/// Runs a program as a process of a test host, in the host's network and
+/// control group, with this machine's files.
+///
+/// # Errors
+/// When the host's group or namespace cannot be entered, or the program fails.
+pub fn exec(group: &str, keeper: i32, command: &[String]) -> Result<(), Error> {
+    groups::enter_unified(group).map_err(at(Path::new(group)))?;
+    run(Command::new("nsenter")
+        .args(["--net", "--target", &keeper.to_string(), "--"])
+        .args(command))
+}

@@ -1,1 +1,0 @@
-//! Build, up, down, test, bench, generate, vm.

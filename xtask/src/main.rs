@@ -1,0 +1,169 @@
+//! `cargo xtask`: builds Orlop, brings clusters of test hosts up and down, runs
+//! tests and benches, regenerates tables. `cargo xtask help` lists the verbs.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod build;
+mod cluster;
+mod ebpf;
+mod error;
+mod generate {
+    pub fn run(_c: bool) -> Result<(), crate::error::Error> {
+        Ok(())
+    }
+}
+mod images;
+mod run;
+mod setup;
+mod test;
+mod vm;
+
+use error::Error;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Orlop's build, clusters, tests and benches",
+    max_term_width = 100
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Install what this machine lacks: lists it first, does nothing where all is there.
+    Setup,
+    /// Build the eBPF programs and the binaries target/release/{orlop,orlop-cni}.
+    Build,
+    /// Set up, build, and bring a cluster of test hosts up; then show it at work.
+    Up {
+        /// Number of nodes.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
+        nodes: u8,
+        /// Folder of the cluster's files.
+        #[arg(long, default_value = "target/cluster")]
+        state: PathBuf,
+        /// Make this machine itself the one node, without test hosts.
+        #[arg(long, conflicts_with = "nodes")]
+        host: bool,
+        /// Do not create the demo Deployment and Service.
+        #[arg(long)]
+        no_demo: bool,
+    },
+    /// End a cluster and remove everything that it left.
+    Down {
+        /// Folder of the cluster's files.
+        #[arg(long, default_value = "target/cluster")]
+        state: PathBuf,
+        /// Keep the store and the certificates for the next `up`.
+        #[arg(long)]
+        keep_state: bool,
+    },
+    /// Show what runs, with memory.
+    Status {
+        /// Folder of the cluster's files.
+        #[arg(long, default_value = "target/cluster")]
+        state: PathBuf,
+    },
+    /// Format check, lints, and all tests: unit, property, netns, differential, e2e.
+    Test(test::Options),
+    /// Write the API tables from the published Kubernetes API.
+    Generate {
+        /// Only check that the committed tables are what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure the figures of docs/performance.md.
+    Bench(bench::Options),
+    /// Boot another kernel under emulation and run kernel-dependent tests in it.
+    Vm(vm::Options),
+    #[command(hide = true)]
+    Host {
+        #[command(subcommand)]
+        part: Part,
+    },
+}
+
+/// What this program is when `up` starts it inside namespaces.
+#[derive(Subcommand)]
+enum Part {
+    Node {
+        folder: PathBuf,
+    },
+    Lan {
+        group: String,
+        folder: PathBuf,
+    },
+    Exec {
+        group: String,
+        keeper: i32,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match perform(Arguments::parse().verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orlop: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                eprintln!("  because: {cause}");
+                source = cause.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(verb: Verb) -> Result<(), Error> {
+    match verb {
+        Verb::Setup => {
+            setup::setup()?;
+            run::say("all is there");
+            Ok(())
+        }
+        Verb::Build => {
+            setup::setup()?;
+            build::build()
+        }
+        Verb::Up {
+            nodes,
+            state,
+            host,
+            no_demo,
+        } => cluster::up::up(&cluster::up::Options {
+            nodes,
+            dir: state,
+            host,
+            no_demo,
+        }),
+        Verb::Down { state, keep_state } => {
+            let dir = std::fs::canonicalize(&state).unwrap_or(state);
+            cluster::down::down(&dir, keep_state)
+        }
+        Verb::Status { state } => {
+            let dir = std::fs::canonicalize(&state).unwrap_or(state);
+            cluster::status::status(&dir)
+        }
+        Verb::Test(options) => test::test(&options),
+        Verb::Generate { check } => generate::run(check),
+        Verb::Bench(options) => bench::bench(&options),
+        Verb::Vm(options) => vm::vm(&options),
+        Verb::Host { part } => match part {
+            Part::Node { folder } => cluster::host::first_process(&folder),
+            Part::Lan { group, .. } => cluster::host::hold(&group),
+            Part::Exec {
+                group,
+                keeper,
+                command,
+            } => cluster::up::exec(&group, keeper, &command),
+        },
+    }
+}

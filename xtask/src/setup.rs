@@ -1,0 +1,162 @@
+//! `cargo xtask setup`: what a fresh Debian machine lacks.
+
+use std::{path::Path, process::Command};
+
+use crate::{
+    ebpf,
+    error::Error,
+    run::{run, say, which},
+};
+
+/// A Debian package, and a file that is there once it is installed.
+struct Package {
+    name: &'static str,
+    sign: &'static str,
+    reason: &'static str,
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "gcc",
+        sign: "/usr/bin/cc",
+        reason: "links programs and compiles the TLS library",
+    },
+    Package {
+        name: "libc6-dev",
+        sign: "/usr/include/stdlib.h",
+        reason: "headers for the same",
+    },
+    Package {
+        name: "cmake",
+        sign: "/usr/bin/cmake",
+        reason: "builds the TLS library",
+    },
+    Package {
+        name: "containerd",
+        sign: "/usr/bin/containerd",
+        reason: "runs containers",
+    },
+    Package {
+        name: "runc",
+        sign: "/usr/sbin/runc",
+        reason: "starts containers",
+    },
+    Package {
+        name: "iproute2",
+        sign: "/sbin/ip",
+        reason: "joins the test hosts",
+    },
+    Package {
+        name: "util-linux",
+        sign: "/usr/bin/nsenter",
+        reason: "makes and enters the test hosts",
+    },
+];
+
+/// For the second way to compile eBPF: a compiler with the core library's
+/// source, and the LLVM that bpf-linker links with.
+const BPF_PACKAGES: &[Package] = &[
+    Package {
+        name: "rustc-web",
+        sign: "/usr/bin/rustc",
+        reason: "compiles eBPF (no nightly toolchain with rust-src is here)",
+    },
+    Package {
+        name: "cargo-web",
+        sign: "/usr/bin/cargo",
+        reason: "the same",
+    },
+    Package {
+        name: "rust-web-src",
+        sign: "/usr/share/doc/rust-web-src",
+        reason: "the core library's source, built for eBPF",
+    },
+];
+
+const LLVM: Package = Package {
+    name: "llvm-22-dev",
+    sign: "/usr/lib/llvm-22/lib/libLLVM.so",
+    reason: "bpf-linker is built with it",
+};
+
+fn missing() -> Vec<&'static Package> {
+    let mut wanted: Vec<&Package> = PACKAGES.iter().collect();
+    if ebpf::provider().is_err() {
+        wanted.extend(BPF_PACKAGES);
+    }
+    if ebpf::linker().is_err() {
+        wanted.push(&LLVM);
+    }
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    wanted
+}
+
+/// Installs what is missing; lists it first; does nothing where all is there.
+///
+/// # Errors
+/// When something is missing and this is not root, or an installation fails.
+pub fn setup() -> Result<(), Error> {
+    let missing = missing();
+    if !missing.is_empty() {
+        say("to be installed from Debian's packages:");
+        for package in &missing {
+            println!("  {:<14} {}", package.name, package.reason);
+        }
+        let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+        if !nix::unistd::geteuid().is_root() {
+            return Err(Error::Missing {
+                what: names.join(" "),
+                how: format!("run as root: apt-get install {}", names.join(" ")),
+            });
+        }
+        run(Command::new("apt-get").args(["update", "-qq"]))?;
+        run(Command::new("apt-get")
+            .args(["install", "-y", "-qq", "--no-install-recommends"])
+            .args(&names)
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    if ebpf::linker().is_err() {
+        say("bpf-linker is built from its package (about a minute)");
+        ebpf::install_linker()?;
+    }
+    Ok(())
+}
+
+/// Says what `up` needs of the machine beside packages.
+///
+/// # Errors
+/// The first thing that is missing, and how to get it.
+pub fn check_kernel() -> Result<(), Error> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Error::Missing {
+            what: "root".to_owned(),
+            how: "namespaces, control groups and eBPF programs need it: use sudo".to_owned(),
+        });
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err(Error::Missing {
+            what: "`/sys/kernel/btf/vmlinux`".to_owned(),
+            how: "boot a kernel with CONFIG_DEBUG_INFO_BTF (Debian's kernels have it)".to_owned(),
+        });
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    if !mounts
+        .lines()
+        .any(|line| line.split(' ').nth(2) == Some("cgroup2"))
+    {
+        return Err(Error::Missing {
+            what: "a cgroup2 mount".to_owned(),
+            how: "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
+                .to_owned(),
+        });
+    }
+    for program in ["containerd", "ctr", "runc", "ip", "nsenter", "unshare"] {
+        if which(program).is_none() {
+            return Err(Error::Missing {
+                what: format!("`{program}`"),
+                how: "run `cargo xtask setup`".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! `cargo xtask vm`: kernel-dependent tests on other kernels, by emulation.
+//!
+//! A Debian kernel boots in qemu without hardware virtualisation; its first
+//! process runs the datapath's tests, built as static programs, and switches
+//! the machine off.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use crate::{
+    build::{self, TRIPLE},
+    ebpf,
+    error::{Error, at},
+    run::{Step, cargo, output, run, say, target, which, workspace},
+    setup,
+};
+
+/// Which kernels.
+#[derive(Args)]
+pub struct Options {
+    /// Kernel series of Debian's packages.
+    #[arg(long, value_delimiter = ',', default_value = "6.1,6.12")]
+    kernels: Vec<String>,
+    /// Longest time for one machine, in seconds.
+    #[arg(long, default_value_t = 600)]
+    timeout: u64,
+}
+
+/// Boots each kernel and runs the tests in it.
+///
+/// # Errors
+/// When a package cannot be had, the tests do not build, or one fails.
+pub fn vm(options: &Options) -> Result<(), Error> {
+    setup::setup()?;
+    if which("qemu-system-x86_64").is_none() {
+        say("installing qemu-system-x86");
+        run(Command::new("apt-get")
+            .args([
+                "install",
+                "-y",
+                "-qq",
+                "--no-install-recommends",
+                "qemu-system-x86",
+            ])
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
+    let step = Step::begin("tests as static programs");
+    let tests = static_tests()?;
+    step.done();
+    let init = build::images_programs()?.join("vm-init");
+    for series in &options.kernels {
+        let step = Step::begin(format!("kernel {series}"));
+        let kernel = kernel(series)?;
+        let folder = target().join("vm");
+        let image = folder.join(format!("{series}.cpio"));
+        write_initramfs(&image, &init, &tests)?;
+        boot(
+            series,
+            &kernel,
+            &image,
+            Duration::from_secs(options.timeout),
+        )?;
+        step.done();
+    }
+    Ok(())
+}
+
+/// The datapath's integration tests, linked statically.
+fn static_tests() -> Result<Vec<PathBuf>, Error> {
+    let text = output(
+        cargo()
+            .args([
+                "test",
+                "--release",
+                "--no-run",
+                "--package",
+                "node-agent-datapath",
+            ])
+            .args([
+                "--tests",
+                "--message-format",
+                "json",
+                "--target",
+                TRIPLE,
+                "--target-dir",
+            ])
+            .arg(target().join("vm/build"))
+            .env("RUSTFLAGS", "-C target-feature=+crt-static"),
+    )?;
+    let programs: Vec<PathBuf> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect();
+    if programs.is_empty() {
+        return Err(Error::Failed(
+            "the package node-agent-datapath has no tests to run in a machine".to_owned(),
+        ));
+    }
+    Ok(programs)
+}
+
+/// The kernel image of the newest package of a series.
+fn kernel(series: &str) -> Result<PathBuf, Error> {
+    let names = output(Command::new("apt-cache").args([
+        "search",
+        "--names-only",
+        &format!("^linux-image-{}\\..*-amd64$", series.replace('.', "\\.")),
+    ]))?;
+    let newest = names
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| {
+            !["cloud", "rt", "unsigned", "dbg"]
+                .iter()
+                .any(|word| name.contains(word))
+        })
+        .max_by_key(|name| {
+            name.split(|c: char| !c.is_ascii_digit())
+                .filter_map(|digits| digits.parse::<u32>().ok())
+                .collect::<Vec<_>>()
+        })
+        .ok_or_else(|| Error::Missing {
+            what: format!("a kernel package of the series {series}"),
+            how: "run apt-get update, or name another series with --kernels".to_owned(),
+        })?;
+    let folder = target().join("vm").join(newest);
+    if !folder.join("boot").exists() {
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        output(
+            Command::new("apt-get")
+                .args(["download", "-qq", newest])
+                .current_dir(&folder),
+        )?;
+        let package = find(&folder, "linux-image")?;
+        output(Command::new("dpkg-deb").arg("-x").arg(package).arg(&folder))?;
+    }
+    find(&folder.join("boot"), "vmlinuz")
+}
+
+fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
+    fs::read_dir(folder)
+        .map_err(at(folder))?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        })
+        .ok_or_else(|| Error::Missing {
+            what: format!("`{prefix}…` in `{}`", folder.display()),
+            how: format!("remove `{}` and try again", folder.display()),
+        })
+}
+
+/// Writes a cpio archive in the `newc` form that the kernel unpacks (kernel
+/// documentation, "initramfs buffer format").
+fn write_initramfs(path: &Path, init: &Path, tests: &[PathBuf]) -> Result<(), Error> {
+    let mut archive = Vec::new();
+    for folder in ["dev", "proc", "sys", "tmp", "run", "tests"] {
+        entry(&mut archive, folder, 0o040_755, &[]);
+    }
+    entry(
+        &mut archive,
+        "init",
+        0o100_755,
+        &fs::read(init).map_err(at(init))?,
+    );
+    for test in tests {
+        let name = test.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = fs::read(test).map_err(at(test))?;
+        entry(&mut archive, &format!("tests/{name}"), 0o100_755, &bytes);
+    }
+    entry(&mut archive, "TRAILER!!!", 0, &[]);
+    File::create(path)
+        .and_then(|mut file| file.write_all(&archive))
+        .map_err(at(path))
+}
+
+fn entry(archive: &mut Vec<u8>, name: &str, mode: u32, bytes: &[u8]) {
+    let number = archive.len();
+    let header = format!(
+        "070701{number:08x}{mode:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}{:08x}",
+        0,
+        0,
+        1,
+        0,
+        bytes.len(),
+        0,
+        0,
+        0,
+        0,
+        name.len() + 1,
+        0
+    );
+    archive.extend_from_slice(header.as_bytes());
+    archive.extend_from_slice(name.as_bytes());
+    archive.push(0);
+    archive.resize(archive.len().next_multiple_of(4), 0);
+    archive.extend_from_slice(bytes);
+    archive.resize(archive.len().next_multiple_of(4), 0);
+}
+
+fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<(), Error> {
+    let log = target().join("vm").join(format!("{series}.log"));
+    let mut machine = Command::new("qemu-system-x86_64")
+        .args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-m",
+            "1024",
+            "-nographic",
+            "-no-reboot",
+        ])
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(image)
+        .args(["-append", "console=ttyS0 quiet panic=-1 rdinit=/init"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(at(Path::new("qemu-system-x86_64")))?;
+    let lines = machine.stdout.take();
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines
+            .map(BufReader::new)
+            .into_iter()
+            .flat_map(BufRead::lines)
+        {
+            let Ok(line) = line else { return };
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let started = Instant::now();
+    let mut text = String::new();
+    let mut passed = false;
+    while let Some(left) = limit.checked_sub(started.elapsed()) {
+        let Ok(line) = receive.recv_timeout(left) else {
+            break;
+        };
+        if line.contains("vm: ") || line.starts_with("test ") {
+            println!("    {}", line.trim_end());
+        }
+        passed |= line.contains("vm: passed");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let _ = machine.kill();
+    let _ = machine.wait();
+    fs::write(&log, text).map_err(at(&log))?;
+    if passed {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!(
+            "the tests did not pass on kernel {series}: see `{}`",
+            log.display()
+        )))
+    }
+}
