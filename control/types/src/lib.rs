@@ -6,6 +6,8 @@ pub mod labels;
 pub mod meta;
 pub mod names;
 pub mod quantity;
+pub mod registry;
+pub mod schema;
 pub mod status;
 pub mod time;
 pub mod value;

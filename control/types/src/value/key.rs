@@ -60,6 +60,14 @@ impl Key {
         }
     }
 
+    /// The number of an interned name.
+    pub(crate) const fn number(&self) -> Option<u16> {
+        match &self.0 {
+            Repr::Known(number) => Some(*number),
+            Repr::Owned(_) => None,
+        }
+    }
+
     /// Bytes that this key owns on the heap.
     #[must_use]
     pub fn heap_size(&self) -> usize {
