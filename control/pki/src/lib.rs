@@ -1,1 +1,33 @@
 //! Authorities, certificates, service-account keys.
+//!
+//! A cluster's identities come from one directory ([`Cluster`]), laid out as
+//! kubeadm's `/etc/kubernetes/pki`:
+//!
+//! | file | what |
+//! |---|---|
+//! | `ca.crt`, `ca.key` | the cluster's authority: servers, components, nodes, people |
+//! | `front-proxy-ca.crt`, `front-proxy-ca.key` | vouches for proxies that pass users on in headers |
+//! | `sa.pub`, `sa.key` | signs service accounts' tokens |
+//! | `encryption.key` | encrypts secrets in the store |
+//! | `NAME.crt`, `NAME.key` | a component's certificate, made anew before it expires |
+//!
+//! Keys are ECDSA P-256. Files are written whole or not at all; those with
+//! secrets are readable by their owner only.
+
+mod authority;
+mod cluster;
+mod error;
+mod files;
+mod kubeconfig;
+mod seal;
+mod service_account;
+mod tls;
+
+pub use authority::{Authority, Issued, Spec, Usage};
+pub use cluster::Cluster;
+pub use error::Error;
+pub use files::{write_private, write_public};
+pub use kubeconfig::kubeconfig;
+pub use seal::SealingKey;
+pub use service_account::{Rejected, ServiceAccountKey};
+pub use tls::{ClientTrust, ServingIdentity, client_config, parse_certificates, server_config};

@@ -1,0 +1,69 @@
+//! The file with which a client finds and convinces a server.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use crate::Issued;
+
+/// A kubeconfig with one cluster, one user and the context of both.
+///
+/// `server` is the URL. The file holds the user's private key: write it with
+/// [`crate::write_private`].
+#[must_use]
+pub fn kubeconfig(
+    server: &str,
+    ca_pem: &str,
+    user: &Issued,
+    cluster_name: &str,
+    user_name: &str,
+) -> String {
+    let context = format!("{user_name}@{cluster_name}");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": cluster_name,
+            "cluster": { "server": server, "certificate-authority-data": STANDARD.encode(ca_pem) },
+        }],
+        "users": [{
+            "name": user_name,
+            "user": {
+                "client-certificate-data": STANDARD.encode(&user.cert_pem),
+                "client-key-data": STANDARD.encode(&user.key_pem),
+            },
+        }],
+        "contexts": [{ "name": context, "context": { "cluster": cluster_name, "user": user_name } }],
+        "current-context": context,
+        "preferences": {},
+    });
+    // JSON is YAML; every reader of kubeconfigs takes it.
+    let mut text = format!("{config:#}");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_names_its_context_and_carries_the_key() {
+        let user = Issued {
+            cert_pem: "C".to_owned(),
+            key_pem: "K".to_owned(),
+        };
+        let text = kubeconfig("https://10.0.0.1:6443", "CA", &user, "orlop", "admin");
+        let config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(config["current-context"], "admin@orlop");
+        assert_eq!(config["contexts"][0]["name"], "admin@orlop");
+        assert_eq!(
+            config["users"][0]["user"]["client-key-data"],
+            STANDARD.encode("K")
+        );
+        assert_eq!(
+            config["clusters"][0]["cluster"]["server"],
+            "https://10.0.0.1:6443"
+        );
+    }
+}

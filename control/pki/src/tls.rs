@@ -1,0 +1,381 @@
+//! Configurations of TLS for servers and clients.
+//!
+//! A server asks every client for a certificate and takes any, or none, in the
+//! handshake; TLS proves that the client holds the key. Whether an authority
+//! vouches for it is judged per connection by [`ClientTrust`], so that a wrong
+//! certificate is answered with 401 in HTTP, as kube-apiserver does, and so that
+//! proxies and users can be told apart by their authority.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme, version,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+
+use crate::authority::check_certificate;
+use crate::{Error, Issued};
+
+/// The authority whose clients are believed.
+#[derive(Clone, Debug)]
+pub struct ClientTrust(Arc<dyn ClientCertVerifier>);
+
+/// A server's certificate, which can be replaced while it serves.
+#[derive(Debug)]
+pub struct ServingIdentity(RwLock<Arc<CertifiedKey>>);
+
+/// Takes any certificate whose key the client holds.
+#[derive(Debug)]
+struct Possession {
+    provider: Arc<CryptoProvider>,
+    hints: Vec<DistinguishedName>,
+}
+
+/// A server that speaks TLS 1.3 only, HTTP/2 before HTTP/1.1, and asks clients
+/// for a certificate. `trusted` are only named to the client, to help it
+/// choose; judge with [`ClientTrust::verify`].
+///
+/// # Errors
+/// [`Error::Crypto`].
+pub fn server_config(
+    identity: Arc<ServingIdentity>,
+    trusted: &[&ClientTrust],
+) -> Result<ServerConfig, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let hints = trusted
+        .iter()
+        .flat_map(|trust| trust.0.root_hint_subjects())
+        .cloned()
+        .collect();
+    let possession = Arc::new(Possession {
+        provider: provider.clone(),
+        hints,
+    });
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(tls("configure a server"))?
+        .with_client_cert_verifier(possession)
+        .with_cert_resolver(identity);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// A client that believes servers of the authority `ca_pem` and shows `own`
+/// certificate, if any. TLS 1.3 or 1.2. No ALPN: the caller's HTTP library sets
+/// it.
+///
+/// # Errors
+/// [`Error::Malformed`] or [`Error::Crypto`].
+pub fn client_config(ca_pem: &str, own: Option<&Issued>) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&version::TLS13, &version::TLS12])
+        .map_err(tls("configure a client"))?
+        .with_root_certificates(roots(ca_pem)?);
+    match own {
+        None => Ok(builder.with_no_client_auth()),
+        Some(own) => builder
+            .with_client_auth_cert(parse_certificates(&own.cert_pem)?, parse_key(&own.key_pem)?)
+            .map_err(tls("use a client certificate")),
+    }
+}
+
+/// The certificates of a PEM text, at least one.
+///
+/// # Errors
+/// [`Error::Crypto`].
+pub fn parse_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|error| refused("read a certificate", error))?;
+    if certificates.is_empty() {
+        return Err(refused("read a certificate", "there is none in the text"));
+    }
+    Ok(certificates)
+}
+
+fn parse_key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| refused("read a private key", error))
+}
+
+fn roots(pem: &str) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in parse_certificates(pem)? {
+        roots.add(certificate).map_err(tls("trust an authority"))?;
+    }
+    Ok(roots)
+}
+
+fn tls(action: &'static str) -> impl FnOnce(rustls::Error) -> Error {
+    move |error| refused(action, error)
+}
+
+fn refused(action: &'static str, detail: impl std::fmt::Display) -> Error {
+    Error::Crypto {
+        action,
+        detail: detail.to_string(),
+    }
+}
+
+// === impl ClientTrust ===
+
+impl ClientTrust {
+    /// Believes clients of the authorities in `ca_pem`.
+    ///
+    /// # Errors
+    /// [`Error::Crypto`].
+    pub fn new(ca_pem: &str) -> Result<Self, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca_pem)?), provider)
+            .build()
+            .map(Self)
+            .map_err(|error| refused("trust an authority", error))
+    }
+
+    /// Whether one of the authorities vouches now for the first of these
+    /// certificates as a client; the rest are intermediates.
+    ///
+    /// # Errors
+    /// What is wrong, in the TLS library's words.
+    pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let (first, rest) = chain
+            .split_first()
+            .ok_or(rustls::Error::NoCertificatesPresented)?;
+        self.0
+            .verify_client_cert(first, rest, UnixTime::now())
+            .map(drop)
+    }
+}
+
+// === impl ServingIdentity ===
+
+impl ServingIdentity {
+    /// Serves with this certificate.
+    ///
+    /// # Errors
+    /// [`Error::Expired`] (naming `path`), [`Error::Crypto`] if the key does not
+    /// fit or cannot be read.
+    pub fn new(issued: &Issued, path: &Path) -> Result<Arc<Self>, Error> {
+        Ok(Arc::new(Self(RwLock::new(Self::certified(issued, path)?))))
+    }
+
+    /// Serves new connections with another certificate.
+    ///
+    /// # Errors
+    /// As [`ServingIdentity::new`]; the old one then stays.
+    pub fn replace(&self, issued: &Issued, path: &Path) -> Result<(), Error> {
+        let certified = Self::certified(issued, path)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certified;
+        Ok(())
+    }
+
+    fn certified(issued: &Issued, path: &Path) -> Result<Arc<CertifiedKey>, Error> {
+        check_certificate(
+            &issued.cert_pem,
+            path,
+            "delete it and its key to have a new one made at the next start",
+        )?;
+        let chain = parse_certificates(&issued.cert_pem)?;
+        let key = parse_key(&issued.key_pem)?;
+        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+            .map(Arc::new)
+            .map_err(tls("use a serving certificate"))
+    }
+}
+
+impl ResolvesServerCert for ServingIdentity {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(
+            self.0
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        )
+    }
+}
+
+// === impl Possession ===
+
+impl ClientCertVerifier for Possession {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{ClientConnection, ServerConnection};
+
+    use super::*;
+    use crate::{Authority, Spec};
+
+    /// A handshake in memory; what the server saw of the client.
+    fn shake(
+        server: ServerConfig,
+        client: ClientConfig,
+    ) -> Result<Option<Vec<CertificateDer<'static>>>, String> {
+        let name = "kubernetes".try_into().expect("a name");
+        let mut client = ClientConnection::new(Arc::new(client), name).expect("a client");
+        let mut server = ServerConnection::new(Arc::new(server)).expect("a server");
+        for _ in 0..10 {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client
+                    .write_tls(&mut wire)
+                    .map_err(|error| error.to_string())?;
+            }
+            let mut wire = &wire[..];
+            while !wire.is_empty() {
+                server
+                    .read_tls(&mut wire)
+                    .map_err(|error| error.to_string())?;
+                server
+                    .process_new_packets()
+                    .map_err(|error| error.to_string())?;
+            }
+            let mut wire = Vec::new();
+            while server.wants_write() {
+                server
+                    .write_tls(&mut wire)
+                    .map_err(|error| error.to_string())?;
+            }
+            let mut wire = &wire[..];
+            while !wire.is_empty() {
+                client
+                    .read_tls(&mut wire)
+                    .map_err(|error| error.to_string())?;
+                client
+                    .process_new_packets()
+                    .map_err(|error| error.to_string())?;
+            }
+        }
+        assert!(!client.is_handshaking() && !server.is_handshaking());
+        Ok(server
+            .peer_certificates()
+            .map(<[_]>::to_vec)
+            .map(|chain| chain.into_iter().map(CertificateDer::into_owned).collect()))
+    }
+
+    fn server(authority: &Authority) -> (ServerConfig, ClientTrust) {
+        let issued = authority
+            .issue(&Spec::server("s", ["kubernetes"]))
+            .expect("issued");
+        let identity = ServingIdentity::new(&issued, Path::new("s.crt")).expect("an identity");
+        let trust = ClientTrust::new(authority.certificate_pem()).expect("trust");
+        (
+            server_config(identity, &[&trust]).expect("a configuration"),
+            trust,
+        )
+    }
+
+    #[test]
+    fn a_client_without_a_certificate_may_connect() {
+        let ca = Authority::create("kubernetes").expect("an authority");
+        let client = client_config(ca.certificate_pem(), None).expect("a client");
+        assert_eq!(shake(server(&ca).0, client), Ok(None));
+    }
+
+    #[test]
+    fn trust_tells_the_clients_of_its_authority_from_others() {
+        let ca = Authority::create("kubernetes").expect("an authority");
+        let other = Authority::create("kubernetes").expect("another authority");
+        for (signer, trusted) in [(&ca, true), (&other, false)] {
+            let own = signer.issue(&Spec::client("ann", &[])).expect("issued");
+            let client = client_config(ca.certificate_pem(), Some(&own)).expect("a client");
+            let (server, trust) = server(&ca);
+            let chain = shake(server, client)
+                .expect("a handshake")
+                .expect("a certificate");
+            assert_eq!(trust.verify(&chain).is_ok(), trusted);
+        }
+        // A server's certificate is not good for asking.
+        let own = ca.issue(&Spec::server("x", ["x"])).expect("issued");
+        let trust = ClientTrust::new(ca.certificate_pem()).expect("trust");
+        assert!(
+            trust
+                .verify(&parse_certificates(&own.cert_pem).expect("parsed"))
+                .is_err()
+        );
+        assert!(trust.verify(&[]).is_err());
+    }
+
+    #[test]
+    fn a_client_refuses_a_server_of_another_authority() {
+        let ca = Authority::create("kubernetes").expect("an authority");
+        let other = Authority::create("kubernetes").expect("another authority");
+        let client = client_config(other.certificate_pem(), None).expect("a client");
+        assert!(shake(server(&ca).0, client).is_err());
+    }
+
+    #[test]
+    fn a_replaced_certificate_serves_the_next_connection() {
+        let ca = Authority::create("kubernetes").expect("an authority");
+        let first = ca
+            .issue(&Spec::server("s", ["kubernetes"]))
+            .expect("issued");
+        let second = ca
+            .issue(&Spec::server("s", ["kubernetes"]))
+            .expect("issued");
+        let identity = ServingIdentity::new(&first, Path::new("s.crt")).expect("an identity");
+        let mismatched = Issued {
+            key_pem: first.key_pem.clone(),
+            ..second.clone()
+        };
+        assert!(identity.replace(&mismatched, Path::new("s.crt")).is_err());
+        identity
+            .replace(&second, Path::new("s.crt"))
+            .expect("replaced");
+        let served = identity.0.read().expect("no panic").cert.clone();
+        assert_eq!(
+            served,
+            parse_certificates(&second.cert_pem).expect("parsed")
+        );
+    }
+}
