@@ -1,1 +1,138 @@
 //! One module per controller.
+//!
+//! Every controller has the same rooms: a pure `decide` that turns a snapshot
+//! of objects into actions, and a thin loop around it that gathers the
+//! snapshot from shared caches and carries the actions out through the API.
+//! A decision never depends on what changed, so a missed event costs nothing
+//! but time, and a restart needs no state.
+//!
+//! ```text
+//! Kind<V> (one cache per kind) ──change──▶ Queue<Key> ──▶ snapshot ──▶ decide
+//!     ▲                                                                   │
+//!     └────────── watch ◀── API server ◀── apply ◀── Vec<Action> ◀────────┘
+//! ```
+//!
+//! A new controller is a file with a `pub const CONTROLLER` and a line in
+//! [`CONTROLLERS`].
+
+use std::time::Duration;
+
+use control_client::Client;
+use futures::future::BoxFuture;
+use ipnet::IpNet;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+mod config;
+mod context;
+mod deployment;
+mod endpoints;
+mod expectations;
+mod hash;
+mod ownership;
+mod replicaset;
+pub mod views;
+mod work;
+mod written;
+
+pub use config::Config;
+pub use context::{Context, Key, Kind};
+
+/// A controller: its name, and what starts it.
+pub struct Controller {
+    /// The name that the configuration selects it by; upstream's, where there
+    /// is one.
+    pub name: &'static str,
+    /// Registers with the caches it needs, and returns its work: a future that
+    /// ends after shutdown.
+    pub start: fn(&Context) -> BoxFuture<'static, ()>,
+}
+
+/// All controllers.
+pub static CONTROLLERS: &[Controller] = &[
+    deployment::CONTROLLER,
+    replicaset::REPLICA_SET,
+    replicaset::REPLICATION_CONTROLLER,
+    endpoints::SLICES,
+];
+
+/// Why the controllers ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration names a controller that does not exist.
+    #[error("no controller is called `{name}`; there are: {known}")]
+    UnknownController {
+        /// What was asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// The pod ranges cannot be divided among nodes.
+    #[error(
+        "pod range `{range}` cannot be divided into ranges of /{size} for nodes; give a node mask between {from} and {to}"
+    )]
+    NodeMask {
+        /// The whole range.
+        range: IpNet,
+        /// The size asked for.
+        size: u8,
+        /// The least that would do.
+        from: u8,
+        /// The most.
+        to: u8,
+    },
+    /// A controller ended although nobody asked it to.
+    #[error("controller `{name}` ended unexpectedly")]
+    Ended {
+        /// Its name.
+        name: &'static str,
+    },
+}
+
+/// Runs the selected controllers until `shutdown`. What was begun is finished
+/// before this returns.
+///
+/// # Errors
+/// A configuration that cannot work, at once; or a controller that fails in a
+/// way that it cannot recover from.
+pub async fn run(client: Client, config: Config, shutdown: CancellationToken) -> Result<(), Error> {
+    let selected = config.selected()?;
+    config.check()?;
+    let shutdown = shutdown.child_token();
+    let context = Context::new(client, config, shutdown.clone());
+    let mut controllers: JoinSet<&'static str> = JoinSet::new();
+    for controller in selected {
+        let work = (controller.start)(&context);
+        let name = controller.name;
+        controllers.spawn(async move {
+            work.await;
+            name
+        });
+    }
+    let mut pumps = JoinSet::new();
+    context.launch(&mut pumps);
+    tracing::info!(controllers = controllers.len(), "controllers started");
+    let mut result = Ok(());
+    while let Some(ended) = controllers.join_next().await {
+        match ended {
+            Ok(name) if !shutdown.is_cancelled() => {
+                result = Err(Error::Ended { name });
+                shutdown.cancel();
+            }
+            Ok(_) => {}
+            Err(error) if error.is_panic() => {
+                shutdown.cancel();
+                std::panic::resume_unwind(error.into_panic());
+            }
+            Err(_) => {}
+        }
+    }
+    shutdown.cancel();
+    while pumps.join_next().await.is_some() {}
+    result
+}
+
+/// How long failures wait at most before they are tried again. Shorter than
+/// a work queue's default: nobody else would wake the key.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);

@@ -1,0 +1,153 @@
+//! The settings of the controllers.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::{CONTROLLERS, Controller, Error};
+
+/// The settings of the controllers. The defaults are those of
+/// kube-controller-manager.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Which controllers run: names; `*` for all; `-name` for all but that.
+    pub controllers: Vec<String>,
+    /// The pods' ranges, at most one of each family. Without any, nodes get
+    /// no range from us.
+    pub cluster_cidrs: Vec<IpNet>,
+    /// Prefix length of a node's IPv4 range.
+    pub node_mask_ipv4: u8,
+    /// Prefix length of a node's IPv6 range.
+    pub node_mask_ipv6: u8,
+    /// The certificates, in PEM, by which pods know the API server. Without
+    /// them no `kube-root-ca.crt` is published.
+    pub root_ca_pem: Option<String>,
+    /// How long a node may be silent before it counts as not ready.
+    pub node_grace_period: Duration,
+    /// How long a new node may be silent at first.
+    pub node_startup_grace_period: Duration,
+    /// How often nodes are looked at.
+    pub node_monitor_period: Duration,
+    /// How many ended pods may stay; 0 for any number.
+    pub terminated_pod_threshold: usize,
+    /// How many keys each of the workload controllers works on at once.
+    pub workers: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            controllers: vec!["*".to_owned()],
+            cluster_cidrs: Vec::new(),
+            node_mask_ipv4: 24,
+            node_mask_ipv6: 64,
+            root_ca_pem: None,
+            node_grace_period: Duration::from_secs(50),
+            node_startup_grace_period: Duration::from_secs(60),
+            node_monitor_period: Duration::from_secs(5),
+            terminated_pod_threshold: 12_500,
+            workers: 5,
+        }
+    }
+}
+
+impl Config {
+    /// The controllers that are to run.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn selected(&self) -> Result<Vec<&'static Controller>, Error> {
+        for name in &self.controllers {
+            let bare = name.strip_prefix('-').unwrap_or(name);
+            if bare != "*" && !CONTROLLERS.iter().any(|c| c.name == bare) {
+                let known: Vec<_> = CONTROLLERS.iter().map(|c| c.name).collect();
+                return Err(Error::UnknownController {
+                    name: bare.to_owned(),
+                    known: known.join(", "),
+                });
+            }
+        }
+        let named = |name: &str| self.controllers.iter().any(|n| n == name);
+        Ok(CONTROLLERS
+            .iter()
+            .filter(|c| (named("*") || named(c.name)) && !named(&format!("-{}", c.name)))
+            .collect())
+    }
+
+    /// Checks what can be checked without a cluster.
+    ///
+    /// # Errors
+    /// [`Error::NodeMask`].
+    pub fn check(&self) -> Result<(), Error> {
+        for range in &self.cluster_cidrs {
+            let (size, most) = match range {
+                IpNet::V4(_) => (self.node_mask_ipv4, 32),
+                IpNet::V6(_) => (self.node_mask_ipv6, 128),
+            };
+            // more than 2^16 ranges would make the allocator's map too large
+            let from = range.prefix_len();
+            let to = most.min(from.saturating_add(16));
+            if size < from || size > to {
+                return Err(Error::NodeMask {
+                    range: *range,
+                    size,
+                    from,
+                    to,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Result<Vec<&'static str>, Error> {
+        let config = Config {
+            controllers: list.iter().map(ToString::to_string).collect(),
+            ..Config::default()
+        };
+        Ok(config.selected()?.into_iter().map(|c| c.name).collect())
+    }
+
+    #[test]
+    fn star_means_all_and_minus_means_not() {
+        assert_eq!(names(&["*"]).unwrap().len(), CONTROLLERS.len());
+        assert!(
+            !names(&["*", "-deployment-controller"])
+                .unwrap()
+                .contains(&"deployment-controller")
+        );
+        assert_eq!(
+            names(&["deployment-controller"]).unwrap(),
+            ["deployment-controller"]
+        );
+    }
+
+    #[test]
+    fn unknown_name_says_what_there_is() {
+        let error = names(&["deploy"]).unwrap_err().to_string();
+        assert!(error.starts_with("no controller is called `deploy`; there are: "));
+        assert!(error.contains("deployment-controller"));
+    }
+
+    #[test]
+    fn node_mask_must_fit() {
+        let config = Config {
+            cluster_cidrs: vec!["10.0.0.0/25".parse().unwrap()],
+            ..Config::default()
+        };
+        assert!(config.check().is_err());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut all = names(&["*"]).unwrap();
+        all.sort_unstable();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

@@ -1,0 +1,313 @@
+//! What all controllers share: the client, one cache per kind, the settings.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use control_client::events::{Format, Recorder};
+use control_client::{Change, Client, Meta, Reflector, Selection, View, reflect};
+use rustc_hash::FxHashMap;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::Config;
+use crate::views::{
+    ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
+    Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Revision, Service,
+    ServiceAccount, StatefulSet, Text,
+};
+
+/// The name of an object, by which work is queued.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Its namespace, empty for cluster-scoped kinds.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+}
+
+impl Key {
+    /// The key of an object.
+    #[must_use]
+    pub fn of(meta: &Meta) -> Self {
+        Self {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+        }
+    }
+
+    /// A key from its parts.
+    #[must_use]
+    pub fn new(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{}", self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// Called for every change, in order, after index and cache show it. It must
+/// not block: it notes what is to be done.
+type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
+
+/// The cache of one kind, shared by all controllers that read it, with an
+/// index by controlling owner.
+///
+/// One task writes the index and calls the handlers. A controller that keeps
+/// account of its own writes by those calls may thus rely on this: what it was
+/// told of is in the index.
+pub struct Kind<V: View> {
+    reflector: Reflector<V>,
+    owned: RwLock<FxHashMap<(Text, Text), Vec<Arc<V>>>>,
+    indexed: bool,
+    handlers: Mutex<Vec<Handler<V>>>,
+    ready: watch::Sender<bool>,
+}
+
+impl<V: View> Kind<V> {
+    fn new(client: &Client, selection: Selection, indexed: bool) -> Arc<Self> {
+        Arc::new(Self {
+            reflector: reflect(client, selection),
+            owned: RwLock::default(),
+            indexed,
+            handlers: Mutex::default(),
+            ready: watch::Sender::new(false),
+        })
+    }
+
+    /// Has `handler` called for every change, from the first list on. Only
+    /// before the controllers are launched.
+    pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
+        self.handlers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(handler));
+    }
+
+    /// Waits until the first list was indexed and told to all handlers.
+    pub async fn ready(&self) {
+        let mut ready = self.ready.subscribe();
+        // an error means that the sender is gone; it lives as long as `self`
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// One object from the cache.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
+        self.reflector.cache().get(namespace, name)
+    }
+
+    /// One object from the cache, by key.
+    #[must_use]
+    pub fn by_key(&self, key: &Key) -> Option<Arc<V>> {
+        self.get(&key.namespace, &key.name)
+    }
+
+    /// All objects of a namespace.
+    #[must_use]
+    pub fn namespace(&self, namespace: &str) -> Vec<Arc<V>> {
+        let snapshot = self.reflector.cache().snapshot();
+        snapshot.namespace(namespace).cloned().collect()
+    }
+
+    /// All objects.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<V>> {
+        self.reflector.cache().snapshot().iter().cloned().collect()
+    }
+
+    /// The objects of a namespace whose controller has this uid; with an empty
+    /// uid, those that have none.
+    #[must_use]
+    pub fn owned_by(&self, namespace: &str, uid: &str) -> Vec<Arc<V>> {
+        debug_assert!(self.indexed, "{} has no index by owner", V::RESOURCE);
+        self.owned
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&(namespace.into(), uid.into()))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The objects that a controller has to claim among: its own and those of
+    /// nobody.
+    #[must_use]
+    pub fn claimable(&self, owner: &Meta) -> Vec<Arc<V>> {
+        let mut objects = self.owned_by(&owner.namespace, &owner.uid);
+        objects.append(&mut self.owned_by(&owner.namespace, ""));
+        objects
+    }
+
+    /// Follows the changes until `shutdown`.
+    async fn pump(self: Arc<Self>, shutdown: CancellationToken) {
+        let handlers =
+            std::mem::take(&mut *self.handlers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut changes = self.reflector.changes();
+        let tell = |change: &Change<V>| {
+            if self.indexed {
+                self.index(change);
+            }
+            for handler in &handlers {
+                handler(change);
+            }
+        };
+        loop {
+            let listed = self.reflector.is_synced();
+            // what was listed is in the channel before it is called listed
+            while let Some(change) = changes.try_recv() {
+                tell(&change);
+            }
+            if listed {
+                self.ready
+                    .send_if_modified(|ready| !std::mem::replace(ready, true));
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                change = changes.recv() => match change {
+                    Some(change) => tell(&change),
+                    None => return,
+                },
+                () = self.reflector.synced(), if !listed => {}
+            }
+        }
+    }
+
+    fn index(&self, change: &Change<V>) {
+        let place = |object: &Arc<V>| {
+            let meta = object.meta();
+            let uid = meta
+                .controller()
+                .map(|owner| owner.uid.clone())
+                .unwrap_or_default();
+            (meta.namespace.clone(), uid)
+        };
+        let mut owned = self.owned.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(previous) = &change.previous {
+            let at = place(previous);
+            if let Some(list) = owned.get_mut(&at) {
+                if let Some(found) = list
+                    .iter()
+                    .position(|object| object.meta().name == previous.meta().name)
+                {
+                    list.swap_remove(found);
+                }
+                if list.is_empty() {
+                    owned.remove(&at);
+                }
+            }
+        }
+        if let Some(current) = &change.current {
+            owned
+                .entry(place(current))
+                .or_default()
+                .push(Arc::clone(current));
+        }
+    }
+}
+
+/// Declares the shared caches: one method each, which makes the cache when
+/// the first controller asks for it.
+macro_rules! caches {
+    ($($(#[$doc:meta])* $name:ident: $view:ty, $index:literal, $selection:expr;)*) => {
+        #[derive(Default)]
+        struct Caches {
+            $($name: OnceLock<Arc<Kind<$view>>>,)*
+        }
+
+        impl Context {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $name(&self) -> Arc<Kind<$view>> {
+                Arc::clone(self.caches.$name.get_or_init(|| {
+                    Kind::new(&self.client, $selection, $index)
+                }))
+            })*
+
+            /// Starts the tasks of all caches that somebody asked for.
+            pub(crate) fn launch(&self, tasks: &mut JoinSet<()>) {
+                $(if let Some(kind) = self.caches.$name.get() {
+                    tasks.spawn(Arc::clone(kind).pump(self.shutdown.clone()));
+                })*
+            }
+        }
+    };
+}
+
+caches! {
+    /// Pods, by owner.
+    pods: Pod, true, Selection::all();
+    /// Nodes.
+    nodes: Node, false, Selection::all();
+    /// The leases of nodes.
+    node_leases: Lease, false, Selection::all().namespace("kube-node-lease");
+    /// Namespaces.
+    namespaces: Namespace, false, Selection::all();
+    /// Service accounts.
+    service_accounts: ServiceAccount, false, Selection::all();
+    /// The config maps that hold the root certificate.
+    root_ca_maps: ConfigMap, false, Selection::all().fields("metadata.name=kube-root-ca.crt");
+    /// Services.
+    services: Service, false, Selection::all();
+    /// Endpoint slices.
+    slices: EndpointSlice, false, Selection::all();
+    /// Legacy endpoints.
+    endpoints: Endpoints, false, Selection::all();
+    /// Deployments.
+    deployments: Deployment, false, Selection::all();
+    /// ReplicaSets, by owner.
+    replica_sets: ReplicaSet, true, Selection::all();
+    /// ReplicationControllers.
+    replication_controllers: ReplicationController, true, Selection::all();
+    /// StatefulSets.
+    stateful_sets: StatefulSet, false, Selection::all();
+    /// DaemonSets.
+    daemon_sets: DaemonSet, false, Selection::all();
+    /// ControllerRevisions, by owner.
+    revisions: Revision, true, Selection::all();
+    /// Jobs, by owner.
+    jobs: Job, true, Selection::all();
+    /// CronJobs.
+    cron_jobs: CronJob, false, Selection::all();
+    /// PodDisruptionBudgets.
+    budgets: PodDisruptionBudget, false, Selection::all();
+}
+
+/// What a controller is started with.
+pub struct Context {
+    /// For writes.
+    pub client: Client,
+    /// The settings of all controllers.
+    pub config: Arc<Config>,
+    /// Ends everything.
+    pub shutdown: CancellationToken,
+    caches: Caches,
+}
+
+impl Context {
+    /// A context without caches yet.
+    #[must_use]
+    pub fn new(client: Client, config: Config, shutdown: CancellationToken) -> Self {
+        Self {
+            client,
+            config: Arc::new(config),
+            shutdown,
+            caches: Caches::default(),
+        }
+    }
+
+    /// What a controller tells people with; `component` is what `kubectl
+    /// describe` shows as the event's source.
+    #[must_use]
+    pub fn recorder(&self, component: &str) -> Recorder {
+        Recorder::new(&self.client, component, "", Format::Core)
+    }
+}

@@ -1,0 +1,282 @@
+//! EndpointSlices of Services that have a selector.
+
+pub(crate) mod decide;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{Client, DeleteOptions, Error, Meta, Metadata, Patch, Queue, View, resources};
+use serde_json::{Value, json};
+
+use self::decide::{Action, Content, MANAGED_BY, SERVICE_NAME, Snapshot};
+use super::pods;
+use crate::Controller;
+use crate::context::{Context, Key, Kind};
+use crate::expectations::Expectations;
+use crate::views::{EndpointSlice, Node, Pod, Service, Text};
+use crate::work::{self, Outcome};
+use crate::written::Written;
+
+/// The value of the managed-by label, as upstream's: slices change hands
+/// between us and a stock controller without being made anew.
+const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+/// Keeps the slices of Services.
+pub const CONTROLLER: Controller = Controller {
+    name: "endpointslice-controller",
+    start: |ctx| {
+        let this = Arc::new(Slices::new(ctx));
+        this.listen();
+        let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
+        Box::pin(async move {
+            this.services.ready().await;
+            this.pods.ready().await;
+            this.slices.ready().await;
+            this.nodes.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue
+                .run("endpointslice", workers, &shutdown, work)
+                .await;
+        })
+    },
+};
+
+struct Slices {
+    client: Client,
+    services: Arc<Kind<Service>>,
+    pods: Arc<Kind<Pod>>,
+    slices: Arc<Kind<EndpointSlice>>,
+    nodes: Arc<Kind<Node>>,
+    expectations: Expectations<Key>,
+    written: Written,
+    queue: Queue<Key>,
+}
+
+impl Slices {
+    fn new(ctx: &Context) -> Self {
+        Self {
+            client: ctx.client.clone(),
+            services: ctx.services(),
+            pods: ctx.pods(),
+            slices: ctx.slices(),
+            nodes: ctx.nodes(),
+            expectations: Expectations::default(),
+            written: Written::default(),
+            queue: work::queue(),
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        self.services.on_change(move |change| {
+            if let Some(service) = change.latest() {
+                this.queue.add(Key::of(&service.metadata));
+            }
+        });
+        let this = Arc::clone(self);
+        self.pods.on_change(move |change| {
+            for key in services_of(
+                &this.services,
+                change.previous.as_deref(),
+                change.current.as_deref(),
+            ) {
+                this.queue.add(key);
+            }
+        });
+        let this = Arc::clone(self);
+        self.slices.on_change(move |change| {
+            for (slice, now) in [(&change.previous, false), (&change.current, true)] {
+                let Some(key) = slice.as_deref().and_then(service_of) else {
+                    continue;
+                };
+                if now && change.previous.is_none() {
+                    this.expectations.created(&key);
+                }
+                this.queue.add(key);
+            }
+        });
+        // zones are labels of nodes, and an unknown node may have come
+        let this = Arc::clone(self);
+        self.nodes.on_change(move |change| {
+            let zone = |node: &Option<Arc<Node>>| node.as_ref().map(|node| zone(node));
+            if zone(&change.previous) != zone(&change.current) {
+                for service in this.services.all() {
+                    this.queue.add(Key::of(&service.metadata));
+                }
+            }
+        });
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let slices: Vec<_> = self
+            .slices
+            .namespace(&key.namespace)
+            .into_iter()
+            .filter(|slice| service_of(slice).is_some_and(|service| service == key))
+            .collect();
+        let Some(service) = self.services.by_key(&key) else {
+            // the garbage collector deletes the slices: the Service owns them
+            self.expectations.forget(&key);
+            return Ok(None);
+        };
+        if service.spec.r#type == "ExternalName" || service.spec.selector.is_none() {
+            return Ok(None);
+        }
+        if !self.expectations.settled(&key) {
+            return Ok(Some(Duration::from_secs(301)));
+        }
+        for slice in &slices {
+            let slice_key = Key::of(&slice.metadata);
+            if let Some(wait) = self.written.behind(&slice_key, Some(&slice.metadata)) {
+                return Ok(Some(wait));
+            }
+        }
+        let pods: Vec<_> = self
+            .pods
+            .namespace(&key.namespace)
+            .into_iter()
+            .filter(|pod| service.selects(&pod.metadata))
+            .collect();
+        let zone_of = |name: &str| self.nodes.get("", name).map(|node| zone(&node));
+        let (actions, unknown_node) = decide::decide(&Snapshot {
+            service: &service,
+            pods: &pods,
+            slices: &slices,
+            zone_of: &zone_of,
+            manager: MANAGER,
+        });
+        for action in actions {
+            self.apply(&key, &service, action).await?;
+        }
+        // the node's arrival wakes every Service; this is for a lost event
+        Ok(unknown_node.then_some(Duration::from_secs(10)))
+    }
+
+    async fn apply(&self, key: &Key, service: &Service, action: Action) -> Result<(), Error> {
+        let resource = &EndpointSlice::RESOURCE;
+        match action {
+            Action::Create(content) => {
+                self.expectations.expect_creations(key, 1);
+                let body = body(service, &content);
+                match self
+                    .client
+                    .create::<Metadata>(resource, &key.namespace, &body)
+                    .await
+                {
+                    Ok(_) => Ok(()),
+                    Err(error) => {
+                        self.expectations.created(key);
+                        if error.is_namespace_terminating() {
+                            return Ok(());
+                        }
+                        Err(error)
+                    }
+                }
+            }
+            Action::Update {
+                name,
+                uid,
+                resource_version,
+                content,
+                stale_labels,
+            } => {
+                let mut labels: serde_json::Map<String, Value> = content
+                    .labels
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), v.as_str().into()))
+                    .collect();
+                for label in stale_labels {
+                    labels.insert(label.to_string(), Value::Null);
+                }
+                let patch = json!({
+                    "metadata": {
+                        "uid": uid,
+                        "resourceVersion": resource_version,
+                        "labels": labels,
+                    },
+                    "endpoints": content.endpoints,
+                    "ports": content.ports,
+                });
+                let written: Metadata = self
+                    .client
+                    .patch(resource, &key.namespace, &name, "", Patch::Merge(&patch))
+                    .await?;
+                self.written.note(&written.metadata);
+                Ok(())
+            }
+            Action::Delete { name, uid } => {
+                let options = DeleteOptions::of_uid(uid.as_str());
+                match self
+                    .client
+                    .delete(resource, &key.namespace, &name, &options)
+                    .await
+                {
+                    Err(error) if !error.is_not_found() => Err(error),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// A new slice.
+fn body(service: &Service, content: &Content) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "generateName": work::name_prefix(&service.metadata.name),
+            "namespace": service.metadata.namespace,
+            "labels": content.labels,
+            "ownerReferences": [work::reference_to(&resources::SERVICES, &service.metadata)],
+        },
+        "addressType": content.address_type,
+        "endpoints": content.endpoints,
+        "ports": content.ports,
+    })
+}
+
+/// The Service that a slice of ours belongs to.
+fn service_of(slice: &EndpointSlice) -> Option<Key> {
+    let labels = &slice.metadata.labels;
+    (labels.get(MANAGED_BY) == Some(MANAGER))
+        .then(|| labels.get(SERVICE_NAME))
+        .flatten()
+        .map(|name| Key::new(slice.metadata.namespace.clone(), name))
+}
+
+fn zone(node: &Node) -> Text {
+    node.metadata
+        .labels
+        .get("topology.kubernetes.io/zone")
+        .unwrap_or_default()
+        .into()
+}
+
+/// The Services whose endpoints a change of a pod may change.
+pub(super) fn services_of(
+    services: &Kind<Service>,
+    previous: Option<&Pod>,
+    current: Option<&Pod>,
+) -> HashSet<Key> {
+    if let (Some(old), Some(new)) = (previous, current)
+        && !pods::endpoint_changed(old, new)
+    {
+        return HashSet::new();
+    }
+    let Some(latest) = current.or(previous) else {
+        return HashSet::new();
+    };
+    let metas: Vec<&Meta> = previous
+        .iter()
+        .chain(current.iter())
+        .map(|pod| &pod.metadata)
+        .collect();
+    services
+        .namespace(&latest.metadata.namespace)
+        .iter()
+        .filter(|service| metas.iter().any(|meta| service.selects(meta)))
+        .map(|service| Key::of(&service.metadata))
+        .collect()
+}

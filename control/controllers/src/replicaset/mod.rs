@@ -1,0 +1,343 @@
+//! ReplicaSets and ReplicationControllers: so many pods of one kind.
+
+mod decide;
+pub(crate) use decide::{Action, Snapshot, decide, status};
+
+use std::sync::Arc;
+
+use control_client::events::{ObjectReference, Recorder};
+use control_client::{
+    Client, DeleteOptions, Error, Meta, Metadata, Patch, Queue, Resource, View, resources,
+};
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use crate::context::{Context, Key, Kind};
+use crate::expectations::Expectations;
+use crate::views::{Pod, ReplicaSet, ReplicaSetStatus, ReplicationController, seconds_now};
+use crate::work::{self, Outcome};
+use crate::written::Written;
+use crate::{Controller, ownership};
+
+/// Keeps the number of pods of ReplicaSets.
+pub const REPLICA_SET: Controller = Controller {
+    name: "replicaset-controller",
+    start: |ctx| start(ctx, ctx.replica_sets(), "replicaset-controller"),
+};
+
+/// Keeps the number of pods of ReplicationControllers.
+pub const REPLICATION_CONTROLLER: Controller = Controller {
+    name: "replicationcontroller-controller",
+    start: |ctx| start(ctx, ctx.replication_controllers(), "replication-controller"),
+};
+
+/// A kind that is one of these sets.
+trait Set: View {
+    const REPORTS_TERMINATING: bool;
+    fn set(&self) -> &ReplicaSet;
+}
+
+impl Set for ReplicaSet {
+    const REPORTS_TERMINATING: bool = true;
+    fn set(&self) -> &ReplicaSet {
+        self
+    }
+}
+
+impl Set for ReplicationController {
+    const REPORTS_TERMINATING: bool = false;
+    fn set(&self) -> &ReplicaSet {
+        &self.0
+    }
+}
+
+struct Sets<S: Set> {
+    client: Client,
+    recorder: Recorder,
+    sets: Arc<Kind<S>>,
+    pods: Arc<Kind<Pod>>,
+    expectations: Expectations<Key>,
+    written: Written,
+    queue: Queue<Key>,
+}
+
+fn start<S: Set>(ctx: &Context, sets: Arc<Kind<S>>, component: &str) -> BoxFuture<'static, ()> {
+    let this = Arc::new(Sets {
+        client: ctx.client.clone(),
+        recorder: ctx.recorder(component),
+        sets,
+        pods: ctx.pods(),
+        expectations: Expectations::default(),
+        written: Written::default(),
+        queue: work::queue(),
+    });
+    let weak = Arc::clone(&this);
+    this.sets.on_change(move |change| {
+        if let Some(set) = change.latest() {
+            weak.queue.add(Key::of(set.meta()));
+        }
+    });
+    let weak = Arc::clone(&this);
+    this.pods.on_change(move |change| {
+        weak.pod_changed(change.previous.as_deref(), change.current.as_deref());
+    });
+    let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
+    Box::pin(async move {
+        this.sets.ready().await;
+        this.pods.ready().await;
+        let work = work::call(&this, |this, key| async move { this.sync(key).await });
+        this.queue
+            .run(S::RESOURCE.kind_name(), workers, &shutdown, work)
+            .await;
+    })
+}
+
+/// The kind as a static string, for logs.
+trait KindName {
+    fn kind_name(&self) -> &'static str;
+}
+
+impl KindName for Resource {
+    fn kind_name(&self) -> &'static str {
+        if self.group.is_empty() {
+            "replicationcontroller"
+        } else {
+            "replicaset"
+        }
+    }
+}
+
+impl<S: Set> Sets<S> {
+    /// The set that a pod names as its controller.
+    fn owner_of(pod: &Pod) -> Option<Key> {
+        let owner = pod.metadata.controller()?;
+        let resource = S::RESOURCE;
+        (owner.kind == *resource.kind && owner.api_version == resource.api_version())
+            .then(|| Key::new(pod.metadata.namespace.clone(), owner.name.clone()))
+    }
+
+    fn pod_changed(&self, previous: Option<&Pod>, current: Option<&Pod>) {
+        let before = previous.and_then(Self::owner_of);
+        let after = current.and_then(Self::owner_of);
+        if let Some(key) = &before
+            && let Some(previous) = previous
+            && current.is_none_or(|pod| {
+                pod.metadata.uid != previous.metadata.uid || pod.metadata.is_terminating()
+            })
+        {
+            self.expectations.deleted(key, &previous.metadata.uid);
+        }
+        if let Some(key) = &after
+            && let Some(current) = current
+            && previous.is_none_or(|pod| pod.metadata.uid != current.metadata.uid)
+        {
+            // one that is already going was seen to come and to go
+            self.expectations.created(key);
+            self.expectations.deleted(key, &current.metadata.uid);
+        }
+        match (&before, &after) {
+            (None, None) => self.orphan_changed(previous, current),
+            (before, after) => {
+                for key in before
+                    .iter()
+                    .chain(after.iter().filter(|k| before.as_ref() != Some(k)))
+                {
+                    self.queue.add(key.clone());
+                }
+            }
+        }
+    }
+
+    /// An orphan that appears or changes its labels may match some set now.
+    fn orphan_changed(&self, previous: Option<&Pod>, current: Option<&Pod>) {
+        let Some(pod) = current else { return };
+        let same = previous.is_some_and(|p| {
+            p.metadata.labels == pod.metadata.labels
+                && p.metadata.owner_references == pod.metadata.owner_references
+        });
+        if same || pod.metadata.labels.is_empty() || pod.metadata.controller().is_some() {
+            return;
+        }
+        for set in self.sets.namespace(&pod.metadata.namespace) {
+            let selector = &set.set().spec.selector;
+            if !selector.is_empty() && selector.matches_meta(&pod.metadata) {
+                self.queue.add(Key::of(set.meta()));
+            }
+        }
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(object) = self.sets.by_key(&key) else {
+            self.expectations.forget(&key);
+            self.written.forget(&key);
+            return Ok(None);
+        };
+        let set = object.set();
+        if set.spec.selector.is_empty() {
+            return Ok(None);
+        }
+        // before the pods are read: what comes in between is then not missed
+        let settled = self.expectations.settled(&key);
+        let leaving = self.expectations.leaving(&key);
+        let pods = self.pods.claimable(&set.metadata);
+        let related = self.related(&set.metadata, &pods, set.replicas());
+        let snapshot = Snapshot {
+            set,
+            pods: &pods,
+            related: &related,
+            leaving: &leaving,
+            settled,
+            reports_terminating: S::REPORTS_TERMINATING,
+            now: seconds_now(),
+        };
+        let mut wake = None;
+        let mut failure: Option<Error> = None;
+        let mut wanted_status = None;
+        for action in decide(&snapshot) {
+            match action {
+                Action::Adopt(pod) => {
+                    let owner = (&S::RESOURCE, &set.metadata);
+                    work::adopt(&self.client, owner, (&resources::PODS, &pod.metadata), None)
+                        .await?;
+                }
+                Action::Release(pod) => {
+                    let patch = ownership::release_patch(&pod.metadata, &set.metadata.uid, None);
+                    work::merge(&self.client, &resources::PODS, &pod.metadata, "", &patch).await?;
+                }
+                Action::Create(count) => failure = self.create(&key, set, count).await,
+                Action::Delete(pods) => failure = self.delete(&key, set, pods).await,
+                Action::Status(wanted) => wanted_status = Some(wanted),
+                Action::Wake(after) => wake = Some(after),
+            }
+        }
+        if let Some(error) = &failure {
+            let (wanted, _) = status(&snapshot, Some(&error.chain()));
+            wanted_status = (wanted != set.status).then_some(wanted);
+        }
+        // the event of the last write will bring us here again
+        let behind = self.written.behind(&key, Some(&set.metadata));
+        if let Some(status) = wanted_status.filter(|_| behind.is_none()) {
+            self.write_status(&set.metadata, &status).await?;
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(wake.into_iter().chain(behind).min()),
+        }
+    }
+
+    /// Pods of all sets with the same owner; only needed to choose among pods.
+    fn related(&self, set: &Meta, pods: &[Arc<Pod>], replicas: i32) -> Vec<Arc<Pod>> {
+        if pods.len() <= usize::try_from(replicas).unwrap_or(0) || replicas == 0 {
+            return Vec::new();
+        }
+        match set.controller() {
+            Some(owner) => self
+                .sets
+                .owned_by(&set.namespace, &owner.uid)
+                .iter()
+                .flat_map(|sibling| self.pods.owned_by(&set.namespace, &sibling.meta().uid))
+                .collect(),
+            None => self.pods.owned_by(&set.namespace, &set.uid),
+        }
+    }
+
+    async fn create(&self, key: &Key, set: &ReplicaSet, count: usize) -> Option<Error> {
+        let reference = work::reference_to(&S::RESOURCE, &set.metadata);
+        let body =
+            work::pod_from_template(&set.spec.template.to_value(), &set.metadata, &reference);
+        let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
+        self.expectations.expect_creations(key, count);
+        let (succeeded, failure) = work::slow_start(count, || async {
+            let created = self
+                .client
+                .create::<Metadata>(&resources::PODS, &key.namespace, &body)
+                .await;
+            match created {
+                Ok(pod) => {
+                    let message = format!("Created pod: {}", pod.metadata.name);
+                    self.recorder.normal(&about, "SuccessfulCreate", message);
+                    Ok(())
+                }
+                Err(error) => {
+                    if !error.is_namespace_terminating() {
+                        let message = format!("Error creating: {}", error.chain());
+                        self.recorder.warning(&about, "FailedCreate", message);
+                    }
+                    Err(error)
+                }
+            }
+        })
+        .await;
+        for _ in succeeded..count {
+            self.expectations.created(key);
+        }
+        // nothing can be created in there any more, and nothing needs to be
+        failure.filter(|error| !error.is_namespace_terminating())
+    }
+
+    async fn delete(&self, key: &Key, set: &ReplicaSet, pods: Vec<Arc<Pod>>) -> Option<Error> {
+        let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
+        let uids = pods.iter().map(|pod| pod.metadata.uid.clone());
+        self.expectations.expect_deletions(key, uids);
+        let (_, failure) = work::together(pods.iter().map(|pod| async {
+            let meta = &pod.metadata;
+            let options = DeleteOptions::of_uid(meta.uid.as_str());
+            let result = self
+                .client
+                .delete(&resources::PODS, &meta.namespace, &meta.name, &options)
+                .await;
+            match result {
+                Ok(()) => {
+                    let message = format!("Deleted pod: {}", meta.name);
+                    self.recorder.normal(&about, "SuccessfulDelete", message);
+                    Ok(())
+                }
+                Err(error) => {
+                    self.expectations.deleted(key, &meta.uid);
+                    if error.is_not_found() {
+                        return Ok(());
+                    }
+                    let message = format!("Error deleting: {}", error.chain());
+                    self.recorder.warning(&about, "FailedDelete", message);
+                    Err(error)
+                }
+            }
+        }))
+        .await;
+        failure
+    }
+
+    async fn write_status(&self, meta: &Meta, status: &ReplicaSetStatus) -> Result<(), Error> {
+        // a merge patch takes `null` as "remove"
+        let conditions = Some(&status.conditions).filter(|c| !c.is_empty());
+        let patch = json!({
+            "metadata": {"uid": meta.uid},
+            "status": {
+                "observedGeneration": status.observed_generation,
+                "replicas": status.replicas,
+                "fullyLabeledReplicas": status.fully_labeled_replicas,
+                "readyReplicas": status.ready_replicas,
+                "availableReplicas": status.available_replicas,
+                "terminatingReplicas": status.terminating_replicas,
+                "conditions": conditions,
+            },
+        });
+        let result = self
+            .client
+            .patch_status::<Metadata>(
+                &S::RESOURCE,
+                &meta.namespace,
+                &meta.name,
+                Patch::Merge(&patch),
+            )
+            .await;
+        match result {
+            Ok(written) => {
+                self.written.note(&written.metadata);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Jobs and cron jobs.
+
+use control_client::Meta;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::common::{Condition, LabelSelector, Text, null_as_default};
+use super::workload::Template;
+
+/// A condition of a Job: the common shape.
+pub type JobCondition = Condition;
+
+/// A Job.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// Name, owner.
+    pub metadata: Meta,
+    /// What was asked for.
+    pub spec: JobSpec,
+    /// What this controller reported last.
+    pub status: JobStatus,
+}
+
+/// A Job's spec.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec {
+    /// Pods at a time.
+    pub parallelism: Option<i32>,
+    /// Pods that must succeed; none: any one ends a work queue.
+    pub completions: Option<i32>,
+    /// `NonIndexed` (also when empty) or `Indexed`.
+    pub completion_mode: Text,
+    /// Failures that are borne.
+    pub backoff_limit: Option<i32>,
+    /// Seconds after which it has failed.
+    pub active_deadline_seconds: Option<i64>,
+    /// Seconds after which a finished one is deleted.
+    pub ttl_seconds_after_finished: Option<i32>,
+    /// No pods while set.
+    pub suspend: bool,
+    /// Which pods are its own.
+    pub selector: LabelSelector,
+    /// What a pod looks like.
+    pub template: Template,
+    /// Another controller's business, unless this is empty or ours.
+    pub managed_by: Text,
+    /// `TerminatingOrFailed` (also when empty) or `Failed`.
+    pub pod_replacement_policy: Text,
+}
+
+/// A Job's status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobStatus {
+    /// Complete, Failed, Suspended.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<JobCondition>,
+    /// When its pods were first allowed to run.
+    pub start_time: Option<Timestamp>,
+    /// When it completed.
+    pub completion_time: Option<Timestamp>,
+    /// Pods that run or are to run.
+    pub active: i32,
+    /// Pods that succeeded.
+    pub succeeded: i32,
+    /// Pods that failed.
+    pub failed: i32,
+    /// Pods being deleted.
+    pub terminating: Option<i32>,
+    /// Active pods that are ready.
+    pub ready: Option<i32>,
+    /// Indexes done, such as `0,2-4`.
+    pub completed_indexes: String,
+    /// Pods that ended and are not counted yet.
+    pub uncounted_terminated_pods: Option<UncountedPods>,
+}
+
+/// Pods that ended, by uid, between counting and releasing them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct UncountedPods {
+    /// Pods that succeeded.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub succeeded: Vec<Text>,
+    /// Pods that failed.
+    #[serde(
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub failed: Vec<Text>,
+}
+
+/// A CronJob.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct CronJob {
+    /// Name.
+    pub metadata: Meta,
+    /// What was asked for.
+    pub spec: CronJobSpec,
+    /// What this controller reported last.
+    pub status: CronJobStatus,
+}
+
+/// A CronJob's spec.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobSpec {
+    /// When, in five fields or as `@every 1h`.
+    pub schedule: Text,
+    /// The time zone of the schedule; UTC when absent.
+    pub time_zone: Option<Text>,
+    /// How many seconds late a start may be.
+    pub starting_deadline_seconds: Option<i64>,
+    /// `Allow` (also when empty), `Forbid` or `Replace`.
+    pub concurrency_policy: Text,
+    /// No jobs while set.
+    pub suspend: bool,
+    /// What a job looks like, as a JSON tree.
+    pub job_template: Value,
+    /// Finished jobs to keep.
+    pub successful_jobs_history_limit: Option<i32>,
+    /// Failed jobs to keep.
+    pub failed_jobs_history_limit: Option<i32>,
+}
+
+/// A CronJob's status.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobStatus {
+    /// References to jobs that run.
+    #[serde(deserialize_with = "null_as_default")]
+    pub active: Vec<Value>,
+    /// The last time that a job was due and started.
+    pub last_schedule_time: Option<Timestamp>,
+    /// When a job last succeeded.
+    pub last_successful_time: Option<Timestamp>,
+}

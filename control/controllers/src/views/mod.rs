@@ -1,0 +1,31 @@
+//! Lean views: of every kind only the fields that some controller reads.
+//!
+//! All controllers share one cache per kind, so a view is the union of what
+//! they need. Whatever is not here is dropped while decoding; writes are
+//! therefore patches and never a view sent back.
+
+mod batch;
+mod cluster;
+mod common;
+mod network;
+mod node;
+mod pod;
+mod view_impls;
+mod workload;
+
+pub use batch::{CronJob, Job, JobCondition, JobSpec, JobStatus, UncountedPods};
+pub use cluster::{ConfigMap, Namespace, ServiceAccount};
+pub use common::{Condition, IntOrString, LabelSelector, Requirement, Text, seconds_now, upsert};
+pub use network::{
+    ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
+    Endpoints, HintName, Hints, Service, ServicePort, ServiceSpec, TargetRef,
+};
+pub use node::{Lease, Node, Taint};
+pub(crate) use pod::deletion_order as pod_deletion_order;
+pub use pod::{Phase, Pod, PodPort, Toleration};
+pub(crate) use workload::POD_TEMPLATE_HASH;
+pub use workload::{
+    DaemonSet, Deployment, DeploymentSpec, DeploymentStatus, PodDisruptionBudget, ReplicaSet,
+    ReplicaSetSpec, ReplicaSetStatus, ReplicationController, Revision, RollingUpdate, StatefulSet,
+    Strategy, Template,
+};

@@ -1,0 +1,411 @@
+//! Pods: the most numerous view, so the leanest.
+
+use std::cmp::Ordering;
+
+use control_client::Meta;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::common::{Text, null_as_default};
+
+/// A pod as the controllers see it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod {
+    /// Name, labels, owners.
+    pub metadata: Meta,
+    /// What was asked for.
+    pub spec: PodSpec,
+    /// What the node reported.
+    pub status: PodStatus,
+}
+
+/// The part of a pod's spec that controllers read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// The node it is bound to, empty before that.
+    pub node_name: Text,
+    /// Its own host name, for headless services.
+    pub hostname: Text,
+    /// The headless service's name that gives it a DNS domain.
+    pub subdomain: Text,
+    /// `Always`, `OnFailure` or `Never`.
+    pub restart_policy: Text,
+    /// For eviction from tainted nodes.
+    #[serde(deserialize_with = "null_as_default")]
+    pub tolerations: Vec<Toleration>,
+    /// Only the ports of the containers.
+    #[serde(deserialize_with = "null_as_default")]
+    pub containers: Vec<Container>,
+    /// Only restartable init containers (sidecars) matter here.
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_containers: Vec<Container>,
+    /// Claims of a StatefulSet's pod.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volumes: Vec<Volume>,
+}
+
+/// A volume, of which only a claim is of interest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    /// Its name within the pod.
+    pub name: Text,
+    /// The claim behind it.
+    pub persistent_volume_claim: Option<ClaimName>,
+}
+
+/// A reference to a claim by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimName {
+    /// The claim's name, in the pod's namespace.
+    pub claim_name: Text,
+}
+
+/// A container's ports.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Its name.
+    pub name: Text,
+    /// `Always` on an init container makes it a sidecar.
+    pub restart_policy: Text,
+    /// Named ports that services may target.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<PodPort>,
+}
+
+/// A container's port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodPort {
+    /// Its name, by which services may refer to it.
+    pub name: Text,
+    /// Its number in the pod's network.
+    pub container_port: i32,
+    /// `TCP` (also when empty), `UDP` or `SCTP`.
+    pub protocol: Text,
+}
+
+/// A toleration (`v1.Toleration`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Toleration {
+    /// The taint's key; empty with `Exists` means every key.
+    pub key: Text,
+    /// `Equal` (also when empty) or `Exists`.
+    pub operator: Text,
+    /// The taint's value for `Equal`.
+    pub value: Text,
+    /// The taint's effect; empty means every effect.
+    pub effect: Text,
+    /// How long the pod may stay, in seconds; none means for ever.
+    pub toleration_seconds: Option<i64>,
+}
+
+/// The part of a pod's status that controllers read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Why it is in that phase, e.g. `Evicted`.
+    pub reason: Text,
+    /// The pod's first address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Text,
+    /// All its addresses.
+    #[serde(rename = "podIPs", deserialize_with = "null_as_default")]
+    pub pod_ips: Vec<PodIp>,
+    /// When its node accepted it.
+    pub start_time: Option<Timestamp>,
+    /// Ready and the like.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<PodCondition>,
+    /// Restart counts and exit codes.
+    #[serde(deserialize_with = "null_as_default")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// The same for init containers and sidecars.
+    #[serde(deserialize_with = "null_as_default")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// An address of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// The address as text.
+    pub ip: Text,
+}
+
+/// A condition of a pod, without its message.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// `Ready`, `PodScheduled` and so on.
+    pub r#type: Text,
+    /// `True`, `False` or `Unknown`.
+    pub status: Text,
+    /// One word.
+    pub reason: Text,
+    /// When the status last changed.
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// A container's state, as far as controllers need it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// The container's name.
+    pub name: Text,
+    /// How often it was started again.
+    pub restart_count: i32,
+    /// Its current state.
+    pub state: ContainerState,
+}
+
+/// Only the terminated state is of interest.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerState {
+    /// Set once the container has ended.
+    pub terminated: Option<Terminated>,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A pod's phase, in the order in which pods are preferred for deletion.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub enum Phase {
+    /// Not all containers have started.
+    #[default]
+    Pending,
+    /// The node cannot say.
+    Unknown,
+    /// Containers run.
+    Running,
+    /// All ended well.
+    Succeeded,
+    /// All ended, at least one of them badly.
+    Failed,
+    /// Anything that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl Pod {
+    /// Ended for good: succeeded or failed.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Neither ended nor being deleted.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && self.metadata.deletion_timestamp.is_none()
+    }
+
+    /// Being deleted but not ended yet.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        !self.is_terminal() && self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// A condition by type.
+    #[must_use]
+    pub fn condition(&self, r#type: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|c| c.r#type == r#type)
+    }
+
+    /// Whether the `Ready` condition is `True`.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|c| c.status == "True")
+    }
+
+    /// When it became ready, if it is.
+    #[must_use]
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        self.condition("Ready")
+            .filter(|c| c.status == "True")
+            .and_then(|c| c.last_transition_time)
+    }
+
+    /// Ready for at least `min_ready` seconds.
+    #[must_use]
+    pub fn is_available(&self, min_ready: i32, now: Timestamp) -> bool {
+        self.is_ready()
+            && self
+                .available_in(min_ready, now)
+                .is_none_or(|left| left <= 0)
+            && (min_ready == 0 || self.ready_since().is_some())
+    }
+
+    /// Milliseconds until a ready pod counts as available; none when it is not
+    /// ready, is so already or never said since when.
+    #[must_use]
+    pub fn available_in(&self, min_ready: i32, now: Timestamp) -> Option<i64> {
+        if min_ready == 0 {
+            return None;
+        }
+        let at = self.ready_since()?.as_millisecond() + i64::from(min_ready) * 1000;
+        let left = at - now.as_millisecond();
+        (left > 0).then_some(left)
+    }
+
+    /// The highest restart counts: of containers, and of sidecars.
+    #[must_use]
+    pub fn max_restarts(&self) -> (i32, i32) {
+        let regular = self
+            .status
+            .container_statuses
+            .iter()
+            .map(|c| c.restart_count);
+        let sidecars = self
+            .status
+            .init_container_statuses
+            .iter()
+            .filter(|status| {
+                self.spec
+                    .init_containers
+                    .iter()
+                    .any(|c| c.name == status.name && c.restart_policy == "Always")
+            })
+            .map(|c| c.restart_count);
+        (regular.max().unwrap_or(0), sidecars.max().unwrap_or(0))
+    }
+
+    /// The `controller.kubernetes.io/pod-deletion-cost` annotation, 0 when
+    /// absent or not a number.
+    #[must_use]
+    pub fn deletion_cost(&self) -> i32 {
+        self.metadata
+            .annotations
+            .get("controller.kubernetes.io/pod-deletion-cost")
+            .and_then(|cost| cost.parse().ok())
+            .unwrap_or(0)
+    }
+}
+
+/// Orders pods so that those to delete first come first, as the documentation
+/// of ReplicaSet describes: not bound, earlier phase, not ready, lower deletion
+/// cost, more pods of the same set on the node (`rank`), ready for less time,
+/// more restarts, younger. Times are compared on a logarithmic scale (KEP-2185)
+/// so that the choice among pods of like age spreads evenly.
+#[must_use]
+pub(crate) fn deletion_order(a: (&Pod, usize), b: (&Pod, usize), now: Timestamp) -> Ordering {
+    let ((a, rank_a), (b, rank_b)) = (a, b);
+    let by_uid = || a.metadata.uid.cmp(&b.metadata.uid);
+    let younger_first = |x: Option<Timestamp>, y: Option<Timestamp>| match (x, y) {
+        (Some(x), Some(y)) if x == y => Ordering::Equal,
+        (Some(x), Some(y)) => log_age(x, now).cmp(&log_age(y, now)).then_with(by_uid),
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+    };
+    let bound = |p: &Pod| !p.spec.node_name.is_empty();
+    let (restarts_a, sidecars_a) = a.max_restarts();
+    let (restarts_b, sidecars_b) = b.max_restarts();
+    bound(a)
+        .cmp(&bound(b))
+        .then_with(|| a.status.phase.cmp(&b.status.phase))
+        .then_with(|| a.is_ready().cmp(&b.is_ready()))
+        .then_with(|| a.deletion_cost().cmp(&b.deletion_cost()))
+        .then_with(|| rank_b.cmp(&rank_a))
+        .then_with(|| {
+            if a.is_ready() && b.is_ready() {
+                younger_first(a.ready_since(), b.ready_since())
+            } else {
+                Ordering::Equal
+            }
+        })
+        .then_with(|| restarts_b.cmp(&restarts_a))
+        .then_with(|| sidecars_b.cmp(&sidecars_a))
+        .then_with(|| younger_first(a.metadata.creation_timestamp, b.metadata.creation_timestamp))
+}
+
+/// The binary logarithm of an age in nanoseconds, -1 for none.
+fn log_age(then: Timestamp, now: Timestamp) -> i64 {
+    let age = now.as_nanosecond() - then.as_nanosecond();
+    if age > 0 { i64::from(age.ilog2()) } else { -1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(json: serde_json::Value) -> Pod {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn unknown_phase_is_kept_apart() {
+        assert_eq!(
+            pod(serde_json::json!({"status":{"phase":"Dreaming"}}))
+                .status
+                .phase,
+            Phase::Other
+        );
+    }
+
+    #[test]
+    fn pod_is_available_after_min_ready_seconds() {
+        let p = pod(serde_json::json!({"status":{"conditions":[
+            {"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}));
+        let at = |s: &str| s.parse::<Timestamp>().unwrap();
+        assert!(p.is_available(0, at("2026-01-01T00:00:00Z")));
+        assert!(!p.is_available(10, at("2026-01-01T00:00:09Z")));
+        assert_eq!(p.available_in(10, at("2026-01-01T00:00:09Z")), Some(1000));
+        assert!(p.is_available(10, at("2026-01-01T00:00:10Z")));
+    }
+
+    #[test]
+    fn deletion_prefers_unbound_then_pending_then_unready_then_cost_then_rank() {
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let ready = serde_json::json!([{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]);
+        let unbound = pod(serde_json::json!({"metadata":{"name":"unbound"}}));
+        let pending =
+            pod(serde_json::json!({"metadata":{"name":"pending"},"spec":{"nodeName":"n"}}));
+        let unready = pod(
+            serde_json::json!({"metadata":{"name":"unready"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}),
+        );
+        let cheap = pod(
+            serde_json::json!({"metadata":{"name":"cheap","annotations":{"controller.kubernetes.io/pod-deletion-cost":"-1"}},
+            "spec":{"nodeName":"n"},"status":{"phase":"Running","conditions":ready}}),
+        );
+        let crowded = pod(
+            serde_json::json!({"metadata":{"name":"crowded"},"spec":{"nodeName":"n"},"status":{"phase":"Running","conditions":ready}}),
+        );
+        let alone = pod(
+            serde_json::json!({"metadata":{"name":"alone"},"spec":{"nodeName":"m"},"status":{"phase":"Running","conditions":ready}}),
+        );
+        let mut pods = [
+            (&alone, 1),
+            (&crowded, 4),
+            (&cheap, 0),
+            (&unready, 0),
+            (&pending, 0),
+            (&unbound, 0),
+        ];
+        pods.sort_by(|a, b| deletion_order(*a, *b, now));
+        let names: Vec<_> = pods
+            .iter()
+            .map(|(p, _)| p.metadata.name.to_string())
+            .collect();
+        assert_eq!(
+            names,
+            ["unbound", "pending", "unready", "cheap", "crowded", "alone"]
+        );
+    }
+}

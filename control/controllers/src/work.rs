@@ -1,0 +1,205 @@
+//! What the loops of several controllers do alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{
+    Client, Discard, Error, Meta, Metadata, OwnerReference, Patch, Queue, Resource,
+};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+
+use crate::context::Key;
+use crate::{LONGEST_DELAY, ownership};
+
+/// What a reconciliation ends with: done, or again after a time.
+pub(crate) type Outcome = Result<Option<Duration>, Error>;
+
+/// A queue of keys whose failures wait from 5 ms up to half a minute.
+pub(crate) fn queue() -> Queue<Key> {
+    Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY)
+}
+
+/// Calls `work` so many times, the calls of a batch at the same time; batches
+/// begin with one call and double. After a batch with a failure no further
+/// one is begun: what fails for one pod will mostly fail for all, and a full
+/// quota should not be met with a thousand requests.
+///
+/// Returns how many calls succeeded, and the first failure.
+pub(crate) async fn slow_start<F, Fut, E>(count: usize, work: F) -> (usize, Option<E>)
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+{
+    let mut succeeded = 0;
+    let mut remaining = count;
+    let mut batch = 1;
+    while remaining > 0 {
+        let size = batch.min(remaining);
+        let (done, failure) = together((0..size).map(|_| work())).await;
+        succeeded += done;
+        if failure.is_some() {
+            return (succeeded, failure);
+        }
+        remaining -= size;
+        batch *= 2;
+    }
+    (succeeded, None)
+}
+
+/// Runs all at the same time: how many succeeded, and the first failure.
+pub(crate) async fn together<Fut, E>(work: impl IntoIterator<Item = Fut>) -> (usize, Option<E>)
+where
+    Fut: Future<Output = Result<(), E>>,
+{
+    let mut running: FuturesUnordered<Fut> = work.into_iter().collect();
+    let mut succeeded = 0;
+    let mut failure = None;
+    while let Some(result) = running.next().await {
+        match result {
+            Ok(()) => succeeded += 1,
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    (succeeded, failure)
+}
+
+/// Patches an object by RFC 7386; an object that is gone is no failure.
+pub(crate) async fn merge(
+    client: &Client,
+    resource: &Resource,
+    meta: &Meta,
+    subresource: &str,
+    patch: &Value,
+) -> Result<(), Error> {
+    let result = client
+        .patch::<Discard>(
+            resource,
+            &meta.namespace,
+            &meta.name,
+            subresource,
+            Patch::Merge(patch),
+        )
+        .await;
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes `owner` the controller of an object, after asking the server whether
+/// the owner is really still there and not being deleted: the cache may not
+/// know yet, and the garbage collector is about to orphan what it owns.
+pub(crate) async fn adopt(
+    client: &Client,
+    owner: (&Resource, &Meta),
+    object: (&Resource, &Meta),
+    finalizer: Option<&str>,
+) -> Result<(), Error> {
+    let (owner_resource, owner_meta) = owner;
+    let fresh: Metadata = client
+        .get(owner_resource, &owner_meta.namespace, &owner_meta.name)
+        .await?;
+    if fresh.metadata.uid != owner_meta.uid || fresh.metadata.is_terminating() {
+        return Ok(());
+    }
+    let reference = reference_to(owner_resource, owner_meta);
+    let mut patch = ownership::adopt_patch(object.1, &reference);
+    if let Some(finalizer) = finalizer {
+        let mut all: Vec<&str> = object.1.finalizers.iter().map(AsRef::as_ref).collect();
+        if !all.contains(&finalizer) {
+            all.push(finalizer);
+            patch["metadata"]["finalizers"] = serde_json::json!(all);
+        }
+    }
+    merge(client, object.0, object.1, "", &patch).await
+}
+
+/// The reference that makes `owner` the controller of an object.
+pub(crate) fn reference_to(resource: &Resource, owner: &Meta) -> OwnerReference {
+    ownership::controller_reference(&resource.api_version(), &resource.kind, owner)
+}
+
+/// The body of a pod made from a template, as upstream's controllers make it.
+/// The name is left to the server unless the caller sets one.
+pub(crate) fn pod_from_template(
+    template: &Value,
+    owner: &Meta,
+    reference: &OwnerReference,
+) -> Value {
+    let mut metadata = serde_json::Map::new();
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(part) = template.get("metadata").and_then(|m| m.get(field)) {
+            metadata.insert(field.into(), part.clone());
+        }
+    }
+    metadata.insert("namespace".into(), owner.namespace.as_str().into());
+    metadata.insert("generateName".into(), name_prefix(&owner.name).into());
+    metadata.insert("ownerReferences".into(), serde_json::json!([reference]));
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": template.get("spec").cloned().unwrap_or_default(),
+    })
+}
+
+/// `<name>-`, unless that would be too long for a name.
+pub(crate) fn name_prefix(name: &str) -> String {
+    const LIMIT: usize = 253;
+    if name.len() < LIMIT {
+        format!("{name}-")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Keeps an `Arc` alive in each call of a worker.
+pub(crate) fn call<T, Fut>(
+    this: &Arc<T>,
+    work: fn(Arc<T>, Key) -> Fut,
+) -> impl Fn(Key) -> Fut + Clone + use<T, Fut> {
+    let this = Arc::clone(this);
+    move |key| work(Arc::clone(&this), key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn slow_start_stops_after_the_first_bad_batch() {
+        let calls = AtomicUsize::new(0);
+        let (succeeded, failure) = slow_start(100, || {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            async move { if call == 4 { Err("quota") } else { Ok(()) } }
+        })
+        .await;
+        // batches of 1, 2 and 4; the second call of the third fails
+        assert_eq!(calls.load(Ordering::Relaxed), 7);
+        assert_eq!(succeeded, 6);
+        assert_eq!(failure, Some("quota"));
+    }
+
+    #[test]
+    fn pod_carries_the_templates_metadata_and_its_owner() {
+        let template =
+            serde_json::json!({"metadata":{"labels":{"a":"b"},"name":"ignored"},"spec":{"x":1}});
+        let owner: Meta =
+            serde_json::from_value(serde_json::json!({"name":"web-1","namespace":"d","uid":"u"}))
+                .unwrap();
+        let reference = ownership::controller_reference("apps/v1", "ReplicaSet", &owner);
+        assert_eq!(
+            pod_from_template(&template, &owner, &reference),
+            serde_json::json!({"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"namespace":"d",
+                "generateName":"web-1-","ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
+                "name":"web-1","uid":"u","controller":true,"blockOwnerDeletion":true}]},"spec":{"x":1}})
+        );
+    }
+}

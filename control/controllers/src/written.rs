@@ -1,0 +1,92 @@
+//! Whether the cache shows what was written last.
+//!
+//! A decision made from an object as it was before one's own last write would
+//! conflict with it or repeat it. Revisions can be compared (KEP-5504), so the
+//! controller remembers the revision of its write and waits for the event,
+//! which will wake it; several changes that come meanwhile are then one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use control_client::Meta;
+
+use crate::context::Key;
+
+/// After this time the cache is believed: the object may have been deleted
+/// between the write and the event, or the server's revisions are no numbers.
+const BELIEVED_AFTER: Duration = Duration::from_secs(2);
+
+/// The revisions of the last writes.
+#[derive(Debug, Default)]
+pub struct Written(Mutex<HashMap<Key, (u64, Instant)>>);
+
+impl Written {
+    /// Notes what the server answered to a write.
+    pub fn note(&self, answer: &Meta) {
+        if let Some(revision) = answer.revision() {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(Key::of(answer), (revision, Instant::now()));
+        }
+    }
+
+    /// How long to wait at most for the cache to show the last write to `key`;
+    /// `None` when it does. `cached` is what the cache shows.
+    #[must_use]
+    pub fn behind(&self, key: &Key, cached: Option<&Meta>) -> Option<Duration> {
+        let mut writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (revision, since) = *writes.get(key)?;
+        let shown = cached
+            .and_then(Meta::revision)
+            .is_some_and(|r| r >= revision);
+        let left = BELIEVED_AFTER.checked_sub(since.elapsed());
+        if shown || left.is_none() {
+            writes.remove(key);
+            return None;
+        }
+        left
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, key: &Key) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(revision: &str) -> Meta {
+        Meta {
+            name: "a".into(),
+            resource_version: revision.into(),
+            ..Meta::default()
+        }
+    }
+
+    #[test]
+    fn cache_is_behind_until_it_shows_the_write() {
+        let written = Written::default();
+        let key = Key::new("", "a");
+        assert_eq!(written.behind(&key, None), None);
+        written.note(&meta("100"));
+        assert!(written.behind(&key, Some(&meta("99"))).is_some());
+        assert!(written.behind(&key, None).is_some());
+        assert_eq!(written.behind(&key, Some(&meta("100"))), None);
+        // once shown, it is not asked again
+        assert_eq!(written.behind(&key, Some(&meta("99"))), None);
+    }
+
+    #[test]
+    fn revisions_that_are_no_numbers_are_not_waited_for() {
+        let written = Written::default();
+        written.note(&meta("abc"));
+        assert_eq!(written.behind(&Key::new("", "a"), None), None);
+    }
+}
