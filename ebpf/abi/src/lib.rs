@@ -1,1 +1,68 @@
 //! Keys and values shared by kernel and user space.
+//!
+//! Everything here is `repr(C)`, has no padding (each constructor of a key
+//! writes every byte, since the kernel hashes keys as bytes) and is plain old
+//! data. A change of any layout is a change of [`VERSION`], because maps
+//! outlive the process that made them.
+//!
+//! # How a service is stored
+//!
+//! ```text
+//! SERVICES  (address, port, protocol, scope) ──► Service { set, generation, count, … }
+//! SLOTS     (set, generation, slot)          ──► Backend { address, port, … }
+//! MEMBERS   (set, generation, address, port) ──► slot          only where affinity needs it
+//! ```
+//!
+//! An update writes the slots of the next generation, then replaces the one
+//! entry of `SERVICES`, then removes the slots of the former generation: a
+//! reader sees the old state or the new one.
+//!
+//! # Why values are sealed
+//!
+//! A BPF program reads a map's value in place, while the kernel may already
+//! reuse the element for another key: elements freed by a hash map are handed
+//! out again without waiting for readers. [`Sealed`] carries a checksum over
+//! key and value, so that a value that was overwritten while it was read is
+//! recognised on every processor, whatever its memory order, and read again.
+
+#![no_std]
+
+mod address;
+mod counter;
+mod service;
+mod socket;
+
+pub use address::{Address, Port, Protocol};
+pub use counter::{Counter, Hook};
+pub use service::{
+    Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
+    SetName, SlotKey,
+};
+pub use socket::{Affinity, AffinityKey, Original, OriginalKey};
+
+/// Version of every layout in this crate; part of the path at which maps are
+/// pinned.
+pub const VERSION: u32 = 1;
+
+/// Names of the maps, as they stand in the object and under the pin directory.
+pub mod maps {
+    /// [`ServiceKey`](crate::ServiceKey) to [`Sealed`](crate::Sealed)`<`[`Service`](crate::Service)`>`.
+    pub const SERVICES: &str = "SERVICES";
+    /// [`SlotKey`](crate::SlotKey) to [`Sealed`](crate::Sealed)`<`[`Backend`](crate::Backend)`>`.
+    pub const SLOTS: &str = "SLOTS";
+    /// [`MemberKey`](crate::MemberKey) to the slot (`u32`).
+    pub const MEMBERS: &str = "MEMBERS";
+    /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
+    pub const NAMES: &str = "NAMES";
+    /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
+    pub const ORIGINALS: &str = "ORIGINALS";
+    /// [`AffinityKey`](crate::AffinityKey) to [`Sealed`](crate::Sealed)`<`[`Affinity`](crate::Affinity)`>`.
+    pub const AFFINITY: &str = "AFFINITY";
+    /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
+    pub const COUNTERS: &str = "COUNTERS";
+
+    /// All of them, in the order in which they are opened.
+    pub const ALL: [&str; 7] = [
+        SERVICES, SLOTS, MEMBERS, NAMES, ORIGINALS, AFFINITY, COUNTERS,
+    ];
+}

@@ -1,1 +1,68 @@
 //! The only crate that knows aya: loads, pins, applies actions.
+//!
+//! [`Datapath::open`] brings the programs into force at a cgroup: it adopts
+//! what an earlier process pinned, replaces programs in place, and never
+//! interrupts what is in force. [`Engine`] joins it with the plan.
+//!
+//! # Below the pin directory
+//!
+//! ```text
+//! <pin_dir>/v1/SERVICES …        maps, by name (`ebpf_abi::maps`)
+//! <pin_dir>/v1/links/connect4 …  one link per hook
+//! ```
+//!
+//! The version is that of the maps' layouts. Another version's directory is
+//! removed once this version's programs are attached: for a moment both are,
+//! and the second sees addresses that are no service's any more.
+//!
+//! # The BPF object
+//!
+//! `cargo xtask build` compiles it to `target/bpf/orlop.bpf.o` (another place:
+//! `ORLOP_BPF_OBJECT`) before it compiles the programs that embed it.
+//! This crate and all that depends on it compile without; only a crate that
+//! calls [`embedded_object!`] fails then, with a sentence that says what to do.
+
+mod datapath;
+mod engine;
+mod environment;
+mod error;
+mod links;
+mod pod;
+mod snapshot;
+mod sys;
+
+pub use datapath::{Capacity, Datapath, Options, inspect, remove};
+pub use engine::{Applied, Engine};
+pub use environment::ensure_bpffs;
+pub use error::Error;
+pub use snapshot::Snapshot;
+
+/// The BPF object found when this crate was compiled, if any.
+#[cfg(orlop_bpf_object)]
+pub const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("ORLOP_BPF_OBJECT_FOUND")));
+/// The BPF object found when this crate was compiled, if any.
+#[cfg(not(orlop_bpf_object))]
+pub const OBJECT: Option<&[u8]> = None;
+
+/// The embedded BPF object, as a `&'static [u8]`; does not compile if there is
+/// none.
+#[cfg(orlop_bpf_object)]
+#[macro_export]
+macro_rules! embedded_object {
+    () => {
+        const { $crate::OBJECT.unwrap() }
+    };
+}
+
+/// The embedded BPF object, as a `&'static [u8]`; does not compile if there is
+/// none.
+#[cfg(not(orlop_bpf_object))]
+#[macro_export]
+macro_rules! embedded_object {
+    () => {
+        compile_error!(
+            "the BPF object is not built: run `cargo xtask build`, which compiles it first, or name an object in \
+             ORLOP_BPF_OBJECT"
+        )
+    };
+}

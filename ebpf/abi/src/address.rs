@@ -1,0 +1,170 @@
+//! Addresses and ports, as they stand in keys.
+
+/// An IPv4 or IPv6 address in 16 bytes, network order; IPv4 is stored mapped
+/// (`::ffff:a.b.c.d`, RFC 4291 section 2.5.5.2).
+///
+/// One form for both families means one map and one code path, and a socket
+/// of family `AF_INET6` that talks to a mapped address finds the same entries
+/// as one of family `AF_INET`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(pub [u8; 16]);
+
+impl Address {
+    /// `::`, which no service has.
+    pub const UNSPECIFIED: Self = Self([0; 16]);
+
+    /// The mapped form of an IPv4 address given in network order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn v4(octets: [u8; 4]) -> Self {
+        let [a, b, c, d] = octets;
+        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
+    /// An IPv6 address given in network order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn v6(octets: [u8; 16]) -> Self {
+        Self(octets)
+    }
+
+    /// From the four words of `user_ip6`, each in network order in memory.
+    #[inline(always)]
+    #[must_use]
+    pub const fn from_words(words: [u32; 4]) -> Self {
+        let [a, b, c, d] = words;
+        let (a, b, c, d) = (
+            a.to_ne_bytes(),
+            b.to_ne_bytes(),
+            c.to_ne_bytes(),
+            d.to_ne_bytes(),
+        );
+        Self([
+            a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], c[0], c[1], c[2], c[3], d[0], d[1],
+            d[2], d[3],
+        ])
+    }
+
+    /// As the four words of `user_ip6`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn to_words(self) -> [u32; 4] {
+        let b = self.0;
+        [
+            u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
+            u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+            u32::from_ne_bytes([b[8], b[9], b[10], b[11]]),
+            u32::from_ne_bytes([b[12], b[13], b[14], b[15]]),
+        ]
+    }
+
+    /// Is this an IPv4 address in mapped form?
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_v4(self) -> bool {
+        let [a, b, c, _] = self.to_words();
+        a == 0 && b == 0 && c == u32::from_ne_bytes([0, 0, 0xff, 0xff])
+    }
+
+    /// The last word: the IPv4 address in network order, if [`is_v4`](Self::is_v4).
+    #[inline(always)]
+    #[must_use]
+    pub const fn last_word(self) -> u32 {
+        self.to_words()[3]
+    }
+}
+
+/// A port in network order, as keys and socket addresses hold it.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port(pub u16);
+
+impl Port {
+    /// From a port in host order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(host_order: u16) -> Self {
+        Self(host_order.to_be())
+    }
+
+    /// In host order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        u16::from_be(self.0)
+    }
+}
+
+/// Transport protocol: the number in the IP header (IANA protocol numbers).
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Protocol(pub u8);
+
+impl Protocol {
+    /// TCP, RFC 9293.
+    pub const TCP: Self = Self(6);
+    /// UDP, RFC 768.
+    pub const UDP: Self = Self(17);
+    /// SCTP, RFC 9260.
+    pub const SCTP: Self = Self(132);
+}
+
+#[cfg(feature = "user")]
+mod user {
+    use core::fmt::{self, Debug, Display, Formatter};
+    use core::net::{IpAddr, Ipv6Addr};
+
+    use super::{Address, Port, Protocol};
+
+    impl From<IpAddr> for Address {
+        fn from(ip: IpAddr) -> Self {
+            match ip {
+                IpAddr::V4(ip) => Self::v4(ip.octets()),
+                IpAddr::V6(ip) => Self::v6(ip.octets()),
+            }
+        }
+    }
+
+    impl From<Address> for IpAddr {
+        fn from(address: Address) -> Self {
+            let v6 = Ipv6Addr::from(address.0);
+            v6.to_ipv4_mapped().map_or(Self::V6(v6), Self::V4)
+        }
+    }
+
+    impl Display for Address {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            Display::fmt(&IpAddr::from(*self), f)
+        }
+    }
+
+    impl Debug for Address {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            Display::fmt(self, f)
+        }
+    }
+
+    impl Debug for Port {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            Display::fmt(&self.get(), f)
+        }
+    }
+
+    impl Display for Protocol {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            match *self {
+                Self::TCP => f.write_str("TCP"),
+                Self::UDP => f.write_str("UDP"),
+                Self::SCTP => f.write_str("SCTP"),
+                Self(other) => write!(f, "protocol {other}"),
+            }
+        }
+    }
+
+    impl Debug for Protocol {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            Display::fmt(self, f)
+        }
+    }
+}

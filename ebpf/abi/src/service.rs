@@ -1,0 +1,412 @@
+//! Services and their backends.
+
+use crate::{Address, Port, Protocol};
+
+/// Where a service may be reached under a given address and port.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Scope(pub u8);
+
+impl Scope {
+    /// From inside the cluster: pods and processes of nodes.
+    pub const INTERNAL: Self = Self(0);
+}
+
+/// What a client addresses.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct ServiceKey {
+    /// The service's address: a cluster IP.
+    pub address: Address,
+    /// The service's port.
+    pub port: Port,
+    /// The protocol of this port.
+    pub protocol: Protocol,
+    /// From where.
+    pub scope: Scope,
+    reserved: u32,
+}
+
+impl ServiceKey {
+    /// A key for clients inside the cluster.
+    #[inline(always)]
+    #[must_use]
+    pub const fn internal(address: Address, port: Port, protocol: Protocol) -> Self {
+        Self {
+            address,
+            port,
+            protocol,
+            scope: Scope::INTERNAL,
+            reserved: 0,
+        }
+    }
+}
+
+/// Properties of a service port.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct ServiceFlags(pub u32);
+
+impl ServiceFlags {
+    /// Nothing particular.
+    pub const NONE: Self = Self(0);
+    /// A client keeps its backend (`sessionAffinity: ClientIP`).
+    pub const AFFINITY: Self = Self(1);
+    /// The backends are only those of this node, by a traffic policy `Local`:
+    /// without any, clients are refused for another reason.
+    pub const LOCAL_ONLY: Self = Self(1 << 1);
+
+    /// Are all flags of `other` set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the flags of `other` too.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// One service port: which backends, in which generation.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Service {
+    /// The set of backends; several keys may share one.
+    pub set: u32,
+    /// The generation of the set's slots.
+    pub generation: u32,
+    /// How many slots the generation has.
+    pub count: u32,
+    /// Properties.
+    pub flags: ServiceFlags,
+    /// How long an unused affinity lasts, in seconds.
+    pub affinity_seconds: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Where a backend stands.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct SlotKey {
+    /// The set.
+    pub set: u32,
+    /// The set's generation.
+    pub generation: u32,
+    /// The slot, less than [`Service::count`].
+    pub slot: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl SlotKey {
+    /// The key of a slot.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(set: u32, generation: u32, slot: u32) -> Self {
+        Self {
+            set,
+            generation,
+            slot,
+            reserved: 0,
+        }
+    }
+}
+
+/// Properties of a backend.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct BackendFlags(pub u16);
+
+impl BackendFlags {
+    /// Nothing particular.
+    pub const NONE: Self = Self(0);
+    /// On this node.
+    pub const LOCAL: Self = Self(1);
+    /// Terminating, and serving only because no other backend is ready
+    /// (KEP-1669).
+    pub const TERMINATING: Self = Self(1 << 1);
+
+    /// Are all flags of `other` set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the flags of `other` too.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What answers.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Backend {
+    /// Its address, of the same family as the service's.
+    pub address: Address,
+    /// Its port.
+    pub port: Port,
+    /// Properties.
+    pub flags: BackendFlags,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Backend {
+    /// A backend at an address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(address: Address, port: Port, flags: BackendFlags) -> Self {
+        Self {
+            address,
+            port,
+            flags,
+            reserved: 0,
+        }
+    }
+}
+
+/// Asks whether a backend belongs to a generation of a set; answered with its
+/// slot.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct MemberKey {
+    /// The set.
+    pub set: u32,
+    /// The set's generation.
+    pub generation: u32,
+    /// The backend's address.
+    pub address: Address,
+    /// The backend's port.
+    pub port: Port,
+    reserved: [u16; 3],
+}
+
+impl MemberKey {
+    /// The key of a backend in a generation.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(set: u32, generation: u32, address: Address, port: Port) -> Self {
+        Self {
+            set,
+            generation,
+            address,
+            port,
+            reserved: [0; 3],
+        }
+    }
+}
+
+/// What a set belongs to, for people: `namespace/service:port`, padded with
+/// zero bytes.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetName(pub [u8; Self::LEN]);
+
+impl SetName {
+    /// Bytes of a name: namespace (63), service (63), port (15), the words
+    /// around them.
+    pub const LEN: usize = 160;
+}
+
+/// Plain data: its bytes may be handed to the kernel and taken from it.
+///
+/// # Safety
+///
+/// The type must be `repr(C)` or `repr(transparent)`, without padding, and
+/// every bit pattern must be a value of it.
+pub unsafe trait Plain: Copy + 'static {}
+
+// SAFETY: 24 bytes: Address (16), Port, Protocol, Scope, u32; all integers.
+unsafe impl Plain for ServiceKey {}
+// SAFETY: six u32.
+unsafe impl Plain for Service {}
+// SAFETY: four u32.
+unsafe impl Plain for SlotKey {}
+// SAFETY: 24 bytes: Address (16), two u16, u32.
+unsafe impl Plain for Backend {}
+// SAFETY: 32 bytes: two u32, Address (16), four u16.
+unsafe impl Plain for MemberKey {}
+// SAFETY: one integer.
+unsafe impl Plain for u32 {}
+// SAFETY: bytes.
+unsafe impl Plain for SetName {}
+// SAFETY: u64 and a value whose size is a multiple of eight: `seal` asserts
+// it wherever one is made.
+unsafe impl<V: Plain> Plain for Sealed<V> {}
+
+/// A value with a checksum over its key and itself.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Sealed<V> {
+    seal: u64,
+    value: V,
+}
+
+impl<V: Plain> Sealed<V> {
+    /// Seals a value under its key.
+    #[inline(always)]
+    #[must_use]
+    pub fn new<K: Plain>(key: &K, value: V) -> Self {
+        Self {
+            seal: seal(key, &value),
+            value,
+        }
+    }
+
+    /// The value, if it is whole and belongs to the key.
+    #[inline(always)]
+    #[must_use]
+    pub fn open<K: Plain>(&self, key: &K) -> Option<V> {
+        if self.seal == seal(key, &self.value) {
+            Some(self.value)
+        } else {
+            None
+        }
+    }
+}
+
+/// Mixes the words of key and value: multiply and fold, one round per word.
+/// This guards against races, not against an adversary: only this node's
+/// agent and its own programs write these maps.
+#[inline(always)]
+fn seal<K: Plain, V: Plain>(key: &K, value: &V) -> u64 {
+    fold(fold(0x6f72_6c6f_7001_0001, key), value)
+}
+
+#[inline(always)]
+fn fold<T: Plain>(mut state: u64, data: &T) -> u64 {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8) };
+    let words = size_of::<T>() / 8;
+    let base = core::ptr::from_ref(data).cast::<u64>();
+    let mut i = 0;
+    while i < words {
+        // SAFETY: `T` is plain, aligned to eight bytes and `words` words long
+        // (asserted above).
+        let word = unsafe { base.add(i).read() };
+        state = (state ^ word).wrapping_mul(PRIME);
+        state ^= state >> 29;
+        i += 1;
+    }
+    state
+}
+
+const _: () = {
+    assert!(size_of::<ServiceKey>() == 24);
+    assert!(size_of::<Service>() == 24);
+    assert!(size_of::<SlotKey>() == 16);
+    assert!(size_of::<Backend>() == 24);
+    assert!(size_of::<MemberKey>() == 32);
+    assert!(size_of::<Sealed<Service>>() == 32);
+    assert!(size_of::<Sealed<Backend>>() == 32);
+};
+
+#[cfg(feature = "user")]
+mod user {
+    use core::fmt::{self, Debug, Display, Formatter};
+
+    use super::SetName;
+
+    impl SetName {
+        /// A name from text; what exceeds [`LEN`](Self::LEN) is cut off.
+        #[must_use]
+        pub fn new(text: &str) -> Self {
+            let mut bytes = [0; Self::LEN];
+            for (to, from) in bytes.iter_mut().zip(text.bytes()) {
+                *to = from;
+            }
+            Self(bytes)
+        }
+
+        /// The text; bytes that are no UTF-8 end it.
+        #[must_use]
+        pub fn as_str(&self) -> &str {
+            let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+            match core::str::from_utf8(text) {
+                Ok(text) => text,
+                Err(error) => {
+                    let valid = text.get(..error.valid_up_to()).unwrap_or_default();
+                    core::str::from_utf8(valid).unwrap_or_default()
+                }
+            }
+        }
+    }
+
+    impl Display for SetName {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            f.write_str(self.as_str())
+        }
+    }
+
+    impl Debug for SetName {
+        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+            Debug::fmt(self.as_str(), f)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(port: u16) -> ServiceKey {
+        ServiceKey::internal(Address::v4([10, 96, 0, 1]), Port::new(port), Protocol::TCP)
+    }
+
+    fn service(generation: u32, count: u32) -> Service {
+        Service {
+            set: 1,
+            generation,
+            count,
+            flags: ServiceFlags::NONE,
+            affinity_seconds: 0,
+            reserved: 0,
+        }
+    }
+
+    #[test]
+    fn sealed_value_opens_under_its_key_only() {
+        let sealed = Sealed::new(&key(80), service(1, 2));
+        assert_eq!(sealed.open(&key(80)), Some(service(1, 2)));
+        assert_eq!(sealed.open(&key(81)), None);
+    }
+
+    #[test]
+    fn mix_of_two_values_does_not_open() {
+        let (old, new) = (
+            Sealed::new(&key(80), service(1, 2)),
+            Sealed::new(&key(80), service(2, 5)),
+        );
+        let torn = Sealed {
+            seal: old.seal,
+            value: Service {
+                count: new.value.count,
+                ..old.value
+            },
+        };
+        assert_eq!(torn.open(&key(80)), None);
+        let torn = Sealed {
+            seal: new.seal,
+            value: old.value,
+        };
+        assert_eq!(torn.open(&key(80)), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! What is remembered of sockets that talk to services.
+
+use crate::{Address, Plain, Port, Protocol};
+
+/// A socket and the backend that it was sent to.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct OriginalKey {
+    /// The socket's cookie: unique until the machine restarts.
+    pub cookie: u64,
+    /// The backend's address.
+    pub address: Address,
+    /// The backend's port.
+    pub port: Port,
+    /// The protocol.
+    pub protocol: Protocol,
+    reserved: [u8; 5],
+}
+
+impl OriginalKey {
+    /// The key of a socket's peer.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(cookie: u64, address: Address, port: Port, protocol: Protocol) -> Self {
+        Self {
+            cookie,
+            address,
+            port,
+            protocol,
+            reserved: [0; 5],
+        }
+    }
+}
+
+/// What the socket asked for: the peer that it is to see.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Original {
+    /// The service's address.
+    pub address: Address,
+    /// The service's port.
+    pub port: Port,
+    reserved: [u16; 3],
+}
+
+impl Original {
+    /// A service as the client addressed it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(address: Address, port: Port) -> Self {
+        Self {
+            address,
+            port,
+            reserved: [0; 3],
+        }
+    }
+}
+
+/// A client of a service with affinity. Clients are told apart by network
+/// namespace: when a socket connects, its source address is not chosen yet,
+/// and a pod's address and its namespace are one and the same.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct AffinityKey {
+    /// The cookie of the client's network namespace.
+    pub client: u64,
+    /// The set of backends.
+    pub set: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// The backend that a client keeps.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Affinity {
+    /// When it was last used: monotonic clock, nanoseconds.
+    pub used: u64,
+    /// The backend's address.
+    pub address: Address,
+    /// The backend's port.
+    pub port: Port,
+    reserved: [u16; 3],
+}
+
+impl Affinity {
+    /// A backend used at `used`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(used: u64, address: Address, port: Port) -> Self {
+        Self {
+            used,
+            address,
+            port,
+            reserved: [0; 3],
+        }
+    }
+}
+
+// SAFETY: 32 bytes: u64, Address (16), u16, u8 and five bytes of zero.
+unsafe impl Plain for OriginalKey {}
+// SAFETY: 24 bytes: Address (16), four u16.
+unsafe impl Plain for Original {}
+// SAFETY: 16 bytes: u64, two u32.
+unsafe impl Plain for AffinityKey {}
+// SAFETY: 32 bytes: u64, Address (16), four u16.
+unsafe impl Plain for Affinity {}
+
+const _: () = {
+    assert!(size_of::<OriginalKey>() == 32);
+    assert!(size_of::<Original>() == 24);
+    assert!(size_of::<AffinityKey>() == 16);
+    assert!(size_of::<Affinity>() == 32);
+};

@@ -1,0 +1,234 @@
+//! The socket hooks: a connection is translated once, when it is made, and
+//! costs nothing afterwards.
+
+use ebpf_abi::{
+    Address, Backend, Counter, Hook, Original, OriginalKey, Port, Protocol, Sealed, ServiceKey,
+};
+
+use crate::lookup::{Choice, choose};
+use crate::maps::{Entropy, Maps};
+
+/// Family of the address that a hook may rewrite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// `AF_INET`.
+    V4,
+    /// `AF_INET6`, mapped IPv4 addresses included.
+    V6,
+}
+
+/// The other side, as the socket names it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
+pub struct Peer {
+    /// Its address.
+    pub address: Address,
+    /// Its port.
+    pub port: Port,
+}
+
+/// A socket in one of the hooks.
+pub trait Socket {
+    /// Of the address in this call.
+    fn family(&self) -> Family;
+    /// The socket's protocol.
+    fn protocol(&self) -> Protocol;
+    /// The address in this call.
+    fn peer(&self) -> Peer;
+    /// Rewrites the address in this call. The address fits the family.
+    fn set_peer(&mut self, peer: Peer);
+    /// The socket's cookie.
+    fn cookie(&self) -> u64;
+    /// The cookie of the socket's network namespace.
+    fn namespace(&self) -> u64;
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes on as the caller made it.
+    Pass,
+    /// It goes on with another address.
+    Translated,
+    /// It fails.
+    Refuse(Refusal),
+}
+
+/// Why a call fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The service has no endpoint that may serve.
+    NoEndpoint,
+    /// The traffic policy is `Local`, and this node has no endpoint.
+    NoLocalEndpoint,
+    /// The service changed faster than it could be read.
+    Unstable,
+    /// The backend's family is not the socket's.
+    Family,
+    /// A datagram's reply could not be shown as the service's.
+    NotStored,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// What counts it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn counter(self) -> Counter {
+        match self {
+            Self::NoEndpoint => Counter::RefusedNoEndpoint,
+            Self::NoLocalEndpoint => Counter::RefusedNoLocalEndpoint,
+            Self::Unstable => Counter::RefusedUnstable,
+            Self::Family => Counter::RefusedFamily,
+            Self::NotStored => Counter::OriginalNotStored,
+        }
+    }
+
+    /// The error number that the caller sees. A service without endpoints is
+    /// `ECONNREFUSED`, as a closed port would be (kube-proxy answers with TCP
+    /// reset or ICMP port unreachable, which sockets report so too).
+    #[inline(always)]
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::NoEndpoint | Self::NoLocalEndpoint => ECONNREFUSED,
+            Self::Unstable | Self::Family => EHOSTUNREACH,
+            Self::NotStored => ENOBUFS,
+        }
+    }
+}
+
+const ENOBUFS: i32 = 105;
+const ECONNREFUSED: i32 = 111;
+const EHOSTUNREACH: i32 = 113;
+
+/// `connect(2)`: replaces a service's address by a backend's.
+#[inline(always)]
+pub fn connect<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> Verdict {
+    let verdict = translate(maps, socket, Hook::Connect);
+    if verdict == Verdict::Translated {
+        maps.count(Counter::ConnectTranslated);
+    }
+    verdict
+}
+
+/// `sendmsg(2)` with a destination, of an unconnected socket.
+#[inline(always)]
+pub fn send<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> Verdict {
+    let verdict = translate(maps, socket, Hook::SendMsg);
+    if verdict == Verdict::Translated {
+        maps.count(Counter::SendTranslated);
+    }
+    verdict
+}
+
+/// `recvmsg(2)`: shows the service as the source of a backend's datagram.
+#[inline(always)]
+pub fn receive<M: Maps, S: Socket>(maps: &M, socket: &mut S) {
+    if restore(maps, socket) {
+        maps.count(Counter::ReceiveTranslated);
+    }
+}
+
+/// `getpeername(2)`: shows the service to which the socket connected.
+#[inline(always)]
+pub fn peer_name<M: Maps, S: Socket>(maps: &M, socket: &mut S) {
+    if restore(maps, socket) {
+        maps.count(Counter::PeerTranslated);
+    }
+}
+
+#[inline(always)]
+fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook) -> Verdict {
+    let asked = socket.peer();
+    let protocol = socket.protocol();
+    let cookie = socket.cookie();
+    let key = ServiceKey::internal(asked.address, asked.port, protocol);
+    // Each connection of a stream is spread anew. The datagrams of one socket
+    // stay together, as they do where connections are tracked.
+    let spread = if protocol == Protocol::UDP {
+        mix(cookie)
+    } else {
+        maps.random()
+    };
+    let backend = match choose(maps, &key, spread, || socket.namespace()) {
+        Choice::Backend(backend) => backend,
+        Choice::NoService => {
+            // A socket that was connected to a service through this very
+            // backend and now addresses it directly is to see it as it is.
+            if hook == Hook::Connect && protocol == Protocol::UDP {
+                maps.forget(&OriginalKey::new(
+                    cookie,
+                    asked.address,
+                    asked.port,
+                    protocol,
+                ));
+            }
+            return Verdict::Pass;
+        }
+        Choice::NoEndpoint => return refuse(maps, Refusal::NoEndpoint),
+        Choice::NoLocalEndpoint => return refuse(maps, Refusal::NoLocalEndpoint),
+        Choice::Unstable => return refuse(maps, Refusal::Unstable),
+    };
+    if !fits(socket.family(), asked.address, &backend) {
+        return refuse(maps, Refusal::Family);
+    }
+    let original = OriginalKey::new(cookie, backend.address, backend.port, protocol);
+    let value = Original::new(asked.address, asked.port);
+    if !maps.remember(&original, &Sealed::new(&original, value)) {
+        // A connected socket works all the same; an unconnected one would
+        // take the reply for a stranger's.
+        if hook == Hook::SendMsg {
+            return refuse(maps, Refusal::NotStored);
+        }
+        maps.count(Counter::OriginalNotStored);
+    }
+    socket.set_peer(Peer {
+        address: backend.address,
+        port: backend.port,
+    });
+    Verdict::Translated
+}
+
+#[inline(always)]
+fn restore<M: Maps, S: Socket>(maps: &M, socket: &mut S) -> bool {
+    let seen = socket.peer();
+    let key = OriginalKey::new(socket.cookie(), seen.address, seen.port, socket.protocol());
+    let Some(original) = maps.original(&key).and_then(|sealed| sealed.open(&key)) else {
+        return false;
+    };
+    if socket.family() == Family::V4 && !original.address.is_v4() {
+        return false;
+    }
+    socket.set_peer(Peer {
+        address: original.address,
+        port: original.port,
+    });
+    true
+}
+
+/// May the socket's call carry the backend's address? A mapped address stays
+/// one: the socket sends IPv4.
+#[inline(always)]
+fn fits(family: Family, asked: Address, backend: &Backend) -> bool {
+    asked.is_v4() == backend.address.is_v4() && (family == Family::V6 || backend.address.is_v4())
+}
+
+#[inline(always)]
+fn refuse<M: Maps>(maps: &M, refusal: Refusal) -> Verdict {
+    maps.count(refusal.counter());
+    Verdict::Refuse(refusal)
+}
+
+/// Spreads cookies, which the kernel counts up, over all of `u32`.
+#[inline(always)]
+fn mix(cookie: u64) -> u32 {
+    let mut state = cookie.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    state ^= state >> 32;
+    state = state.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (state >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests;

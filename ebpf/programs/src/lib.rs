@@ -1,2 +1,0 @@
-//! Entry points only: attach types, maps, calls into logic.
-#![no_std]

@@ -1,0 +1,113 @@
+//! The kernel's maps.
+
+use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
+use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_ns};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, LruHashMap, PerCpuArray};
+use ebpf_abi::{
+    Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Plain, Sealed,
+    Service, ServiceKey, SetName, SlotKey,
+};
+use ebpf_logic::{Entropy, Maps};
+
+// Sizes are defaults: user space sets them when it makes the maps.
+
+#[map]
+static SERVICES: HashMap<ServiceKey, Sealed<Service>> =
+    HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
+#[map]
+static SLOTS: HashMap<SlotKey, Sealed<Backend>> =
+    HashMap::with_max_entries(524_288, BPF_F_NO_PREALLOC);
+#[map]
+static MEMBERS: HashMap<MemberKey, u32> = HashMap::with_max_entries(131_072, BPF_F_NO_PREALLOC);
+#[map]
+static NAMES: HashMap<u32, SetName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
+#[map]
+static ORIGINALS: LruHashMap<OriginalKey, Sealed<Original>> =
+    LruHashMap::with_max_entries(65_536, 0);
+#[map]
+static AFFINITY: LruHashMap<AffinityKey, Sealed<Affinity>> =
+    LruHashMap::with_max_entries(65_536, 0);
+#[map]
+static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
+
+/// The kernel's maps, clock and random numbers.
+pub(crate) struct Kernel;
+
+impl Maps for Kernel {
+    #[inline(always)]
+    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+        SERVICES.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+        SLOTS.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn member(&self, key: &MemberKey) -> Option<u32> {
+        MEMBERS.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
+        ORIGINALS.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
+        ORIGINALS.insert(key, value, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn forget(&self, key: &OriginalKey) {
+        // It is fine if there was none.
+        let _ = ORIGINALS.remove(key);
+    }
+
+    #[inline(always)]
+    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+        AFFINITY.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>) {
+        // Least recently used entries make room; a lost one costs a client
+        // its backend, no more.
+        let _ = AFFINITY.insert(key, value, 0);
+    }
+
+    #[inline(always)]
+    fn count(&self, counter: Counter) {
+        if let Some(value) = COUNTERS.get_ptr_mut(counter.index()) {
+            // SAFETY: the pointer is to this processor's value. A program
+            // that is preempted by another may lose a count.
+            unsafe { *value = (*value).wrapping_add(1) };
+        }
+    }
+}
+
+impl Entropy for Kernel {
+    #[inline(always)]
+    fn random(&self) -> u32 {
+        // SAFETY: the helper takes nothing.
+        unsafe { bpf_get_prandom_u32() }
+    }
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        // SAFETY: the helper takes nothing.
+        unsafe { bpf_ktime_get_ns() }
+    }
+}
+
+/// Copies a value out of its map, once: what is checked afterwards is the
+/// copy.
+#[inline(always)]
+fn copy<T: Plain>(value: *const T) -> T {
+    // SAFETY: the map handed the pointer out, and BPF programs run inside an
+    // RCU read section, so that its memory stays a value of this map. It may
+    // be overwritten meanwhile: `T` is plain data, and its readers check it.
+    unsafe { value.read_volatile() }
+}

@@ -1,0 +1,596 @@
+//! Maps and programs in force at one cgroup.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use aya::EbpfLoader;
+use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
+use ebpf_abi::{
+    Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Sealed, Service,
+    ServiceKey, SetName, SlotKey, maps,
+};
+use node_agent_plan::{Action, Current};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::environment;
+use crate::error::Error;
+use crate::links;
+use crate::pod::Raw;
+use crate::snapshot::Snapshot;
+
+/// What to load and where to bring it into force.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cgroup v2 directory whose processes see services.
+    pub cgroup: PathBuf,
+    /// Where to pin; on a BPF filesystem. Created if missing.
+    pub pin_dir: PathBuf,
+    /// The BPF object: [`embedded_object!`](crate::embedded_object).
+    pub object: &'static [u8],
+    /// How large new maps are; adopted ones keep their size.
+    pub capacity: Capacity,
+}
+
+/// How many entries maps take. Memory is taken as entries come, except for the
+/// tables themselves (16 bytes per entry) and those marked as taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Service ports, each counted per address.
+    pub services: u32,
+    /// Backends of all service ports; twice during updates.
+    pub slots: u32,
+    /// Backends of service ports with affinity; twice during updates.
+    pub members: u32,
+    /// Sockets that talk to services (about 130 bytes each, taken at once).
+    /// When full, the least recently used one is forgotten: its peer's name
+    /// and replies then show the backend.
+    pub originals: u32,
+    /// Clients of services with affinity (about 120 bytes each, taken at
+    /// once). When full, the least recently used one is placed anew.
+    pub affinity: u32,
+}
+
+/// The maps and programs of a node.
+///
+/// Dropping it changes nothing: what is pinned stays in force.
+#[derive(Debug)]
+pub struct Datapath {
+    services: HashMap<MapData, Raw<ServiceKey>, Raw<Sealed<Service>>>,
+    slots: HashMap<MapData, Raw<SlotKey>, Raw<Sealed<Backend>>>,
+    members: HashMap<MapData, Raw<MemberKey>, u32>,
+    names: HashMap<MapData, u32, Raw<SetName>>,
+    counters: Counters,
+    capacity: Capacity,
+    /// Held while this value lives.
+    _lock: Option<File>,
+}
+
+struct Counters(PerCpuArray<MapData, u64>);
+
+/// What a map must look like.
+struct Layout {
+    name: &'static str,
+    kind: MapType,
+    key: usize,
+    value: usize,
+}
+
+/// Error numbers of `bpf(2)`.
+const ENOENT: i32 = 2;
+const ENOMEM: i32 = 12;
+const EBUSY: i32 = 16;
+const E2BIG: i32 = 7;
+
+/// How long to wait for another process to let go of the maps: one that was
+/// told to end, or killed, takes a moment.
+const LOCK_ATTEMPTS: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often an update is tried again for which the kernel had no memory at
+/// hand; its caches are refilled in the background.
+const MEMORY_ATTEMPTS: u32 = 20;
+const MEMORY_PAUSE: Duration = Duration::from_micros(200);
+
+// === impl Capacity ===
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            services: 65_536,
+            slots: 524_288,
+            members: 131_072,
+            originals: 65_536,
+            affinity: 16_384,
+        }
+    }
+}
+
+// === impl Datapath ===
+
+impl Datapath {
+    /// Brings the programs into force. Maps and links that an earlier process
+    /// pinned are adopted; services that they hold keep working throughout.
+    ///
+    /// # Errors
+    ///
+    /// Before anything is changed: [`Error::NotRoot`], [`Error::KernelTooOld`],
+    /// [`Error::NoCgroup2`], [`Error::NoBpffs`], [`Error::Busy`],
+    /// [`Error::Layout`]. Afterwards: what the kernel refuses.
+    pub fn open(options: &Options) -> Result<Self, Error> {
+        environment::check(&options.cgroup, &options.pin_dir)?;
+        let directory = version_dir(&options.pin_dir);
+        let links = directory.join("links");
+        fs::create_dir_all(&links).map_err(|source| Error::File {
+            verb: "create",
+            path: links.clone(),
+            source,
+        })?;
+        let lock = lock(&options.pin_dir)?;
+        for layout in LAYOUTS {
+            layout.check(&directory)?;
+        }
+
+        let paths = maps::ALL.map(|name| (name, directory.join(name)));
+        let mut loader = EbpfLoader::new();
+        // Nothing in the object is relocated against the kernel's types.
+        loader.btf(None);
+        for (name, path) in &paths {
+            loader.map_pin_path(name, path.as_path());
+        }
+        let capacity = options.capacity;
+        loader
+            .map_max_entries(maps::SERVICES, capacity.services)
+            .map_max_entries(maps::NAMES, capacity.services)
+            .map_max_entries(maps::SLOTS, capacity.slots)
+            .map_max_entries(maps::MEMBERS, capacity.members)
+            .map_max_entries(maps::ORIGINALS, capacity.originals)
+            .map_max_entries(maps::AFFINITY, capacity.affinity);
+        let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
+            source: Box::new(source),
+        })?;
+        links::load(&mut ebpf)?;
+        links::attach(&mut ebpf, &options.cgroup, &links)?;
+        remove_other_versions(&options.pin_dir, &directory)?;
+
+        let mut datapath = Self::of_pinned(&directory, Some(lock))?;
+        datapath.sweep()?;
+        Ok(datapath)
+    }
+
+    /// Writes actions in order. Each is idempotent; after an error the maps
+    /// hold a prefix of them, which is sound.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] or [`Error::Map`].
+    pub fn apply(&mut self, actions: &[Action]) -> Result<(), Error> {
+        actions.iter().try_for_each(|action| self.apply_one(action))
+    }
+
+    fn apply_one(&mut self, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::PutName(set, name) => put(
+                &mut self.names,
+                maps::NAMES,
+                self.capacity.services,
+                *set,
+                Raw(SetName::new(name)),
+            ),
+            Action::PutSlot(key, backend) => {
+                let value = Raw(Sealed::new(key, *backend));
+                put(
+                    &mut self.slots,
+                    maps::SLOTS,
+                    self.capacity.slots,
+                    Raw(*key),
+                    value,
+                )
+            }
+            Action::PutMember(key, slot) => put(
+                &mut self.members,
+                maps::MEMBERS,
+                self.capacity.members,
+                Raw(*key),
+                *slot,
+            ),
+            Action::PutService(key, service) => {
+                let value = Raw(Sealed::new(key, *service));
+                put(
+                    &mut self.services,
+                    maps::SERVICES,
+                    self.capacity.services,
+                    Raw(*key),
+                    value,
+                )
+            }
+            Action::DeleteService(key) => delete(&mut self.services, maps::SERVICES, &Raw(*key)),
+            Action::DeleteSlot(key) => delete(&mut self.slots, maps::SLOTS, &Raw(*key)),
+            Action::DeleteMember(key) => delete(&mut self.members, maps::MEMBERS, &Raw(*key)),
+            Action::DeleteName(set) => delete(&mut self.names, maps::NAMES, set),
+        }
+    }
+
+    /// Reads what the maps hold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn dump(&self) -> Result<Current, Error> {
+        let mut current = Current::default();
+        for entry in &self.services {
+            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SERVICES))?;
+            if let Some(service) = sealed.open(&key) {
+                current.services.insert(key, service);
+            }
+        }
+        for entry in &self.slots {
+            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SLOTS))?;
+            if let Some(backend) = sealed.open(&key) {
+                current.slots.insert(key, backend);
+            }
+        }
+        for entry in &self.members {
+            let (Raw(key), slot) = entry.map_err(unreadable(maps::MEMBERS))?;
+            current.members.insert(key, slot);
+        }
+        for entry in &self.names {
+            let (set, Raw(name)) = entry.map_err(unreadable(maps::NAMES))?;
+            current.names.insert(set, name.as_str().into());
+        }
+        Ok(current)
+    }
+
+    /// What the programs counted since the maps were made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn counters(&self) -> Result<Vec<(Counter, u64)>, Error> {
+        let sum = |counter: &Counter| {
+            let values = self
+                .counters
+                .0
+                .get(&counter.index(), 0)
+                .map_err(unreadable(maps::COUNTERS))?;
+            Ok((
+                *counter,
+                values
+                    .iter()
+                    .fold(0_u64, |sum, value| sum.wrapping_add(*value)),
+            ))
+        };
+        Counter::ALL.iter().map(sum).collect()
+    }
+
+    /// Both, for people.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        Ok(Snapshot {
+            maps: self.dump()?,
+            counters: self.counters()?,
+        })
+    }
+
+    fn of_pinned(directory: &Path, lock: Option<File>) -> Result<Self, Error> {
+        let (services, services_size) =
+            open::<Raw<ServiceKey>, Raw<Sealed<Service>>>(directory, maps::SERVICES)?;
+        let (slots, slots_size) = open(directory, maps::SLOTS)?;
+        let (members, members_size) = open(directory, maps::MEMBERS)?;
+        let (names, _) = open(directory, maps::NAMES)?;
+        let counters = Map::from_map_data(pinned(directory, maps::COUNTERS)?)
+            .and_then(PerCpuArray::try_from)
+            .map_err(unreadable(maps::COUNTERS))?;
+        let capacity = Capacity {
+            services: services_size,
+            slots: slots_size,
+            members: members_size,
+            ..Capacity::default()
+        };
+        Ok(Self {
+            services,
+            slots,
+            members,
+            names,
+            counters: Counters(counters),
+            capacity,
+            _lock: lock,
+        })
+    }
+
+    /// Removes entries that are broken: no reader accepts them, and the plan,
+    /// to which they are invisible, would never remove them.
+    fn sweep(&mut self) -> Result<(), Error> {
+        let mut broken = (Vec::new(), Vec::new());
+        for entry in &self.services {
+            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SERVICES))?;
+            if sealed.open(&key).is_none() {
+                broken.0.push(key);
+            }
+        }
+        for entry in &self.slots {
+            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SLOTS))?;
+            if sealed.open(&key).is_none() {
+                broken.1.push(key);
+            }
+        }
+        if broken.0.is_empty() && broken.1.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(
+            services = broken.0.len(),
+            slots = broken.1.len(),
+            "removing broken entries"
+        );
+        for key in broken.0 {
+            delete(&mut self.services, maps::SERVICES, &Raw(key))?;
+        }
+        for key in broken.1 {
+            delete(&mut self.slots, maps::SLOTS, &Raw(key))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Counters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Counters")
+    }
+}
+
+/// Reads what is pinned, beside the process that works with it.
+///
+/// # Errors
+///
+/// [`Error::NotPinned`], [`Error::Layout`] or [`Error::Map`].
+pub fn inspect(pin_dir: &Path) -> Result<Snapshot, Error> {
+    let directory = version_dir(pin_dir);
+    if !directory.is_dir() {
+        return Err(Error::NotPinned {
+            path: pin_dir.to_owned(),
+        });
+    }
+    for layout in LAYOUTS {
+        layout.check(&directory)?;
+    }
+    Datapath::of_pinned(&directory, None)?.snapshot()
+}
+
+/// Takes everything out of force that is pinned there, of whatever version;
+/// nothing is left. It is fine if nothing was there.
+///
+/// # Errors
+///
+/// [`Error::Busy`] while a process works with it; [`Error::File`].
+pub fn remove(pin_dir: &Path) -> Result<(), Error> {
+    if !pin_dir.exists() {
+        return Ok(());
+    }
+    let lock = lock(pin_dir)?;
+    for version in versions(pin_dir)? {
+        remove_version(&version)?;
+    }
+    drop(lock);
+    remove_dir(pin_dir)
+}
+
+fn version_dir(pin_dir: &Path) -> PathBuf {
+    pin_dir.join(format!("v{}", ebpf_abi::VERSION))
+}
+
+/// Directories of all versions.
+fn versions(pin_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::File {
+        verb: "read",
+        path: pin_dir.to_owned(),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(pin_dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix('v'))
+            .map(str::parse::<u32>);
+        if matches!(number, Some(Ok(_))) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
+    for version in versions(pin_dir)?.iter().filter(|version| *version != ours) {
+        tracing::info!(directory = %version.display(), "removing the datapath of another version");
+        remove_version(version)?;
+    }
+    Ok(())
+}
+
+/// Links go first: once they are gone, nobody reads the maps.
+fn remove_version(directory: &Path) -> Result<(), Error> {
+    for part in [directory.join("links"), directory.to_owned()] {
+        let Ok(entries) = fs::read_dir(&part) else {
+            continue;
+        };
+        for path in entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| !path.is_dir())
+        {
+            fs::remove_file(&path).map_err(|source| Error::File {
+                verb: "remove",
+                path,
+                source,
+            })?;
+        }
+        remove_dir(&part)?;
+    }
+    Ok(())
+}
+
+fn remove_dir(path: &Path) -> Result<(), Error> {
+    fs::remove_dir(path).map_err(|source| Error::File {
+        verb: "remove",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn lock(pin_dir: &Path) -> Result<File, Error> {
+    let failed = |source| Error::File {
+        verb: "open",
+        path: pin_dir.to_owned(),
+        source,
+    };
+    let directory = File::open(pin_dir).map_err(failed)?;
+    for _ in 0..LOCK_ATTEMPTS {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(directory),
+            Err(rustix::io::Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
+            Err(errno) => return Err(failed(errno.into())),
+        }
+    }
+    Err(Error::Busy {
+        path: pin_dir.to_owned(),
+    })
+}
+
+// === impl Layout ===
+
+const LAYOUTS: &[Layout] = &[
+    Layout::of::<ServiceKey, Sealed<Service>>(maps::SERVICES, MapType::Hash),
+    Layout::of::<SlotKey, Sealed<Backend>>(maps::SLOTS, MapType::Hash),
+    Layout::of::<MemberKey, u32>(maps::MEMBERS, MapType::Hash),
+    Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
+    Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
+    Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
+    Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
+];
+
+impl Layout {
+    const fn of<K, V>(name: &'static str, kind: MapType) -> Self {
+        Self {
+            name,
+            kind,
+            key: size_of::<K>(),
+            value: size_of::<V>(),
+        }
+    }
+
+    /// Compares a pinned map, if there is one: aya would adopt any.
+    fn check(&self, directory: &Path) -> Result<(), Error> {
+        let path = directory.join(self.name);
+        if !path.exists() {
+            return Ok(());
+        }
+        let info = MapInfo::from_pin(&path).map_err(unreadable(self.name))?;
+        let (kind, key, value) = (
+            info.map_type().ok(),
+            info.key_size() as usize,
+            info.value_size() as usize,
+        );
+        if (kind, key, value) == (Some(self.kind), self.key, self.value) {
+            return Ok(());
+        }
+        let describe = |kind: Option<MapType>, key, value| match kind {
+            Some(kind) => format!("{kind:?} of {key} to {value} bytes"),
+            None => format!("unknown kind of {key} to {value} bytes"),
+        };
+        Err(Error::Layout {
+            path,
+            found: describe(kind, key, value),
+            expected: describe(Some(self.kind), self.key, self.value),
+        })
+    }
+}
+
+fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {
+    let path = directory.join(name);
+    if !path.exists() {
+        return Err(Error::NotPinned { path });
+    }
+    MapData::from_pin(path).map_err(unreadable(name))
+}
+
+type Opened<K, V> = (HashMap<MapData, K, V>, u32);
+
+fn open<K: aya::Pod, V: aya::Pod>(
+    directory: &Path,
+    name: &'static str,
+) -> Result<Opened<K, V>, Error> {
+    let data = pinned(directory, name)?;
+    let size = data.info().map_err(unreadable(name))?.max_entries();
+    let map = Map::from_map_data(data)
+        .and_then(HashMap::try_from)
+        .map_err(unreadable(name))?;
+    Ok((map, size))
+}
+
+fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
+    move |source| Error::Map {
+        verb: "read",
+        map,
+        source: Box::new(source),
+    }
+}
+
+fn put<K: aya::Pod, V: aya::Pod>(
+    map: &mut HashMap<MapData, K, V>,
+    name: &'static str,
+    capacity: u32,
+    key: K,
+    value: V,
+) -> Result<(), Error> {
+    let mut attempt = 0;
+    loop {
+        let Err(source) = map.insert(key, value, 0) else {
+            return Ok(());
+        };
+        match errno(&source) {
+            Some(E2BIG) => {
+                return Err(Error::Full {
+                    map: name,
+                    capacity,
+                });
+            }
+            Some(ENOMEM | EBUSY) if attempt < MEMORY_ATTEMPTS => sleep(MEMORY_PAUSE),
+            _ => {
+                return Err(Error::Map {
+                    verb: "write",
+                    map: name,
+                    source: Box::new(source),
+                });
+            }
+        }
+        attempt += 1;
+    }
+}
+
+fn delete<K: aya::Pod, V: aya::Pod>(
+    map: &mut HashMap<MapData, K, V>,
+    name: &'static str,
+    key: &K,
+) -> Result<(), Error> {
+    match map.remove(key) {
+        Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+        Err(source) if errno(&source) == Some(ENOENT) => Ok(()),
+        Err(source) => Err(Error::Map {
+            verb: "write",
+            map: name,
+            source: Box::new(source),
+        }),
+    }
+}
+
+fn errno(error: &MapError) -> Option<i32> {
+    match error {
+        MapError::SyscallError(error) => error.io_error.raw_os_error(),
+        _ => None,
+    }
+}

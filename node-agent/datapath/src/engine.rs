@@ -1,0 +1,145 @@
+//! The plan and the datapath, joined.
+
+use node_agent_plan::{Action, Config, EndpointSlice, Override, Planner, Service};
+
+use crate::datapath::{Datapath, Options};
+use crate::error::Error;
+use crate::snapshot::Snapshot;
+
+/// What an event came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// So many entries of maps were written or removed.
+    Written(usize),
+    /// It is noted; [`Engine::resync`] is due.
+    Deferred,
+}
+
+/// Keeps the maps equal to what Services and EndpointSlices say.
+///
+/// ```no_run
+/// # fn main() -> Result<(), node_agent_datapath::Error> {
+/// # let (options, config): (node_agent_datapath::Options, node_agent_plan::Config) = unimplemented!();
+/// let mut engine = node_agent_datapath::Engine::open(&options, config)?;
+/// // Feed all Services and EndpointSlices that a list returned …
+/// engine.resync()?;
+/// // … then each change. After an error, and while events are deferred:
+/// if engine.needs_resync() {
+///     engine.resync()?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    planner: Planner,
+    datapath: Datapath,
+    /// The maps are known to hold what the plan says.
+    sound: bool,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// Brings the programs into force; see [`Datapath::open`]. Services that
+    /// the maps hold already work from now on, as they were.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datapath::open`].
+    pub fn open(options: &Options, config: Config) -> Result<Self, Error> {
+        Ok(Self {
+            planner: Planner::new(config),
+            datapath: Datapath::open(options)?,
+            sound: false,
+        })
+    }
+
+    /// A Service appeared, changed or (`None`) went.
+    ///
+    /// # Errors
+    ///
+    /// When a map could not be written; from then on events are deferred until
+    /// a [`resync`](Self::resync) succeeds.
+    pub fn on_service_change(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        service: Option<&Service>,
+    ) -> Result<Applied, Error> {
+        let actions = self.planner.service_changed(namespace, name, service);
+        self.apply(&actions)
+    }
+
+    /// An EndpointSlice appeared, changed or (`None`) went.
+    ///
+    /// # Errors
+    ///
+    /// As [`on_service_change`](Self::on_service_change).
+    pub fn on_slice_change(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        slice: Option<&EndpointSlice>,
+    ) -> Result<Applied, Error> {
+        let actions = self.planner.slice_changed(namespace, name, slice);
+        self.apply(&actions)
+    }
+
+    /// This node answers other addresses itself than before.
+    ///
+    /// # Errors
+    ///
+    /// As [`on_service_change`](Self::on_service_change).
+    pub fn set_overrides(&mut self, overrides: Vec<Override>) -> Result<Applied, Error> {
+        let actions = self.planner.set_overrides(overrides);
+        self.apply(&actions)
+    }
+
+    /// Compares the whole plan with the maps and writes what differs: once
+    /// after all objects were listed, and after every error. Returns how many
+    /// entries were written or removed.
+    ///
+    /// # Errors
+    ///
+    /// When a map could not be read or written; to be called again, later.
+    pub fn resync(&mut self) -> Result<usize, Error> {
+        let current = self.datapath.dump()?;
+        let actions = self.planner.resync(&current);
+        self.sound = false;
+        self.datapath.apply(&actions)?;
+        self.sound = true;
+        Ok(actions.len())
+    }
+
+    /// Is a [`resync`](Self::resync) due?
+    #[must_use]
+    pub const fn needs_resync(&self) -> bool {
+        !self.sound
+    }
+
+    /// What the maps hold; its `Display` says it in words.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn dump(&self) -> Result<Snapshot, Error> {
+        self.datapath.snapshot()
+    }
+
+    /// The datapath alone.
+    #[must_use]
+    pub const fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    fn apply(&mut self, actions: &[Action]) -> Result<Applied, Error> {
+        if !self.sound {
+            return Ok(Applied::Deferred);
+        }
+        self.datapath
+            .apply(actions)
+            .inspect_err(|_| self.sound = false)?;
+        Ok(Applied::Written(actions.len()))
+    }
+}

@@ -1,0 +1,133 @@
+//! What can go wrong, each with the way out.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What keeps the datapath from working.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not root.
+    #[error("loading BPF programs needs root; run this as root")]
+    NotRoot,
+    /// The kernel lacks what the programs need.
+    #[error(
+        "kernel {found} is older than {needed}, which the socket hooks need; boot a newer kernel"
+    )]
+    KernelTooOld {
+        /// The running kernel.
+        found: String,
+        /// The oldest one that will do.
+        needed: &'static str,
+    },
+    /// The cgroup is none, or of the first version.
+    #[error(
+        "`{}` is no cgroup v2 directory; mount one (`mount -t cgroup2 none /sys/fs/cgroup/unified`) or name another \
+         by --cgroup",
+        .path.display()
+    )]
+    NoCgroup2 {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// The pin directory is not on a BPF filesystem.
+    #[error("`{}` is on no BPF filesystem; mount one: `mount -t bpf bpf {}`", .path.display(), .path.display())]
+    NoBpffs {
+        /// The nearest directory that exists.
+        path: PathBuf,
+    },
+    /// Another process works with these maps.
+    #[error("another process uses the maps pinned at `{}`; end it first", .path.display())]
+    Busy {
+        /// The pin directory.
+        path: PathBuf,
+    },
+    /// A map that an earlier process pinned has another layout.
+    #[error(
+        "the pinned map `{}` has another layout ({found}, expected {expected}); remove it by `orlop node-agent \
+         --remove-datapath`",
+        .path.display()
+    )]
+    Layout {
+        /// The pinned map.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The object is none, or not ours.
+    #[error(
+        "the BPF object lacks {what}; it was built from other sources: run `cargo xtask build`"
+    )]
+    Object {
+        /// What is missing.
+        what: String,
+    },
+    /// The object could not be loaded.
+    #[error("could not load the BPF object")]
+    Load {
+        /// Why.
+        #[source]
+        source: Box<aya::EbpfError>,
+    },
+    /// The kernel refused a program.
+    #[error("the kernel refused to {verb} program `{program}`")]
+    Program {
+        /// What was tried.
+        verb: &'static str,
+        /// Which.
+        program: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<aya::programs::ProgramError>,
+    },
+    /// A link could not be made, pinned or changed.
+    #[error("could not {verb} the link `{}`", .path.display())]
+    Link {
+        /// What was tried.
+        verb: &'static str,
+        /// Where it is pinned.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A map has no room.
+    #[error(
+        "map `{map}` is full with {capacity} entries; raise its capacity and restart with new maps"
+    )]
+    Full {
+        /// Which.
+        map: &'static str,
+        /// How many entries it takes.
+        capacity: u32,
+    },
+    /// A map could not be read or written.
+    #[error("could not {verb} map `{map}`")]
+    Map {
+        /// What was tried.
+        verb: &'static str,
+        /// Which.
+        map: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<aya::maps::MapError>,
+    },
+    /// Nothing is pinned there.
+    #[error("no datapath is pinned at `{}`; is the node agent running?", .path.display())]
+    NotPinned {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file or directory could not be used.
+    #[error("could not {verb} `{}`", .path.display())]
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}

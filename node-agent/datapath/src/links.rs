@@ -1,0 +1,125 @@
+//! One pinned link per hook.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use aya::Ebpf;
+use aya::programs::links::FdLink;
+use aya::programs::{CgroupAttachMode, CgroupSockAddr, Program};
+
+use crate::error::Error;
+use crate::sys;
+
+/// Name of the program in the object, and of its link below the pin directory.
+const HOOKS: [(&str, &str); 8] = [
+    // Replies first: no socket is to be translated whose replies are not.
+    ("orlop_recvmsg4", "recvmsg4"),
+    ("orlop_recvmsg6", "recvmsg6"),
+    ("orlop_getpeer4", "getpeername4"),
+    ("orlop_getpeer6", "getpeername6"),
+    ("orlop_sendmsg4", "sendmsg4"),
+    ("orlop_sendmsg6", "sendmsg6"),
+    ("orlop_connect4", "connect4"),
+    ("orlop_connect6", "connect6"),
+];
+
+/// Has the kernel verify all programs. Nothing is in force yet.
+pub(crate) fn load(ebpf: &mut Ebpf) -> Result<(), Error> {
+    for (program, _) in HOOKS {
+        let failed = |source| Error::Program {
+            verb: "load",
+            program,
+            source: Box::new(source),
+        };
+        find(ebpf, program)?.load().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Brings all programs into force at the cgroup, hook by hook: in place where
+/// an earlier process left a link there.
+pub(crate) fn attach(ebpf: &mut Ebpf, cgroup_path: &Path, directory: &Path) -> Result<(), Error> {
+    let unusable = |source| Error::File {
+        verb: "open",
+        path: cgroup_path.to_owned(),
+        source,
+    };
+    let cgroup = File::open(cgroup_path).map_err(unusable)?;
+    // On 64-bit machines a cgroup's identifier is its inode's number.
+    let cgroup_id = cgroup.metadata().map_err(unusable)?.ino();
+    for (name, link_name) in HOOKS {
+        let program = find(ebpf, name)?;
+        let pinned = directory.join(link_name);
+        if replace(program, name, &pinned, cgroup_id)? {
+            tracing::debug!(hook = link_name, "replaced program");
+            continue;
+        }
+        let failed = |source| Error::Program {
+            verb: "attach",
+            program: name,
+            source: Box::new(source),
+        };
+        // Links share a cgroup in any case, and the kernel refuses flags.
+        let id = program
+            .attach(&cgroup, CgroupAttachMode::Single)
+            .map_err(failed)?;
+        let link = program.take_link(id).map_err(failed)?;
+        let broken = |verb| {
+            let path = pinned.clone();
+            move |source| Error::Link { verb, path, source }
+        };
+        let link =
+            FdLink::try_from(link).map_err(|error| broken("make")(io::Error::other(error)))?;
+        link.pin(&pinned)
+            .map_err(|error| broken("pin")(io::Error::other(error)))?;
+        tracing::debug!(hook = link_name, cgroup = %cgroup_path.display(), "attached program");
+    }
+    Ok(())
+}
+
+/// Replaces the program of a pinned link, if there is one at this cgroup. A
+/// link at another cgroup, or at one that is gone, is removed.
+fn replace(
+    program: &CgroupSockAddr,
+    name: &'static str,
+    pinned: &Path,
+    cgroup_id: u64,
+) -> Result<bool, Error> {
+    let broken = |verb| {
+        move |source| Error::Link {
+            verb,
+            path: pinned.to_owned(),
+            source,
+        }
+    };
+    let link = match sys::open_pinned(pinned) {
+        Ok(link) => link,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(broken("open")(error)),
+    };
+    if sys::cgroup_of_link(link.as_fd()).map_err(broken("inspect"))? != cgroup_id {
+        tracing::info!(link = %pinned.display(), "removing a link at another cgroup");
+        fs::remove_file(pinned).map_err(broken("remove"))?;
+        return Ok(false);
+    }
+    let failed = |source| Error::Program {
+        verb: "use",
+        program: name,
+        source: Box::new(source),
+    };
+    let program = program.fd().map_err(failed)?;
+    sys::update_link(link.as_fd(), program.as_fd()).map_err(broken("update"))?;
+    Ok(true)
+}
+
+fn find<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut CgroupSockAddr, Error> {
+    match ebpf.program_mut(name) {
+        Some(Program::CgroupSockAddr(program)) => Ok(program),
+        _ => Err(Error::Object {
+            what: format!("program `{name}`"),
+        }),
+    }
+}

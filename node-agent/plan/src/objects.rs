@@ -1,0 +1,188 @@
+//! The fields of API objects that decide about the datapath.
+//!
+//! Fields are what the API says, unchecked: addresses may be no addresses and
+//! numbers out of range. [`compile`](crate::compile) leaves out what is
+//! senseless.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+/// `metadata` of an object.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Labels.
+    #[serde(deserialize_with = "nullable")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A Service (`v1`).
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Service {
+    /// Name and labels.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: ServiceSpec,
+}
+
+/// A Service's `spec`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceSpec {
+    /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The first address, or `None` for a headless service.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: Option<String>,
+    /// All addresses, at most one per family.
+    #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
+    pub cluster_ips: Vec<String>,
+    /// Ports.
+    #[serde(deserialize_with = "nullable")]
+    pub ports: Vec<ServicePort>,
+    /// `None` or `ClientIP`.
+    pub session_affinity: Option<Affinity>,
+    /// How long affinity lasts.
+    pub session_affinity_config: Option<AffinityConfig>,
+    /// `Cluster` or `Local`.
+    pub internal_traffic_policy: Option<String>,
+}
+
+/// `spec.sessionAffinity`.
+#[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// Each connection is placed anew.
+    None,
+    /// Connections of one client go to one backend.
+    #[serde(rename = "ClientIP")]
+    ClientIp,
+    /// A value that the API does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// `spec.sessionAffinityConfig`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AffinityConfig {
+    /// For affinity `ClientIP`.
+    #[serde(rename = "clientIP")]
+    pub client_ip: Option<ClientIp>,
+}
+
+/// `spec.sessionAffinityConfig.clientIP`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientIp {
+    /// Seconds; the API's default is 10800.
+    pub timeout_seconds: Option<i64>,
+}
+
+/// One of `spec.ports`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServicePort {
+    /// Name; may be absent if it is the only port.
+    pub name: Option<String>,
+    /// `TCP` (also if absent), `UDP` or `SCTP`.
+    pub protocol: Option<String>,
+    /// Port of the service's addresses.
+    pub port: i64,
+}
+
+/// An EndpointSlice (`discovery.k8s.io/v1`).
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointSlice {
+    /// Name and labels; `kubernetes.io/service-name` names the Service.
+    pub metadata: Metadata,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    pub address_type: String,
+    /// Endpoints.
+    #[serde(deserialize_with = "nullable")]
+    pub endpoints: Vec<Endpoint>,
+    /// Ports, the same for all endpoints.
+    #[serde(deserialize_with = "nullable")]
+    pub ports: Vec<EndpointPort>,
+}
+
+/// One of `endpoints`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Endpoint {
+    /// Addresses; only the first counts (as the API says).
+    #[serde(deserialize_with = "nullable")]
+    pub addresses: Vec<String>,
+    /// State.
+    #[serde(deserialize_with = "nullable")]
+    pub conditions: Conditions,
+    /// Where it runs.
+    pub node_name: Option<String>,
+    /// The zone where it runs.
+    pub zone: Option<String>,
+}
+
+/// `conditions` of an endpoint.
+#[derive(Deserialize, Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Conditions {
+    /// May it serve; absent means yes.
+    pub ready: Option<bool>,
+    /// Would it be ready if it did not terminate; absent means yes.
+    pub serving: Option<bool>,
+    /// Is it about to end; absent means no.
+    pub terminating: Option<bool>,
+}
+
+/// One of an EndpointSlice's `ports`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointPort {
+    /// The service port's name.
+    pub name: Option<String>,
+    /// `TCP` (also if absent), `UDP` or `SCTP`.
+    pub protocol: Option<String>,
+    /// The endpoints' port; absent means none that a service could use.
+    pub port: Option<i64>,
+}
+
+/// `null` means the same as absence: Go writes empty lists so.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_lists_are_empty() {
+        let slice: EndpointSlice = serde_json::from_str(
+            r#"{"addressType":"IPv4","endpoints":null,"ports":null,"metadata":{"labels":null}}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            slice,
+            EndpointSlice {
+                address_type: "IPv4".into(),
+                ..EndpointSlice::default()
+            }
+        );
+    }
+
+    #[test]
+    fn unknown_affinity_is_no_error() {
+        let service: Service =
+            serde_json::from_str(r#"{"spec":{"sessionAffinity":"Cookie"}}"#).unwrap();
+        assert_eq!(service.spec.session_affinity, Some(Affinity::Unknown));
+    }
+}
