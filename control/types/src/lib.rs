@@ -1,5 +1,6 @@
 //! The API registry, object tree, codecs, selectors, quantities; no I/O.
 
+pub mod coerce;
 pub mod fields;
 pub mod generated;
 pub mod labels;

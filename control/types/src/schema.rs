@@ -46,6 +46,30 @@ pub enum TypeRef {
     Map(&'static TypeRef),
 }
 
+impl TypeRef {
+    /// Whether Go holds it as a struct, which `omitempty` never leaves out.
+    #[must_use]
+    pub fn is_go_struct(&self) -> bool {
+        match self {
+            Self::Quantity | Self::IntOrString | Self::Time | Self::MicroTime | Self::Duration => {
+                true
+            }
+            Self::Object(inner) => inner.get().shape != Shape::Texts,
+            _ => false,
+        }
+    }
+
+    /// Whether there are structs of the tables below it.
+    #[must_use]
+    pub const fn holds_structs(&self) -> bool {
+        match self {
+            Self::Object(_) => true,
+            Self::List(inner) | Self::Map(inner) => inner.holds_structs(),
+            _ => false,
+        }
+    }
+}
+
 /// How a type is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -192,6 +216,12 @@ impl TypeId {
 }
 
 impl Type {
+    /// The name in Go without its package: `Pod`.
+    #[must_use]
+    pub fn go_name(&self) -> &'static str {
+        self.go.split_once('.').map_or(self.go, |(_, name)| name)
+    }
+
     /// The fields as they are declared: an inlined struct is one field.
     #[must_use]
     pub fn declared(&self) -> &'static [Field] {
@@ -230,6 +260,10 @@ impl Field {
     #[must_use]
     pub fn type_ref(&self) -> TypeRef {
         REFS[usize::from(self.r#ref)]
+    }
+
+    pub(crate) const fn ref_number(&self) -> usize {
+        self.r#ref as usize
     }
 
     /// Whether a zero value differs from an absent one.
@@ -299,8 +333,8 @@ pub(crate) struct Member {
     pub field: &'static Field,
     pub key: Key,
     pub order: u16,
-    /// Go's name of the struct that declares it: another than the type's for an inlined field.
-    pub owner: &'static str,
+    /// Names of the inlined structs around it, each with a dot behind: Go's messages have them.
+    pub embedded: Box<str>,
 }
 
 #[derive(Debug, Default)]
@@ -315,7 +349,7 @@ static MEMBERS: LazyLock<Vec<Members>> = LazyLock::new(|| {
         .iter()
         .map(|one| {
             let mut members = Members::default();
-            flatten(one, &mut members.ordered);
+            flatten(one, "", &mut members.ordered);
             members.by_name = members
                 .ordered
                 .iter()
@@ -327,15 +361,18 @@ static MEMBERS: LazyLock<Vec<Members>> = LazyLock::new(|| {
         .collect()
 });
 
-fn flatten(one: &'static Type, out: &mut Vec<Member>) {
+fn flatten(one: &'static Type, embedded: &str, out: &mut Vec<Member>) {
     for field in one.declared() {
         match field.type_ref() {
-            TypeRef::Object(inner) if field.is_inline() => flatten(inner.get(), out),
+            TypeRef::Object(inner) if field.is_inline() => {
+                let inner = inner.get();
+                flatten(inner, &format!("{embedded}{}.", inner.go_name()), out);
+            }
             _ => out.push(Member {
                 field,
                 key: Key::new(field.name()),
                 order: u16::try_from(out.len()).unwrap_or(u16::MAX),
-                owner: one.go,
+                embedded: embedded.into(),
             }),
         }
     }

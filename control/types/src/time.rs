@@ -66,6 +66,84 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     if shape { text.parse().ok() } else { None }
 }
 
+/// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
+/// wants exactly six digits of a second).
+///
+/// # Errors
+/// The message of Go's `time.Parse`.
+pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> {
+    let layout = if micro {
+        "2006-01-02T15:04:05.000000Z07:00"
+    } else {
+        "2006-01-02T15:04:05Z07:00"
+    };
+    let quoted = crate::status::quote;
+    let cannot = |rest: &str, part: &str| {
+        format!(
+            "parsing time {} as {}: cannot parse {} as {}",
+            quoted(text),
+            quoted(layout),
+            quoted(rest),
+            quoted(part)
+        )
+    };
+    let range = |what: &str| format!("parsing time {}: {what} out of range", quoted(text));
+    // Number of digits, what the layout calls them, the separator behind, bounds, name.
+    const PARTS: [(usize, &str, &str, u32, u32, &str); 6] = [
+        (4, "2006", "-", 0, 9999, "year"),
+        (2, "01", "-", 1, 12, "month"),
+        (2, "02", "T", 1, 31, "day"),
+        (2, "15", ":", 0, 23, "hour"),
+        (2, "04", ":", 0, 59, "minute"),
+        (2, "05", "", 0, 59, "second"),
+    ];
+    let mut rest = text;
+    for (length, part, separator, low, high, name) in PARTS {
+        let digits = rest
+            .get(..length)
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let Some(number) = digits.and_then(|digits| digits.parse::<u32>().ok()) else {
+            return Err(cannot(rest, part));
+        };
+        if !(low..=high).contains(&number) {
+            return Err(range(name));
+        }
+        rest = &rest[length..];
+        rest = rest
+            .strip_prefix(separator)
+            .ok_or_else(|| cannot(rest, separator))?;
+    }
+    let fraction = rest.strip_prefix(['.', ',']).map_or(0, |rest| {
+        rest.bytes().take_while(u8::is_ascii_digit).count()
+    });
+    if micro && fraction != 6 {
+        return Err(cannot(rest, ".000000"));
+    }
+    if fraction > 0 {
+        rest = &rest[1 + fraction..];
+    }
+    if rest.is_empty() {
+        return Err(cannot("", "Z07:00"));
+    }
+    // What is wrong now is the zone, something behind it, or a day the month lacks.
+    parse(text).ok_or_else(|| {
+        let bytes = rest.as_bytes();
+        let zone = match bytes {
+            [b'Z', ..] => 1,
+            [b'+' | b'-', _, _, b':', _, _, ..] => 6,
+            _ => return cannot(rest, "Z07:00"),
+        };
+        match rest.get(zone..) {
+            Some("") | None => range("day"),
+            Some(extra) => format!(
+                "parsing time {}: extra text: {}",
+                quoted(text),
+                quoted(extra)
+            ),
+        }
+    })
+}
+
 /// Whole seconds from `earlier` to `later`; negative when they are the other way round.
 #[must_use]
 pub fn seconds_between(earlier: Timestamp, later: Timestamp) -> i64 {
