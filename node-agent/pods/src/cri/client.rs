@@ -1,0 +1,148 @@
+//! CRI over gRPC on a unix socket.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use super::{Error, Result};
+
+/// How long a call may take; `None` is as long as it needs.
+pub(super) type Limit = Option<Duration>;
+
+/// What most calls get: the kubelet's `runtimeRequestTimeout`.
+pub(super) const USUAL: Limit = Some(Duration::from_secs(120));
+
+/// What calls get that may have to fetch an image or wait for a network.
+pub(super) const SLOW: Limit = Some(Duration::from_secs(240));
+
+/// The largest answer accepted: a list of thousands of containers.
+const LARGEST: usize = 16 << 20;
+
+/// A client of the runtime that listens on a unix socket. It connects when
+/// first used and again whenever the connection was lost.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    socket: PathBuf,
+}
+
+impl Client {
+    /// A client for `endpoint`, which is a path or `unix://` and a path.
+    ///
+    /// Must be called within a tokio runtime. It does not connect yet, so it
+    /// cannot fail for a runtime that is not there.
+    #[must_use]
+    pub fn new(endpoint: &str) -> Self {
+        let socket = PathBuf::from(endpoint.strip_prefix("unix://").unwrap_or(endpoint));
+        let path = socket.clone();
+        let channel = Endpoint::from_static("http://runtime.invalid")
+            .connect_timeout(Duration::from_secs(5))
+            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+                let path = path.clone();
+                async move {
+                    let stream = tokio::net::UnixStream::connect(path).await?;
+                    Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
+                }
+            }));
+        Self { channel, socket }
+    }
+
+    /// The socket's path.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub(super) async fn unary<Q, A>(
+        &self,
+        method: &'static str,
+        request: Q,
+        limit: Limit,
+    ) -> Result<A>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let call = async {
+            let mut grpc = self.ready(method).await?;
+            let codec = tonic_prost::ProstCodec::<Q, A>::default();
+            grpc.unary(tonic::Request::new(request), path(method)?, codec)
+                .await
+                .map(tonic::Response::into_inner)
+                .map_err(|status| error(method, &status))
+        };
+        match limit {
+            None => call.await,
+            Some(limit) => tokio::time::timeout(limit, call)
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Error {
+                        method: name(method),
+                        code: tonic::Code::DeadlineExceeded,
+                        message: "context deadline exceeded".to_owned(),
+                    })
+                }),
+        }
+    }
+
+    pub(super) async fn stream<Q, A>(
+        &self,
+        method: &'static str,
+        request: Q,
+    ) -> Result<BoxStream<'static, Result<A>>>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let mut grpc = self.ready(method).await?;
+        let codec = tonic_prost::ProstCodec::<Q, A>::default();
+        let answer = grpc
+            .server_streaming(tonic::Request::new(request), path(method)?, codec)
+            .await
+            .map_err(|status| error(method, &status))?;
+        Ok(answer
+            .into_inner()
+            .map(move |item| item.map_err(|status| error(method, &status)))
+            .boxed())
+    }
+
+    async fn ready(&self, method: &'static str) -> Result<tonic::client::Grpc<Channel>> {
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(LARGEST)
+            .max_encoding_message_size(LARGEST);
+        grpc.ready().await.map_err(|e| Error {
+            method: name(method),
+            code: tonic::Code::Unavailable,
+            message: format!(
+                "container runtime at {} does not answer: {e}",
+                self.socket.display()
+            ),
+        })?;
+        Ok(grpc)
+    }
+}
+
+fn path(method: &'static str) -> Result<PathAndQuery> {
+    PathAndQuery::from_str(&format!("/{method}")).map_err(|e| Error {
+        method: name(method),
+        code: tonic::Code::Internal,
+        message: e.to_string(),
+    })
+}
+
+fn name(method: &'static str) -> &'static str {
+    method.rsplit('/').next().unwrap_or(method)
+}
+
+fn error(method: &'static str, status: &tonic::Status) -> Error {
+    Error {
+        method: name(method),
+        code: status.code(),
+        message: status.message().to_owned(),
+    }
+}

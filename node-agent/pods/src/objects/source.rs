@@ -1,0 +1,305 @@
+//! Where config maps, secrets, tokens and services come from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use control_client::{Meta, Resource, View, resources};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// The data of a config map or of a secret: the two differ in nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// By key, decoded.
+    pub entries: BTreeMap<String, Vec<u8>>,
+    /// Of secrets: what they are for.
+    pub r#type: String,
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataKind {
+    /// `v1` ConfigMap.
+    ConfigMap,
+    /// `v1` Secret.
+    Secret,
+}
+
+impl DataKind {
+    /// As messages name it: `configmap`, `secret`.
+    #[must_use]
+    pub fn lower(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmap",
+            Self::Secret => "secret",
+        }
+    }
+
+    /// The kind's name.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+}
+
+/// Why data could not be had.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DataError {
+    /// There is no such object.
+    #[error("{} \"{name}\" not found", .kind.lower())]
+    NotFound {
+        /// Which kind.
+        kind: DataKind,
+        /// Its name.
+        name: String,
+    },
+    /// It could not be asked for.
+    #[error("failed to fetch {} \"{name}\": {message}", .kind.lower())]
+    Unavailable {
+        /// Which kind.
+        kind: DataKind,
+        /// Its name.
+        name: String,
+        /// What the API server or the connection said.
+        message: String,
+    },
+}
+
+/// A service account's token.
+#[derive(Clone)]
+pub struct Token {
+    /// The token.
+    pub token: String,
+    /// When it was asked for.
+    pub issued: Timestamp,
+    /// When it ends.
+    pub expires: Timestamp,
+}
+
+impl Token {
+    /// When to ask for a new one: at 80 % of its life, or after a day.
+    #[must_use]
+    pub fn refresh_at(&self) -> Timestamp {
+        let life = self.expires.duration_since(self.issued).as_secs();
+        let at = (life * 8 / 10).min(24 * 3600);
+        self.issued
+            .checked_add(jiff::SignedDuration::from_secs(at))
+            .unwrap_or(self.expires)
+    }
+}
+
+/// What a token is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenWish<'a> {
+    /// Namespace of the account and of the pod.
+    pub namespace: &'a str,
+    /// The account.
+    pub account: &'a str,
+    /// The pod that the token shall die with: name and uid.
+    pub pod: (&'a str, &'a str),
+    /// Who shall accept it; empty for the API server.
+    pub audience: &'a str,
+    /// How long it shall live.
+    pub seconds: i64,
+}
+
+/// The API, as far as volumes and variables need it.
+pub trait Objects: Send + Sync + 'static {
+    /// A config map or secret.
+    fn data<'a>(
+        &'a self,
+        kind: DataKind,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Data>, DataError>>;
+
+    /// A new token; the error is a sentence.
+    fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>>;
+
+    /// The services whose variables a pod of that namespace gets.
+    fn services(&self, namespace: &str) -> Vec<Arc<Service>>;
+}
+
+// --- views
+
+/// `v1` ConfigMap.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigMap {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Text by key.
+    pub data: BTreeMap<String, String>,
+    /// Bytes by key, in base64.
+    pub binary_data: BTreeMap<String, String>,
+}
+
+/// `v1` Secret.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Secret {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Bytes by key, in base64.
+    pub data: BTreeMap<String, String>,
+    /// What it is for.
+    pub r#type: String,
+}
+
+/// `v1` Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// What it is.
+    pub spec: ServiceSpec,
+}
+
+/// `v1` ServiceSpec.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceSpec {
+    /// Its address; `None` for headless ones.
+    #[serde(rename = "clusterIP")]
+    pub cluster_ip: String,
+    /// Its ports.
+    pub ports: Vec<ServicePort>,
+}
+
+/// `v1` ServicePort.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServicePort {
+    /// May be empty when there is only one.
+    pub name: String,
+    /// `TCP` when empty.
+    pub protocol: String,
+    /// The number.
+    pub port: u16,
+}
+
+macro_rules! view {
+    ($type:ty, $resource:ident) => {
+        impl View for $type {
+            const RESOURCE: Resource = resources::$resource;
+
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+        }
+    };
+}
+
+view!(ConfigMap, CONFIG_MAPS);
+view!(Secret, SECRETS);
+view!(Service, SERVICES);
+
+impl From<ConfigMap> for Data {
+    fn from(map: ConfigMap) -> Self {
+        let mut entries: BTreeMap<String, Vec<u8>> = map
+            .data
+            .into_iter()
+            .map(|(key, value)| (key, value.into_bytes()))
+            .collect();
+        entries.extend(decode(map.binary_data));
+        Self {
+            entries,
+            r#type: String::new(),
+        }
+    }
+}
+
+impl From<Secret> for Data {
+    fn from(secret: Secret) -> Self {
+        Self {
+            entries: decode(secret.data).collect(),
+            r#type: secret.r#type,
+        }
+    }
+}
+
+/// What is no base64 cannot come from an API server, and is left out.
+fn decode(data: BTreeMap<String, String>) -> impl Iterator<Item = (String, Vec<u8>)> {
+    data.into_iter().filter_map(|(key, value)| {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(value).ok()?;
+        Some((key, bytes))
+    })
+}
+
+#[cfg(test)]
+pub mod fake {
+    //! An API of a few maps.
+
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Objects in memory.
+    #[derive(Default)]
+    pub struct FakeObjects {
+        /// By kind, namespace and name.
+        pub data: Mutex<Vec<((DataKind, String, String), Arc<Data>)>>,
+        /// All services.
+        pub services: Mutex<Vec<Arc<Service>>>,
+        /// How many tokens were made.
+        pub tokens: std::sync::atomic::AtomicUsize,
+    }
+
+    impl FakeObjects {
+        /// Puts an object in place of the one before.
+        pub fn put(&self, kind: DataKind, name: &str, entries: &[(&str, &str)]) {
+            let key = (kind, "default".to_owned(), name.to_owned());
+            let data = Data {
+                entries: entries
+                    .iter()
+                    .map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec()))
+                    .collect(),
+                r#type: String::new(),
+            };
+            let mut all = self.data.lock().unwrap();
+            all.retain(|(k, _)| *k != key);
+            all.push((key, Arc::new(data)));
+        }
+    }
+
+    impl Objects for FakeObjects {
+        fn data<'a>(
+            &'a self,
+            kind: DataKind,
+            namespace: &'a str,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
+            let all = self.data.lock().unwrap();
+            let found = all
+                .iter()
+                .find(|((k, ns, n), _)| *k == kind && ns == namespace && n == name)
+                .map(|(_, data)| data.clone())
+                .ok_or_else(|| DataError::NotFound {
+                    kind,
+                    name: name.to_owned(),
+                });
+            Box::pin(std::future::ready(found))
+        }
+
+        fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>> {
+            let number = self
+                .tokens
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let issued = Timestamp::now();
+            Box::pin(std::future::ready(Ok(Token {
+                token: format!("token-{number}-{}", wish.account),
+                issued,
+                expires: issued + jiff::SignedDuration::from_secs(wish.seconds),
+            })))
+        }
+
+        fn services(&self, _namespace: &str) -> Vec<Arc<Service>> {
+            self.services.lock().unwrap().clone()
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A pod's status, as the agent reads and writes it.
+
+#![expect(
+    missing_docs,
+    reason = "the fields are documented by the published Kubernetes API, whose names these are"
+)]
+
+use serde::{Deserialize, Serialize};
+
+use super::pod::Resources;
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    pub host_ip: String,
+    #[serde(rename = "hostIPs", skip_serializing_if = "Vec::is_empty")]
+    pub host_ips: Vec<Ip>,
+    #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
+    pub pod_ip: String,
+    #[serde(rename = "podIPs", skip_serializing_if = "Vec::is_empty")]
+    pub pod_ips: Vec<Ip>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub container_statuses: Vec<ContainerStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral_container_statuses: Vec<ContainerStatus>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub qos_class: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ip {
+    pub ip: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    pub r#type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    pub status: String,
+    pub last_probe_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    pub name: String,
+    pub state: State,
+    pub last_state: State,
+    pub ready: bool,
+    pub restart_count: i32,
+    pub image: String,
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_resources: Option<std::collections::BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volume_mounts: Vec<MountStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MountStatus {
+    pub name: String,
+    pub mount_path: String,
+    #[serde(skip_serializing_if = "is_false")]
+    pub read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recursive_read_only: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct User {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<LinuxUser>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LinuxUser {
+    pub uid: i64,
+    pub gid: i64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub supplemental_groups: Vec<i64>,
+}
+
+/// One of the three, or none: an unknown past.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Running>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Running {
+    pub started_at: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated {
+    pub exit_code: i32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub signal: i32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+}
+
+fn is_zero(value: &i32) -> bool {
+    *value == 0
+}
+
+impl State {
+    /// Waiting, for `reason`.
+    #[must_use]
+    pub fn waiting(reason: &str, message: &str) -> Self {
+        Self {
+            waiting: Some(Waiting {
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Whether none of the three is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_none() && self.running.is_none() && self.terminated.is_none()
+    }
+}
+
+impl PodStatus {
+    /// The condition of that type.
+    #[must_use]
+    pub fn condition(&self, r#type: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.r#type == r#type)
+    }
+
+    /// The status of the container of that name, of either kind.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Option<&ContainerStatus> {
+        self.init_container_statuses
+            .iter()
+            .chain(&self.container_statuses)
+            .chain(&self.ephemeral_container_statuses)
+            .find(|c| c.name == name)
+    }
+
+    /// Whether the pod has ended for good.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.phase == "Succeeded" || self.phase == "Failed"
+    }
+}

@@ -1,0 +1,205 @@
+//! Volumes of a pod, as the agent reads them.
+
+#![expect(
+    missing_docs,
+    reason = "the fields are documented by the published Kubernetes API, whose names these are"
+)]
+
+use serde::Deserialize;
+
+use super::pod::{FieldRef, ResourceFieldRef};
+
+/// One volume: a name and one source. Sources that the agent does not know
+/// come as `kind`, so that it can say which.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Volume {
+    pub name: String,
+    pub source: Source,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    EmptyDir(EmptyDir),
+    ConfigMap(ConfigMap),
+    Secret(Secret),
+    Projected(Projected),
+    DownwardApi(DownwardApi),
+    HostPath(HostPath),
+    Image(ImageSource),
+    /// A kind that this agent does not mount, by its field's name.
+    Unsupported(String),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::EmptyDir(EmptyDir::default())
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EmptyDir {
+    pub medium: String,
+    pub size_limit: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigMap {
+    pub name: String,
+    pub items: Vec<KeyToPath>,
+    pub default_mode: Option<u32>,
+    pub optional: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Secret {
+    pub secret_name: String,
+    pub items: Vec<KeyToPath>,
+    pub default_mode: Option<u32>,
+    pub optional: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyToPath {
+    pub key: String,
+    pub path: String,
+    pub mode: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Projected {
+    pub sources: Vec<Projection>,
+    pub default_mode: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Projection {
+    pub config_map: Option<ConfigMap>,
+    pub secret: Option<ProjectedSecret>,
+    #[serde(rename = "downwardAPI")]
+    pub downward_api: Option<DownwardApi>,
+    pub service_account_token: Option<TokenProjection>,
+    pub cluster_trust_bundle: Option<serde::de::IgnoredAny>,
+    pub pod_certificate: Option<serde::de::IgnoredAny>,
+}
+
+/// As [`Secret`], whose name has another field in a projection.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectedSecret {
+    pub name: String,
+    pub items: Vec<KeyToPath>,
+    pub optional: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenProjection {
+    pub audience: String,
+    pub expiration_seconds: Option<i64>,
+    pub path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DownwardApi {
+    pub items: Vec<DownwardFile>,
+    pub default_mode: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DownwardFile {
+    pub path: String,
+    pub field_ref: Option<FieldRef>,
+    pub resource_field_ref: Option<ResourceFieldRef>,
+    pub mode: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct HostPath {
+    pub path: String,
+    pub r#type: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageSource {
+    pub reference: String,
+    pub pull_policy: String,
+}
+
+/// A volume's fields as they come; [`Volume`] has them as one enum.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw {
+    name: String,
+    empty_dir: Option<EmptyDir>,
+    config_map: Option<ConfigMap>,
+    secret: Option<Secret>,
+    projected: Option<Projected>,
+    #[serde(rename = "downwardAPI")]
+    downward_api: Option<DownwardApi>,
+    host_path: Option<HostPath>,
+    image: Option<ImageSource>,
+    #[serde(flatten)]
+    rest: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
+}
+
+impl<'de> Deserialize<'de> for Volume {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Raw::deserialize(deserializer)?;
+        let source = if let Some(it) = raw.empty_dir {
+            Source::EmptyDir(it)
+        } else if let Some(it) = raw.config_map {
+            Source::ConfigMap(it)
+        } else if let Some(it) = raw.secret {
+            Source::Secret(it)
+        } else if let Some(it) = raw.projected {
+            Source::Projected(it)
+        } else if let Some(it) = raw.downward_api {
+            Source::DownwardApi(it)
+        } else if let Some(it) = raw.host_path {
+            Source::HostPath(it)
+        } else if let Some(it) = raw.image {
+            Source::Image(it)
+        } else if let Some((kind, _)) = raw.rest.into_iter().next() {
+            Source::Unsupported(kind)
+        } else {
+            Source::default()
+        };
+        Ok(Self {
+            name: raw.name,
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volume_of_an_unknown_kind_keeps_the_kinds_name() {
+        let volume: Volume = serde_json::from_str(
+            r#"{"name":"data","persistentVolumeClaim":{"claimName":"data-0"}}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            volume.source,
+            Source::Unsupported("persistentVolumeClaim".to_owned())
+        );
+    }
+
+    #[test]
+    fn volume_without_a_source_is_an_empty_dir() {
+        let volume: Volume = serde_json::from_str(r#"{"name":"tmp"}"#).unwrap();
+        assert_eq!(volume.source, Source::EmptyDir(EmptyDir::default()));
+    }
+}

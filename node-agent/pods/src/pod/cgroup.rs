@@ -1,0 +1,399 @@
+//! The pods' control groups: one per class of service, one per pod below it.
+//!
+//! The container runtime makes the leaves. Works with version 1 (a tree per
+//! controller), version 2 (one tree), and both mounted at once, where the
+//! controllers are in version 1.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::qos::{CPU_PERIOD, PodLimits, cpu_shares};
+use crate::objects::pod::QosClass;
+
+/// Names of the control groups, the same in every tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    root: String,
+}
+
+impl Layout {
+    /// Everything below `parent`, such as `/` or `/node-1`.
+    #[must_use]
+    pub fn below(parent: &str) -> Self {
+        let parent = parent.trim_matches('/');
+        let root = if parent.is_empty() {
+            "/kubepods".to_owned()
+        } else {
+            format!("/{parent}/kubepods")
+        };
+        Self { root }
+    }
+
+    /// The group of all pods.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The group of all pods of a class.
+    #[must_use]
+    pub fn class(&self, class: QosClass) -> String {
+        match class {
+            QosClass::Guaranteed => self.root.clone(),
+            QosClass::Burstable => format!("{}/burstable", self.root),
+            QosClass::BestEffort => format!("{}/besteffort", self.root),
+        }
+    }
+
+    /// The group of one pod.
+    #[must_use]
+    pub fn pod(&self, class: QosClass, uid: &str) -> String {
+        format!("{}/pod{uid}", self.class(class))
+    }
+}
+
+/// Which version the kernel offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The trees of control groups as mounted on this machine.
+#[derive(Clone, Debug)]
+pub struct Cgroups {
+    version: Version,
+    /// Mount points: of every controller, or the one of version 2.
+    trees: Vec<PathBuf>,
+    layout: Layout,
+}
+
+impl Cgroups {
+    /// Finds the trees below `mount`, usually `/sys/fs/cgroup`.
+    ///
+    /// # Errors
+    /// When nothing is mounted there that could be read.
+    pub fn find(mount: &Path, layout: Layout) -> io::Result<Self> {
+        if mount.join("cgroup.controllers").exists() {
+            return Ok(Self {
+                version: Version::Two,
+                trees: vec![mount.to_owned()],
+                layout,
+            });
+        }
+        let mut trees = Vec::new();
+        for entry in fs::read_dir(mount)? {
+            let entry = entry?;
+            // `cpu` is a link to `cpu,cpuacct` on some machines
+            if entry.file_type()?.is_dir() && entry.path().join("cgroup.procs").exists() {
+                trees.push(entry.path());
+            }
+        }
+        trees.sort();
+        Ok(Self {
+            version: Version::One,
+            trees,
+            layout,
+        })
+    }
+
+    /// Where the groups are.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Makes the groups of the classes.
+    ///
+    /// # Errors
+    /// When a group cannot be made or configured.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.make(self.layout.root())?;
+        for class in [QosClass::Burstable, QosClass::BestEffort] {
+            self.make(&self.layout.class(class))?;
+        }
+        self.set_shares(&self.layout.class(QosClass::BestEffort), 2)
+    }
+
+    /// Gives the burstable class the weight of what its pods ask for.
+    ///
+    /// # Errors
+    /// When the group cannot be configured.
+    pub fn set_burstable(&self, milli_cpu: i64) -> io::Result<()> {
+        self.set_shares(&self.layout.class(QosClass::Burstable), cpu_shares(milli_cpu))
+    }
+
+    /// Makes a pod's group with its limits; idempotent.
+    ///
+    /// # Errors
+    /// When the group cannot be made or configured.
+    pub fn make_pod(&self, class: QosClass, uid: &str, limits: PodLimits, pids: Option<i64>) -> io::Result<()> {
+        let group = self.layout.pod(class, uid);
+        self.make(&group)?;
+        self.set_shares(&group, limits.cpu_shares)?;
+        let quota = limits.cpu_quota;
+        match self.version {
+            Version::One => {
+                if let Some(quota) = quota {
+                    self.write("cpu", &group, "cpu.cfs_period_us", &CPU_PERIOD.to_string())?;
+                    self.write("cpu", &group, "cpu.cfs_quota_us", &quota.to_string())?;
+                }
+                if let Some(memory) = limits.memory {
+                    self.write("memory", &group, "memory.limit_in_bytes", &memory.to_string())?;
+                }
+                if let Some(pids) = pids {
+                    self.write("pids", &group, "pids.max", &pids.to_string())?;
+                }
+            }
+            Version::Two => {
+                if let Some(quota) = quota {
+                    self.write("", &group, "cpu.max", &format!("{quota} {CPU_PERIOD}"))?;
+                }
+                if let Some(memory) = limits.memory {
+                    self.write("", &group, "memory.max", &memory.to_string())?;
+                }
+                if let Some(pids) = pids {
+                    self.write("", &group, "pids.max", &pids.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a pod's group from every tree, with what is empty below it.
+    /// Whether it is gone everywhere.
+    #[must_use]
+    pub fn remove_pod(&self, uid: &str) -> bool {
+        let mut gone = true;
+        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+            let group = self.layout.pod(class, uid);
+            for tree in &self.trees {
+                let path = below(tree, &group);
+                if path.is_dir() {
+                    gone &= remove(&path);
+                }
+            }
+        }
+        gone
+    }
+
+    /// The uids of all pods that have a group.
+    #[must_use]
+    pub fn pods(&self) -> Vec<String> {
+        let mut uids = Vec::new();
+        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+            for tree in &self.trees {
+                let Ok(entries) = fs::read_dir(below(tree, &self.layout.class(class))) else {
+                    continue;
+                };
+                uids.extend(entries.filter_map(|entry| {
+                    let name = entry.ok()?.file_name().into_string().ok()?;
+                    Some(name.strip_prefix("pod")?.to_owned())
+                }));
+            }
+        }
+        uids.sort();
+        uids.dedup();
+        uids
+    }
+
+    /// Nanoseconds of CPU and bytes of memory (usage, working set) that a group used.
+    #[must_use]
+    pub fn usage(&self, group: &str) -> Usage {
+        let number = |controller: &str, file: &str| -> Option<u64> {
+            let path = below(&self.tree(controller)?, group).join(file);
+            fs::read_to_string(path).ok()?.trim().parse().ok()
+        };
+        let field = |controller: &str, file: &str, name: &str| -> Option<u64> {
+            let text = fs::read_to_string(below(&self.tree(controller)?, group).join(file)).ok()?;
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+        };
+        let (cpu, memory, inactive, rss) = match self.version {
+            Version::One => (
+                number("cpuacct", "cpuacct.usage"),
+                number("memory", "memory.usage_in_bytes"),
+                field("memory", "memory.stat", "total_inactive_file"),
+                field("memory", "memory.stat", "total_rss"),
+            ),
+            Version::Two => (
+                field("", "cpu.stat", "usage_usec").map(|us| us.saturating_mul(1000)),
+                number("", "memory.current"),
+                field("", "memory.stat", "inactive_file"),
+                field("", "memory.stat", "anon"),
+            ),
+        };
+        Usage {
+            cpu_nanoseconds: cpu,
+            memory,
+            working_set: memory.map(|m| m.saturating_sub(inactive.unwrap_or(0))),
+            rss,
+        }
+    }
+
+    fn make(&self, group: &str) -> io::Result<()> {
+        match self.version {
+            // The runtime makes the groups of the other controllers, some of
+            // which (cpuset) want to be filled from their parents first.
+            Version::One => {
+                for controller in ["cpu", "memory", "pids"] {
+                    if let Some(tree) = self.tree(controller) {
+                        create(&below(&tree, group))?;
+                    }
+                }
+                Ok(())
+            }
+            Version::Two => {
+                let Some(tree) = self.trees.first() else {
+                    return Ok(());
+                };
+                let mut path = tree.clone();
+                for part in group.split('/').filter(|part| !part.is_empty()) {
+                    for controller in ["cpu", "memory", "pids", "cpuset", "io", "hugetlb"] {
+                        // what the parent lacks cannot be handed on
+                        let _ = fs::write(path.join("cgroup.subtree_control"), format!("+{controller}"));
+                    }
+                    path.push(part);
+                    create(&path)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn set_shares(&self, group: &str, shares: i64) -> io::Result<()> {
+        match self.version {
+            Version::One => self.write("cpu", group, "cpu.shares", &shares.to_string()),
+            Version::Two => {
+                // as runc converts: 2..262144 onto 1..10000
+                let weight = 1 + (shares - 2).max(0) * 9999 / 262_142;
+                self.write("", group, "cpu.weight", &weight.to_string())
+            }
+        }
+    }
+
+    /// Where a controller's tree is mounted; `None` when the kernel lacks it.
+    fn tree(&self, controller: &str) -> Option<PathBuf> {
+        match self.version {
+            Version::Two => self.trees.first().cloned(),
+            Version::One => self
+                .trees
+                .iter()
+                .find(|tree| {
+                    tree.file_name()
+                        .and_then(|name| name.to_str())
+                        .is_some_and(|name| name.split(',').any(|part| part == controller))
+                })
+                .cloned(),
+        }
+    }
+
+    fn write(&self, controller: &str, group: &str, file: &str, value: &str) -> io::Result<()> {
+        let Some(tree) = self.tree(controller) else {
+            return Ok(());
+        };
+        let path = below(&tree, group).join(file);
+        match fs::write(&path, value) {
+            // a controller that the parent does not hand on has no such file
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.version == Version::Two => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// What a control group used so far and uses now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Of all CPUs together.
+    pub cpu_nanoseconds: Option<u64>,
+    /// Bytes, with the page cache.
+    pub memory: Option<u64>,
+    /// Bytes that could not be given back at once.
+    pub working_set: Option<u64>,
+    /// Bytes that belong to no file.
+    pub rss: Option<u64>,
+}
+
+fn below(tree: &Path, group: &str) -> PathBuf {
+    tree.join(group.trim_start_matches('/'))
+}
+
+fn create(path: &Path) -> io::Result<()> {
+    match fs::create_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Control groups are removed by their directories alone, leaves first.
+fn remove(path: &Path) -> bool {
+    if let Ok(entries) = fs::read_dir(path) {
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                remove(&entry.path());
+            }
+        }
+    }
+    match fs::remove_dir(path) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_named_as_the_kubelet_names_them() {
+        let layout = Layout::below("/node-1/");
+        assert_eq!(layout.pod(QosClass::Guaranteed, "u"), "/node-1/kubepods/podu");
+        assert_eq!(layout.pod(QosClass::Burstable, "u"), "/node-1/kubepods/burstable/podu");
+        assert_eq!(Layout::below("/").pod(QosClass::BestEffort, "u"), "/kubepods/besteffort/podu");
+    }
+
+    #[test]
+    fn version_one_trees_get_limits_and_lose_them() {
+        let mount = tempfile::tempdir().unwrap();
+        for tree in ["cpu,cpuacct", "memory", "pids", "freezer"] {
+            fs::create_dir(mount.path().join(tree)).unwrap();
+            fs::write(mount.path().join(tree).join("cgroup.procs"), "").unwrap();
+        }
+        let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
+        groups.prepare().unwrap();
+        let limits = PodLimits {
+            cpu_shares: 512,
+            cpu_quota: Some(50_000),
+            memory: Some(1 << 20),
+        };
+        groups.make_pod(QosClass::Burstable, "u-1", limits, Some(100)).unwrap();
+        let read = |path: &str| fs::read_to_string(mount.path().join(path)).unwrap();
+        let pod = "kubepods/burstable/podu-1";
+        assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.shares")), "512");
+        assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.cfs_quota_us")), "50000");
+        assert_eq!(read(&format!("memory/{pod}/memory.limit_in_bytes")), "1048576");
+        assert_eq!(read("cpu,cpuacct/kubepods/besteffort/cpu.shares"), "2");
+        assert_eq!(groups.pods(), ["u-1"]);
+        assert!(!mount.path().join("freezer/kubepods").exists());
+    }
+
+    #[test]
+    fn version_two_has_one_tree_with_weights() {
+        let mount = tempfile::tempdir().unwrap();
+        fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+        let groups = Cgroups::find(mount.path(), Layout::below("/orlop")).unwrap();
+        groups.prepare().unwrap();
+        let limits = PodLimits {
+            cpu_shares: 1024,
+            cpu_quota: None,
+            memory: Some(4096),
+        };
+        groups.make_pod(QosClass::Guaranteed, "u", limits, None).unwrap();
+        let pod = mount.path().join("orlop/kubepods/podu");
+        assert_eq!(fs::read_to_string(pod.join("cpu.weight")).unwrap(), "39");
+        assert_eq!(fs::read_to_string(pod.join("memory.max")).unwrap(), "4096");
+        assert!(!pod.join("cpu.max").exists());
+    }
+}

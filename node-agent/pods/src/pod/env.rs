@@ -1,0 +1,328 @@
+//! The variables of a container.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::expand::expand;
+use super::fields::{self, Facts};
+use crate::objects::pod::{Container, EnvVar, Pod};
+use crate::objects::source::{Data, DataError, DataKind, Objects, Service};
+
+/// A variable, in the order that the container gets them.
+pub type Variable = (String, String);
+
+/// Why a container's variables could not be made.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// An object that a variable needs.
+    #[error(transparent)]
+    Data(DataError),
+    /// An object lacks the key.
+    #[error("couldn't find key {key} in {} {namespace}/{name}", .kind.kind())]
+    Key {
+        /// Which kind of object.
+        kind: DataKind,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// A value is no text.
+    #[error("value of `{variable}` is not valid UTF-8")]
+    Text {
+        /// The variable.
+        variable: String,
+    },
+    /// A reference to a field that does not exist.
+    #[error("unsupported fieldPath: {0}")]
+    Field(String),
+    /// A reference to a resource that does not exist.
+    #[error("unsupported container resource: {0}")]
+    Resource(String),
+    /// A source that this agent does not know.
+    #[error("variable `{0}` has a source that this node does not support")]
+    Source(String),
+}
+
+/// All variables of `container`.
+///
+/// # Errors
+/// When an object is missing that is not optional, or a reference is wrong.
+pub async fn variables(
+    pod: &Pod,
+    container: &Container,
+    facts: &Facts,
+    objects: &dyn Objects,
+) -> Result<Vec<Variable>, Error> {
+    let mut result: Vec<Variable> = Vec::new();
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let services = service_variables(
+        &objects.services(pod.namespace()),
+        pod.namespace(),
+        pod.spec.enable_service_links.unwrap_or(true),
+    );
+
+    for from in &container.env_from {
+        let (kind, reference) = match (&from.config_map_ref, &from.secret_ref) {
+            (Some(reference), _) => (DataKind::ConfigMap, reference),
+            (None, Some(reference)) => (DataKind::Secret, reference),
+            (None, None) => continue,
+        };
+        let optional = reference.optional.unwrap_or(false);
+        let Some(data) = fetch(pod, objects, kind, &reference.name, optional).await? else {
+            continue;
+        };
+        for (key, value) in &data.entries {
+            let name = format!("{}{key}", from.prefix);
+            if !is_name(&name) {
+                continue;
+            }
+            let value = String::from_utf8(value.clone()).map_err(|_| Error::Text {
+                variable: name.clone(),
+            })?;
+            set(&mut result, &mut known, name, value);
+        }
+    }
+    for variable in &container.env {
+        if let Some(value) = value(pod, container, facts, objects, variable, &known, &services).await? {
+            set(&mut result, &mut known, variable.name.clone(), value);
+        }
+    }
+    for (name, value) in services {
+        if !known.contains_key(&name) {
+            result.push((name, value));
+        }
+    }
+    Ok(result)
+}
+
+fn set(
+    result: &mut Vec<Variable>,
+    known: &mut BTreeMap<String, String>,
+    name: String,
+    value: String,
+) {
+    if known.insert(name.clone(), value.clone()).is_some() {
+        result.retain(|(n, _)| *n != name);
+    }
+    result.push((name, value));
+}
+
+async fn value(
+    pod: &Pod,
+    container: &Container,
+    facts: &Facts,
+    objects: &dyn Objects,
+    variable: &EnvVar,
+    known: &BTreeMap<String, String>,
+    services: &BTreeMap<String, String>,
+) -> Result<Option<String>, Error> {
+    let Some(from) = &variable.value_from else {
+        return Ok(Some(expand(&variable.value, |name| {
+            known
+                .get(name)
+                .or_else(|| services.get(name))
+                .map(String::as_str)
+        })));
+    };
+    if let Some(reference) = &from.field_ref {
+        return fields::field(pod, facts, &reference.field_path)
+            .map(Some)
+            .ok_or_else(|| Error::Field(reference.field_path.clone()));
+    }
+    if let Some(reference) = &from.resource_field_ref {
+        let of = if reference.container_name.is_empty() {
+            Some(container)
+        } else {
+            pod.spec.container(&reference.container_name)
+        };
+        return of
+            .and_then(|c| fields::resource(c, facts, reference))
+            .map(Some)
+            .ok_or_else(|| Error::Resource(reference.resource.clone()));
+    }
+    let (kind, reference) = match (&from.config_map_key_ref, &from.secret_key_ref) {
+        (Some(reference), _) => (DataKind::ConfigMap, reference),
+        (None, Some(reference)) => (DataKind::Secret, reference),
+        (None, None) => return Err(Error::Source(variable.name.clone())),
+    };
+    let optional = reference.optional.unwrap_or(false);
+    let Some(data) = fetch(pod, objects, kind, &reference.name, optional).await? else {
+        return Ok(None);
+    };
+    match data.entries.get(&reference.key) {
+        Some(value) => String::from_utf8(value.clone())
+            .map(Some)
+            .map_err(|_| Error::Text {
+                variable: variable.name.clone(),
+            }),
+        None if optional => Ok(None),
+        None => Err(Error::Key {
+            kind,
+            namespace: pod.namespace().to_owned(),
+            name: reference.name.clone(),
+            key: reference.key.clone(),
+        }),
+    }
+}
+
+async fn fetch(
+    pod: &Pod,
+    objects: &dyn Objects,
+    kind: DataKind,
+    name: &str,
+    optional: bool,
+) -> Result<Option<Arc<Data>>, Error> {
+    match objects.data(kind, pod.namespace(), name).await {
+        Ok(data) => Ok(Some(data)),
+        Err(DataError::NotFound { .. }) if optional => Ok(None),
+        Err(error) => Err(Error::Data(error)),
+    }
+}
+
+/// Whether text can be a variable's name: printable ASCII without `=`.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| (' '..='~').contains(&c) && c != '=')
+}
+
+/// The variables that tell a pod of services, in two notations: that of
+/// Kubernetes and that of linked containers.
+#[must_use]
+pub fn service_variables(
+    services: &[Arc<Service>],
+    namespace: &str,
+    links: bool,
+) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for service in services {
+        let ip = service.spec.cluster_ip.as_str();
+        if ip.is_empty() || ip == "None" {
+            continue;
+        }
+        let is_master =
+            service.metadata.namespace == "default" && service.metadata.name == "kubernetes";
+        let linked = links && service.metadata.namespace == namespace;
+        if !is_master && !linked {
+            continue;
+        }
+        let Some(first) = service.spec.ports.first() else {
+            continue;
+        };
+        let name = service.metadata.name.to_uppercase().replace('-', "_");
+        // a service of the pod's own namespace goes before the cluster's
+        let mut put = |key: String, value: String| {
+            if linked || !variables.contains_key(&key) {
+                variables.insert(key, value);
+            }
+        };
+        put(format!("{name}_SERVICE_HOST"), ip.to_owned());
+        put(format!("{name}_SERVICE_PORT"), first.port.to_string());
+        for port in &service.spec.ports {
+            if !port.name.is_empty() {
+                let port_name = port.name.to_uppercase().replace('-', "_");
+                put(format!("{name}_SERVICE_PORT_{port_name}"), port.port.to_string());
+            }
+        }
+        let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+        for (index, port) in service.spec.ports.iter().enumerate() {
+            let protocol = if port.protocol.is_empty() { "TCP" } else { &port.protocol };
+            let lower = protocol.to_lowercase();
+            let url = format!("{lower}://{host}:{}", port.port);
+            if index == 0 {
+                put(format!("{name}_PORT"), url.clone());
+            }
+            let prefix = format!("{name}_PORT_{}_{}", port.port, protocol.to_uppercase());
+            put(prefix.clone(), url);
+            put(format!("{prefix}_PROTO"), lower);
+            put(format!("{prefix}_PORT"), port.port.to_string());
+            put(format!("{prefix}_ADDR"), ip.to_owned());
+        }
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::source::fake::FakeObjects;
+
+    async fn environment(objects: &FakeObjects, container: &str) -> Result<Vec<Variable>, Error> {
+        let pod: Pod = serde_json::from_str(&format!(
+            r#"{{"metadata":{{"name":"web","namespace":"default"}},"spec":{{"containers":[{container}]}}}}"#
+        ))
+        .unwrap();
+        let facts = Facts {
+            pod_ips: vec!["10.0.0.1".into()],
+            ..Facts::default()
+        };
+        variables(&pod, &pod.spec.containers[0], &facts, objects).await
+    }
+
+    #[tokio::test]
+    async fn later_variables_see_earlier_ones_and_win() {
+        let objects = FakeObjects::default();
+        objects.put(DataKind::ConfigMap, "base", &[("A", "from-map"), ("B", "b"), ("no=name", "x")]);
+        let env = environment(
+            &objects,
+            r#"{"name":"c","envFrom":[{"prefix":"P_","configMapRef":{"name":"base"}}],
+                "env":[{"name":"X","value":"1"},{"name":"P_A","value":"own"},
+                       {"name":"Y","value":"$(X)-$(P_B)-$(Z)"},{"name":"Z","value":"late"},
+                       {"name":"IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}]}"#,
+        )
+        .await
+        .unwrap();
+        let expected = [
+            ("P_B", "b"),
+            ("X", "1"),
+            ("P_A", "own"),
+            ("Y", "1-b-$(Z)"),
+            ("Z", "late"),
+            ("IP", "10.0.0.1"),
+        ];
+        let env: Vec<(&str, &str)> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(env, expected);
+    }
+
+    #[tokio::test]
+    async fn missing_objects_fail_unless_optional() {
+        let objects = FakeObjects::default();
+        objects.put(DataKind::Secret, "s", &[("k", "v")]);
+        let one = |reference: &str| {
+            format!(r#"{{"name":"c","env":[{{"name":"A","valueFrom":{{{reference}}}}}]}}"#)
+        };
+        let error = environment(&objects, &one(r#""configMapKeyRef":{"name":"gone","key":"k"}"#))
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "configmap \"gone\" not found");
+        let error = environment(&objects, &one(r#""secretKeyRef":{"name":"s","key":"other"}"#))
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "couldn't find key other in Secret default/s");
+        let env = environment(
+            &objects,
+            &one(r#""secretKeyRef":{"name":"s","key":"other","optional":true}"#),
+        )
+        .await
+        .unwrap();
+        assert!(env.is_empty());
+    }
+
+    #[test]
+    fn services_come_as_variables() {
+        let service: Service = serde_json::from_str(
+            r#"{"metadata":{"name":"my-db","namespace":"default"},
+                "spec":{"clusterIP":"10.96.0.7","ports":[{"name":"sql","port":5432,"protocol":"TCP"}]}}"#,
+        )
+        .unwrap();
+        let services = [Arc::new(service)];
+        let variables = service_variables(&services, "default", true);
+        assert_eq!(variables["MY_DB_SERVICE_HOST"], "10.96.0.7");
+        assert_eq!(variables["MY_DB_SERVICE_PORT_SQL"], "5432");
+        assert_eq!(variables["MY_DB_PORT_5432_TCP"], "tcp://10.96.0.7:5432");
+        assert_eq!(variables["MY_DB_PORT_5432_TCP_ADDR"], "10.96.0.7");
+        assert!(service_variables(&services, "other", true).is_empty());
+        assert!(service_variables(&services, "default", false).is_empty());
+    }
+}

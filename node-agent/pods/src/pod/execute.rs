@@ -1,0 +1,452 @@
+//! Does what was decided for a pod: one action at a time.
+
+use std::fs;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::backoff::{Backoff, later};
+use super::config::{self, Ingredients};
+use super::env;
+use super::fields::Facts;
+use super::hooks::{self, Outcome, Place};
+use super::images::{Had, image_uid};
+use super::next::{Action, Failure, definition_hash};
+use super::worker::State;
+use super::{dns, kill, qos};
+use crate::cri::api::{self, ContainerId};
+use crate::objects::pod::Container;
+use crate::objects::status::Waiting;
+
+/// How long a start that failed for want of something waits for it.
+const WANT: Duration = Duration::from_secs(2);
+
+/// A start that failed: the waiting reason and message.
+struct Refused {
+    reason: &'static str,
+    message: String,
+}
+
+fn refused(reason: &'static str, error: impl std::fmt::Display) -> Refused {
+    Refused {
+        reason,
+        message: error.to_string(),
+    }
+}
+
+impl State {
+    /// Does one action. What failed is remembered with a time to try again.
+    pub(super) async fn perform(&mut self, action: Action) {
+        match action {
+            Action::KillPod { grace } => self.kill_pod(grace).await,
+            Action::MountVolumes => self.mount_volumes().await,
+            Action::CreateSandbox { attempt } => self.create_sandbox(attempt).await,
+            Action::Kill {
+                id,
+                name,
+                message,
+                probe,
+            } => {
+                let record = self.observed.containers.iter().find(|c| c.id == id).cloned();
+                if let Some(record) = record {
+                    let grace = kill::grace_of(&self.pod, &name, probe);
+                    let killed =
+                        kill::container(&self.shared, &self.pod, &self.observed, &record, grace, message).await;
+                    if let Err(error) = killed {
+                        tracing::warn!(pod = self.pod.name(), container = name, %error, "cannot end the container");
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                }
+            }
+            Action::Start { name } => self.start(&name).await,
+        }
+    }
+
+    async fn kill_pod(&mut self, grace: i64) {
+        let replaced = self.observed.sandboxes.first().is_some_and(|s| !s.ready)
+            && self.observed.containers.iter().any(|c| c.running());
+        if replaced {
+            self.shared.normal(
+                &self.pod,
+                None,
+                "SandboxChanged",
+                "Pod sandbox changed, it will be killed and re-created.",
+            );
+        }
+        if let Err(error) = kill::pod(&self.shared, &self.pod, &self.observed, grace).await {
+            tracing::warn!(pod = self.pod.name(), %error, "cannot end the pod");
+            let message = format!("error killing pod: {error}");
+            self.shared.warning(&self.pod, None, "FailedKillPod", message);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn mount_volumes(&mut self) {
+        let facts = self.facts();
+        let objects = self.shared.objects.clone();
+        let mounted = self
+            .volumes
+            .mount(&self.pod, &facts, &*objects, &mut self.tokens)
+            .await;
+        match mounted {
+            Ok(()) => {
+                self.memory.volumes_ready = true;
+                self.memory.volumes_retry = None;
+                self.volumes_failed = 0;
+            }
+            Err(error) => {
+                self.volumes_failed = self.volumes_failed.saturating_add(1);
+                let wait = Duration::from_millis(500) * 2_u32.pow(self.volumes_failed.min(6) - 1);
+                self.memory.volumes_retry = Some(later(Timestamp::now(), wait));
+                self.shared.warning(&self.pod, None, "FailedMount", error.to_string());
+            }
+        }
+    }
+
+    pub(super) fn facts(&self) -> Facts {
+        let ips = self
+            .observed
+            .live_sandbox()
+            .map(|s| s.ips.clone())
+            .filter(|ips| !ips.is_empty());
+        Facts {
+            pod_ips: if self.pod.spec.host_network {
+                self.shared.host_ips.clone()
+            } else {
+                ips.unwrap_or_default()
+            },
+            host_ips: self.shared.host_ips.clone(),
+            allocatable: self.shared.allocatable.clone(),
+        }
+    }
+
+    async fn create_sandbox(&mut self, attempt: u32) {
+        let made = self.run_sandbox(attempt).await;
+        match made {
+            Ok(()) => {
+                self.memory.sandbox_retry = None;
+                self.sandbox_backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+            }
+            Err(message) => {
+                let now = Timestamp::now();
+                self.sandbox_backoff.note(now);
+                self.memory.sandbox_retry = Some(later(now, self.sandbox_backoff.current()));
+                self.shared.warning(
+                    &self.pod,
+                    None,
+                    "FailedCreatePodSandBox",
+                    format!("Failed to create pod sandbox: {message}"),
+                );
+            }
+        }
+    }
+
+    async fn run_sandbox(&self, attempt: u32) -> Result<(), String> {
+        let shared = &self.shared;
+        let spec = &self.pod.spec;
+        if !spec.host_network && !shared.attention.network_ready() {
+            let message = "network is not ready: container runtime network not ready";
+            shared.warning(&self.pod, None, "NetworkNotReady", message);
+            return Err(message.to_owned());
+        }
+        let logs = config::log_directory(&shared.node.log_root, &self.pod);
+        fs::create_dir_all(&logs).map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
+        if let Some(cgroups) = &shared.cgroups {
+            cgroups
+                .make_pod(qos::class(spec), self.pod.uid(), qos::pod_limits(spec), shared.pod_pids)
+                .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
+        }
+        let config = config::sandbox(&self.pod, attempt, &shared.node, dns::config(&self.pod, &shared.dns));
+        shared
+            .runtime
+            .run_pod_sandbox(api::RunPodSandboxRequest {
+                config: Some(config),
+                runtime_handler: self.runtime_handler().await,
+            })
+            .await
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    }
+
+    /// The runtime's name for the pod's runtime class; the class's own name
+    /// when the class cannot be read.
+    async fn runtime_handler(&self) -> String {
+        #[derive(serde::Deserialize)]
+        struct RuntimeClass {
+            handler: String,
+        }
+        let Some(class) = self.pod.spec.runtime_class_name.as_deref() else {
+            return String::new();
+        };
+        self.shared
+            .client
+            .get::<RuntimeClass>(&control_client::resources::RUNTIME_CLASSES, "", class)
+            .await
+            .map_or_else(|_| class.to_owned(), |found| found.handler)
+    }
+
+    async fn start(&mut self, name: &str) {
+        let pod = self.pod.clone();
+        let Some(container) = pod.spec.container(name) else {
+            return;
+        };
+        let now = Timestamp::now();
+        let key = (name.to_owned(), definition_hash(container));
+        if self.observed.latest(name).is_some_and(|r| r.exited()) {
+            self.memory
+                .restarts
+                .entry(key)
+                .or_insert_with(Backoff::restarts)
+                .note(now);
+        }
+        if let Err(Refused { reason, message }) = self.start_container(container).await {
+            self.note_failure(container, reason, message);
+        } else {
+            self.memory.failures.remove(name);
+            self.image_backoff.remove(name);
+        }
+    }
+
+    fn note_failure(&mut self, container: &Container, reason: &str, message: String) {
+        let now = Timestamp::now();
+        let name = &container.name;
+        let mut failure = Failure {
+            at: now,
+            retry: later(now, WANT),
+            reason: reason.to_owned(),
+            message,
+            then: None,
+        };
+        if reason == "ErrImagePull" {
+            let backoff = self
+                .image_backoff
+                .entry(name.clone())
+                .or_insert_with(Backoff::restarts);
+            backoff.note(now);
+            failure.retry = later(now, backoff.current());
+            failure.then = Some(Waiting {
+                reason: "ImagePullBackOff".to_owned(),
+                message: format!(
+                    "Back-off pulling image \"{}\": ErrImagePull: {}",
+                    container.image, failure.message
+                ),
+            });
+            let shown = format!("Back-off pulling image \"{}\"", container.image);
+            self.shared.normal(&self.pod, Some(name), "BackOff", shown);
+        }
+        let shown = if reason == "ErrImagePull" || reason == "ErrImageNeverPull" {
+            format!("Error: {reason}")
+        } else {
+            format!("Error: {}", failure.message)
+        };
+        self.shared.warning(&self.pod, Some(name), "Failed", shown);
+        self.memory.failures.insert(name.clone(), failure);
+    }
+
+    async fn start_container(&mut self, container: &Container) -> Result<(), Refused> {
+        let (shared, pod) = (self.shared.clone(), self.pod.clone());
+        let name = container.name.as_str();
+        let sandbox = self
+            .observed
+            .live_sandbox()
+            .cloned()
+            .ok_or_else(|| refused("CreateContainerError", "the pod has no sandbox"))?;
+        let image = self.image(container).await?;
+        let uid = image_uid(&image);
+        if let Some(why) = config::non_root_violation(&pod, container, uid, &image.username) {
+            return Err(refused("CreateContainerConfigError", why));
+        }
+        let facts = self.facts();
+        let variables = env::variables(&pod, container, &facts, &*shared.objects)
+            .await
+            .map_err(|e| refused("CreateContainerConfigError", e))?;
+        let restarts = self.restarts_of(name);
+        let mounts = self
+            .mounts(container, &facts, &variables, restarts)
+            .map_err(|e| refused("CreateContainerConfigError", e))?;
+        let target = if container.target_container_name.is_empty() {
+            String::new()
+        } else {
+            self.observed
+                .latest(&container.target_container_name)
+                .map(|r| r.id.clone())
+                .ok_or_else(|| {
+                    let target = &container.target_container_name;
+                    refused("CreateContainerError", format!("unable to find target container {target}"))
+                })?
+        };
+        let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
+        fs::create_dir_all(&logs)
+            .map_err(|e| refused("CreateContainerError", format!("cannot make `{}`: {e}", logs.display())))?;
+        let config = config::container(
+            &pod,
+            container,
+            &shared.node,
+            Ingredients {
+                restarts,
+                image: image.id.clone(),
+                variables,
+                mounts,
+                image_user: uid,
+                target,
+            },
+        );
+        let made = shared
+            .runtime
+            .create_container(api::CreateContainerRequest {
+                pod_sandbox_id: sandbox.id.clone(),
+                config: Some(config),
+                sandbox_config: Some(config::sandbox(
+                    &pod,
+                    sandbox.attempt,
+                    &shared.node,
+                    dns::config(&pod, &shared.dns),
+                )),
+            })
+            .await
+            .map_err(|e| refused("CreateContainerError", e))?;
+        shared.normal(&pod, Some(name), "Created", "Container created");
+        let id = made.container_id;
+        shared.attention.raise();
+        shared
+            .runtime
+            .start_container(ContainerId {
+                container_id: id.clone(),
+            })
+            .await
+            .map_err(|e| refused("RunContainerError", e))?;
+        shared.normal(&pod, Some(name), "Started", "Container started");
+        self.post_start(container, &id).await
+    }
+
+    async fn post_start(&mut self, container: &Container, id: &str) -> Result<(), Refused> {
+        let hook = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
+        let Some(hook) = hook else { return Ok(()) };
+        // shown as running meanwhile
+        self.refresh().await;
+        self.publish(false);
+        let place = Place {
+            runtime: &*self.shared.runtime,
+            container,
+            id,
+            ip: kill::address(&self.shared, &self.pod, &self.observed),
+        };
+        let limit = Duration::from_secs(24 * 3600);
+        match hooks::run(hook, place, limit).await {
+            Outcome::Success => Ok(()),
+            Outcome::Failure(why) | Outcome::Unknown(why) => {
+                let name = &container.name;
+                tracing::warn!(pod = self.pod.name(), container = name, why, "postStart hook failed");
+                self.shared
+                    .warning(&self.pod, Some(name), "FailedPostStartHook", "PostStartHook failed");
+                let grace = self.pod.spec.grace_period();
+                let record = self.observed.containers.iter().find(|c| c.id == id).cloned();
+                if let Some(record) = record {
+                    let message = "FailedPostStartHook".to_owned();
+                    let _ = kill::container(&self.shared, &self.pod, &self.observed, &record, grace, message).await;
+                }
+                Err(refused("PostStartHookError", why))
+            }
+        }
+    }
+
+    async fn image(&mut self, container: &Container) -> Result<api::Image, Refused> {
+        let (shared, pod) = (self.shared.clone(), self.pod.clone());
+        let (name, image) = (container.name.as_str(), container.image.as_str());
+        for volume in &pod.spec.volumes {
+            if let crate::objects::volume::Source::Image(source) = &volume.source
+                && container.volume_mounts.iter().any(|m| m.name == volume.name)
+            {
+                shared
+                    .images
+                    .ensure(&pod, &source.reference, &source.pull_policy, &*shared.objects, || {})
+                    .await
+                    .map_err(|e| refused(e.reason(), e))?;
+            }
+        }
+        let pulling = || {
+            shared.normal(&pod, Some(name), "Pulling", format!("Pulling image \"{image}\""));
+        };
+        let had = shared
+            .images
+            .ensure(&pod, image, &container.image_pull_policy, &*shared.objects, pulling)
+            .await;
+        match had {
+            Ok((found, Had::Present)) => {
+                let message =
+                    format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
+                shared.normal(&pod, Some(name), "Pulled", message);
+                Ok(found)
+            }
+            Ok((found, Had::Pulled { took, waited })) => {
+                let message = format!(
+                    "Successfully pulled image \"{image}\" in {} ({} including waiting). Image size: {} bytes.",
+                    seconds(took),
+                    seconds(waited),
+                    found.size
+                );
+                shared.normal(&pod, Some(name), "Pulled", message);
+                Ok(found)
+            }
+            Err(error) => {
+                let reason = error.reason();
+                let (event, message) = match reason {
+                    "ErrImagePull" => ("Failed", format!("Failed to pull image \"{image}\": {error}")),
+                    "ErrImageNeverPull" => ("ErrImageNeverPull", error.to_string()),
+                    _ => ("InspectFailed", error.to_string()),
+                };
+                shared.warning(&pod, Some(name), event, message);
+                Err(refused(reason, error))
+            }
+        }
+    }
+
+    fn mounts(
+        &self,
+        container: &Container,
+        facts: &Facts,
+        variables: &[env::Variable],
+        restarts: u32,
+    ) -> Result<Vec<api::Mount>, crate::volumes::Error> {
+        let pod = &self.pod;
+        let mut mounts = self.volumes.container_mounts(pod, container, variables)?;
+        let taken = |path: &str, mounts: &[api::Mount]| mounts.iter().any(|m| m.container_path == path);
+        if !taken("/etc/hosts", &mounts) && (pod.spec.host_network || !facts.pod_ips.is_empty()) {
+            let (host, domain) = dns::names(pod, &self.shared.node.cluster_domain);
+            let own = if pod.spec.host_network {
+                fs::read_to_string("/etc/hosts").unwrap_or_default()
+            } else {
+                String::new()
+            };
+            let content = dns::hosts_file(&pod.spec, &facts.pod_ips, &host, &domain, &own);
+            mounts.push(self.volumes.hosts(&content)?);
+        }
+        let at = container.termination_message_path.as_str();
+        if !at.is_empty() && !taken(at, &mounts) {
+            mounts.push(self.volumes.termination_log(&container.name, restarts, at)?);
+        }
+        Ok(mounts)
+    }
+
+    /// How often a container of that name was started before.
+    fn restarts_of(&self, name: &str) -> u32 {
+        if let Some(record) = self.observed.latest(name) {
+            return record.restarts.saturating_add(1);
+        }
+        match self.pod.status.container(name) {
+            Some(status) if !status.container_id.is_empty() || status.last_state.terminated.is_some() => {
+                u32::try_from(status.restart_count).unwrap_or(0).saturating_add(1)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// As Go prints a duration: `1.234s`, `250ms`.
+fn seconds(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        format!("{}ms", duration.as_millis())
+    } else {
+        format!("{:.3}s", duration.as_secs_f64())
+    }
+}

@@ -1,0 +1,148 @@
+//! Ends containers and pods, gently first.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::hooks::{self, Outcome, Place};
+use super::next::Verdict;
+use super::observed::{Container as Record, Observed};
+use crate::cri::api::{ContainerState, SandboxId, StopContainerRequest};
+use crate::cri::{self, Runtime};
+use crate::objects::pod::Pod;
+use crate::shared::Shared;
+
+/// Seconds that a container gets at least after its hook took all the time.
+const LEAST: i64 = 2;
+
+/// Ends all that runs of a pod: its containers at the same time, then its
+/// sidecars in reverse order, then its sandboxes. `grace` is for all of it.
+///
+/// # Errors
+/// When the runtime refuses.
+pub async fn pod(shared: &Shared, pod: &Pod, observed: &Observed, grace: i64) -> cri::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+    let running: Vec<&Arc<Record>> = observed
+        .containers
+        .iter()
+        .filter(|c| matches!(c.state, ContainerState::Running | ContainerState::Unknown))
+        .collect();
+    let sidecar = |name: &str| {
+        pod.spec
+            .init_containers
+            .iter()
+            .position(|c| c.name == name && c.is_sidecar())
+    };
+    let (mut sidecars, others): (Vec<_>, Vec<_>) = running
+        .into_iter()
+        .partition(|record| sidecar(&record.name).is_some());
+    let ends = others.iter().map(|record| {
+        let message = format!("Stopping container {}", record.name);
+        container(shared, pod, observed, record, grace, message)
+    });
+    for result in futures::future::join_all(ends).await {
+        result?;
+    }
+    sidecars.sort_by_key(|record| std::cmp::Reverse(sidecar(&record.name)));
+    for record in sidecars {
+        let left = deadline.saturating_duration_since(Instant::now()).as_secs();
+        let left = i64::try_from(left).unwrap_or(i64::MAX).max(LEAST.min(grace.max(1)));
+        let message = format!("Stopping container {}", record.name);
+        container(shared, pod, observed, record, left, message).await?;
+    }
+    for sandbox in observed.sandboxes.iter().filter(|s| s.ready) {
+        let stopped = shared
+            .runtime
+            .stop_pod_sandbox(SandboxId {
+                pod_sandbox_id: sandbox.id.clone(),
+            })
+            .await;
+        match stopped {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Ends one container: its `preStop` hook first, then its stop signal, then,
+/// when `grace` seconds are over, its end.
+///
+/// # Errors
+/// When the runtime refuses.
+pub async fn container(
+    shared: &Shared,
+    pod: &Pod,
+    observed: &Observed,
+    record: &Record,
+    grace: i64,
+    message: String,
+) -> cri::Result<()> {
+    shared.normal(pod, Some(&record.name), "Killing", message);
+    let mut left = grace.max(1);
+    let definition = pod.spec.container(&record.name);
+    let hook = definition
+        .and_then(|c| c.lifecycle.as_ref())
+        .and_then(|l| l.pre_stop.as_ref());
+    if let (Some(container), Some(hook)) = (definition, hook)
+        && grace > 0
+        && record.running()
+    {
+        let begun = Instant::now();
+        let place = Place {
+            runtime: &*shared.runtime,
+            container,
+            id: &record.id,
+            ip: address(shared, pod, observed),
+        };
+        let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::run(hook, place, limit).await {
+            tracing::warn!(pod = pod.name(), container = record.name, why, "preStop hook failed");
+            shared.warning(pod, Some(&record.name), "FailedPreStopHook", "PreStopHook failed");
+        }
+        let took = i64::try_from(begun.elapsed().as_secs()).unwrap_or(i64::MAX);
+        left = (grace - took).max(LEAST);
+    }
+    stop(&*shared.runtime, &record.id, left).await
+}
+
+/// Signals a container, and kills it `grace` seconds later.
+///
+/// # Errors
+/// When the runtime refuses; a container that is gone is no error.
+pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> cri::Result<()> {
+    let stopped = runtime
+        .stop_container(StopContainerRequest {
+            container_id: id.to_owned(),
+            timeout: grace,
+        })
+        .await;
+    match stopped {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Where the pod's containers are reached.
+#[must_use]
+pub fn address<'a>(shared: &'a Shared, pod: &Pod, observed: &'a Observed) -> &'a str {
+    let ip = if pod.spec.host_network {
+        shared.host_ips.first()
+    } else {
+        observed.live_sandbox().and_then(|s| s.ips.first())
+    };
+    ip.map_or("127.0.0.1", String::as_str)
+}
+
+/// Seconds that a container gets whose probe failed: the probe's own, or the
+/// pod's.
+#[must_use]
+pub fn grace_of(pod: &Pod, container: &str, probe: Option<Verdict>) -> i64 {
+    let definition = pod.spec.container(container);
+    let own = definition.and_then(|c| match probe {
+        Some(Verdict::Dead) => c.liveness_probe.as_ref(),
+        Some(Verdict::NeverStarted) => c.startup_probe.as_ref(),
+        None => None,
+    });
+    own.and_then(|p| p.termination_grace_period_seconds)
+        .unwrap_or_else(|| pod.spec.grace_period())
+}

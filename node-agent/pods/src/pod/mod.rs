@@ -1,0 +1,25 @@
+//! One pod: what is wanted, what is there, what to do.
+//!
+//! `next` decides and `status` reports, both pure; `worker` drives them,
+//! `execute` and `kill` do what was decided.
+
+pub mod backoff;
+pub mod cgroup;
+pub mod config;
+pub mod dns;
+pub mod env;
+pub mod execute;
+pub mod expand;
+pub mod fields;
+pub mod hooks;
+pub mod images;
+pub mod kill;
+pub mod next;
+pub mod observe;
+pub mod observed;
+pub mod probe;
+pub mod qos;
+pub mod quantity;
+pub mod report;
+pub mod status;
+pub mod worker;

@@ -1,0 +1,545 @@
+//! What to do next for a pod: a pure function of what is wanted, what the
+//! runtime has, and the time.
+//!
+//! [`next`] is called after every change of any of the three and after every
+//! finished action, with the whole state; it keeps nothing. So a lost event,
+//! a failed action or a restart of the agent all heal the same way: by the
+//! next call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+
+use super::backoff::Backoff;
+use super::observed::{self, Observed};
+use crate::cri::api::ContainerState;
+use crate::objects::pod::{Container, Pod, PodSpec, RestartPolicy};
+use crate::objects::status::Waiting;
+
+/// Something to be done, in the order given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Ends all that runs of the pod, sandboxes last.
+    KillPod {
+        /// Seconds that containers get to end by themselves.
+        grace: i64,
+    },
+    /// Makes the pod's volumes.
+    MountVolumes,
+    /// Makes a sandbox.
+    CreateSandbox {
+        /// Its number, from 0.
+        attempt: u32,
+    },
+    /// Ends one container.
+    Kill {
+        /// The runtime's id of it.
+        id: String,
+        /// Its name.
+        name: String,
+        /// What the event says.
+        message: String,
+        /// Which probe asked for it, if one did.
+        probe: Option<Verdict>,
+    },
+    /// Fetches the image, makes the container and starts it.
+    Start {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a probe found against a running container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The liveness probe failed for good.
+    Dead,
+    /// The startup probe failed for good.
+    NeverStarted,
+}
+
+/// A start that failed before there was a container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// When it failed.
+    pub at: Timestamp,
+    /// When to try again.
+    pub retry: Timestamp,
+    /// The waiting reason to show.
+    pub reason: String,
+    /// The waiting message to show.
+    pub message: String,
+    /// What to show instead from a second after the failure on.
+    pub then: Option<Waiting>,
+}
+
+/// What the worker remembers of a pod that the runtime does not.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// By container name and definition.
+    pub restarts: FxHashMap<(String, String), Backoff>,
+    /// By container name.
+    pub failures: FxHashMap<String, Failure>,
+    /// Sandboxes are not made before.
+    pub sandbox_retry: Option<Timestamp>,
+    /// By container id: whether the startup probe and hook are through.
+    pub started: FxHashMap<String, bool>,
+    /// By container id.
+    pub verdicts: FxHashMap<String, Verdict>,
+    /// Whether the pod's volumes are there.
+    pub volumes_ready: bool,
+    /// Volumes are not tried before.
+    pub volumes_retry: Option<Timestamp>,
+}
+
+/// What is meant to become of the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// It shall run, as far as its restart policy goes.
+    Run,
+    /// It shall end, within so many seconds.
+    End {
+        /// Seconds that its containers get.
+        grace: i64,
+    },
+}
+
+/// All that [`next`] looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The pod as the API has it.
+    pub pod: &'a Pod,
+    /// What is meant to become of it.
+    pub aim: Aim,
+    /// What the runtime has of it.
+    pub observed: &'a Observed,
+    /// What the worker remembers.
+    pub memory: &'a Memory,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What [`next`] found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// To be done now, in order.
+    pub actions: Vec<Action>,
+    /// By container name: what it waits for.
+    pub waiting: BTreeMap<String, Waiting>,
+    /// When to ask again though nothing happened.
+    pub wake: Option<Timestamp>,
+    /// Whether nothing runs and nothing will.
+    pub finished: bool,
+}
+
+/// Decides what is to be done for the pod.
+#[must_use]
+pub fn next(input: &Input<'_>) -> Step {
+    match input.aim {
+        Aim::End { grace } => end(input, grace),
+        Aim::Run => run(input),
+    }
+}
+
+/// Whether a container that ended with `exit_code` is started again
+/// (`restartPolicy` of the container and its rules, else of the pod).
+#[must_use]
+pub fn restarts(container: &Container, spec: &PodSpec, exit_code: i32) -> bool {
+    for rule in &container.restart_policy_rules {
+        if let Some(codes) = &rule.exit_codes {
+            let listed = codes.values.contains(&exit_code);
+            let matches = match codes.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                _ => false,
+            };
+            if matches && rule.action == "Restart" {
+                return true;
+            }
+        }
+    }
+    match container.restart_policy.unwrap_or(spec.restart_policy) {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => exit_code != 0,
+        RestartPolicy::Never => false,
+    }
+}
+
+/// As [`restarts`], for init containers: those that succeeded are done, and
+/// `Always` of the pod means that failures are retried.
+#[must_use]
+pub fn init_restarts(container: &Container, spec: &PodSpec, exit_code: i32) -> bool {
+    container.is_sidecar() || (exit_code != 0 && restarts(container, spec, exit_code))
+}
+
+/// Whether the pod needs a new sandbox, and which number that has.
+#[must_use]
+pub fn sandbox_needed(pod: &Pod, observed: &Observed) -> Option<u32> {
+    match observed.sandboxes.first() {
+        None => Some(0),
+        Some(newest) if !newest.ready => Some(newest.attempt + 1),
+        Some(newest) if !pod.spec.host_network && newest.ips.is_empty() => Some(newest.attempt + 1),
+        Some(_) => None,
+    }
+}
+
+/// Whether a regular container was ever made: initialisation is over then.
+fn initialised(spec: &PodSpec, observed: &Observed, sandbox: Option<&str>) -> bool {
+    spec.containers.iter().any(|c| match sandbox {
+        Some(id) => observed.latest_in(id, &c.name).is_some(),
+        None => observed.latest(&c.name).is_some(),
+    })
+}
+
+fn end(input: &Input<'_>, grace: i64) -> Step {
+    if input.observed.is_still() {
+        return Step {
+            finished: true,
+            ..Step::default()
+        };
+    }
+    Step {
+        actions: vec![Action::KillPod { grace }],
+        ..Step::default()
+    }
+}
+
+fn run(input: &Input<'_>) -> Step {
+    let (spec, observed) = (&input.pod.spec, input.observed);
+    let mut step = Step::default();
+    if let Some(attempt) = sandbox_needed(input.pod, observed) {
+        return create(input, attempt);
+    }
+    let Some(sandbox) = observed.live_sandbox() else {
+        return step;
+    };
+    if !prepare_volumes(input, &mut step) {
+        return step;
+    }
+    for container in &spec.ephemeral_containers {
+        if observed.latest(&container.name).is_none() {
+            start(input, container, None, &mut step);
+        }
+    }
+    match init(input, &sandbox.id, &mut step) {
+        Init::Failed => {
+            kill_rest(input, &mut step);
+            return step;
+        }
+        Init::Waiting => return step,
+        Init::Done => {}
+    }
+
+    let mut alive = false;
+    for container in &spec.containers {
+        let latest = observed.latest(&container.name);
+        match latest {
+            None => {
+                alive = true;
+                start(input, container, None, &mut step);
+            }
+            Some(record) if record.running() => {
+                alive |= keep_or_kill(input, container, record, &mut step);
+            }
+            Some(record) if record.state == ContainerState::Unknown => {
+                step.actions.push(Action::Kill {
+                    id: record.id.clone(),
+                    name: container.name.clone(),
+                    message: "Container is in \"Unknown\" state, try killing it before restart"
+                        .to_owned(),
+                    probe: None,
+                });
+                alive = true;
+            }
+            Some(record) if record.state == ContainerState::Created => {
+                alive = true;
+                start(input, container, Some(record), &mut step);
+            }
+            Some(record) => {
+                if restarts(container, spec, record.exit_code) {
+                    alive = true;
+                    start(input, container, Some(record), &mut step);
+                }
+            }
+        }
+    }
+    if !alive {
+        kill_rest(input, &mut step);
+    }
+    step
+}
+
+/// Nothing is left to run: ends sidecars and sandbox.
+fn kill_rest(input: &Input<'_>, step: &mut Step) {
+    if input.observed.is_still() {
+        step.finished = true;
+    } else {
+        step.actions = vec![Action::KillPod {
+            grace: input.pod.spec.grace_period(),
+        }];
+    }
+}
+
+fn create(input: &Input<'_>, attempt: u32) -> Step {
+    let (spec, observed) = (&input.pod.spec, input.observed);
+    let mut step = Step::default();
+    let over = if attempt != 0
+        && spec.restart_policy == RestartPolicy::Never
+        && !observed.containers.is_empty()
+        && spec.containers.iter().all(|c| c.restart_policy.is_none())
+    {
+        true
+    } else {
+        let all_done = spec.containers.iter().all(|c| {
+            observed.latest(&c.name).is_some_and(|record| {
+                record.exited() && !restarts(c, spec, record.exit_code)
+            })
+        });
+        all_done && initialised(spec, observed, None)
+    };
+    if over {
+        kill_rest(input, &mut step);
+        return step;
+    }
+    if !observed.is_still() {
+        step.actions.push(Action::KillPod {
+            grace: spec.grace_period(),
+        });
+    }
+    if !prepare_volumes(input, &mut step) {
+        return step;
+    }
+    match input.memory.sandbox_retry {
+        Some(retry) if retry > input.now => wake(&mut step, retry),
+        _ => step.actions.push(Action::CreateSandbox { attempt }),
+    }
+    step
+}
+
+/// Whether the volumes are there; if not, has them made.
+fn prepare_volumes(input: &Input<'_>, step: &mut Step) -> bool {
+    if input.memory.volumes_ready {
+        return true;
+    }
+    match input.memory.volumes_retry {
+        Some(retry) if retry > input.now => wake(step, retry),
+        _ => step.actions.push(Action::MountVolumes),
+    }
+    false
+}
+
+enum Init {
+    Done,
+    Waiting,
+    Failed,
+}
+
+fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
+    let (spec, observed) = (&input.pod.spec, input.observed);
+    let initialised = initialised(spec, observed, Some(sandbox));
+    let last_made = spec
+        .init_containers
+        .iter()
+        .rposition(|c| observed.latest_in(sandbox, &c.name).is_some());
+    for (index, container) in spec.init_containers.iter().enumerate() {
+        let record = observed.latest_in(sandbox, &container.name);
+        // a later one was made: this one was through once
+        let passed = initialised || last_made.is_some_and(|last| last > index);
+        if container.is_sidecar() {
+            match record {
+                Some(record) if record.running() => {
+                    keep_or_kill(input, container, record, step);
+                    if !passed && !input.memory.started.get(&record.id).copied().unwrap_or(false) {
+                        return Init::Waiting;
+                    }
+                }
+                Some(record) if record.state == ContainerState::Unknown => {
+                    step.actions.push(unknown(record));
+                    if !passed {
+                        return Init::Waiting;
+                    }
+                }
+                other => {
+                    start(input, container, other, step);
+                    if !passed {
+                        return Init::Waiting;
+                    }
+                }
+            }
+            continue;
+        }
+        if passed && record.is_none_or(|r| r.exited()) {
+            continue;
+        }
+        match record {
+            None => {
+                start(input, container, observed.latest(&container.name), step);
+                return Init::Waiting;
+            }
+            Some(record) if record.running() => return Init::Waiting,
+            Some(record) if record.state == ContainerState::Unknown => {
+                step.actions.push(unknown(record));
+                return Init::Waiting;
+            }
+            Some(record) if record.exited() && record.exit_code == 0 => {}
+            Some(record) if record.exited() => {
+                if !init_restarts(container, spec, record.exit_code) {
+                    return Init::Failed;
+                }
+                start(input, container, Some(record), step);
+                return Init::Waiting;
+            }
+            Some(record) => {
+                start(input, container, Some(record), step);
+                return Init::Waiting;
+            }
+        }
+    }
+    Init::Done
+}
+
+fn unknown(record: &observed::Container) -> Action {
+    Action::Kill {
+        id: record.id.clone(),
+        name: record.name.clone(),
+        message: "Init container is in \"Unknown\" state, try killing it before restart".to_owned(),
+        probe: None,
+    }
+}
+
+/// Ends a running container that must not go on; says whether the pod still
+/// has use for a container of this name.
+fn keep_or_kill(
+    input: &Input<'_>,
+    container: &Container,
+    record: &Arc<observed::Container>,
+    step: &mut Step,
+) -> bool {
+    let verdict = input.memory.verdicts.get(&record.id).copied();
+    let kind = if container.is_sidecar() { "Init container" } else { "Container" };
+    let why = if !record.hash.is_empty() && record.hash != definition_hash(container) {
+        Some(format!("{kind} {} definition changed", container.name))
+    } else {
+        match verdict {
+            Some(Verdict::Dead) => Some(format!("{kind} {} failed liveness probe", container.name)),
+            Some(Verdict::NeverStarted) => {
+                Some(format!("{kind} {} failed startup probe", container.name))
+            }
+            None => None,
+        }
+    };
+    let Some(why) = why else { return true };
+    // What a kill ends with is no success: exit code 137 or so.
+    let again = verdict.is_none() || restarts(container, &input.pod.spec, 137);
+    let message = if again {
+        format!("{why}, will be restarted")
+    } else {
+        why
+    };
+    step.actions.push(Action::Kill {
+        id: record.id.clone(),
+        name: container.name.clone(),
+        message,
+        probe: verdict,
+    });
+    true
+}
+
+/// Has the container started, unless it must wait.
+fn start(
+    input: &Input<'_>,
+    container: &Container,
+    before: Option<&Arc<observed::Container>>,
+    step: &mut Step,
+) {
+    let name = &container.name;
+    if let Some(failure) = input.memory.failures.get(name)
+        && failure.retry > input.now
+    {
+        let change = super::backoff::later(failure.at, Duration::from_secs(1));
+        let waiting = match &failure.then {
+            Some(then) if input.now >= change => then.clone(),
+            then => {
+                if then.is_some() {
+                    wake(step, change);
+                }
+                Waiting {
+                    reason: failure.reason.clone(),
+                    message: failure.message.clone(),
+                }
+            }
+        };
+        step.waiting.insert(name.clone(), waiting);
+        wake(step, failure.retry);
+        return;
+    }
+    if let Some(before) = before.filter(|b| b.exited()) {
+        let key = (name.clone(), definition_hash(container));
+        let ended = from_nanos(before.finished_at);
+        if let Some(backoff) = input.memory.restarts.get(&key)
+            && let Some(due) = backoff.due(ended, input.now)
+        {
+            step.waiting.insert(
+                name.clone(),
+                Waiting {
+                    reason: "CrashLoopBackOff".to_owned(),
+                    message: format!(
+                        "back-off {} restarting failed container={name} pod={}",
+                        go_duration(backoff.current()),
+                        describe(input.pod),
+                    ),
+                },
+            );
+            wake(step, due);
+            return;
+        }
+    }
+    step.actions.push(Action::Start { name: name.clone() });
+}
+
+fn wake(step: &mut Step, at: Timestamp) {
+    step.wake = Some(step.wake.map_or(at, |now| now.min(at)));
+}
+
+/// What tells one definition of a container from another: a change of the
+/// image restarts it, nothing else may change in a running pod.
+#[must_use]
+pub fn definition_hash(container: &Container) -> String {
+    // FNV-1a: it is kept on containers, so it must never change.
+    let mut hash: u32 = 0x811c_9dc5;
+    for byte in container.name.bytes().chain([0]).chain(container.image.bytes()) {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{hash:x}")
+}
+
+/// `name_namespace(uid)`: how messages name a pod.
+#[must_use]
+pub fn describe(pod: &Pod) -> String {
+    format!("{}_{}({})", pod.name(), pod.namespace(), pod.uid())
+}
+
+/// A time of the runtime.
+#[must_use]
+pub fn from_nanos(nanos: i64) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(nanos)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// A duration as Go prints it: `10s`, `2m40s`.
+#[must_use]
+pub fn go_duration(duration: Duration) -> String {
+    let total = duration.as_secs();
+    let (hours, minutes, seconds) = (total / 3600, total / 60 % 60, total % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+#[path = "next_tests.rs"]
+mod tests;

@@ -1,0 +1,174 @@
+//! Asks the runtime what it has of a pod.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::observed::{Container, Observed, Sandbox, key};
+use crate::cri::{Result, Runtime, api};
+
+/// Longest termination message from a file.
+const MESSAGE_MOST: u64 = 4096;
+
+/// Longest termination message from a log: bytes and lines.
+const LOG_MOST: (u64, usize) = (2048, 80);
+
+/// What the runtime has of the pod now. What is known of `before` and cannot
+/// have changed is not asked for again.
+///
+/// # Errors
+/// When the runtime does not answer.
+pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &Observed) -> Result<Observed> {
+    let selector = BTreeMap::from([(key::POD_UID.to_owned(), uid.to_owned())]);
+    let sandboxes = runtime.list_pod_sandbox(api::ListPodSandboxRequest {
+        filter: Some(api::PodSandboxFilter {
+            label_selector: selector.clone(),
+            ..api::PodSandboxFilter::default()
+        }),
+    });
+    let containers = runtime.list_containers(api::ListContainersRequest {
+        filter: Some(api::ContainerFilter {
+            label_selector: selector,
+            ..api::ContainerFilter::default()
+        }),
+    });
+    let (sandboxes, containers) = futures::future::try_join(sandboxes, containers).await?;
+    let mut observed = Observed::default();
+    for found in sandboxes.items {
+        let ready = found.state() == api::PodSandboxState::Ready;
+        let known = before
+            .sandboxes
+            .iter()
+            .find(|s| s.id == found.id && s.ready == ready && (!ready || !s.ips.is_empty()));
+        if let Some(known) = known {
+            observed.sandboxes.push(known.clone());
+            continue;
+        }
+        let mut sandbox = Sandbox {
+            ready,
+            created_at: found.created_at,
+            attempt: found.metadata.as_ref().map_or(0, |m| m.attempt),
+            id: found.id,
+            ips: before
+                .sandboxes
+                .iter()
+                .filter(|_| !ready)
+                .find(|s| s.created_at == found.created_at)
+                .map(|s| s.ips.clone())
+                .unwrap_or_default(),
+        };
+        if ready {
+            let status = runtime
+                .pod_sandbox_status(api::PodSandboxStatusRequest {
+                    pod_sandbox_id: sandbox.id.clone(),
+                    verbose: false,
+                })
+                .await;
+            match status {
+                Ok(status) => sandbox.ips = addresses(status.status),
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        observed.sandboxes.push(sandbox);
+    }
+    for found in containers.containers {
+        let known = before
+            .containers
+            .iter()
+            .find(|c| c.id == found.id && c.state == found.state());
+        if let Some(known) = known {
+            observed.containers.push(known.clone());
+            continue;
+        }
+        match container(runtime, &found.id, &found.pod_sandbox_id).await {
+            Ok(Some(container)) => observed.containers.push(Arc::new(container)),
+            Ok(None) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    observed.sort();
+    Ok(observed)
+}
+
+async fn container(runtime: &dyn Runtime, id: &str, sandbox: &str) -> Result<Option<Container>> {
+    let answer = runtime
+        .container_status(api::ContainerStatusRequest {
+            container_id: id.to_owned(),
+            verbose: false,
+        })
+        .await?;
+    let Some(status) = answer.status else {
+        return Ok(None);
+    };
+    let Some(mut container) = Container::from_status(&status, sandbox) else {
+        return Ok(None);
+    };
+    if container.exited() {
+        let last_words = last_words(&status);
+        if !last_words.is_empty() {
+            container.message = last_words;
+        }
+    }
+    Ok(Some(container))
+}
+
+fn addresses(status: Option<api::PodSandboxStatus>) -> Vec<String> {
+    let Some(network) = status.and_then(|s| s.network) else {
+        return Vec::new();
+    };
+    std::iter::once(network.ip)
+        .chain(network.additional_ips.into_iter().map(|a| a.ip))
+        .filter(|ip| !ip.is_empty())
+        .collect()
+}
+
+/// What a container that ended says about its end.
+fn last_words(status: &api::ContainerStatus) -> String {
+    let annotation = |name: &str| status.annotations.get(name).map_or("", String::as_str);
+    let at = annotation(key::MESSAGE_PATH);
+    let file = status
+        .mounts
+        .iter()
+        .find(|m| !at.is_empty() && m.container_path == at)
+        .map(|m| tail(Path::new(&m.host_path), MESSAGE_MOST))
+        .unwrap_or_default();
+    let from_log = annotation(key::MESSAGE_POLICY) == "FallbackToLogsOnError";
+    if !file.is_empty() || !from_log || status.exit_code == 0 {
+        return file;
+    }
+    let text = tail(Path::new(&status.log_path), LOG_MOST.0 + 4096);
+    let mut lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.splitn(4, ' ').nth(3))
+        .collect();
+    let skip = lines.len().saturating_sub(LOG_MOST.1);
+    lines.drain(..skip);
+    let text = lines.join("\n");
+    let most = usize::try_from(LOG_MOST.0).unwrap_or(usize::MAX);
+    let mut from = text.len().saturating_sub(most);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let mut out = text.get(from..).unwrap_or_default().to_owned();
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+/// The last bytes of a file; empty when there is none.
+fn tail(path: &Path, most: u64) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,320 @@
+//! Probes: asked again and again, with a memory for thresholds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::hooks::{self, Outcome, Place};
+use super::next::from_nanos;
+use super::observed::{self, Observed};
+use crate::cri::Runtime;
+use crate::objects::pod::{Container, Pod, Probe};
+
+/// The three kinds of probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Whether the container has started; the other two wait for it.
+    Startup,
+    /// Whether it lives; it is restarted when not.
+    Liveness,
+    /// Whether it takes requests.
+    Readiness,
+}
+
+impl Kind {
+    /// As events name it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Liveness => "Liveness",
+            Self::Readiness => "Readiness",
+        }
+    }
+
+    fn of(self, container: &Container) -> Option<&Probe> {
+        match self {
+            Self::Startup => container.startup_probe.as_ref(),
+            Self::Liveness => container.liveness_probe.as_ref(),
+            Self::Readiness => container.readiness_probe.as_ref(),
+        }
+    }
+}
+
+/// Counts equal results in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    last: Option<bool>,
+    run: i64,
+}
+
+impl Tally {
+    /// Notes a result. What it means, once there were enough of its kind in a
+    /// row: `successThreshold` good ones, `failureThreshold` bad ones.
+    pub fn note(&mut self, good: bool, probe: &Probe) -> Option<bool> {
+        if self.last == Some(good) {
+            self.run = self.run.saturating_add(1);
+        } else {
+            self.last = Some(good);
+            self.run = 1;
+        }
+        let needed = if good { probe.success_threshold } else { probe.failure_threshold };
+        (self.run >= needed.max(1)).then_some(good)
+    }
+}
+
+/// What a probe found, once its threshold was reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The container's id.
+    pub id: String,
+    /// Which probe.
+    pub kind: Kind,
+    /// Whether it is well.
+    pub good: bool,
+}
+
+/// Something to tell about a probe.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// The container's name.
+    pub container: String,
+    /// The event's message.
+    pub message: String,
+}
+
+/// What probes report.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A result.
+    Found(Found),
+    /// An event.
+    Note(Note),
+}
+
+/// The probes of one pod, each a task of its own.
+pub struct Probes {
+    runtime: Arc<dyn Runtime>,
+    reports: mpsc::UnboundedSender<Report>,
+    running: FxHashMap<(String, Kind), AbortHandle>,
+}
+
+impl Probes {
+    /// None yet; they will report to `reports`.
+    #[must_use]
+    pub fn new(runtime: Arc<dyn Runtime>, reports: mpsc::UnboundedSender<Report>) -> Self {
+        Self {
+            runtime,
+            reports,
+            running: FxHashMap::default(),
+        }
+    }
+
+    /// Starts the probes that should go on and ends those that should not.
+    pub fn sync(&mut self, pod: &Arc<Pod>, observed: &Observed, started: &FxHashMap<String, bool>, live: bool) {
+        let ip: Arc<str> = if pod.spec.host_network {
+            pod.status.host_ip.as_str().into()
+        } else {
+            observed
+                .live_sandbox()
+                .and_then(|s| s.ips.first())
+                .map_or("", String::as_str)
+                .into()
+        };
+        let ip: Arc<str> = if ip.is_empty() { "127.0.0.1".into() } else { ip };
+        let mut wanted = Vec::new();
+        for container in pod.spec.all_containers() {
+            let Some(record) = observed.latest(&container.name).filter(|r| r.running()) else {
+                continue;
+            };
+            let is_started = started.get(&record.id).copied().unwrap_or(false);
+            for kind in [Kind::Startup, Kind::Liveness, Kind::Readiness] {
+                // while a pod ends, only its readiness still matters
+                let due = match kind {
+                    Kind::Startup => live && !is_started,
+                    Kind::Liveness => live && is_started,
+                    Kind::Readiness => is_started,
+                };
+                if due && kind.of(container).is_some() {
+                    wanted.push((container, record, kind));
+                }
+            }
+        }
+        self.running.retain(|(id, kind), task| {
+            let keep = wanted.iter().any(|(_, r, k)| r.id == *id && k == kind);
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        for (container, record, kind) in wanted {
+            let key = (record.id.clone(), kind);
+            if self.running.contains_key(&key) {
+                continue;
+            }
+            let task = Task {
+                runtime: self.runtime.clone(),
+                reports: self.reports.clone(),
+                pod: pod.clone(),
+                name: container.name.clone(),
+                record: record.clone(),
+                kind,
+                ip: ip.clone(),
+            };
+            self.running.insert(key, tokio::spawn(task.run()).abort_handle());
+        }
+    }
+
+    /// Ends all.
+    pub fn stop(&mut self) {
+        for (_, task) in self.running.drain() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Task {
+    runtime: Arc<dyn Runtime>,
+    reports: mpsc::UnboundedSender<Report>,
+    pod: Arc<Pod>,
+    name: String,
+    record: Arc<observed::Container>,
+    kind: Kind,
+    ip: Arc<str>,
+}
+
+impl Task {
+    async fn run(self) {
+        let Some(container) = self.pod.spec.container(&self.name) else { return };
+        let Some(probe) = self.kind.of(container) else { return };
+        let seconds = |n: i64| Duration::from_secs(u64::try_from(n).unwrap_or(0));
+        let delay = seconds(probe.initial_delay_seconds);
+        let up = Timestamp::now().duration_since(from_nanos(self.record.started_at));
+        let up = Duration::try_from(up).unwrap_or_default();
+        tokio::time::sleep(delay.saturating_sub(up)).await;
+        let limit = seconds(probe.timeout_seconds.max(1));
+        let mut period = tokio::time::interval(seconds(probe.period_seconds.max(1)));
+        period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut tally = Tally::default();
+        let mut told = None;
+        loop {
+            period.tick().await;
+            let place = Place {
+                runtime: &*self.runtime,
+                container,
+                id: &self.record.id,
+                ip: &self.ip,
+            };
+            let good = match hooks::run(&probe.handler, place, limit).await {
+                Outcome::Success => true,
+                Outcome::Failure(message) => {
+                    self.tell(format!("{} probe failed: {message}", self.kind.title()));
+                    false
+                }
+                Outcome::Unknown(message) => {
+                    let title = self.kind.title();
+                    self.tell(format!(
+                        "{title} probe errored and resulted in unknown state: {message}"
+                    ));
+                    continue;
+                }
+            };
+            let Some(verdict) = tally.note(good, probe) else {
+                continue;
+            };
+            if told != Some(verdict) {
+                told = Some(verdict);
+                let found = Found {
+                    id: self.record.id.clone(),
+                    kind: self.kind,
+                    good: verdict,
+                };
+                if self.reports.send(Report::Found(found)).is_err() {
+                    return;
+                }
+            }
+            // a verdict of these two is final for this container
+            let is_final = match self.kind {
+                Kind::Startup => true,
+                Kind::Liveness => !verdict,
+                Kind::Readiness => false,
+            };
+            if is_final {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, message: String) {
+        let note = Note {
+            container: self.name.clone(),
+            message,
+        };
+        // nobody listens any more when the pod is gone
+        let _ = self.reports.send(Report::Note(note));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn probe(success: i64, failure: i64) -> Probe {
+        Probe {
+            success_threshold: success,
+            failure_threshold: failure,
+            ..Probe::default()
+        }
+    }
+
+    #[test]
+    fn verdicts_need_their_number_of_results_in_a_row() {
+        let mut tally = Tally::default();
+        let probe = probe(2, 3);
+        let results = [true, true, false, false, true, false, false, false, false, true, true];
+        let verdicts: Vec<Option<bool>> = results.iter().map(|r| tally.note(*r, &probe)).collect();
+        assert_eq!(
+            verdicts,
+            [
+                None,
+                Some(true),
+                None,
+                None,
+                None,
+                None,
+                None,
+                Some(false),
+                Some(false),
+                None,
+                Some(true)
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_verdict_is_always_backed_by_its_threshold(
+            results in proptest::collection::vec(any::<bool>(), 1..50), success in 1_i64..5, failure in 1_i64..5
+        ) {
+            let probe = probe(success, failure);
+            let mut tally = Tally::default();
+            for at in 0..results.len() {
+                let verdict = tally.note(results[at], &probe);
+                let needed = usize::try_from(if results[at] { success } else { failure }).unwrap();
+                let run = results[..=at].iter().rev().take_while(|r| **r == results[at]).count();
+                prop_assert_eq!(verdict, (run >= needed).then_some(results[at]));
+            }
+        }
+    }
+}

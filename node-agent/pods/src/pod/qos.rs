@@ -1,0 +1,239 @@
+//! Classes of service and what follows from them: a pure module.
+
+use std::collections::BTreeMap;
+
+use super::quantity;
+use crate::cri::api::LinuxContainerResources;
+use crate::objects::pod::{Container, PodSpec, QosClass, Resources};
+
+/// The class of a pod (`Pod.status.qosClass`).
+#[must_use]
+pub fn class(spec: &PodSpec) -> QosClass {
+    let mut anything = false;
+    let mut guaranteed = true;
+    let own;
+    let all: Vec<&Resources> = match &spec.resources {
+        Some(pod) if !pod.limits.is_empty() || !pod.requests.is_empty() => {
+            own = pod.clone();
+            vec![&own]
+        }
+        _ => spec
+            .init_containers
+            .iter()
+            .chain(&spec.containers)
+            .map(|c| &c.resources)
+            .collect(),
+    };
+    for resources in all {
+        for name in ["cpu", "memory"] {
+            let limit = amount(&resources.limits, name);
+            let request = amount(&resources.requests, name);
+            anything |= limit > 0 || request > 0;
+            guaranteed &= limit > 0 && (request == 0 || request == limit);
+        }
+    }
+    match (anything, guaranteed) {
+        (false, _) => QosClass::BestEffort,
+        (true, true) => QosClass::Guaranteed,
+        (true, false) => QosClass::Burstable,
+    }
+}
+
+/// CPU in thousandths, anything else in units; 0 when absent or malformed.
+fn amount(list: &BTreeMap<String, String>, name: &str) -> i64 {
+    list.get(name)
+        .and_then(|text| quantity::milli(text))
+        .unwrap_or(0)
+}
+
+/// Milli-CPUs of `cpu`, if set.
+#[must_use]
+pub fn cpu(list: &BTreeMap<String, String>) -> Option<i64> {
+    quantity::milli(list.get("cpu")?)
+}
+
+/// Bytes of `memory`, if set.
+#[must_use]
+pub fn memory(list: &BTreeMap<String, String>) -> Option<i64> {
+    quantity::whole(list.get("memory")?)
+}
+
+/// Relative weight of so many milli-CPUs, as cgroup v1 counts it.
+#[must_use]
+pub fn cpu_shares(milli: i64) -> i64 {
+    (milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
+}
+
+/// Microseconds in each 100 ms that so many milli-CPUs are.
+#[must_use]
+pub fn cpu_quota(milli: i64) -> i64 {
+    milli.saturating_mul(100).max(1000)
+}
+
+/// Length in microseconds of the period that [`cpu_quota`] counts in.
+pub const CPU_PERIOD: i64 = 100_000;
+
+/// How readily the kernel ends the container's processes when memory runs out.
+///
+/// Guaranteed pods would get -997; lowering needs a privilege that a container
+/// runtime may lack (`CAP_SYS_RESOURCE`), so `may_lower` says whether it may.
+#[must_use]
+pub fn oom_score_adj(
+    class: QosClass,
+    memory_request: Option<i64>,
+    capacity: i64,
+    may_lower: bool,
+) -> i64 {
+    match class {
+        QosClass::Guaranteed => {
+            if may_lower {
+                -997
+            } else {
+                0
+            }
+        }
+        QosClass::BestEffort => 1000,
+        QosClass::Burstable => {
+            let request = memory_request.unwrap_or(0);
+            let share = i128::from(request) * 1000 / i128::from(capacity.max(1));
+            (1000 - i64::try_from(share).unwrap_or(1000)).clamp(3, 999)
+        }
+    }
+}
+
+/// What the runtime shall limit a container to.
+#[must_use]
+pub fn container_resources(
+    container: &Container,
+    class: QosClass,
+    capacity: i64,
+    may_lower: bool,
+) -> LinuxContainerResources {
+    let Resources { limits, requests } = &container.resources;
+    let request = cpu(requests).or_else(|| cpu(limits)).unwrap_or(0);
+    let quota = cpu(limits).filter(|l| *l > 0).map_or(0, cpu_quota);
+    LinuxContainerResources {
+        cpu_shares: cpu_shares(request),
+        cpu_quota: quota,
+        cpu_period: if quota > 0 { CPU_PERIOD } else { 0 },
+        memory_limit_in_bytes: memory(limits).unwrap_or(0),
+        oom_score_adj: oom_score_adj(
+            class,
+            memory(requests).or_else(|| memory(limits)),
+            capacity,
+            may_lower,
+        ),
+        ..LinuxContainerResources::default()
+    }
+}
+
+/// What a whole pod is limited to: the sum of its containers, or the largest
+/// init container where that is more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodLimits {
+    /// Relative weight.
+    pub cpu_shares: i64,
+    /// Microseconds per [`CPU_PERIOD`]; `None` is no limit.
+    pub cpu_quota: Option<i64>,
+    /// Bytes; `None` is no limit.
+    pub memory: Option<i64>,
+}
+
+/// The limits of a pod's own control group.
+#[must_use]
+pub fn pod_limits(spec: &PodSpec) -> PodLimits {
+    let sum = |pick: &dyn Fn(&Resources) -> Option<i64>| -> Option<i64> {
+        let mut running = Some(0_i64);
+        let mut largest = Some(0_i64);
+        for container in &spec.init_containers {
+            let one = pick(&container.resources);
+            if container.is_sidecar() {
+                running = add(running, one);
+                largest = greater(largest, running);
+            } else {
+                largest = greater(largest, add(running, one));
+            }
+        }
+        for container in &spec.containers {
+            running = add(running, pick(&container.resources));
+        }
+        greater(largest, running)
+    };
+    let own = spec.resources.as_ref();
+    let requests = own
+        .and_then(|r| cpu(&r.requests))
+        .or_else(|| sum(&|r| Some(cpu(&r.requests).or_else(|| cpu(&r.limits)).unwrap_or(0))))
+        .unwrap_or(0);
+    let quota = own
+        .and_then(|r| cpu(&r.limits))
+        .or_else(|| sum(&|r| cpu(&r.limits).filter(|l| *l > 0)));
+    let memory = own
+        .and_then(|r| memory(&r.limits))
+        .or_else(|| sum(&|r| memory(&r.limits).filter(|l| *l > 0)));
+    PodLimits {
+        cpu_shares: cpu_shares(requests),
+        cpu_quota: quota.filter(|q| *q > 0).map(cpu_quota),
+        memory: memory.filter(|m| *m > 0),
+    }
+}
+
+fn add(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.saturating_add(b?))
+}
+
+fn greater(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.max(b?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(json: &str) -> PodSpec {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn class_follows_from_requests_and_limits() {
+        let cases = [
+            (r#"{"containers":[{"name":"a"}]}"#, QosClass::BestEffort),
+            (
+                r#"{"containers":[{"name":"a","resources":{"requests":{"cpu":"1m"}}}]}"#,
+                QosClass::Burstable,
+            ),
+            (
+                r#"{"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m","memory":"1024Mi"}}}]}"#,
+                QosClass::Guaranteed,
+            ),
+            (
+                r#"{"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Gi"}}},{"name":"b"}]}"#,
+                QosClass::Burstable,
+            ),
+        ];
+        for (json, class_wanted) in cases {
+            assert_eq!(class(&spec(json)), class_wanted, "{json}");
+        }
+    }
+
+    #[test]
+    fn pod_is_unlimited_when_one_container_is() {
+        let spec = spec(
+            r#"{"containers":[
+                {"name":"a","resources":{"limits":{"cpu":"500m","memory":"64Mi"}}},
+                {"name":"b","resources":{"limits":{"memory":"64Mi"}}}]}"#,
+        );
+        let limits = pod_limits(&spec);
+        assert_eq!(limits.cpu_quota, None);
+        assert_eq!(limits.memory, Some(128 << 20));
+        assert_eq!(limits.cpu_shares, 512);
+    }
+
+    #[test]
+    fn oom_scores_never_fall_below_zero_without_the_privilege() {
+        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+            assert!(oom_score_adj(class, Some(i64::MAX), 1, false) >= 0);
+        }
+        assert_eq!(oom_score_adj(QosClass::Guaranteed, None, 1, true), -997);
+        assert_eq!(oom_score_adj(QosClass::Burstable, Some(1 << 29), 1 << 30, false), 500);
+    }
+}

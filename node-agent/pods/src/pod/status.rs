@@ -1,0 +1,525 @@
+//! A pod's status from what the runtime has of it: a pure function.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+
+use super::next::{self, Memory, from_nanos};
+use super::observed::{self, Observed};
+use super::qos;
+use crate::cri::api::ContainerState;
+use crate::objects::pod::{Container, Pod};
+use crate::objects::status::{
+    Condition, ContainerStatus, Ip, LinuxUser, MountStatus, PodStatus, Running, State, Terminated,
+    User, Waiting,
+};
+
+/// The conditions that the agent owns; all others belong to someone else.
+pub const OWN_CONDITIONS: [&str; 5] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+];
+
+/// A verdict on the whole pod that ends it, whatever its containers do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// One word, such as `DeadlineExceeded`.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// All that a pod's status is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The pod as the API has it.
+    pub pod: &'a Pod,
+    /// The status last made, or the API's at first.
+    pub old: &'a PodStatus,
+    /// What the runtime has of it.
+    pub observed: &'a Observed,
+    /// What the worker remembers.
+    pub memory: &'a Memory,
+    /// What containers wait for, as the last step found.
+    pub waiting: &'a BTreeMap<String, Waiting>,
+    /// By container id: what its readiness probe says.
+    pub ready: &'a FxHashMap<String, bool>,
+    /// Whether nothing of the pod will run again.
+    pub terminal: bool,
+    /// Why the pod was ended, if it was.
+    pub sentence: Option<&'a Sentence>,
+    /// The node's addresses, the primary first.
+    pub host_ips: &'a [String],
+    /// The runtime's name, for container ids.
+    pub runtime: &'a str,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// The pod's status.
+#[must_use]
+pub fn compute(input: &Input<'_>) -> PodStatus {
+    let spec = &input.pod.spec;
+    let by_name = input.observed.by_name();
+    let none = Vec::new();
+    let statuses = |containers: &[Container], init: bool| -> Vec<ContainerStatus> {
+        containers
+            .iter()
+            .map(|c| {
+                let records = by_name.get(c.name.as_str()).unwrap_or(&none);
+                container_status(input, c, records, init)
+            })
+            .collect()
+    };
+    let init_container_statuses = statuses(&spec.init_containers, true);
+    let container_statuses = statuses(&spec.containers, false);
+    let ephemeral_container_statuses = statuses(&spec.ephemeral_containers, false);
+
+    let mut status = PodStatus {
+        observed_generation: (input.pod.metadata.generation != 0)
+            .then_some(input.pod.metadata.generation),
+        init_container_statuses,
+        container_statuses,
+        ephemeral_container_statuses,
+        start_time: input
+            .old
+            .start_time
+            .clone()
+            .or_else(|| input.pod.status.start_time.clone())
+            .or_else(|| Some(rfc3339(input.now))),
+        qos_class: if input.pod.status.qos_class.is_empty() {
+            qos::class(spec).as_str().to_owned()
+        } else {
+            input.pod.status.qos_class.clone()
+        },
+        ..PodStatus::default()
+    };
+    if let Some(host) = input.host_ips.first() {
+        status.host_ip.clone_from(host);
+        status.host_ips = ips(input.host_ips);
+    }
+    let addresses = if spec.host_network {
+        if input.observed.sandboxes.is_empty() && input.old.pod_ips.is_empty() {
+            Vec::new()
+        } else {
+            ips(input.host_ips)
+        }
+    } else {
+        let found = input
+            .observed
+            .sandboxes
+            .first()
+            .map(|s| ips(&s.ips))
+            .unwrap_or_default();
+        if found.is_empty() { input.old.pod_ips.clone() } else { found }
+    };
+    if let Some(first) = addresses.first() {
+        status.pod_ip.clone_from(&first.ip);
+    }
+    status.pod_ips = addresses;
+
+    let started = regular_started(input);
+    let computed = phase(input, &status, started);
+    let old_phase = if input.old.is_terminal() { &input.old.phase } else { &input.pod.status.phase };
+    status.phase = if old_phase == "Succeeded" || old_phase == "Failed" {
+        old_phase.clone()
+    } else if input.sentence.is_some() {
+        "Failed".to_owned()
+    } else {
+        computed.to_owned()
+    };
+    if let Some(sentence) = input.sentence {
+        status.reason.clone_from(&sentence.reason);
+        status.message.clone_from(&sentence.message);
+    } else if status.phase == input.old.phase {
+        status.reason.clone_from(&input.old.reason);
+        status.message.clone_from(&input.old.message);
+    }
+    status.conditions = conditions(input, &status, started);
+    status
+}
+
+/// A time as the API writes it, to the second.
+#[must_use]
+pub fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn ips(addresses: &[String]) -> Vec<Ip> {
+    addresses
+        .iter()
+        .map(|ip| Ip { ip: ip.clone() })
+        .collect()
+}
+
+fn regular_started(input: &Input<'_>) -> bool {
+    input.pod.spec.containers.iter().any(|c| {
+        input
+            .observed
+            .latest(&c.name)
+            .is_some_and(|r| r.started_at > 0)
+    })
+}
+
+fn container_status(
+    input: &Input<'_>,
+    container: &Container,
+    records: &[&Arc<observed::Container>],
+    init: bool,
+) -> ContainerStatus {
+    let old = input.old.container(&container.name);
+    let default = if input.pod.spec.init_containers.is_empty() {
+        State::waiting("ContainerCreating", "")
+    } else {
+        State::waiting("PodInitializing", "")
+    };
+    let mut status = ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        started: Some(false),
+        ..ContainerStatus::default()
+    };
+    let mut running = None;
+    match records.first() {
+        Some(record) => {
+            status.container_id = format!("{}://{}", input.runtime, record.id);
+            status.image_id.clone_from(&record.image_ref);
+            if !record.image.is_empty() {
+                status.image.clone_from(&record.image);
+            }
+            status.restart_count = i32::try_from(record.restarts).unwrap_or(i32::MAX);
+            status.state = match record.state {
+                ContainerState::Running => {
+                    running = Some(*record);
+                    State {
+                        running: Some(Running {
+                            started_at: Some(rfc3339(from_nanos(record.started_at))),
+                        }),
+                        ..State::default()
+                    }
+                }
+                ContainerState::Exited | ContainerState::Unknown => terminated(input, record),
+                ContainerState::Created => default,
+            };
+            if let Some(previous) = records.get(1).filter(|r| r.exited()) {
+                status.last_state = terminated(input, previous);
+            } else if let Some(old) = old.filter(|o| o.restart_count == status.restart_count) {
+                status.last_state = old.last_state.clone();
+            }
+            status.user = record.user.as_ref().map(|user| User {
+                linux: Some(LinuxUser {
+                    uid: user.uid,
+                    gid: user.gid,
+                    supplemental_groups: user.supplemental_groups.clone(),
+                }),
+            });
+        }
+        None => match old {
+            // What ran and is gone from the runtime keeps its end.
+            Some(old) if old.state.terminated.is_some() => {
+                status = old.clone();
+                status.ready = false;
+            }
+            Some(old) if old.state.running.is_some() => {
+                status.restart_count = old.restart_count + i32::from(!input.terminal);
+                status.image_id.clone_from(&old.image_id);
+                let lost = State {
+                    terminated: Some(Terminated {
+                        exit_code: 137,
+                        reason: "ContainerStatusUnknown".to_owned(),
+                        message: "The container could not be located when the pod was terminated"
+                            .to_owned(),
+                        container_id: old.container_id.clone(),
+                        ..Terminated::default()
+                    }),
+                    ..State::default()
+                };
+                if input.terminal {
+                    status.state = lost;
+                    status.container_id.clone_from(&old.container_id);
+                } else {
+                    status.state = default;
+                    status.last_state = lost;
+                }
+            }
+            Some(old) => {
+                status.restart_count = old.restart_count;
+                status.last_state = old.last_state.clone();
+                status.state = default;
+            }
+            None => status.state = default,
+        },
+    }
+    if let Some(waiting) = input.waiting.get(&container.name)
+        && status.state.running.is_none()
+    {
+        if status.state.terminated.is_some() {
+            status.last_state = std::mem::take(&mut status.state);
+        }
+        status.state = State {
+            waiting: Some(waiting.clone()),
+            ..State::default()
+        };
+    }
+    if init && !container.is_sidecar() {
+        status.ready = status
+            .state
+            .terminated
+            .as_ref()
+            .is_some_and(|t| t.exit_code == 0);
+    } else if let Some(record) = running {
+        let started = input
+            .memory
+            .started
+            .get(&record.id)
+            .copied()
+            .unwrap_or(container.startup_probe.is_none());
+        status.started = Some(started);
+        status.ready = started
+            && (container.readiness_probe.is_none()
+                || input.ready.get(&record.id).copied().unwrap_or(false));
+    }
+    if running.is_some() {
+        let resources = &container.resources;
+        if !resources.requests.is_empty() {
+            status.allocated_resources = Some(resources.requests.clone());
+        }
+        status.resources = Some(resources.clone());
+        status.volume_mounts = container
+            .volume_mounts
+            .iter()
+            .map(|m| MountStatus {
+                name: m.name.clone(),
+                mount_path: m.mount_path.clone(),
+                read_only: m.read_only,
+                recursive_read_only: m.read_only.then(|| match m.recursive_read_only.as_deref() {
+                    Some("Enabled") => "Enabled".to_owned(),
+                    _ => "Disabled".to_owned(),
+                }),
+            })
+            .collect();
+    }
+    status
+}
+
+fn terminated(input: &Input<'_>, record: &observed::Container) -> State {
+    let reason = if !record.reason.is_empty() {
+        record.reason.clone()
+    } else if record.exit_code == 0 {
+        "Completed".to_owned()
+    } else {
+        "Error".to_owned()
+    };
+    State {
+        terminated: Some(Terminated {
+            exit_code: record.exit_code,
+            signal: 0,
+            reason,
+            message: record.message.clone(),
+            started_at: Some(rfc3339(from_nanos(record.started_at))),
+            finished_at: Some(rfc3339(from_nanos(record.finished_at))),
+            container_id: format!("{}://{}", input.runtime, record.id),
+        }),
+        ..State::default()
+    }
+}
+
+fn ended(status: &ContainerStatus) -> Option<&Terminated> {
+    status.state.terminated.as_ref().or_else(|| {
+        status
+            .state
+            .waiting
+            .as_ref()
+            .and(status.last_state.terminated.as_ref())
+    })
+}
+
+fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static str {
+    let spec = &input.pod.spec;
+    let mut pending = 0;
+    let mut pending_sidecars = 0;
+    let (mut running, mut waiting, mut unknown) = (0, 0, 0);
+    let (mut stopped, mut stopped_for_good, mut succeeded) = (0, 0, 0);
+    for (container, status) in spec.init_containers.iter().zip(&status.init_container_statuses) {
+        if container.is_sidecar() {
+            if status.state.running.is_some() {
+                if status.started != Some(true) {
+                    pending_sidecars += 1;
+                }
+                running += 1;
+            } else if status.state.waiting.is_some() && status.last_state.terminated.is_none() {
+                pending_sidecars += 1;
+                waiting += 1;
+            } else if status.state.is_empty() {
+                pending_sidecars += 1;
+                unknown += 1;
+            }
+        } else if let Some(end) = ended(status) {
+            if end.exit_code != 0 && !next::init_restarts(container, spec, end.exit_code) {
+                return "Failed";
+            }
+        } else {
+            pending += 1;
+        }
+    }
+    for (container, status) in spec.containers.iter().zip(&status.container_statuses) {
+        if status.state.running.is_some() {
+            running += 1;
+        } else if let Some(end) = ended(status) {
+            stopped += 1;
+            if !next::restarts(container, spec, end.exit_code) {
+                stopped_for_good += 1;
+            }
+            if status.state.terminated.is_some() && end.exit_code == 0 {
+                succeeded += 1;
+            }
+        } else if status.state.waiting.is_some() {
+            waiting += 1;
+        } else {
+            unknown += 1;
+        }
+    }
+    if pending > 0 || (pending_sidecars > 0 && !initialised) || waiting > 0 {
+        return "Pending";
+    }
+    if running > 0 && unknown == 0 {
+        return "Running";
+    }
+    if running == 0 && stopped > 0 && unknown == 0 {
+        if !input.terminal && stopped != stopped_for_good {
+            return "Running";
+        }
+        return if stopped == succeeded { "Succeeded" } else { "Failed" };
+    }
+    "Pending"
+}
+
+fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condition> {
+    let sandbox = next::sandbox_needed(input.pod, input.observed).is_none();
+    let initialized = initialized(input, status, started);
+    let containers = containers_ready(input, status);
+    let ready = if containers.0 { gates(input) } else { containers.clone() };
+    let plain = |truth: bool| (truth, String::new(), String::new());
+    let mut conditions: Vec<Condition> = input
+        .pod
+        .status
+        .conditions
+        .iter()
+        .filter(|c| !OWN_CONDITIONS.contains(&c.r#type.as_str()))
+        .cloned()
+        .collect();
+    let found = [plain(sandbox), initialized, ready, containers, plain(true)];
+    for (r#type, (truth, reason, message)) in OWN_CONDITIONS.into_iter().zip(found) {
+        let value = if truth { "True" } else { "False" };
+        let old = input
+            .old
+            .condition(r#type)
+            .or_else(|| input.pod.status.condition(r#type))
+            .filter(|old| old.status == value);
+        conditions.push(Condition {
+            r#type: r#type.to_owned(),
+            observed_generation: status.observed_generation,
+            status: value.to_owned(),
+            last_probe_time: None,
+            last_transition_time: old
+                .and_then(|old| old.last_transition_time.clone())
+                .or_else(|| Some(rfc3339(input.now))),
+            reason,
+            message,
+        });
+    }
+    conditions
+}
+
+type Finding = (bool, String, String);
+
+fn finding(truth: bool, reason: &str, message: String) -> Finding {
+    (truth, reason.to_owned(), message)
+}
+
+fn initialized(input: &Input<'_>, status: &PodStatus, started: bool) -> Finding {
+    let incomplete: Vec<&str> = input
+        .pod
+        .spec
+        .init_containers
+        .iter()
+        .zip(&status.init_container_statuses)
+        .filter(|(container, status)| {
+            if container.is_sidecar() {
+                status.started != Some(true)
+            } else {
+                !status.ready
+            }
+        })
+        .map(|(container, _)| container.name.as_str())
+        .collect();
+    if status.phase == "Succeeded" {
+        return finding(true, "PodCompleted", String::new());
+    }
+    if started || incomplete.is_empty() {
+        return finding(true, "", String::new());
+    }
+    finding(
+        false,
+        "ContainersNotInitialized",
+        format!(
+            "containers with incomplete status: [{}]",
+            incomplete.join(" ")
+        ),
+    )
+}
+
+fn containers_ready(input: &Input<'_>, status: &PodStatus) -> Finding {
+    let spec = &input.pod.spec;
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .zip(&status.init_container_statuses)
+        .filter(|(container, _)| container.is_sidecar());
+    let unready: Vec<&str> = sidecars
+        .chain(spec.containers.iter().zip(&status.container_statuses))
+        .filter(|(_, status)| !status.ready)
+        .map(|(container, _)| container.name.as_str())
+        .collect();
+    match status.phase.as_str() {
+        "Succeeded" => finding(false, "PodCompleted", String::new()),
+        "Failed" => finding(false, "PodFailed", String::new()),
+        _ if unready.is_empty() => finding(true, "", String::new()),
+        _ => finding(
+            false,
+            "ContainersNotReady",
+            format!("containers with unready status: [{}]", unready.join(" ")),
+        ),
+    }
+}
+
+fn gates(input: &Input<'_>) -> Finding {
+    let mut closed = Vec::new();
+    for gate in &input.pod.spec.readiness_gates {
+        let name = &gate.condition_type;
+        match input.pod.status.condition(name) {
+            None => closed.push(format!(
+                "corresponding condition of pod readiness gate \"{name}\" does not exist."
+            )),
+            Some(condition) if condition.status != "True" => closed.push(format!(
+                "the status of pod readiness gate \"{name}\" is not \"True\", but {}",
+                condition.status
+            )),
+            Some(_) => {}
+        }
+    }
+    if closed.is_empty() {
+        finding(true, "", String::new())
+    } else {
+        finding(false, "ReadinessGatesNotReady", closed.join(", "))
+    }
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

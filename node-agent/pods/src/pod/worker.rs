@@ -1,0 +1,600 @@
+//! The task of one pod: observe, decide, do, report.
+//!
+//! One task owns all state of its pod. It is woken by changes of the pod in
+//! the API, of its containers in the runtime, by probes and by the clock, and
+//! each time does the same: it looks at everything and does what
+//! [`next`](super::next::next) says.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_client::{DeleteOptions, View};
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::backoff::{Backoff, later};
+use super::next::{self, Aim, Memory, Step, Verdict};
+use super::observed::Observed;
+use super::probe::{Kind, Probes, Report};
+use super::report::Reporter;
+use super::status::{self, Sentence};
+use super::{config, observe};
+use crate::cri::api::{ContainerId, SandboxId};
+use crate::objects::pod::Pod;
+use crate::objects::status::PodStatus;
+use crate::shared::{Entry, Shared};
+use crate::volumes::{Tokens, Volumes};
+
+/// How often volumes made of API objects are brought up to date.
+const VOLUMES_EVERY: Duration = Duration::from_secs(60);
+
+/// How often a pod looks at everything though nothing happened.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// What the API says of the pod.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The pod as it is, or was last.
+    pub pod: Arc<Pod>,
+    /// Whether the API has it no more.
+    pub gone: bool,
+}
+
+/// The other end of a worker.
+#[derive(Clone)]
+pub struct Handle {
+    wanted: Arc<watch::Sender<Wanted>>,
+    nudge: Arc<Notify>,
+}
+
+impl Handle {
+    /// Tells what the API has now.
+    pub fn set(&self, pod: Arc<Pod>) {
+        self.wanted.send_replace(Wanted { pod, gone: false });
+    }
+
+    /// Tells that the API has the pod no more.
+    pub fn gone(&self) {
+        self.wanted.send_modify(|wanted| wanted.gone = true);
+    }
+
+    /// Tells that something changed in the runtime.
+    pub fn nudge(&self) {
+        self.nudge.notify_one();
+    }
+}
+
+/// Starts the task of `pod`; `done` gets its uid when nothing is left of it.
+pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<String>) -> Handle {
+    let (wanted, changes) = watch::channel(Wanted {
+        pod: pod.clone(),
+        gone: false,
+    });
+    let nudge = Arc::new(Notify::new());
+    let handle = Handle {
+        wanted: Arc::new(wanted),
+        nudge: nudge.clone(),
+    };
+    tokio::spawn(async move {
+        let uid = pod.uid().to_owned();
+        let (reports, probes) = mpsc::unbounded_channel();
+        let state = State::new(shared.clone(), pod, reports);
+        let worker = Worker {
+            state,
+            changes,
+            nudge,
+            probes,
+        };
+        Box::pin(worker.run()).await;
+        shared.pods.remove(&uid);
+        let _ = done.send(uid);
+    });
+    handle
+}
+
+struct Worker {
+    state: State,
+    changes: watch::Receiver<Wanted>,
+    nudge: Arc<Notify>,
+    probes: mpsc::UnboundedReceiver<Report>,
+}
+
+/// All that is known of one pod.
+pub(super) struct State {
+    pub(super) shared: Arc<Shared>,
+    pub(super) pod: Arc<Pod>,
+    pub(super) observed: Arc<Observed>,
+    pub(super) memory: Memory,
+    pub(super) volumes: Volumes,
+    pub(super) tokens: Tokens,
+    pub(super) volumes_failed: u32,
+    pub(super) sandbox_backoff: Backoff,
+    pub(super) image_backoff: FxHashMap<String, Backoff>,
+    gone: bool,
+    volumes_made: Option<Instant>,
+    ready: FxHashMap<String, bool>,
+    step: Step,
+    status: Arc<PodStatus>,
+    sentence: Option<Sentence>,
+    terminal: bool,
+    probes: Probes,
+    reporter: Reporter,
+    looked: Instant,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        self.state.adopt().await;
+        loop {
+            self.take();
+            let aim = self.state.aim();
+            self.state.decide(aim);
+            self.state.publish(false);
+            if self.state.is_sentenced_now(aim) {
+                continue;
+            }
+            if self.state.step.finished && matches!(aim, Aim::End { .. }) {
+                if self.state.finish().await {
+                    return;
+                }
+                self.wait().await;
+                continue;
+            }
+            if self.state.step.actions.is_empty() {
+                self.wait().await;
+                continue;
+            }
+            let actions = std::mem::take(&mut self.state.step.actions);
+            let state = &mut self.state;
+            let work = async {
+                for action in actions {
+                    state.perform(action).await;
+                    state.refresh().await;
+                    state.publish(false);
+                }
+            };
+            let interrupted = tokio::select! {
+                () = work => false,
+                () = aim_changed(&mut self.changes, aim) => true,
+            };
+            if interrupted {
+                self.state.refresh().await;
+            }
+        }
+    }
+
+    /// Takes in all that has arrived.
+    fn take(&mut self) {
+        if self.changes.has_changed().unwrap_or(false) {
+            let wanted = self.changes.borrow_and_update().clone();
+            self.state.take_pod(wanted);
+        }
+        while let Ok(report) = self.probes.try_recv() {
+            self.state.take_report(report);
+        }
+    }
+
+    /// Waits until there is a reason to look again.
+    async fn wait(&mut self) {
+        let now = Timestamp::now();
+        let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        let mut pause = LOOK_EVERY;
+        let times = [self.state.step.wake, self.state.deadline(), self.state.token_refresh()];
+        for at in times.into_iter().flatten() {
+            pause = pause.min(until(at) + Duration::from_millis(5));
+        }
+        tokio::select! {
+            changed = self.changes.changed() => {
+                if changed.is_err() {
+                    // the agent ends; what runs goes on
+                    std::future::pending::<()>().await;
+                }
+                let wanted = self.changes.borrow_and_update().clone();
+                self.state.take_pod(wanted);
+            }
+            () = self.nudge.notified() => self.state.refresh().await,
+            report = self.probes.recv() => {
+                if let Some(report) = report {
+                    self.state.take_report(report);
+                }
+            }
+            () = tokio::time::sleep(pause) => {
+                if self.state.looked.elapsed() >= LOOK_EVERY {
+                    self.state.refresh().await;
+                }
+                self.state.refresh_volumes().await;
+            }
+        }
+    }
+}
+
+/// Ends when the pod is wanted otherwise than an action was begun for.
+async fn aim_changed(changes: &mut watch::Receiver<Wanted>, aim: Aim) {
+    let mut changes = changes.clone();
+    loop {
+        {
+            let wanted = changes.borrow_and_update();
+            let now = end_grace(&wanted);
+            let differs = match (aim, now) {
+                (Aim::Run, Some(_)) => true,
+                (Aim::End { grace }, Some(now)) => now < grace,
+                (_, None) => false,
+            };
+            if differs {
+                return;
+            }
+        }
+        if changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Seconds that the pod gets to end, when the API wants it to end.
+fn end_grace(wanted: &Wanted) -> Option<i64> {
+    let pod = &wanted.pod;
+    (wanted.gone || pod.is_deleting()).then(|| {
+        pod.metadata
+            .deletion_grace_period_seconds
+            .unwrap_or_else(|| pod.spec.grace_period())
+            .max(1)
+    })
+}
+
+impl State {
+    fn new(shared: Arc<Shared>, pod: Arc<Pod>, reports: mpsc::UnboundedSender<Report>) -> Self {
+        let reporter = Reporter::new(shared.client.clone(), pod.clone());
+        let probes = Probes::new(shared.runtime.clone(), reports);
+        let volumes = Volumes::new(&shared.root, pod.uid());
+        Self {
+            status: Arc::new(pod.status.clone()),
+            observed: Arc::new(Observed::default()),
+            memory: Memory::default(),
+            volumes,
+            tokens: Tokens::default(),
+            volumes_failed: 0,
+            sandbox_backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+            image_backoff: FxHashMap::default(),
+            gone: false,
+            volumes_made: None,
+            ready: FxHashMap::default(),
+            step: Step::default(),
+            sentence: None,
+            terminal: false,
+            probes,
+            reporter,
+            looked: Instant::now(),
+            shared,
+            pod,
+        }
+    }
+
+    /// Takes over what an agent before this one left running: what the API
+    /// says of those very containers still holds.
+    async fn adopt(&mut self) {
+        self.refresh().await;
+        for record in self.observed.containers.clone() {
+            let told = self.pod.status.container(&record.name);
+            let same = told.filter(|t| t.container_id.ends_with(&format!("//{}", record.id)));
+            if let Some(told) = same.filter(|_| record.running()) {
+                if told.started == Some(true) {
+                    self.memory.started.insert(record.id.clone(), true);
+                }
+                if told.ready {
+                    self.ready.insert(record.id.clone(), true);
+                }
+            }
+        }
+        self.after_refresh();
+    }
+
+    fn take_pod(&mut self, wanted: Wanted) {
+        self.gone |= wanted.gone;
+        if !wanted.gone {
+            self.reporter.seen(wanted.pod.clone());
+        }
+        self.pod = wanted.pod;
+        // labels and annotations may be in a volume
+        if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
+            self.volumes_made = self
+                .volumes_made
+                .filter(|_| !self.pod.spec.volumes.iter().any(|v| {
+                    matches!(v.source, crate::objects::volume::Source::DownwardApi(_)
+                        | crate::objects::volume::Source::Projected(_))
+                }));
+        }
+    }
+
+    fn take_report(&mut self, report: Report) {
+        match report {
+            Report::Note(note) => {
+                self.shared
+                    .warning(&self.pod, Some(&note.container), "Unhealthy", note.message);
+            }
+            Report::Found(found) => match (found.kind, found.good) {
+                (Kind::Readiness, good) => {
+                    self.ready.insert(found.id, good);
+                }
+                (Kind::Startup, true) => {
+                    self.memory.started.insert(found.id, true);
+                    self.after_refresh();
+                }
+                (Kind::Startup, false) => {
+                    self.memory.verdicts.insert(found.id, Verdict::NeverStarted);
+                }
+                (Kind::Liveness, true) => {}
+                (Kind::Liveness, false) => {
+                    self.memory.verdicts.insert(found.id, Verdict::Dead);
+                }
+            },
+        }
+    }
+
+    fn aim(&self) -> Aim {
+        let wanted = Wanted {
+            pod: self.pod.clone(),
+            gone: self.gone,
+        };
+        if let Some(grace) = end_grace(&wanted) {
+            return Aim::End { grace };
+        }
+        if self.sentence.is_some() || self.status.is_terminal() || self.pod.status.is_terminal() {
+            return Aim::End {
+                grace: self.pod.spec.grace_period(),
+            };
+        }
+        Aim::Run
+    }
+
+    /// Decides what is next.
+    fn decide(&mut self, aim: Aim) {
+        self.step = next::next(&next::Input {
+            pod: &self.pod,
+            aim,
+            observed: &self.observed,
+            memory: &self.memory,
+            now: Timestamp::now(),
+        });
+        let live = aim == Aim::Run;
+        for (name, waiting) in &self.step.waiting {
+            let told = self
+                .status
+                .container(name)
+                .and_then(|c| c.state.waiting.as_ref());
+            if waiting.reason == "CrashLoopBackOff" && told.is_none_or(|t| t.reason != waiting.reason) {
+                let message = format!(
+                    "Back-off restarting failed container {name} in pod {}",
+                    next::describe(&self.pod)
+                );
+                self.shared.warning(&self.pod, Some(name), "BackOff", message);
+            }
+        }
+        self.probes
+            .sync(&self.pod, &self.observed, &self.memory.started, live);
+    }
+
+    /// Whether the pod's time is over now: the sentence is passed once.
+    fn is_sentenced_now(&mut self, aim: Aim) -> bool {
+        if aim != Aim::Run || self.deadline().is_none_or(|at| at > Timestamp::now()) {
+            return false;
+        }
+        let message = "Pod was active on the node longer than the specified deadline";
+        self.shared
+            .normal(&self.pod, None, "DeadlineExceeded", message);
+        self.sentence = Some(Sentence {
+            reason: "DeadlineExceeded".to_owned(),
+            message: message.to_owned(),
+        });
+        true
+    }
+
+    /// When the pod's `activeDeadlineSeconds` are over.
+    fn deadline(&self) -> Option<Timestamp> {
+        if self.sentence.is_some() {
+            return None;
+        }
+        let seconds = u64::try_from(self.pod.spec.active_deadline_seconds?).ok()?;
+        let start: Timestamp = self.status.start_time.as_ref()?.parse().ok()?;
+        Some(later(start, Duration::from_secs(seconds)))
+    }
+
+    /// When the next token has to be renewed.
+    fn token_refresh(&self) -> Option<Timestamp> {
+        self.tokens.values().map(crate::objects::source::Token::refresh_at).min()
+    }
+
+    /// Asks the runtime anew. What cannot be asked stays as it was.
+    pub(super) async fn refresh(&mut self) {
+        let before = self.observed.clone();
+        match observe::pod(&*self.shared.runtime, self.pod.uid(), &before).await {
+            Ok(observed) => {
+                self.looked = Instant::now();
+                self.observed = Arc::new(observed);
+            }
+            Err(error) => {
+                tracing::warn!(pod = self.pod.name(), %error, "cannot ask the runtime");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+        self.after_refresh();
+        self.prune().await;
+    }
+
+    /// What follows from containers as they are.
+    fn after_refresh(&mut self) {
+        for record in self.observed.containers.iter().filter(|c| c.running()) {
+            let waits = self
+                .pod
+                .spec
+                .container(&record.name)
+                .is_some_and(|c| c.startup_probe.is_some());
+            if !waits {
+                self.memory.started.insert(record.id.clone(), true);
+            }
+        }
+        let lives = |id: &String| self.observed.containers.iter().any(|c| c.id == *id);
+        self.memory.started.retain(|id, _| lives(id));
+        self.memory.verdicts.retain(|id, _| lives(id));
+        self.ready.retain(|id, _| lives(id));
+    }
+
+    /// Removes containers that ended and were replaced: of each name the last
+    /// two stay, one for its state and one for its last state.
+    async fn prune(&mut self) {
+        let mut old = Vec::new();
+        for (_, records) in self.observed.by_name() {
+            old.extend(records.iter().skip(2).filter(|r| r.exited()).map(|r| r.id.clone()));
+        }
+        for id in old {
+            let removed = self
+                .shared
+                .runtime
+                .remove_container(ContainerId { container_id: id })
+                .await;
+            if let Err(error) = removed {
+                tracing::debug!(pod = self.pod.name(), %error, "cannot remove an old container");
+            }
+        }
+        // sandboxes that were replaced and hold nothing
+        let empty: Vec<String> = self
+            .observed
+            .sandboxes
+            .iter()
+            .skip(1)
+            .filter(|s| !s.ready && !self.observed.containers.iter().any(|c| c.sandbox == s.id))
+            .map(|s| s.id.clone())
+            .collect();
+        for id in empty {
+            let _ = self
+                .shared
+                .runtime
+                .remove_pod_sandbox(SandboxId { pod_sandbox_id: id })
+                .await;
+        }
+    }
+
+    /// Makes the status and has it written. What somebody may wait for is
+    /// written at once.
+    pub(super) fn publish(&mut self, at_once: bool) {
+        let status = status::compute(&status::Input {
+            pod: &self.pod,
+            old: &self.status,
+            observed: &self.observed,
+            memory: &self.memory,
+            waiting: &self.step.waiting,
+            ready: &self.ready,
+            terminal: self.terminal,
+            sentence: self.sentence.as_ref(),
+            host_ips: &self.shared.host_ips,
+            runtime: &self.shared.runtime_name,
+            now: Timestamp::now(),
+        });
+        let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
+        let urgent = at_once
+            || status.is_terminal()
+            || (status.phase == "Running" && self.status.phase != "Running")
+            || is_ready(&status) != is_ready(&self.status) && !self.status.phase.is_empty() && status.phase != "Pending";
+        if *self.status != status {
+            self.status = Arc::new(status);
+        }
+        if !self.gone {
+            self.reporter.set(self.status.clone(), urgent);
+        }
+        self.shared.pods.put(Entry {
+            pod: self.pod.clone(),
+            observed: self.observed.clone(),
+            status: self.status.clone(),
+        });
+    }
+
+    /// Brings volumes up to date whose time has come.
+    async fn refresh_volumes(&mut self) {
+        if !self.memory.volumes_ready || self.terminal || !Volumes::is_live(&self.pod) {
+            return;
+        }
+        let due = self.volumes_made.is_none_or(|at| at.elapsed() >= VOLUMES_EVERY)
+            || self.token_refresh().is_some_and(|at| at <= Timestamp::now());
+        if !due {
+            return;
+        }
+        self.volumes_made = Some(Instant::now());
+        let facts = self.facts();
+        let objects = self.shared.objects.clone();
+        let made = self
+            .volumes
+            .mount(&self.pod, &facts, &*objects, &mut self.tokens)
+            .await;
+        if let Err(error) = made {
+            tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");
+        }
+    }
+
+    /// Nothing runs any more: reports the end, gives everything back, and has
+    /// the API forget the pod. Whether nothing is left to do.
+    async fn finish(&mut self) -> bool {
+        self.terminal = true;
+        self.probes.stop();
+        self.publish(true);
+        let uid = self.pod.uid().to_owned();
+        if let Err(error) = self.volumes.remove() {
+            tracing::warn!(pod = self.pod.name(), %error, "cannot remove the volumes");
+        }
+        self.memory.volumes_ready = false;
+        if let Some(cgroups) = &self.shared.cgroups
+            && !cgroups.remove_pod(&uid)
+        {
+            tracing::debug!(pod = self.pod.name(), "control group is still in use");
+        }
+        if !self.gone {
+            if !self.pod.is_deleting() {
+                return false;
+            }
+            self.reporter.flush().await;
+            let options = DeleteOptions::of_uid(uid).grace(0);
+            let deleted = self
+                .shared
+                .client
+                .delete(&Pod::RESOURCE, self.pod.namespace(), self.pod.name(), &options)
+                .await;
+            match deleted {
+                Ok(()) => {}
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) => {
+                    tracing::warn!(pod = self.pod.name(), error = error.chain(), "cannot delete the pod");
+                    self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
+                    return false;
+                }
+            }
+            if !self.pod.metadata.finalizers.is_empty() {
+                // the API keeps it until somebody else is through
+                self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(30)));
+                return false;
+            }
+        }
+        self.forget().await;
+        true
+    }
+
+    /// Removes the pod from the runtime, and its logs.
+    async fn forget(&mut self) {
+        for sandbox in &self.observed.sandboxes {
+            let removed = self
+                .shared
+                .runtime
+                .remove_pod_sandbox(SandboxId {
+                    pod_sandbox_id: sandbox.id.clone(),
+                })
+                .await;
+            if let Err(error) = removed {
+                tracing::debug!(pod = self.pod.name(), %error, "cannot remove the sandbox");
+            }
+        }
+        let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
+        let _ = fs::remove_dir_all(logs);
+        if let Some(cgroups) = &self.shared.cgroups {
+            let _ = cgroups.remove_pod(self.pod.uid());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What all parts of the agent share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use control_client::Client;
+use control_client::events::{ObjectReference, Recorder};
+use control_client::resources;
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+
+use crate::cri::Runtime;
+use crate::objects::pod::Pod;
+use crate::objects::source::Objects;
+use crate::objects::status::PodStatus;
+use crate::pod::cgroup::Cgroups;
+use crate::pod::config::NodeFacts;
+use crate::pod::dns::NodeDns;
+use crate::pod::images::Images;
+use crate::pod::observed::Observed;
+
+/// What all parts of the agent share. One per agent.
+pub struct Shared {
+    /// The API.
+    pub client: Client,
+    /// The container runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// The runtime's name, such as `containerd`.
+    pub runtime_name: String,
+    /// Config maps, secrets, tokens, services.
+    pub objects: Arc<dyn Objects>,
+    /// Where events go.
+    pub events: Recorder,
+    /// Images.
+    pub images: Images,
+    /// What is the same for all pods.
+    pub node: NodeFacts,
+    /// The node's name.
+    pub node_name: String,
+    /// The node's addresses, the primary first.
+    pub host_ips: Vec<String>,
+    /// What pods get for name resolution.
+    pub dns: NodeDns,
+    /// Control groups; none where there are none to be made.
+    pub cgroups: Option<Cgroups>,
+    /// What the node has for pods, for the downward API.
+    pub allocatable: std::collections::BTreeMap<String, String>,
+    /// The agent's own folder: `/var/lib/kubelet`.
+    pub root: PathBuf,
+    /// Most processes of one pod, if that is limited.
+    pub pod_pids: Option<i64>,
+    /// What runs here, for the serving API.
+    pub pods: Registry,
+    /// How the runtime is watched.
+    pub attention: Attention,
+}
+
+impl Shared {
+    /// Good news about a pod, or a container of it.
+    pub fn normal(&self, pod: &Pod, container: Option<&str>, reason: &str, message: impl Into<String>) {
+        self.events.normal(&reference(pod, container), reason, message);
+    }
+
+    /// Bad news about a pod, or a container of it.
+    pub fn warning(&self, pod: &Pod, container: Option<&str>, reason: &str, message: impl Into<String>) {
+        self.events.warning(&reference(pod, container), reason, message);
+    }
+}
+
+fn reference(pod: &Pod, container: Option<&str>) -> ObjectReference {
+    let reference = ObjectReference::of(&resources::PODS, &pod.metadata);
+    match container {
+        None => reference,
+        Some(name) => {
+            let spec = &pod.spec;
+            let of = |list: &[crate::objects::pod::Container]| list.iter().any(|c| c.name == name);
+            let kind = if of(&spec.init_containers) {
+                "initContainers"
+            } else if of(&spec.ephemeral_containers) {
+                "ephemeralContainers"
+            } else {
+                "containers"
+            };
+            reference.field(format!("spec.{kind}{{{name}}}"))
+        }
+    }
+}
+
+/// One pod as the serving API sees it.
+#[derive(Clone)]
+pub struct Entry {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What the runtime has of it.
+    pub observed: Arc<Observed>,
+    /// Its status as last made.
+    pub status: Arc<PodStatus>,
+}
+
+/// The pods of this node, by uid. Each worker writes its own entry.
+#[derive(Default)]
+pub struct Registry(RwLock<FxHashMap<String, Entry>>);
+
+impl Registry {
+    /// The pod of that name.
+    #[must_use]
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Entry> {
+        self.read(|all| {
+            all.values()
+                .filter(|e| e.pod.namespace() == namespace && e.pod.name() == name)
+                .max_by_key(|e| e.pod.metadata.creation_timestamp)
+                .cloned()
+        })
+    }
+
+    /// All pods.
+    #[must_use]
+    pub fn all(&self) -> Vec<Entry> {
+        self.read(|all| all.values().cloned().collect())
+    }
+
+    /// Writes a pod's entry.
+    pub fn put(&self, entry: Entry) {
+        self.write(|all| {
+            all.insert(entry.pod.uid().to_owned(), entry);
+        });
+    }
+
+    /// Takes a pod's entry away.
+    pub fn remove(&self, uid: &str) {
+        self.write(|all| {
+            all.remove(uid);
+        });
+    }
+
+    fn read<T>(&self, with: impl FnOnce(&FxHashMap<String, Entry>) -> T) -> T {
+        // a writer that panicked left whole entries
+        with(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn write(&self, with: impl FnOnce(&mut FxHashMap<String, Entry>)) {
+        with(&mut self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+/// How closely the runtime is watched: for a while after a start, changes are
+/// likely and somebody waits for them.
+#[derive(Debug, Default)]
+pub struct Attention {
+    until: AtomicI64,
+    network_ready: AtomicBool,
+}
+
+impl Attention {
+    /// Asks for close attention for the next seconds.
+    pub fn raise(&self) {
+        let until = Timestamp::now().as_millisecond() + 3000;
+        self.until.fetch_max(until, Ordering::Relaxed);
+    }
+
+    /// Whether close attention is asked for.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.until.load(Ordering::Relaxed) > Timestamp::now().as_millisecond()
+    }
+
+    /// Notes whether the runtime's network is ready.
+    pub fn set_network_ready(&self, ready: bool) {
+        self.network_ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// Whether the runtime's network is ready.
+    #[must_use]
+    pub fn network_ready(&self) -> bool {
+        self.network_ready.load(Ordering::Relaxed)
+    }
+}

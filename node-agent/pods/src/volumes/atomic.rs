@@ -1,0 +1,315 @@
+//! A folder of files that changes as a whole, while others read it.
+//!
+//! ```text
+//! volume/
+//!   ..2026_01_02_03_04_05.123456789/   the files of one moment
+//!     key
+//!   ..data -> ..2026_01_02_03_04_05.123456789
+//!   key -> ..data/key
+//! ```
+//!
+//! A reader that follows `key` sees the old files until `..data` is replaced
+//! by one `rename`, and the new ones from then on. The names are those that
+//! the kubelet uses: programs watch `..data` to notice changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::path::{Component, Path, PathBuf};
+
+/// One file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    /// Its bytes.
+    pub data: Vec<u8>,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its owner; root when absent.
+    pub user: Option<u32>,
+}
+
+/// Files by path below the volume.
+pub type Payload = BTreeMap<String, File>;
+
+const DATA: &str = "..data";
+const DATA_NEW: &str = "..data_tmp";
+
+/// Makes the volume at `root` hold exactly `payload`; files get the group
+/// `group`, if there is one. Whether anything changed.
+///
+/// # Errors
+/// When a path leads out of the volume, or the file system refuses. The old
+/// files stay then.
+pub fn write(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<bool> {
+    for path in payload.keys() {
+        check(path)?;
+    }
+    let link = root.join(DATA);
+    let old = match fs::read_link(&link) {
+        Ok(target) => Some(root.join(target)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(old) = &old
+        && same(old, payload)?
+        && names(payload).iter().all(|name| root.join(name).is_symlink())
+    {
+        return Ok(false);
+    }
+    let new = fresh(root)?;
+    let filled = fill(&new, payload, group).and_then(|()| {
+        let pending = root.join(DATA_NEW);
+        let _ = fs::remove_file(&pending);
+        symlink(new.file_name().unwrap_or_default(), &pending)?;
+        fs::rename(&pending, &link)
+    });
+    if let Err(error) = filled {
+        let _ = fs::remove_dir_all(&new);
+        return Err(error);
+    }
+    let wanted = names(payload);
+    for name in &wanted {
+        let visible = root.join(name);
+        if !visible.is_symlink() {
+            symlink(Path::new(DATA).join(name), visible)?;
+        }
+    }
+    for entry in fs::read_dir(root)? {
+        let name = entry?.file_name();
+        let ours = name.to_string_lossy().starts_with("..");
+        if !ours && !wanted.contains(&name) {
+            fs::remove_file(root.join(&name))?;
+        }
+    }
+    if let Some(old) = old {
+        fs::remove_dir_all(old)?;
+    }
+    Ok(true)
+}
+
+/// The first components of the paths: what one sees in the volume.
+fn names(payload: &Payload) -> BTreeSet<OsString> {
+    payload
+        .keys()
+        .filter_map(|path| Path::new(path).components().next())
+        .map(|first| first.as_os_str().to_owned())
+        .collect()
+}
+
+fn check(path: &str) -> io::Result<()> {
+    let refused = |why: &str| {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("path `{path}` {why}"),
+        ))
+    };
+    if path.is_empty() || path.len() > 4096 {
+        return refused("is empty or too long");
+    }
+    let mut components = Path::new(path).components().peekable();
+    if let Some(Component::Normal(first)) = components.peek()
+        && first.to_string_lossy().starts_with("..")
+    {
+        return refused("must not start with `..`");
+    }
+    if components.all(|c| matches!(c, Component::Normal(_))) {
+        Ok(())
+    } else {
+        refused("must be relative and without `..`")
+    }
+}
+
+fn fresh(root: &Path) -> io::Result<PathBuf> {
+    let stamp = jiff::Timestamp::now().strftime("..%Y_%m_%d_%H_%M_%S.");
+    for _ in 0..16 {
+        let path = root.join(format!("{stamp}{:09}", rand::random::<u32>()));
+        match fs::create_dir(&path) {
+            Ok(()) => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("no free name for the new files"))
+}
+
+fn fill(new: &Path, payload: &Payload, group: Option<u32>) -> io::Result<()> {
+    for (path, file) in payload {
+        let path = new.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mut out = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        out.write_all(&file.data)?;
+        if file.user.is_some() || group.is_some() {
+            chown(&path, file.user, group)?;
+        }
+        // the group may read, since that is what it is given for
+        let mode = file.mode | if group.is_some() { 0o440 } else { 0 };
+        out.set_permissions(fs::Permissions::from_mode(mode))?;
+    }
+    if group.is_some() {
+        directories(new, group)?;
+    }
+    Ok(())
+}
+
+fn directories(path: &Path, group: Option<u32>) -> io::Result<()> {
+    chown(path, None, group)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o2775))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            directories(&entry.path(), group)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the files below `at` are those of `payload`, bytes and modes.
+fn same(at: &Path, payload: &Payload) -> io::Result<bool> {
+    let mut found = BTreeSet::new();
+    if !collect(at, at, &mut found)? {
+        return Ok(false);
+    }
+    if found.len() != payload.len() || !payload.keys().all(|path| found.contains(path)) {
+        return Ok(false);
+    }
+    for (path, file) in payload {
+        let path = at.join(path);
+        let mode = fs::metadata(&path)?.permissions().mode() & 0o7777;
+        if mode | 0o440 != file.mode & 0o7777 | 0o440 || fs::read(&path)? != file.data {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn collect(root: &Path, at: &Path, found: &mut BTreeSet<String>) -> io::Result<bool> {
+    let entries = match fs::read_dir(at) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, found)?;
+        } else if let Ok(relative) = path.strip_prefix(root) {
+            found.insert(relative.to_string_lossy().into_owned());
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn payload(files: &[(&str, &str)]) -> Payload {
+        files
+            .iter()
+            .map(|(path, data)| {
+                let file = File {
+                    data: data.as_bytes().to_vec(),
+                    mode: 0o644,
+                    user: None,
+                };
+                ((*path).to_owned(), file)
+            })
+            .collect()
+    }
+
+    fn visible(root: &Path) -> BTreeMap<String, String> {
+        fn walk(root: &Path, at: &Path, out: &mut BTreeMap<String, String>) {
+            for entry in fs::read_dir(at).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                if name.starts_with("..") {
+                    continue;
+                }
+                if path.is_dir() {
+                    walk(root, &path, out);
+                } else {
+                    out.insert(name, fs::read_to_string(&path).unwrap());
+                }
+            }
+        }
+        let mut out = BTreeMap::new();
+        walk(root, root, &mut out);
+        out
+    }
+
+    #[test]
+    fn volume_changes_as_a_whole_and_leaves_no_old_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        assert!(write(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
+        let first = fs::read_link(root.join("..data")).unwrap();
+        assert!(!write(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
+        assert_eq!(fs::read_link(root.join("..data")).unwrap(), first);
+        assert!(write(root, &payload(&[("a", "3"), ("b", "4")]), None).unwrap());
+        assert_eq!(
+            visible(root).into_iter().collect::<Vec<_>>(),
+            [("a".to_owned(), "3".to_owned()), ("b".to_owned(), "4".to_owned())]
+        );
+        assert!(!root.join("d").is_symlink());
+        assert!(!root.join(first).exists());
+        assert_eq!(fs::read_link(root.join("a")).unwrap(), Path::new("..data/a"));
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["../x", "/x", "a/../../x", "", "..data", "..x/y"] {
+            assert!(write(dir.path(), &payload(&[(path, "")]), None).is_err(), "{path}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn modes_are_as_asked_for_whatever_the_umask() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = payload(&[("a", "")]);
+        files.get_mut("a").unwrap().mode = 0o400;
+        write(dir.path(), &files, None).unwrap();
+        let mode = fs::metadata(dir.path().join("a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o400);
+        files.get_mut("a").unwrap().mode = 0o666;
+        assert!(write(dir.path(), &files, None).unwrap());
+        let mode = fs::metadata(dir.path().join("a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o666);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn any_sequence_ends_with_the_last_payload(
+            steps in proptest::collection::vec(
+                proptest::collection::btree_map("[a-c](/[x-z])?", "[0-9]{0,4}", 0..5), 1..6)
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for step in steps {
+                // a file and a folder of the same name cannot both be
+                let files: BTreeMap<String, String> = step
+                    .iter()
+                    .filter(|(path, _)| path.contains('/') || !step.keys().any(|p| p.starts_with(&format!("{path}/"))))
+                    .map(|(p, d)| (p.clone(), d.clone()))
+                    .collect();
+                let list: Vec<(&str, &str)> = files.iter().map(|(p, d)| (p.as_str(), d.as_str())).collect();
+                write(dir.path(), &payload(&list), None).unwrap();
+                prop_assert_eq!(visible(dir.path()), files);
+            }
+        }
+    }
+}
