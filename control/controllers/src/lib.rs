@@ -29,8 +29,11 @@ mod deployment;
 mod endpoints;
 mod expectations;
 mod hash;
+mod namespace;
 mod ownership;
 mod replicaset;
+mod root_ca;
+mod service_account;
 pub mod views;
 mod work;
 mod written;
@@ -54,6 +57,9 @@ pub static CONTROLLERS: &[Controller] = &[
     replicaset::REPLICA_SET,
     replicaset::REPLICATION_CONTROLLER,
     endpoints::SLICES,
+    namespace::CONTROLLER,
+    service_account::CONTROLLER,
+    root_ca::CONTROLLER,
 ];
 
 /// Why the controllers ended.

@@ -1,0 +1,152 @@
+//! What remains of a namespace, and what its status says about it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::views::Condition;
+
+/// What a sweep over all resources of a namespace found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Objects left, per `resource.group`.
+    pub remaining: BTreeMap<String, usize>,
+    /// Objects left that wait for a finalizer, per finalizer.
+    pub finalizers: BTreeMap<String, usize>,
+    /// Deletions that failed.
+    pub failures: Vec<String>,
+    /// Why the resources that exist could not be found out.
+    pub discovery: Option<String>,
+}
+
+impl Sweep {
+    /// Whether nothing is left and nothing went wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.remaining.is_empty() && self.failures.is_empty() && self.discovery.is_none()
+    }
+}
+
+/// The conditions after a sweep, in upstream's order and words; transition
+/// times stay while the status stays.
+#[must_use]
+pub fn conditions(old: &[Condition], sweep: &Sweep, now: Timestamp) -> Vec<Condition> {
+    let list = |entries: &BTreeMap<String, usize>, word: &str| {
+        let texts: Vec<String> = entries
+            .iter()
+            .map(|(name, count)| format!("{name} {word} {count} resource instances"))
+            .collect();
+        texts.join(", ")
+    };
+    let discovery = sweep
+        .discovery
+        .as_ref()
+        .map(|message| ("DiscoveryFailed", message.clone()));
+    let content = (!sweep.failures.is_empty()).then(|| {
+        let mut failures = sweep.failures.clone();
+        failures.sort();
+        let message = format!(
+            "Failed to delete all resource types, {} remaining: {}",
+            failures.len(),
+            failures.join(", ")
+        );
+        ("ContentDeletionFailed", message)
+    });
+    let remaining = (!sweep.remaining.is_empty()).then(|| {
+        let message = format!("Some resources are remaining: {}", list(&sweep.remaining, "has"));
+        ("SomeResourcesRemain", message)
+    });
+    let finalizers = (!sweep.finalizers.is_empty()).then(|| {
+        let message = format!(
+            "Some content in the namespace has finalizers remaining: {}",
+            list(&sweep.finalizers, "in")
+        );
+        ("SomeFinalizersRemain", message)
+    });
+    let table = [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            discovery,
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            None,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            content,
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            remaining,
+            "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            finalizers,
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    ];
+    let mut conditions: Vec<Condition> = old
+        .iter()
+        .filter(|c| !table.iter().any(|row| row.0 == c.r#type))
+        .cloned()
+        .collect();
+    for (r#type, problem, ok_reason, ok_message) in table {
+        let (status, reason, message) = match problem {
+            Some((reason, message)) => ("True", reason, message),
+            None => ("False", ok_reason, ok_message.to_owned()),
+        };
+        let mut condition = Condition::new(r#type, status, reason, message, now);
+        if let Some(before) = Condition::find(old, r#type)
+            && before.status == condition.status
+        {
+            condition.last_transition_time = before.last_transition_time;
+        }
+        conditions.push(condition);
+    }
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remains_is_named() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let sweep = Sweep {
+            remaining: BTreeMap::from([("pods.".into(), 2), ("deployments.apps".into(), 1)]),
+            finalizers: BTreeMap::from([("example.com/keep".into(), 1)]),
+            ..Sweep::default()
+        };
+        let c = conditions(&[], &sweep, now);
+        assert_eq!(
+            Condition::find(&c, "NamespaceContentRemaining").unwrap().message,
+            "Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances"
+        );
+        assert_eq!(
+            Condition::find(&c, "NamespaceFinalizersRemaining").unwrap().message,
+            "Some content in the namespace has finalizers remaining: example.com/keep in 1 resource instances"
+        );
+        assert_eq!(Condition::find(&c, "NamespaceDeletionContentFailure").unwrap().status, "False");
+        assert!(!sweep.is_clean());
+        assert!(Sweep::default().is_clean());
+    }
+
+    #[test]
+    fn transition_times_stay_while_the_status_stays() {
+        let then: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let first = conditions(&[], &Sweep::default(), then);
+        assert_eq!(conditions(&first, &Sweep::default(), now), first);
+    }
+}
