@@ -1,1 +1,162 @@
+use std::collections::BTreeMap;
+use std::vec::Vec;
 
+use ebpf_abi::{Address, BackendFlags, Port, Protocol};
+
+use super::*;
+use crate::model::Model;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn key() -> ServiceKey {
+    ServiceKey::internal(Address::v4([10, 96, 0, 1]), Port::new(80), Protocol::TCP)
+}
+
+fn service(generation: u32, count: u32, flags: ServiceFlags) -> Service {
+    Service {
+        set: 7,
+        generation,
+        count,
+        flags,
+        affinity_seconds: 10,
+        reserved: 0,
+    }
+}
+
+fn backends(count: u8) -> Vec<Backend> {
+    let backend = |n| {
+        Backend::new(
+            Address::v4([10, 244, 0, n]),
+            Port::new(8080),
+            BackendFlags::NONE,
+        )
+    };
+    (1..=count).map(backend).collect()
+}
+
+fn ask(model: &Model, client: u64) -> Choice {
+    choose(model, &key(), model.random(), || client)
+}
+
+#[test]
+fn unknown_key_is_no_service() {
+    assert_eq!(ask(&Model::default(), 1), Choice::NoService);
+}
+
+#[test]
+fn service_without_backends_says_which_kind_of_nothing() {
+    let mut model = Model::default();
+    model.put(key(), service(1, 0, ServiceFlags::NONE), &[]);
+    assert_eq!(ask(&model, 1), Choice::NoEndpoint);
+    model.put(key(), service(1, 0, ServiceFlags::LOCAL_ONLY), &[]);
+    assert_eq!(ask(&model, 1), Choice::NoLocalEndpoint);
+}
+
+#[test]
+fn choices_spread_evenly() {
+    let mut model = Model::default();
+    let all = backends(5);
+    model.put(key(), service(1, 5, ServiceFlags::NONE), &all);
+    let mut counts: BTreeMap<Backend, u32> = BTreeMap::new();
+    for _ in 0..5_000 {
+        let Choice::Backend(backend) = ask(&model, 1) else {
+            panic!("no backend")
+        };
+        *counts.entry(backend).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 5);
+    assert!(
+        counts.values().all(|count| (900..1_100).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn extremes_of_spread_stay_inside() {
+    for count in [1, 2, 3, 65_535, u32::MAX] {
+        assert_eq!(scale(0, count), 0);
+        assert_eq!(scale(u32::MAX, count), count - 1);
+    }
+}
+
+#[test]
+fn torn_entry_is_never_followed() {
+    let mut model = Model::default();
+    model.put(key(), service(1, 2, ServiceFlags::NONE), &backends(2));
+    // An entry of another key, as if the element had been reused.
+    let other = ServiceKey::internal(Address::v4([10, 96, 0, 2]), Port::new(80), Protocol::TCP);
+    let entry = Sealed::new(&other, service(1, 2, ServiceFlags::NONE));
+    model.services.insert(key(), entry);
+    assert_eq!(ask(&model, 1), Choice::Unstable);
+    assert_eq!(model.counted(Counter::Reread), u64::from(ATTEMPTS));
+}
+
+#[test]
+fn missing_slot_is_read_again_and_never_guessed() {
+    let mut model = Model::default();
+    model.put(key(), service(1, 2, ServiceFlags::NONE), &backends(2));
+    model.slots.clear();
+    assert_eq!(ask(&model, 1), Choice::Unstable);
+}
+
+#[test]
+fn client_keeps_its_backend_across_generations_until_it_goes() {
+    let mut model = Model::default();
+    let all = backends(5);
+    model.put(key(), service(1, 5, ServiceFlags::AFFINITY), &all);
+    let Choice::Backend(first) = ask(&model, 1) else {
+        panic!("no backend")
+    };
+    for _ in 0..20 {
+        assert_eq!(ask(&model, 1), Choice::Backend(first));
+    }
+    assert_eq!(model.counted(Counter::AffinityKept), 20);
+
+    // Another order, another generation: the same backend.
+    let mut fewer: Vec<_> = all.iter().rev().copied().collect();
+    fewer.truncate(4);
+    if !fewer.contains(&first) {
+        fewer[3] = first;
+    }
+    model.put(key(), service(2, 4, ServiceFlags::AFFINITY), &fewer);
+    assert_eq!(ask(&model, 1), Choice::Backend(first));
+
+    // Without it: another one, which is then kept.
+    fewer.retain(|backend| *backend != first);
+    model.put(key(), service(3, 3, ServiceFlags::AFFINITY), &fewer);
+    let Choice::Backend(second) = ask(&model, 1) else {
+        panic!("no backend")
+    };
+    assert!(fewer.contains(&second));
+    assert_eq!(ask(&model, 1), Choice::Backend(second));
+}
+
+#[test]
+fn affinity_ends_when_unused_for_its_time() {
+    let mut model = Model::default();
+    model.put(key(), service(1, 5, ServiceFlags::AFFINITY), &backends(5));
+    ask(&model, 1);
+    model.now.set(9 * SECOND);
+    ask(&model, 1);
+    assert_eq!(model.counted(Counter::AffinityKept), 1);
+    model.now.set(18 * SECOND);
+    ask(&model, 1);
+    assert_eq!(
+        model.counted(Counter::AffinityKept),
+        2,
+        "use prolongs affinity"
+    );
+    model.now.set(28 * SECOND);
+    ask(&model, 1);
+    assert_eq!(model.counted(Counter::AffinityKept), 2, "it has ended");
+}
+
+#[test]
+fn clients_have_affinities_of_their_own() {
+    let mut model = Model::default();
+    model.put(key(), service(1, 5, ServiceFlags::AFFINITY), &backends(5));
+    let choices: Vec<_> = (0..64).map(|client| ask(&model, client)).collect();
+    let again: Vec<_> = (0..64).map(|client| ask(&model, client)).collect();
+    assert_eq!(choices, again);
+    assert!(choices.iter().any(|choice| *choice != choices[0]));
+}

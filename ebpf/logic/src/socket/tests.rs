@@ -1,1 +1,198 @@
+use std::vec::Vec;
 
+use ebpf_abi::{BackendFlags, Service, ServiceFlags};
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Model, ModelSocket};
+
+const VIP4: Address = Address::v4([10, 96, 0, 1]);
+const POD4: Address = Address::v4([10, 244, 0, 1]);
+const VIP6: Address = Address::v6([0xfd, 0, 0, 0x96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+const POD6: Address = Address::v6([0xfd, 0, 2, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
+fn serve(model: &mut Model, set: u32, vip: Address, protocol: Protocol, backends: &[Backend]) {
+    let key = ServiceKey::internal(vip, Port::new(80), protocol);
+    let service = Service {
+        set,
+        generation: 1,
+        count: u32::try_from(backends.len()).unwrap(),
+        flags: ServiceFlags::NONE,
+        affinity_seconds: 0,
+        reserved: 0,
+    };
+    model.put(key, service, backends);
+}
+
+fn backend(address: Address) -> Backend {
+    Backend::new(address, Port::new(8080), BackendFlags::NONE)
+}
+
+fn socket(family: Family, protocol: Protocol, address: Address) -> ModelSocket {
+    ModelSocket::new(family, protocol, address, Port::new(80))
+}
+
+#[test]
+fn connection_goes_to_the_backend_and_its_peer_name_is_the_service() {
+    for (family, vip, pod) in [
+        (Family::V4, VIP4, POD4),
+        (Family::V6, VIP6, POD6),
+        (Family::V6, VIP4, POD4),
+    ] {
+        let mut model = Model::default();
+        serve(&mut model, 1, vip, Protocol::TCP, &[backend(pod)]);
+        let mut it = socket(family, Protocol::TCP, vip);
+        assert_eq!(connect(&model, &mut it), Verdict::Translated);
+        let there = Peer {
+            address: pod,
+            port: Port::new(8080),
+        };
+        assert_eq!(it.peer, there);
+        peer_name(&model, &mut it);
+        assert_eq!(it, socket(family, Protocol::TCP, vip));
+    }
+}
+
+#[test]
+fn other_protocol_of_the_same_port_is_another_service() {
+    let mut model = Model::default();
+    serve(&mut model, 1, VIP4, Protocol::TCP, &[backend(POD4)]);
+    let mut it = socket(Family::V4, Protocol::UDP, VIP4);
+    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    assert_eq!(it, socket(Family::V4, Protocol::UDP, VIP4));
+}
+
+#[test]
+fn datagrams_of_one_socket_stay_together() {
+    let mut model = Model::default();
+    let all: Vec<_> = (1..=9)
+        .map(|n| backend(Address::v4([10, 244, 0, n])))
+        .collect();
+    serve(&mut model, 1, VIP4, Protocol::UDP, &all);
+    let mut seen = Vec::new();
+    for cookie in 1..200 {
+        let mut first = ModelSocket {
+            cookie,
+            ..socket(Family::V4, Protocol::UDP, VIP4)
+        };
+        let mut second = first;
+        send(&model, &mut first);
+        send(&model, &mut second);
+        assert_eq!(first, second);
+        seen.push(first.peer.address);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 9, "sockets spread over all backends");
+}
+
+#[test]
+fn backend_of_another_family_is_refused() {
+    let mut model = Model::default();
+    serve(&mut model, 1, VIP4, Protocol::TCP, &[backend(POD6)]);
+    serve(&mut model, 2, VIP6, Protocol::TCP, &[backend(POD4)]);
+    for (family, vip) in [(Family::V4, VIP4), (Family::V6, VIP4), (Family::V6, VIP6)] {
+        let mut it = socket(family, Protocol::TCP, vip);
+        assert_eq!(
+            connect(&model, &mut it),
+            Verdict::Refuse(Refusal::Family),
+            "{family:?} {vip}"
+        );
+        assert_eq!(it, socket(family, Protocol::TCP, vip), "left as it was");
+    }
+}
+
+#[test]
+fn datagram_is_refused_where_its_reply_would_be_a_strangers() {
+    let mut model = Model {
+        originals_capacity: Some(0),
+        ..Model::default()
+    };
+    serve(&mut model, 1, VIP4, Protocol::UDP, &[backend(POD4)]);
+    let mut it = socket(Family::V4, Protocol::UDP, VIP4);
+    assert_eq!(send(&model, &mut it), Verdict::Refuse(Refusal::NotStored));
+    assert_eq!(connect(&model, &mut it), Verdict::Translated);
+    assert_eq!(model.counted(Counter::OriginalNotStored), 2);
+}
+
+#[test]
+fn socket_that_leaves_the_service_sees_the_backend_itself() {
+    let mut model = Model::default();
+    serve(&mut model, 1, VIP4, Protocol::UDP, &[backend(POD4)]);
+    let mut it = socket(Family::V4, Protocol::UDP, VIP4);
+    connect(&model, &mut it);
+    let direct = it;
+    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    receive(&model, &mut it);
+    assert_eq!(it, direct);
+}
+
+#[test]
+fn every_refusal_is_counted_and_has_an_error_number() {
+    for refusal in [
+        Refusal::NoEndpoint,
+        Refusal::NoLocalEndpoint,
+        Refusal::Unstable,
+        Refusal::Family,
+        Refusal::NotStored,
+    ] {
+        let model = Model::default();
+        assert_eq!(refuse(&model, refusal), Verdict::Refuse(refusal));
+        assert_eq!(model.counted(refusal.counter()), 1);
+        assert!(refusal.errno() > 0);
+    }
+}
+
+fn addresses() -> impl Strategy<Value = Address> {
+    // Few, so that services, backends and calls meet.
+    prop_oneof![
+        (0_u8..4).prop_map(|n| Address::v4([10, 0, 0, n])),
+        (0_u8..4).prop_map(|n| Address::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n])),
+    ]
+}
+
+proptest! {
+    /// Whatever the maps hold: a translated call carries a backend of the
+    /// service that was asked for, in a family that the socket can send, and
+    /// the way back ends where it began. Every other call is untouched.
+    #[test]
+    fn translation_is_right_and_reversible(
+        services in prop::collection::vec((addresses(), prop::collection::vec(addresses(), 0..4)), 0..6),
+        asked in addresses(),
+        v6 in any::<bool>(),
+        tcp in any::<bool>(),
+        cookie in any::<u64>(),
+    ) {
+        let protocol = if tcp { Protocol::TCP } else { Protocol::UDP };
+        let mut model = Model::default();
+        for (set, (vip, pods)) in (1..).zip(&services) {
+            let all: Vec<_> = pods.iter().map(|pod| backend(*pod)).collect();
+            serve(&mut model, set, *vip, protocol, &all);
+        }
+        prop_assume!(v6 || asked.is_v4());
+        let family = if v6 { Family::V6 } else { Family::V4 };
+        let before = ModelSocket { cookie, ..socket(family, protocol, asked) };
+        let mut after = before;
+        let verdict = if tcp { connect(&model, &mut after) } else { send(&model, &mut after) };
+        let serving = services.iter().rev().find(|(vip, _)| *vip == asked).map(|(_, pods)| pods);
+        match verdict {
+            Verdict::Translated => {
+                prop_assert!(serving.is_some_and(|pods| pods.contains(&after.peer.address)));
+                prop_assert_eq!(after.peer.address.is_v4(), asked.is_v4());
+                prop_assert_eq!(after.peer.port, Port::new(8080));
+                receive(&model, &mut after);
+                prop_assert_eq!(after, before);
+            }
+            Verdict::Pass => {
+                prop_assert!(serving.is_none());
+                prop_assert_eq!(after, before);
+            }
+            Verdict::Refuse(refusal) => {
+                let pods = serving.unwrap();
+                prop_assert_eq!(refusal == Refusal::NoEndpoint, pods.is_empty());
+                prop_assert_eq!(after, before);
+                prop_assert_eq!(model.counted(refusal.counter()), 1);
+            }
+        }
+    }
+}
