@@ -30,7 +30,9 @@ mod endpoints;
 mod expectations;
 mod hash;
 mod namespace;
+mod node;
 mod ownership;
+mod pod_gc;
 mod replicaset;
 mod root_ca;
 mod service_account;
@@ -60,6 +62,10 @@ pub static CONTROLLERS: &[Controller] = &[
     namespace::CONTROLLER,
     service_account::CONTROLLER,
     root_ca::CONTROLLER,
+    node::LIFECYCLE,
+    node::TAINT_EVICTION,
+    node::IPAM,
+    pod_gc::CONTROLLER,
 ];
 
 /// Why the controllers ended.

@@ -40,7 +40,9 @@ pub const CONTROLLER: Controller = Controller {
         let listener = Arc::clone(&this);
         this.maps.on_change(move |change| {
             if let Some(map) = change.latest() {
-                listener.queue.add(Key::new("", map.metadata.namespace.clone()));
+                listener
+                    .queue
+                    .add(Key::new("", map.metadata.namespace.clone()));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -79,7 +81,9 @@ fn decide(
     }
     match map {
         None => Some(Action::Create),
-        Some(map) if map.data.len() == 1 && map.data.get(ENTRY).is_some_and(|c| c == certificate) => {
+        Some(map)
+            if map.data.len() == 1 && map.data.get(ENTRY).is_some_and(|c| c == certificate) =>
+        {
             None
         }
         Some(_) => Some(Action::Update),
@@ -105,7 +109,9 @@ impl Publisher {
                     },
                     "data": {ENTRY: self.certificate},
                 });
-                self.client.create::<Discard>(resource, &key.name, &body).await
+                self.client
+                    .create::<Discard>(resource, &key.name, &body)
+                    .await
             }
             Some(Action::Update) => {
                 let mut data: serde_json::Map<String, Value> = map
@@ -147,7 +153,10 @@ mod tests {
         let decide = |m: Option<&ConfigMap>| super::decide(Some(&active), m, "pem");
         assert_eq!(decide(None), Some(Action::Create));
         assert_eq!(decide(Some(&map(json!({"ca.crt":"pem"})))), None);
-        assert_eq!(decide(Some(&map(json!({"ca.crt":"old"})))), Some(Action::Update));
+        assert_eq!(
+            decide(Some(&map(json!({"ca.crt":"old"})))),
+            Some(Action::Update)
+        );
         assert_eq!(
             decide(Some(&map(json!({"ca.crt":"pem","x":"y"})))),
             Some(Action::Update)

@@ -100,7 +100,10 @@ mod tests {
         };
         assert!(needed(Some(&namespace("Active")), None));
         assert!(!needed(Some(&namespace("Terminating")), None));
-        assert!(!needed(Some(&namespace("Active")), Some(&ServiceAccount::default())));
+        assert!(!needed(
+            Some(&namespace("Active")),
+            Some(&ServiceAccount::default())
+        ));
         assert!(!needed(None, None));
     }
 }

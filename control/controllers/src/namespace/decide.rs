@@ -53,7 +53,10 @@ pub fn conditions(old: &[Condition], sweep: &Sweep, now: Timestamp) -> Vec<Condi
         ("ContentDeletionFailed", message)
     });
     let remaining = (!sweep.remaining.is_empty()).then(|| {
-        let message = format!("Some resources are remaining: {}", list(&sweep.remaining, "has"));
+        let message = format!(
+            "Some resources are remaining: {}",
+            list(&sweep.remaining, "has")
+        );
         ("SomeResourcesRemain", message)
     });
     let finalizers = (!sweep.finalizers.is_empty()).then(|| {
@@ -130,14 +133,23 @@ mod tests {
         };
         let c = conditions(&[], &sweep, now);
         assert_eq!(
-            Condition::find(&c, "NamespaceContentRemaining").unwrap().message,
+            Condition::find(&c, "NamespaceContentRemaining")
+                .unwrap()
+                .message,
             "Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances"
         );
         assert_eq!(
-            Condition::find(&c, "NamespaceFinalizersRemaining").unwrap().message,
+            Condition::find(&c, "NamespaceFinalizersRemaining")
+                .unwrap()
+                .message,
             "Some content in the namespace has finalizers remaining: example.com/keep in 1 resource instances"
         );
-        assert_eq!(Condition::find(&c, "NamespaceDeletionContentFailure").unwrap().status, "False");
+        assert_eq!(
+            Condition::find(&c, "NamespaceDeletionContentFailure")
+                .unwrap()
+                .status,
+            "False"
+        );
         assert!(!sweep.is_clean());
         assert!(Sweep::default().is_clean());
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_client::{
-    Client, DeleteOptions, Discard, Error, Metadata, Propagation, Queue, Resource,
-    Selection, View, resources,
+    Client, DeleteOptions, Discard, Error, Metadata, Propagation, Queue, Resource, Selection, View,
+    resources,
 };
 use control_types::registry;
 use http::Method;
@@ -74,7 +74,11 @@ impl Namespaces {
         if !sweep.is_clean() {
             // pods need their grace period, other things their controllers
             let waiting = sweep.failures.is_empty() && sweep.discovery.is_none();
-            return Ok(Some(Duration::from_millis(if waiting { 250 } else { 2000 })));
+            return Ok(Some(Duration::from_millis(if waiting {
+                250
+            } else {
+                2000
+            })));
         }
         self.finalize(&namespace).await?;
         Ok(None)
@@ -85,10 +89,9 @@ impl Namespaces {
         let mut sweep = Sweep::default();
         let (all, discovery) = self.resources().await;
         sweep.discovery = discovery;
-        let results = futures::future::join_all(
-            all.iter().map(|resource| self.clear(resource, namespace)),
-        )
-        .await;
+        let results =
+            futures::future::join_all(all.iter().map(|resource| self.clear(resource, namespace)))
+                .await;
         for (resource, result) in all.iter().zip(results) {
             match result {
                 Ok(left) if left.is_empty() => {}
@@ -118,11 +121,19 @@ impl Namespaces {
         if found.iter().any(|object| !object.metadata.is_terminating()) {
             let options = DeleteOptions::default().propagation(Propagation::Background);
             let all = Selection::all().namespace(namespace);
-            match self.client.delete_collection(resource, &all, &options).await {
+            match self
+                .client
+                .delete_collection(resource, &all, &options)
+                .await
+            {
                 Err(error) if error.status().is_some_and(|s| s.code == 405) => {
                     for object in &found {
                         let name = &object.metadata.name;
-                        match self.client.delete(resource, namespace, name, &options).await {
+                        match self
+                            .client
+                            .delete(resource, namespace, name, &options)
+                            .await
+                        {
                             Err(error) if !error.is_not_found() => return Err(error),
                             _ => {}
                         }
@@ -146,7 +157,12 @@ impl Namespaces {
             // events are served by two groups from one store
             let twin = row.group == "events.k8s.io";
             if usable && !twin && seen.insert((row.group.to_owned(), row.plural.to_owned())) {
-                all.push(Resource::namespaced(row.group, row.version, row.plural, row.kind));
+                all.push(Resource::namespaced(
+                    row.group,
+                    row.version,
+                    row.plural,
+                    row.kind,
+                ));
             }
         }
         let discovery = match self.custom().await {
@@ -172,7 +188,11 @@ impl Namespaces {
             )
             .await?;
         let items = list.get("items").and_then(Value::as_array);
-        Ok(items.into_iter().flatten().filter_map(custom_resource).collect())
+        Ok(items
+            .into_iter()
+            .flatten()
+            .filter_map(custom_resource)
+            .collect())
     }
 
     async fn report(&self, namespace: &Namespace, sweep: &Sweep) -> Result<(), Error> {

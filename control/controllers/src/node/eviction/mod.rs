@@ -1,0 +1,138 @@
+//! Eviction of pods from nodes with `NoExecute` taints.
+
+mod decide;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::events::{ObjectReference, Recorder};
+use control_client::{Client, DeleteOptions, Discard, Patch, Queue, resources};
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::decide::Fate;
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::{Node, Pod, seconds_now};
+use crate::work::{self, Outcome};
+
+/// Evicts pods from tainted nodes.
+pub const CONTROLLER: Controller = Controller {
+    name: "taint-eviction-controller",
+    start: |ctx| {
+        let this = Arc::new(Evictions {
+            client: ctx.client.clone(),
+            recorder: ctx.recorder("taint-eviction-controller"),
+            nodes: ctx.nodes(),
+            pods: ctx.pods(),
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        this.nodes.on_change(move |change| {
+            let taints = |node: &Option<Arc<Node>>| node.as_ref().map(|n| n.spec.taints.clone());
+            let (Some(node), true) = (
+                &change.current,
+                taints(&change.previous) != taints(&change.current),
+            ) else {
+                return;
+            };
+            if node
+                .spec
+                .taints
+                .iter()
+                .any(|taint| taint.effect == "NoExecute")
+            {
+                for pod in listener.pods.all() {
+                    if pod.spec.node_name == node.metadata.name {
+                        listener.queue.add(Key::of(&pod.metadata));
+                    }
+                }
+            }
+        });
+        let listener = Arc::clone(&this);
+        this.pods.on_change(move |change| {
+            let Some(pod) = &change.current else { return };
+            let before = change
+                .previous
+                .as_ref()
+                .map(|p| (&p.spec.node_name, &p.spec.tolerations));
+            let moved = before != Some((&pod.spec.node_name, &pod.spec.tolerations));
+            if moved && !pod.spec.node_name.is_empty() {
+                listener.queue.add(Key::of(&pod.metadata));
+            }
+        });
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.nodes.ready().await;
+            this.pods.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("taint-eviction", 8, &shutdown, work).await;
+        })
+    },
+};
+
+struct Evictions {
+    client: Client,
+    recorder: Recorder,
+    nodes: Arc<Kind<Node>>,
+    pods: Arc<Kind<Pod>>,
+    queue: Queue<Key>,
+}
+
+impl Evictions {
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(pod) = self.pods.by_key(&key).filter(|pod| pod.is_active()) else {
+            return Ok(None);
+        };
+        let Some(node) = self.nodes.get("", &pod.spec.node_name) else {
+            return Ok(None);
+        };
+        let now = Timestamp::now();
+        let at = match decide::fate(&node.spec.taints, &pod.spec.tolerations, now) {
+            Fate::Stay => return Ok(None),
+            Fate::LeaveAt(at) => at,
+        };
+        if at > now {
+            let left = at.as_millisecond() - now.as_millisecond();
+            let left = u64::try_from(left).unwrap_or(0);
+            return Ok(Some(Duration::from_millis(left + 10)));
+        }
+        let meta = &pod.metadata;
+        let about = ObjectReference::of(&resources::PODS, meta);
+        let message = format!("Marking for deletion Pod {key}");
+        self.recorder
+            .normal(&about, "TaintManagerEviction", message);
+        // why it went; that it goes matters more
+        let condition = json!([
+            {"op": "test", "path": "/metadata/uid", "value": meta.uid},
+            {"op": "add", "path": "/status/conditions/-", "value": {
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+                "message": "Taint manager: deleting due to NoExecute taint",
+                "lastTransitionTime": seconds_now(),
+            }},
+        ]);
+        if pod.condition("DisruptionTarget").is_none() && !pod.status.conditions.is_empty() {
+            let noted = self
+                .client
+                .patch_status::<Discard>(
+                    &resources::PODS,
+                    &meta.namespace,
+                    &meta.name,
+                    Patch::Json(&condition),
+                )
+                .await;
+            if let Err(error) = noted {
+                tracing::debug!(pod = %key, error = %error.chain(), "disruption not noted");
+            }
+        }
+        let options = DeleteOptions::of_uid(meta.uid.as_str());
+        match self
+            .client
+            .delete(&resources::PODS, &meta.namespace, &meta.name, &options)
+            .await
+        {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
