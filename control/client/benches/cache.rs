@@ -98,7 +98,9 @@ fn cost(c: &mut Criterion) {
     assert_eq!(cache.len(), PODS);
 
     let mut group = c.benchmark_group("cache of 50000");
-    group.sample_size(20).measurement_time(Duration::from_secs(3));
+    group
+        .sample_size(20)
+        .measurement_time(Duration::from_secs(3));
     group.bench_function("snapshot", |b| b.iter(|| black_box(cache.snapshot())));
     let mut number = 0;
     group.bench_function("get", |b| {
@@ -113,7 +115,12 @@ fn cost(c: &mut Criterion) {
     group.bench_function("iterate", |b| {
         b.iter(|| {
             let snapshot = cache.snapshot();
-            black_box(snapshot.iter().filter(|pod| pod.spec.node_name == "node-7").count())
+            black_box(
+                snapshot
+                    .iter()
+                    .filter(|pod| pod.spec.node_name == "node-7")
+                    .count(),
+            )
         });
     });
     let before = reflector.stats();

@@ -119,7 +119,12 @@ fn contents(reflector: &Reflector<Metadata>) -> String {
     let snapshot = reflector.cache().snapshot();
     let objects: Vec<_> = snapshot
         .iter()
-        .map(|object| format!("{}@{}", object.metadata.name, object.metadata.resource_version))
+        .map(|object| {
+            format!(
+                "{}@{}",
+                object.metadata.name, object.metadata.resource_version
+            )
+        })
         .collect();
     objects.join(" ")
 }
@@ -428,9 +433,10 @@ async fn metadata_alone_is_asked_for_and_selectors_are_sent() {
         .metadata_only();
     let _reflector = reflect_resource::<Metadata>(&client, resources::PODS, selection);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(asked.lock().unwrap()[0].starts_with(
-        "/api/v1/namespaces/a/pods?fieldSelector=spec.nodeName%3Dn&watch=true&"
-    ));
+    assert!(
+        asked.lock().unwrap()[0]
+            .starts_with("/api/v1/namespaces/a/pods?fieldSelector=spec.nodeName%3Dn&watch=true&")
+    );
 }
 
 // === A server with a model inside ===
@@ -530,30 +536,33 @@ impl Server {
         drop(model);
         let moved = self.moved.subscribe();
         let connection = moved.borrow().1;
-        let events = stream::unfold((self, moved, from), move |(server, mut moved, from)| async move {
-            loop {
-                let (_, disconnections) = *moved.borrow_and_update();
-                if disconnections != connection {
-                    let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-                    return Some((Err(error), (server, moved, from)));
+        let events = stream::unfold(
+            (self, moved, from),
+            move |(server, mut moved, from)| async move {
+                loop {
+                    let (_, disconnections) = *moved.borrow_and_update();
+                    if disconnections != connection {
+                        let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                        return Some((Err(error), (server, moved, from)));
+                    }
+                    let (text, now) = {
+                        let model = server.model.lock().unwrap();
+                        let text: String = model
+                            .log
+                            .iter()
+                            .filter(|(revision, ..)| *revision > from)
+                            .map(|(_, kind, object)| event(kind, object))
+                            .collect();
+                        (text, model.revision)
+                    };
+                    if !text.is_empty() {
+                        // cut anywhere: chunks are not lines
+                        return Some((Ok(Bytes::from(text)), (server, moved, now)));
+                    }
+                    moved.changed().await.ok()?;
                 }
-                let (text, now) = {
-                    let model = server.model.lock().unwrap();
-                    let text: String = model
-                        .log
-                        .iter()
-                        .filter(|(revision, ..)| *revision > from)
-                        .map(|(_, kind, object)| event(kind, object))
-                        .collect();
-                    (text, model.revision)
-                };
-                if !text.is_empty() {
-                    // cut anywhere: chunks are not lines
-                    return Some((Ok(Bytes::from(text)), (server, moved, now)));
-                }
-                moved.changed().await.ok()?;
-            }
-        });
+            },
+        );
         let first = (!first.is_empty()).then(|| Ok(Bytes::from(first)));
         streamed(stream::iter(first).chain(events))
     }
@@ -567,7 +576,8 @@ impl Model {
         let kind = if known.is_some() { "MODIFIED" } else { "ADDED" };
         let uid = known.map_or(revision, |(uid, _)| *uid);
         self.objects.insert(name.to_owned(), (uid, revision));
-        self.log.push((revision, kind, model_object(name, uid, revision)));
+        self.log
+            .push((revision, kind, model_object(name, uid, revision)));
     }
 
     fn delete(&mut self, name: &str) {

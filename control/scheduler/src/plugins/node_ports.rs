@@ -1,0 +1,35 @@
+//! NodePorts: a port of the host is used once per node.
+
+use super::{Plugin, Rejected};
+use crate::bits::Bits;
+use crate::snapshot::{Snapshot, Wake};
+use crate::view::Pod;
+
+pub(super) struct NodePorts;
+
+impl Plugin for NodePorts {
+    fn name(&self) -> &'static str {
+        "NodePorts"
+    }
+
+    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+        let wanted = &pod.shape.ports;
+        if wanted.is_empty() {
+            return;
+        }
+        let in_use = |at: &usize| {
+            let used = snapshot.ports(*at);
+            wanted
+                .iter()
+                .any(|port| used.iter().any(|other| port.conflicts(other)))
+        };
+        let conflicting: Bits = nodes.iter().filter(in_use).collect();
+        nodes.subtract(&conflicting);
+        let reason = "node(s) didn't have free ports for the requested pod ports";
+        rejected.add(&conflicting, reason, true);
+    }
+
+    fn wakes(&self) -> Wake {
+        Wake::NODE_ADDED.and(Wake::POD_REMOVED)
+    }
+}

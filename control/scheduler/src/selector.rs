@@ -1,0 +1,289 @@
+//! Selectors of labels and nodes.
+
+use compact_str::CompactString;
+use control_client::StringMap;
+use serde::{Deserialize, Deserializer};
+
+/// `metav1.LabelSelector`, as a list of requirements that must all hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: Box<[Requirement]>,
+    /// Selects nothing: an absent selector, or one that makes no sense.
+    nothing: bool,
+}
+
+/// One requirement on a label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    /// The label's key.
+    pub key: CompactString,
+    /// What its value must be.
+    pub operator: Operator,
+}
+
+/// What a label must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// One of these.
+    In(Box<[CompactString]>),
+    /// None of these, or absent.
+    NotIn(Box<[CompactString]>),
+    /// There.
+    Exists,
+    /// Absent.
+    DoesNotExist,
+    /// An integer greater than this (node selectors only).
+    Gt(i64),
+    /// An integer less than this (node selectors only).
+    Lt(i64),
+}
+
+/// `core/v1` NodeSelectorTerm: requirements on labels and on the name that
+/// must all hold. An empty term, and one that makes no sense, matches nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeTerm {
+    /// Requirements on labels.
+    pub labels: Box<[Requirement]>,
+    /// Names that match; the boolean says whether they are the only ones
+    /// (`In`) or the excluded ones (`NotIn`).
+    pub names: Box<[(bool, CompactString)]>,
+    /// Whether anything can match.
+    pub valid: bool,
+}
+
+// === impl LabelSelector ===
+
+impl LabelSelector {
+    /// Selects nothing.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            requirements: Box::default(),
+            nothing: true,
+        }
+    }
+
+    /// Selects what has all of these labels.
+    #[must_use]
+    pub fn of_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self {
+            requirements: labels
+                .into_iter()
+                .map(|(key, value)| Requirement {
+                    key: key.into(),
+                    operator: Operator::In([value.into()].into()),
+                })
+                .collect(),
+            nothing: false,
+        }
+    }
+
+    /// Selects what both select.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut requirements = self.requirements.to_vec();
+        for requirement in &other.requirements {
+            if !requirements.contains(requirement) {
+                requirements.push(requirement.clone());
+            }
+        }
+        Self {
+            requirements: requirements.into(),
+            nothing: self.nothing || other.nothing,
+        }
+    }
+
+    /// With one more requirement.
+    #[must_use]
+    pub fn with(mut self, requirement: Requirement) -> Self {
+        let mut requirements = std::mem::take(&mut self.requirements).into_vec();
+        requirements.push(requirement);
+        self.requirements = requirements.into();
+        self
+    }
+
+    /// Whether it selects everything.
+    #[must_use]
+    pub const fn is_everything(&self) -> bool {
+        !self.nothing && self.requirements.is_empty()
+    }
+
+    /// Whether `labels` are selected.
+    #[must_use]
+    pub fn matches(&self, labels: &StringMap) -> bool {
+        !self.nothing
+            && self
+                .requirements
+                .iter()
+                .all(|requirement| requirement.operator.matches(labels.get(&requirement.key)))
+    }
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Whether a label with this value (or none) is as it must be.
+    #[must_use]
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+            Self::NotIn(values) => {
+                !value.is_some_and(|value| values.iter().any(|one| one == value))
+            }
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Gt(bound) => number().is_some_and(|number| number > *bound),
+            Self::Lt(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+// === What the API server sends ===
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawLabelSelector {
+    match_labels: Option<StringMap>,
+    match_expressions: Option<Vec<RawRequirement>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawRequirement {
+    key: CompactString,
+    operator: CompactString,
+    values: Option<Vec<CompactString>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawNodeTerm {
+    match_expressions: Option<Vec<RawRequirement>>,
+    match_fields: Option<Vec<RawRequirement>>,
+}
+
+impl RawRequirement {
+    /// `None` when it makes no sense.
+    fn read(self, numeric: bool) -> Option<Requirement> {
+        let values = self.values.unwrap_or_default();
+        let bound = || match values.as_slice() {
+            [one] => one.parse().ok(),
+            _ => None,
+        };
+        let operator = match (self.operator.as_str(), values.is_empty()) {
+            ("In", false) => Operator::In(values.into()),
+            ("NotIn", false) => Operator::NotIn(values.into()),
+            ("Exists", true) => Operator::Exists,
+            ("DoesNotExist", true) => Operator::DoesNotExist,
+            ("Gt", false) if numeric => Operator::Gt(bound()?),
+            ("Lt", false) if numeric => Operator::Lt(bound()?),
+            _ => return None,
+        };
+        Some(Requirement {
+            key: self.key,
+            operator,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for LabelSelector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = RawLabelSelector::deserialize(deserializer)?;
+        let mut selector = Self::of_labels(raw.match_labels.unwrap_or_default().iter());
+        let mut requirements = std::mem::take(&mut selector.requirements).into_vec();
+        for requirement in raw.match_expressions.unwrap_or_default() {
+            match requirement.read(false) {
+                Some(requirement) => requirements.push(requirement),
+                None => selector.nothing = true,
+            }
+        }
+        selector.requirements = requirements.into();
+        Ok(selector)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeTerm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = RawNodeTerm::deserialize(deserializer)?;
+        let labels = raw.match_expressions.unwrap_or_default();
+        let fields = raw.match_fields.unwrap_or_default();
+        let mut valid = !labels.is_empty() || !fields.is_empty();
+        let mut read = Vec::with_capacity(labels.len());
+        for requirement in labels {
+            match requirement.read(true) {
+                Some(requirement) => read.push(requirement),
+                None => valid = false,
+            }
+        }
+        let mut names = Vec::with_capacity(fields.len());
+        for field in fields {
+            // the API knows one field and one value
+            match (
+                field.key.as_str(),
+                field.operator.as_str(),
+                field.values.as_deref(),
+            ) {
+                ("metadata.name", "In", Some([name])) => names.push((true, name.clone())),
+                ("metadata.name", "NotIn", Some([name])) => names.push((false, name.clone())),
+                _ => valid = false,
+            }
+        }
+        Ok(Self {
+            labels: read.into(),
+            names: names.into(),
+            valid,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> StringMap {
+        pairs.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_label_selector_needs_all_its_requirements() {
+        let selector: LabelSelector = serde_json::from_value(json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "NotIn", "values": ["db"]},
+                {"key": "old", "operator": "DoesNotExist"},
+            ],
+        }))
+        .unwrap();
+        assert!(selector.matches(&labels(&[("app", "web")])));
+        assert!(selector.matches(&labels(&[("app", "web"), ("tier", "front")])));
+        assert!(!selector.matches(&labels(&[("app", "web"), ("tier", "db")])));
+        assert!(!selector.matches(&labels(&[("app", "web"), ("old", "")])));
+        assert!(!selector.matches(&labels(&[])));
+    }
+
+    #[test]
+    fn what_makes_no_sense_selects_nothing() {
+        let selector: LabelSelector = serde_json::from_value(json!({
+            "matchExpressions": [{"key": "a", "operator": "Roughly"}],
+        }))
+        .unwrap();
+        assert!(!selector.matches(&labels(&[("a", "1")])));
+        assert!(!selector.is_everything());
+        assert!(!LabelSelector::nothing().matches(&labels(&[])));
+        assert!(LabelSelector::default().matches(&labels(&[])));
+        let term: NodeTerm = serde_json::from_value(json!({})).unwrap();
+        assert!(!term.valid);
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers() {
+        assert!(Operator::Gt(9).matches(Some("10")));
+        assert!(!Operator::Gt(9).matches(Some("9")));
+        assert!(Operator::Lt(9).matches(Some("-1")));
+        assert!(!Operator::Lt(9).matches(Some("many")));
+        assert!(!Operator::Lt(9).matches(None));
+    }
+}
