@@ -1,7 +1,22 @@
 //! Who may: authentication and authorisation decisions.
+//!
+//! Nothing here waits or reads files: certificates and tokens come in as bytes,
+//! roles, bindings and pods as objects, decisions go out.
 
 mod attributes;
+mod node;
+mod rbac;
+mod tokens;
 mod user;
+mod x509;
+
+pub mod bootstrap;
 
 pub use attributes::Attributes;
+pub use node::NodeGraph;
+pub use rbac::{PolicyKind, Rbac, Rule};
+pub use tokens::{
+    Bearer, CREDENTIAL_ID, Existing, ISSUER, Reference, TokenError, TokenSpec, Tokens,
+};
 pub use user::*;
+pub use x509::{CertificateError, user_of_certificate};

@@ -523,6 +523,11 @@ mod tests {
             .issue(&Spec::client("ann", &["system:masters", "ops"]))
             .expect("issued");
         assert_eq!(facts(&issued.cert_pem).subject, "ann\nops\nsystem:masters");
+        let error = authority.issue(&Spec::client("ann", &["a", "b", "c"]));
+        assert!(matches!(
+            error,
+            Err(Error::TooManyOrganisations { limit: 2, .. })
+        ));
     }
 
     #[test]

@@ -24,6 +24,20 @@ pub fn write_public(path: &Path, content: &[u8]) -> Result<(), Error> {
     write(path, content, 0o644)
 }
 
+/// The SHA-256 of bytes, in lower-case hexadecimal.
+#[must_use]
+pub fn fingerprint(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    use std::fmt::Write as _;
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
 /// The file's text; `None` if there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {

@@ -26,6 +26,7 @@ mod tls;
 pub use authority::{Authority, Issued, Spec, Usage};
 pub use cluster::Cluster;
 pub use error::Error;
+pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use seal::SealingKey;

@@ -1,0 +1,365 @@
+//! Role-based access control: rules, indexed so that a decision looks only at
+//! what the user and the user's groups are bound to.
+//!
+//! The semantics are those of the `rbac.authorization.k8s.io/v1` API: rules only
+//! ever allow; a ClusterRoleBinding grants everywhere, a RoleBinding in its own
+//! namespace; a role that does not exist grants nothing.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use control_types::meta;
+use control_types::value::Value;
+use rustc_hash::FxHashMap;
+
+use crate::user::SERVICE_ACCOUNT_USER_PREFIX;
+use crate::{Attributes, User};
+
+/// The four kinds that make up the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// A Role.
+    Role,
+    /// A ClusterRole.
+    ClusterRole,
+    /// A RoleBinding.
+    RoleBinding,
+    /// A ClusterRoleBinding.
+    ClusterRoleBinding,
+}
+
+/// One rule of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The verbs, `*` for all.
+    pub verbs: Vec<String>,
+    /// The API groups, `*` for all.
+    pub api_groups: Vec<String>,
+    /// Resources as `pods`, `pods/log`, `*/scale` or `*`.
+    pub resources: Vec<String>,
+    /// The names; none means all.
+    pub resource_names: Vec<String>,
+    /// Paths, with `*` at the end for all that begin so.
+    pub non_resource_urls: Vec<String>,
+}
+
+/// The policy, kept up to date object by object.
+#[derive(Debug, Default)]
+pub struct Rbac(RwLock<State>);
+
+/// Namespace (empty for the cluster) and name.
+type Place = (String, String);
+
+#[derive(Debug, Default)]
+struct State {
+    roles: FxHashMap<Place, Arc<[Rule]>>,
+    bindings: FxHashMap<Place, Arc<Binding>>,
+    /// By namespace (empty: everywhere), then by subject.
+    granted: FxHashMap<String, FxHashMap<Subject, Vec<Arc<Binding>>>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Binding {
+    place: Place,
+    role: Place,
+    subjects: Vec<Subject>,
+}
+
+/// A user or a group; a service account is the user it authenticates as.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    User(String),
+    Group(String),
+}
+
+// === impl PolicyKind ===
+
+impl PolicyKind {
+    /// By the kind's name.
+    #[must_use]
+    pub fn of(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "Role" => Self::Role,
+            "ClusterRole" => Self::ClusterRole,
+            "RoleBinding" => Self::RoleBinding,
+            "ClusterRoleBinding" => Self::ClusterRoleBinding,
+            _ => return None,
+        })
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Reads a `PolicyRule`. Fields of another type than the API has count as
+    /// absent, so that they never grant anything.
+    #[must_use]
+    pub fn from_value(rule: &Value) -> Self {
+        let list = |field: &str| {
+            rule.items_at(&[field])
+                .iter()
+                .filter_map(Value::as_str)
+                .map(ToOwned::to_owned)
+                .collect()
+        };
+        Self {
+            verbs: list("verbs"),
+            api_groups: list("apiGroups"),
+            resources: list("resources"),
+            resource_names: list("resourceNames"),
+            non_resource_urls: list("nonResourceURLs"),
+        }
+    }
+
+    /// Whether the rule allows the request.
+    #[must_use]
+    pub fn allows(&self, attributes: &Attributes) -> bool {
+        if !has(&self.verbs, &attributes.verb) {
+            return false;
+        }
+        if !attributes.is_resource_request {
+            return self
+                .non_resource_urls
+                .iter()
+                .any(|pattern| path_matches(pattern, &attributes.path));
+        }
+        has(&self.api_groups, &attributes.group)
+            && self.resources.iter().any(|resource| {
+                resource_matches(resource, &attributes.resource, &attributes.subresource)
+            })
+            && (self.resource_names.is_empty() || self.resource_names.contains(&attributes.name))
+    }
+}
+
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|entry| entry == "*" || entry == wanted)
+}
+
+fn path_matches(pattern: &str, path: &str) -> bool {
+    pattern == "*"
+        || pattern == path
+        || pattern
+            .strip_suffix('*')
+            .is_some_and(|prefix| path.starts_with(prefix))
+}
+
+fn resource_matches(pattern: &str, resource: &str, subresource: &str) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    match pattern.split_once('/') {
+        None => subresource.is_empty() && pattern == resource,
+        Some((of, sub)) => {
+            !subresource.is_empty() && sub == subresource && (of == "*" || of == resource)
+        }
+    }
+}
+
+// === impl Rbac ===
+
+impl Rbac {
+    /// The policy that these objects make; others among them are ignored.
+    pub fn new<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+        let rbac = Self::default();
+        for object in objects {
+            if let Some(kind) = PolicyKind::of(meta::kind(object)) {
+                rbac.set(kind, object);
+            }
+        }
+        rbac
+    }
+
+    /// Takes an object as it is now.
+    pub fn set(&self, kind: PolicyKind, object: &Value) {
+        let place = (
+            meta::namespace(object).to_owned(),
+            meta::name(object).to_owned(),
+        );
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            PolicyKind::Role | PolicyKind::ClusterRole => {
+                let rules = object
+                    .items_at(&["rules"])
+                    .iter()
+                    .map(Rule::from_value)
+                    .collect();
+                state.roles.insert(place, rules);
+            }
+            PolicyKind::RoleBinding | PolicyKind::ClusterRoleBinding => {
+                state.unbind(&place);
+                if let Some(binding) = Binding::from_value(place, object) {
+                    state.bind(Arc::new(binding));
+                }
+            }
+        }
+    }
+
+    /// Forgets a deleted object. `namespace` is empty for cluster kinds.
+    pub fn remove(&self, kind: PolicyKind, namespace: &str, name: &str) {
+        let place = (namespace.to_owned(), name.to_owned());
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            PolicyKind::Role | PolicyKind::ClusterRole => {
+                state.roles.remove(&place);
+            }
+            PolicyKind::RoleBinding | PolicyKind::ClusterRoleBinding => state.unbind(&place),
+        }
+    }
+
+    /// Why the policy allows the request; `None` if it does not.
+    #[must_use]
+    pub fn allows(&self, attributes: &Attributes) -> Option<String> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let namespace = &*attributes.namespace;
+        state.visit(&attributes.user, namespace, |subject, binding, rules| {
+            rules
+                .iter()
+                .any(|rule| rule.allows(attributes))
+                .then(|| reason(subject, binding))
+        })
+    }
+
+    /// All rules that hold for the user in a namespace, for
+    /// SelfSubjectRulesReview.
+    #[must_use]
+    pub fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::new();
+        let _: Option<()> = state.visit(user, namespace, |_, _, rules| {
+            all.extend(rules.iter().cloned());
+            None
+        });
+        all
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn bind(&mut self, binding: Arc<Binding>) {
+        let granted = self.granted.entry(binding.place.0.clone()).or_default();
+        for subject in &binding.subjects {
+            granted
+                .entry(subject.clone())
+                .or_default()
+                .push(binding.clone());
+        }
+        self.bindings.insert(binding.place.clone(), binding);
+    }
+
+    fn unbind(&mut self, place: &Place) {
+        let Some(binding) = self.bindings.remove(place) else {
+            return;
+        };
+        let Some(granted) = self.granted.get_mut(&place.0) else {
+            return;
+        };
+        for subject in &binding.subjects {
+            if let Some(bindings) = granted.get_mut(subject) {
+                bindings.retain(|other| other.place != *place);
+                if bindings.is_empty() {
+                    granted.remove(subject);
+                }
+            }
+        }
+        if granted.is_empty() {
+            self.granted.remove(&place.0);
+        }
+    }
+
+    /// Shows the rules of every binding that concerns the user, those of the
+    /// cluster first, until `see` answers.
+    fn visit<T>(
+        &self,
+        user: &User,
+        namespace: &str,
+        mut see: impl FnMut(&Subject, &Binding, &[Rule]) -> Option<T>,
+    ) -> Option<T> {
+        let own = std::iter::once(Subject::User(user.name.clone()));
+        let subjects: Vec<_> = own
+            .chain(user.groups.iter().cloned().map(Subject::Group))
+            .collect();
+        let inside = (!namespace.is_empty()).then_some(namespace);
+        for scope in std::iter::once("").chain(inside) {
+            let Some(granted) = self.granted.get(scope) else {
+                continue;
+            };
+            for subject in &subjects {
+                for binding in granted.get(subject).into_iter().flatten() {
+                    let Some(rules) = self.roles.get(&binding.role) else {
+                        continue;
+                    };
+                    if let Some(answer) = see(subject, binding, rules) {
+                        return Some(answer);
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+// === impl Binding ===
+
+impl Binding {
+    fn from_value(place: Place, object: &Value) -> Option<Self> {
+        let role_name = object.str_at(&["roleRef", "name"])?.to_owned();
+        let role = match object.str_at(&["roleRef", "kind"])? {
+            "ClusterRole" => (String::new(), role_name),
+            // Only a RoleBinding can name a Role: that of its own namespace.
+            "Role" if !place.0.is_empty() => (place.0.clone(), role_name),
+            _ => return None,
+        };
+        let subjects = object.items_at(&["subjects"]).iter().filter_map(|subject| {
+            let name = subject.str_at(&["name"])?;
+            Some(match subject.str_at(&["kind"])? {
+                "User" => Subject::User(name.to_owned()),
+                "Group" => Subject::Group(name.to_owned()),
+                "ServiceAccount" => {
+                    let own = subject
+                        .str_at(&["namespace"])
+                        .filter(|namespace| !namespace.is_empty());
+                    let namespace = own.unwrap_or(&place.0);
+                    if namespace.is_empty() {
+                        return None;
+                    }
+                    Subject::User(format!("{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"))
+                }
+                _ => return None,
+            })
+        });
+        let mut subjects: Vec<_> = subjects.collect();
+        // One subject twice must not be indexed twice.
+        let mut seen = rustc_hash::FxHashSet::default();
+        subjects.retain(|subject| seen.insert(subject.clone()));
+        Some(Self {
+            place,
+            role,
+            subjects,
+        })
+    }
+}
+
+/// In the words of kube-apiserver's audit annotation.
+fn reason(subject: &Subject, binding: &Binding) -> String {
+    use control_types::status::quote;
+    let (namespace, name) = &binding.place;
+    let (kind, name) = if namespace.is_empty() {
+        ("ClusterRoleBinding", quote(name))
+    } else {
+        ("RoleBinding", quote(&format!("{name}/{namespace}")))
+    };
+    let role_kind = if binding.role.0.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    };
+    let role = quote(&binding.role.1);
+    let to = match subject {
+        Subject::User(user) => format!("User {}", quote(user)),
+        Subject::Group(group) => format!("Group {}", quote(group)),
+    };
+    format!("RBAC: allowed by {kind} {name} of {role_kind} {role} to {to}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+use control_types::value;
+
+use super::*;
+
+fn role(kind: &str, namespace: &str, name: &str, rule: Value) -> Value {
+    value!({
+        "kind": kind,
+        "metadata": { "namespace": namespace, "name": name },
+        "rules": [rule],
+    })
+}
+
+fn binding(kind: &str, namespace: &str, name: &str, role: (&str, &str), subject: Value) -> Value {
+    value!({
+        "kind": kind,
+        "metadata": { "namespace": namespace, "name": name },
+        "roleRef": { "kind": role.0, "name": role.1 },
+        "subjects": [subject],
+    })
+}
+
+fn ask(user: &User, verb: &str, what: &str, namespace: &str, name: &str) -> Attributes {
+    let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+    Attributes {
+        user: user.clone(),
+        verb: verb.to_owned(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        is_resource_request: true,
+        ..Attributes::default()
+    }
+}
+
+fn reader() -> Value {
+    value!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] })
+}
+
+#[test]
+fn a_role_binding_grants_a_cluster_role_in_its_namespace_only() {
+    let rbac = Rbac::new(&[
+        role("ClusterRole", "", "reader", reader()),
+        binding(
+            "RoleBinding",
+            "a",
+            "b",
+            ("ClusterRole", "reader"),
+            value!({ "kind": "User", "name": "ann" }),
+        ),
+    ]);
+    let ann = User::named("ann", []);
+    let why = rbac
+        .allows(&ask(&ann, "get", "pods", "a", "x"))
+        .expect("allowed");
+    assert_eq!(
+        why,
+        r#"RBAC: allowed by RoleBinding "b/a" of ClusterRole "reader" to User "ann""#
+    );
+    for no in [
+        ask(&ann, "get", "pods", "b", "x"),
+        ask(&ann, "get", "pods", "", "x"),
+        ask(&ann, "list", "pods", "a", ""),
+        ask(&ann, "get", "pods/log", "a", "x"),
+        ask(&ann, "get", "secrets", "a", "x"),
+        ask(&User::named("bob", []), "get", "pods", "a", "x"),
+    ] {
+        assert_eq!(rbac.allows(&no), None, "{no:?}");
+    }
+}
+
+#[test]
+fn a_role_of_another_namespace_cannot_be_bound() {
+    let subject = value!({ "kind": "User", "name": "ann" });
+    let rbac = Rbac::new(&[
+        role("Role", "a", "reader", reader()),
+        binding("RoleBinding", "b", "b", ("Role", "reader"), subject.clone()),
+        binding("ClusterRoleBinding", "", "c", ("Role", "reader"), subject),
+    ]);
+    let ann = User::named("ann", []);
+    for namespace in ["a", "b", ""] {
+        assert_eq!(rbac.allows(&ask(&ann, "get", "pods", namespace, "x")), None);
+    }
+}
+
+#[test]
+fn a_service_account_without_namespace_is_of_the_bindings_namespace() {
+    let subject = value!({ "kind": "ServiceAccount", "name": "robot" });
+    let rbac = Rbac::new(&[
+        role("ClusterRole", "", "reader", reader()),
+        binding(
+            "RoleBinding",
+            "a",
+            "b",
+            ("ClusterRole", "reader"),
+            subject.clone(),
+        ),
+        binding(
+            "ClusterRoleBinding",
+            "",
+            "c",
+            ("ClusterRole", "reader"),
+            subject,
+        ),
+    ]);
+    let robot = User::service_account("a", "robot", "");
+    assert!(rbac.allows(&ask(&robot, "get", "pods", "a", "x")).is_some());
+    assert_eq!(rbac.allows(&ask(&robot, "get", "pods", "b", "x")), None);
+}
+
+#[test]
+fn what_changes_takes_effect_and_what_is_removed_grants_nothing() {
+    let subject = value!({ "kind": "Group", "name": "ops" });
+    let bound = binding(
+        "ClusterRoleBinding",
+        "",
+        "c",
+        ("ClusterRole", "reader"),
+        subject,
+    );
+    let rbac = Rbac::new([&bound]);
+    let user = User::named("ann", ["ops"]);
+    let question = ask(&user, "get", "pods", "", "x");
+    assert_eq!(rbac.allows(&question), None, "the role does not exist");
+    rbac.set(
+        PolicyKind::ClusterRole,
+        &role("ClusterRole", "", "reader", reader()),
+    );
+    assert!(rbac.allows(&question).is_some());
+    let other = value!({ "kind": "Group", "name": "dev" });
+    rbac.set(
+        PolicyKind::ClusterRoleBinding,
+        &binding(
+            "ClusterRoleBinding",
+            "",
+            "c",
+            ("ClusterRole", "reader"),
+            other,
+        ),
+    );
+    assert_eq!(rbac.allows(&question), None, "the old subject is gone");
+    rbac.set(PolicyKind::ClusterRoleBinding, &bound);
+    assert!(rbac.allows(&question).is_some());
+    rbac.remove(PolicyKind::ClusterRoleBinding, "", "c");
+    assert_eq!(rbac.allows(&question), None);
+}
+
+#[test]
+fn names_subresources_and_paths_match_as_documented() {
+    let user = User::named("ann", []);
+    let allows = |rule: Value, question: &Attributes| Rule::from_value(&rule).allows(question);
+    let scale = value!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*/scale"] });
+    assert!(allows(
+        scale.clone(),
+        &ask(&user, "get", "deployments/scale", "a", "x")
+    ));
+    assert!(!allows(scale, &ask(&user, "get", "deployments", "a", "x")));
+    let named = value!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"] });
+    assert!(allows(named.clone(), &ask(&user, "get", "pods", "a", "x")));
+    assert!(!allows(named, &ask(&user, "get", "pods", "a", "")));
+    let path = |path: &str| Attributes {
+        verb: "get".to_owned(),
+        path: path.to_owned(),
+        ..Attributes::default()
+    };
+    let urls = value!({ "verbs": ["get"], "nonResourceURLs": ["/healthz", "/api/*"] });
+    assert!(allows(urls.clone(), &path("/healthz")) && allows(urls.clone(), &path("/api/v1")));
+    assert!(!allows(urls.clone(), &path("/healthz/x")) && !allows(urls, &path("/apis")));
+    // A rule for resources never opens a path, and the other way round.
+    let all = value!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
+    assert!(!allows(all, &path("/metrics")));
+    let all_paths = value!({ "verbs": ["*"], "nonResourceURLs": ["*"] });
+    assert!(!allows(all_paths, &ask(&user, "get", "pods", "a", "x")));
+}
