@@ -10,6 +10,7 @@ pub mod quantity;
 pub mod registry;
 pub mod schema;
 pub mod status;
+pub mod strategic;
 pub mod time;
 pub mod value;
 
