@@ -1,1 +1,42 @@
-//! Request chain, generic resource handlers, watch cache, discovery, OpenAPI.
+//! Request chain, generic resource handlers, watch cache.
+//!
+//! [`ApiServer`] is the entry: it reads the store, fills the caches and answers
+//! requests, over TLS ([`ApiServer::serve`]) and in the process
+//! ([`ApiServer::service`]). A request goes through [`chain`], [`route`] and one
+//! of the handlers in [`verbs`] or [`subresources`]; reads are answered by
+//! [`cache`], writes go through [`write`] to the store and come back to the
+//! cache through the store's watch.
+
+pub mod admission;
+pub mod allocate;
+pub mod api;
+pub mod body;
+pub mod cache;
+pub mod certificates;
+pub mod chain;
+pub mod config;
+pub mod convert;
+pub mod decode;
+pub mod health;
+pub mod invalid;
+pub mod listen;
+pub mod metrics;
+pub mod negotiate;
+pub mod options;
+pub mod reply;
+pub mod request;
+pub mod route;
+pub mod selection;
+pub mod server;
+pub mod storage;
+pub mod strategic;
+pub mod subresources;
+pub mod system;
+pub mod table;
+pub mod verbs;
+pub mod write;
+
+pub use certificates::Certificates;
+pub use chain::{Access, Verdict};
+pub use config::Config;
+pub use server::{ApiServer, Error, Service};

@@ -1,0 +1,311 @@
+//! What all handlers share: the resources served, their caches, the store.
+
+use std::sync::Arc;
+
+use control_kinds::Kind;
+use control_store::{Precondition, Revision, Store};
+use control_types::registry::{self, Resource, Subresource};
+use control_types::status::Status;
+use control_types::value::Value;
+use rustc_hash::FxHashMap;
+use tokio_util::sync::CancellationToken;
+
+use crate::allocate::Allocators;
+use crate::cache::{Behind, Cached, Caches, ResourceCache};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::storage::{self, Transform};
+
+/// A resource in one version, as it is served.
+pub struct Served {
+    /// What the registry knows.
+    pub resource: &'static Resource,
+    /// What is particular to the kind.
+    pub kind: &'static Kind,
+    /// The objects; `None` for resources that only answer (reviews, bindings).
+    pub cache: Option<Arc<ResourceCache>>,
+    /// Group and version in which objects are stored.
+    pub stored_as: (&'static str, &'static str),
+    /// `v1` or `group/version`.
+    pub api_version: String,
+}
+
+/// What all handlers share.
+pub struct Api {
+    /// How the server was configured.
+    pub config: Config,
+    /// All caches.
+    pub caches: Arc<Caches>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Addresses and ports of Services.
+    pub allocators: Allocators,
+    /// Ends watches and upgraded connections.
+    pub shutdown: CancellationToken,
+    pub(crate) transform: Transform,
+    resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+}
+
+/// The table of resources and the caches behind them, before the server runs.
+pub(crate) struct Tables {
+    pub resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+    pub caches: Vec<Arc<ResourceCache>>,
+}
+
+/// Builds the tables for all resources of the registry. Versions of one
+/// resource share a cache.
+pub(crate) fn tables() -> Tables {
+    let mut caches: FxHashMap<String, Arc<ResourceCache>> = FxHashMap::default();
+    let mut resources = FxHashMap::default();
+    for resource in registry::resources() {
+        let kind = control_kinds::of(resource.group, resource.kind);
+        let stored = resource.verbs.contains(&"get") && resource.verbs.contains(&"create");
+        let cache = stored.then(|| {
+            let prefix = storage::prefix_of(resource);
+            let kind = control_kinds::of(resource.storage.group, resource.kind);
+            Arc::clone(
+                caches
+                    .entry(prefix.clone())
+                    .or_insert_with(|| Arc::new(ResourceCache::new(kind, &prefix))),
+            )
+        });
+        let api_version = if resource.group.is_empty() {
+            resource.version.into()
+        } else {
+            format!("{}/{}", resource.group, resource.version)
+        };
+        let stored_as = (resource.storage.group, resource.storage.version);
+        let served = Served {
+            resource,
+            kind,
+            cache,
+            stored_as,
+            api_version,
+        };
+        resources.insert(
+            (resource.group, resource.version, resource.plural),
+            Arc::new(served),
+        );
+    }
+    Tables {
+        resources,
+        caches: caches.into_values().collect(),
+    }
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Api")
+            .field("caches", &self.caches)
+            .field("resources", &self.resources.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    pub(crate) fn new(
+        config: Config,
+        caches: Arc<Caches>,
+        resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+        transform: Transform,
+        allocators: Allocators,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            config,
+            caches,
+            metrics: Metrics::default(),
+            allocators,
+            shutdown,
+            transform,
+            resources,
+        }
+    }
+
+    /// The resource of a path.
+    #[must_use]
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+        let known = registry::lookup(group, version, plural)?;
+        self.resources
+            .get(&(known.group, known.version, known.plural))
+    }
+
+    /// A resource of the registry that is known to exist, in its first version.
+    ///
+    /// # Errors
+    /// 404, when the registry does not have it after all.
+    pub fn resource(&self, group: &str, plural: &str) -> Result<&Arc<Served>, Status> {
+        self.resources
+            .values()
+            .filter(|served| served.resource.group == group && served.resource.plural == plural)
+            .max_by_key(|served| served.stored_as.1 == served.resource.version)
+            .ok_or_else(Status::unknown_path)
+    }
+
+    /// Whether anything is served in this group and version.
+    #[must_use]
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.resources
+            .keys()
+            .any(|(known, in_version, _)| *known == group && *in_version == version)
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.config.store
+    }
+
+    /// Waits until the caches are as new as the store.
+    ///
+    /// # Errors
+    /// 504 when that takes too long.
+    pub async fn catch_up(&self) -> Result<(), Status> {
+        self.caches.catch_up().await.map_err(too_far)
+    }
+
+    /// Waits until the caches have reached a revision that a client named.
+    ///
+    /// # Errors
+    /// 504 when that takes too long.
+    pub async fn reach(&self, revision: Revision) -> Result<(), Status> {
+        self.caches.reach(revision).await.map_err(too_far)
+    }
+
+    /// An object of the newest snapshot, which may lag behind the store a
+    /// little. For decisions that tolerate that.
+    #[must_use]
+    pub fn cached(&self, group: &str, plural: &str, key: &str) -> Option<Arc<Cached>> {
+        self.resource(group, plural).ok()?.cache.as_ref()?.get(key)
+    }
+
+    /// An object by key, as new as the store.
+    ///
+    /// # Errors
+    /// 404 when there is none, 504 when the cache lags.
+    pub async fn get(&self, served: &Served, key: &str) -> Result<Arc<Cached>, Status> {
+        self.catch_up().await?;
+        served
+            .cache()?
+            .get(key)
+            .ok_or_else(|| served.not_found(key))
+    }
+}
+
+fn too_far(behind: Behind) -> Status {
+    Status::too_large_resource_version(behind.wanted, behind.applied)
+}
+
+// === impl Served ===
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Served")
+            .field("resource", &self.resource.plural)
+            .field("api_version", &self.api_version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Served {
+    /// The cache.
+    ///
+    /// # Errors
+    /// 405 for resources without stored objects.
+    pub fn cache(&self) -> Result<&Arc<ResourceCache>, Status> {
+        self.cache.as_ref().ok_or_else(Status::method_not_allowed)
+    }
+
+    /// A subresource that the registry knows.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
+        self.resource
+            .subresources
+            .iter()
+            .find(|subresource| subresource.name == name)
+    }
+
+    /// 404 for the object of a key.
+    #[must_use]
+    pub fn not_found(&self, key: &str) -> Status {
+        Status::not_found(self.resource.group, self.resource.plural, name_of(key))
+    }
+
+    /// 409 for the object of a key.
+    #[must_use]
+    pub fn conflict(&self, key: &str, why: &str) -> Status {
+        Status::conflict(self.resource.group, self.resource.plural, name_of(key), why)
+    }
+
+    /// The key of an object in the cache.
+    #[must_use]
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.resource.namespaced {
+            format!("{namespace}/{name}")
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// The key of an object in the store.
+    ///
+    /// # Errors
+    /// 405 for resources without stored objects.
+    pub fn store_key(&self, key: &str) -> Result<bytes::Bytes, Status> {
+        Ok(format!("{}{key}", self.cache()?.prefix()).into())
+    }
+
+    /// Whether the resource only answers questions and stores nothing.
+    #[must_use]
+    pub fn is_review(&self) -> bool {
+        self.cache.is_none()
+    }
+
+    /// Whether objects are stored in the very form in which they are served.
+    #[must_use]
+    pub fn is_stored_form(&self) -> bool {
+        self.stored_as == (self.resource.group, self.resource.version)
+    }
+
+    /// The bytes of a cached object in the version that is served here.
+    ///
+    /// # Errors
+    /// 500 when the bytes cannot be read.
+    pub fn json(&self, object: &Cached) -> Result<bytes::Bytes, Status> {
+        if self.is_stored_form() {
+            return Ok(object.json_bytes());
+        }
+        Ok(self.tree(object)?.to_vec().into())
+    }
+
+    /// A cached object as a tree in the version that is served here.
+    ///
+    /// # Errors
+    /// 500 when the bytes cannot be read.
+    pub fn tree(&self, object: &Cached) -> Result<Value, Status> {
+        let mut value = object.value().map_err(Status::internal)?;
+        if !self.is_stored_form() {
+            crate::convert::to_version(&mut value, self);
+        }
+        Ok(value)
+    }
+}
+
+/// The last part of a key.
+#[must_use]
+pub fn name_of(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
+}
+
+/// What must be true of the stored object for a write that was decided on
+/// `revision`; 0: on its absence.
+#[must_use]
+pub(crate) fn precondition(revision: Revision) -> Precondition {
+    if revision == 0 {
+        Precondition::Absent
+    } else {
+        Precondition::ModRevision(revision)
+    }
+}

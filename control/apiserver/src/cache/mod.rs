@@ -1,0 +1,295 @@
+//! The watch cache: all objects of all resources in memory, and what happened
+//! to them lately.
+//!
+//! One task reads one watch over the whole store and is the only writer of
+//! every [`ResourceCache`]. That makes the caches consistent with each other
+//! for nothing: a single number, [`Caches::applied`], says up to which revision
+//! of the store *everything* is known here, and a consistent read of any
+//! resource waits for that number alone. Reads never touch the store.
+
+mod object;
+mod resource;
+mod ring;
+mod tree;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use control_store::{EventKind, KeyValue, Range, Revision, Store};
+use rustc_hash::FxHashMap;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use object::{Cached, Change, encode, frame};
+pub use resource::{Event, ResourceCache, State};
+pub use ring::Read;
+pub use tree::{Keyed, Position, Tree};
+
+use crate::storage::{self, Transform};
+
+/// How far back the rings are filled from the store's history at start, so
+/// that watches resume after a restart instead of listing anew.
+const HISTORY: Revision = 2000;
+/// How long a read waits for the cache to catch up with the store.
+const CATCH_UP: Duration = Duration::from_secs(3);
+
+/// All caches.
+pub struct Caches {
+    by_prefix: FxHashMap<CompactString, Arc<ResourceCache>>,
+    applied: watch::Sender<Revision>,
+    store: Arc<dyn Store>,
+    transform: Transform,
+}
+
+/// The cache did not catch up in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind {
+    /// What was waited for.
+    pub wanted: Revision,
+    /// How far the cache has come.
+    pub applied: Revision,
+}
+
+impl std::fmt::Debug for Caches {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Caches")
+            .field("resources", &self.by_prefix.len())
+            .field("applied", &*self.applied.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Caches {
+    /// Caches for these resources, not yet filled.
+    #[must_use]
+    pub fn new(
+        resources: impl IntoIterator<Item = Arc<ResourceCache>>,
+        store: Arc<dyn Store>,
+        transform: Transform,
+    ) -> Self {
+        let by_prefix = resources
+            .into_iter()
+            .map(|cache| (cache.prefix().into(), cache))
+            .collect();
+        Self {
+            by_prefix,
+            applied: watch::Sender::new(0),
+            store,
+            transform,
+        }
+    }
+
+    /// The revision up to which everything is in the caches.
+    #[must_use]
+    pub fn applied(&self) -> Revision {
+        *self.applied.borrow()
+    }
+
+    /// Waits until everything up to `revision` is in the caches.
+    ///
+    /// # Errors
+    /// After three seconds.
+    pub async fn reach(&self, revision: Revision) -> Result<(), Behind> {
+        if self.applied() >= revision {
+            return Ok(());
+        }
+        let mut applied = self.applied.subscribe();
+        let waited =
+            tokio::time::timeout(CATCH_UP, applied.wait_for(|applied| *applied >= revision)).await;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Behind {
+                wanted: revision,
+                applied: self.applied(),
+            }),
+        }
+    }
+
+    /// Waits until the caches are as new as the store is now, and answers the
+    /// revision that a snapshot taken afterwards has at least.
+    ///
+    /// # Errors
+    /// After three seconds.
+    pub async fn catch_up(&self) -> Result<(), Behind> {
+        self.reach(self.store.revision()).await
+    }
+
+    /// Fills the caches and returns the task that keeps them filled. The caches
+    /// can be read as soon as this returns.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn start(
+        self: Arc<Self>,
+        shutdown: CancellationToken,
+    ) -> Result<tokio::task::JoinHandle<()>, control_store::Error> {
+        let now = self.store.revision();
+        let from = now
+            .saturating_sub(HISTORY)
+            .max(self.store.compacted())
+            .max(1)
+            .min(now);
+        let (loaded, from) = match self.load(Some(from)).await {
+            Ok(loaded) => (loaded, from),
+            // Compaction may overtake us; the present is always there.
+            Err(control_store::Error::Compacted { .. }) => {
+                let loaded = self.load(None).await?;
+                let revision = loaded.revision;
+                (loaded, revision)
+            }
+            Err(error) => return Err(error),
+        };
+        for (cache, objects) in loaded.objects {
+            cache.fill(objects, from);
+        }
+        self.applied.send_replace(from);
+        let caches = Arc::clone(&self);
+        let task = tokio::spawn(async move { caches.feed(from, shutdown).await });
+        if self.reach(now).await.is_err() {
+            tracing::warn!(revision = now, "the caches are slow to fill");
+        }
+        Ok(task)
+    }
+
+    async fn load(&self, at: Option<Revision>) -> Result<Loaded, control_store::Error> {
+        let page = self
+            .store
+            .range(Range {
+                at,
+                ..Range::prefix(storage::ROOT)
+            })
+            .await?;
+        let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<Cached>>)> = self
+            .by_prefix
+            .iter()
+            .map(|(prefix, cache)| (prefix.as_str(), (Arc::clone(cache), Vec::new())))
+            .collect();
+        for kv in &page.kvs {
+            let Some((cache, key)) = self.locate(&kv.key) else {
+                continue;
+            };
+            let Some(object) = self.decode(cache, key, kv) else {
+                continue;
+            };
+            if let Some((_, list)) = objects.get_mut(cache.prefix()) {
+                list.push(object);
+            }
+        }
+        Ok(Loaded {
+            objects: objects.into_values().collect(),
+            revision: page.revision,
+        })
+    }
+
+    /// Applies the store's changes until shutdown. After a failure of the
+    /// watch it loads everything and goes on from the difference.
+    async fn feed(&self, from: Revision, shutdown: CancellationToken) {
+        let mut after = from;
+        loop {
+            let mut watch = self.store.watch(Bytes::from_static(storage::ROOT), after);
+            loop {
+                let batch = tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    batch = watch.next() => batch,
+                };
+                match batch {
+                    Some(Ok(batch)) => {
+                        self.apply(batch.events);
+                        after = after.max(batch.revision);
+                        self.applied.send_replace(after);
+                    }
+                    Some(Err(control_store::Error::Closed)) => return,
+                    Some(Err(error)) => {
+                        tracing::warn!(%error, revision = after, "the watch over the store broke off");
+                        break;
+                    }
+                    None => break,
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            match self.load(None).await {
+                Ok(loaded) => {
+                    for (cache, objects) in loaded.objects {
+                        cache.apply(cache.difference(&objects, loaded.revision));
+                    }
+                    after = loaded.revision;
+                    self.applied.send_replace(after);
+                }
+                Err(control_store::Error::Closed) => return,
+                Err(error) => tracing::warn!(%error, "cannot read the store"),
+            }
+        }
+    }
+
+    /// Applies the events of a batch, each run of the same resource at once.
+    fn apply(&self, events: Vec<control_store::Event>) {
+        let mut events = events.into_iter().peekable();
+        while let Some(event) = events.next() {
+            let Some((cache, key)) = self.locate(&event.kv.key) else {
+                continue;
+            };
+            let mut changes: Vec<_> = self.change(cache, key, &event).into_iter().collect();
+            while let Some(event) = events.next_if(|event| {
+                self.locate(&event.kv.key)
+                    .is_some_and(|(next, _)| Arc::ptr_eq(next, cache))
+            }) {
+                if let Some((_, key)) = self.locate(&event.kv.key) {
+                    changes.extend(self.change(cache, key, &event));
+                }
+            }
+            cache.apply(changes);
+        }
+    }
+
+    fn change(
+        &self,
+        cache: &ResourceCache,
+        key: &str,
+        event: &control_store::Event,
+    ) -> Option<(CompactString, Option<Arc<Cached>>, Revision)> {
+        let revision = event.kv.mod_revision;
+        match event.kind {
+            EventKind::Delete => Some((key.into(), None, revision)),
+            EventKind::Put => Some((
+                key.into(),
+                Some(self.decode(cache, key, &event.kv)?),
+                revision,
+            )),
+        }
+    }
+
+    fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {
+        let made = match self.transform.open(&kv.key, &kv.value) {
+            Ok(stored) => cache.decode(key, &stored, kv.mod_revision, kv.version <= 1).map_err(|error| tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "unreadable object in the store")),
+            Err(error) => {
+                tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "object in the store cannot be decrypted");
+                Err(())
+            }
+        };
+        made.ok()
+    }
+
+    /// The cache that a key of the store belongs to, and the rest of the key.
+    fn locate<'a>(&self, key: &'a [u8]) -> Option<(&Arc<ResourceCache>, &'a str)> {
+        let key = std::str::from_utf8(key).ok()?;
+        let rest = key.strip_prefix("/registry/")?;
+        // `/registry/pods/…` or `/registry/services/specs/…`.
+        let first = "/registry/".len() + rest.find('/')? + 1;
+        if let Some(cache) = self.by_prefix.get(&key[..first]) {
+            return Some((cache, &key[first..]));
+        }
+        let second = first + key[first..].find('/')? + 1;
+        self.by_prefix
+            .get(&key[..second])
+            .map(|cache| (cache, &key[second..]))
+    }
+}
+
+struct Loaded {
+    objects: Vec<(Arc<ResourceCache>, Vec<Arc<Cached>>)>,
+    revision: Revision,
+}

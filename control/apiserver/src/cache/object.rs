@@ -1,0 +1,455 @@
+//! One cached object: its bytes, encoded once, and what selectors look at.
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use control_kinds::Kind;
+use control_store::Revision;
+use control_types::value::Value;
+
+use super::tree::Keyed;
+
+const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
+const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
+const DELETED: &[u8] = br#"{"type":"DELETED","object":"#;
+const END: &[u8] = b"}\n";
+
+/// What happened to an object, from the point of view of a watcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It came to be, or came into the selection.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone, or left the selection.
+    Deleted,
+}
+
+/// An object as the cache holds it.
+///
+/// The bytes are one allocation, laid out as the watch frame that the object
+/// is most likely to be sent in; the object itself is a slice of it:
+///
+/// ```text
+/// {"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7",…}}\n
+///                          ^json                          ^body                              ^end
+/// ```
+#[derive(Debug)]
+pub struct Cached {
+    /// `namespace/name`, or `name` alone.
+    key: CompactString,
+    /// Where the name begins in `key`.
+    name_at: usize,
+    /// The labels, sorted by key.
+    labels: Box<[(CompactString, CompactString)]>,
+    /// Selectable fields besides name and namespace.
+    fields: Box<[(&'static str, CompactString)]>,
+    /// When the object was last changed.
+    revision: Revision,
+    change: Change,
+    frame: Bytes,
+    json_at: usize,
+    body_at: usize,
+}
+
+/// The stored bytes are no object of the API.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Not JSON.
+    #[error("stored object is not JSON")]
+    Json(#[source] control_types::value::Error),
+    /// JSON, but without the members that every object has.
+    #[error("stored object has no `{0}`")]
+    Missing(&'static str),
+}
+
+impl Keyed for Cached {
+    fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+impl Cached {
+    /// Makes the cached form of stored bytes (see [`encode`]).
+    ///
+    /// # Errors
+    /// When the bytes are not what [`encode`] writes or another program wrote
+    /// in its place.
+    pub fn new(
+        key: &str,
+        stored: &[u8],
+        revision: Revision,
+        change: Change,
+        kind: &Kind,
+    ) -> Result<Self, DecodeError> {
+        let value = Value::from_slice(stored).map_err(DecodeError::Json)?;
+        match metadata_at(stored) {
+            Some(_) => Self::with_value(key, stored, &value, revision, change, kind),
+            None => Self::with_value(key, &encode(value.clone()), &value, revision, change, kind),
+        }
+    }
+
+    fn with_value(
+        key: &str,
+        stored: &[u8],
+        value: &Value,
+        revision: Revision,
+        change: Change,
+        kind: &Kind,
+    ) -> Result<Self, DecodeError> {
+        let mut labels: Vec<(CompactString, CompactString)> = value
+            .path(&["metadata", "labels"])
+            .and_then(Value::as_object)
+            .map(|labels| {
+                labels
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
+                    .collect()
+            })
+            .unwrap_or_default();
+        labels.sort_unstable();
+        let fields = (kind.selectable_fields)(value)
+            .into_iter()
+            .map(|(name, value)| (name, CompactString::from(value)))
+            .collect();
+        Self::assemble(key, labels.into(), fields, stored, revision, change)
+    }
+
+    fn assemble(
+        key: &str,
+        labels: Box<[(CompactString, CompactString)]>,
+        fields: Box<[(&'static str, CompactString)]>,
+        stored: &[u8],
+        revision: Revision,
+        change: Change,
+    ) -> Result<Self, DecodeError> {
+        let metadata = metadata_at(stored).ok_or(DecodeError::Missing("metadata"))?;
+        let head = change.head();
+        let number = revision.to_string();
+        let mut frame =
+            Vec::with_capacity(head.len() + stored.len() + number.len() + 24 + END.len());
+        frame.extend_from_slice(head);
+        frame.extend_from_slice(&stored[..metadata.inside]);
+        frame.extend_from_slice(br#""resourceVersion":""#);
+        frame.extend_from_slice(number.as_bytes());
+        frame.push(b'"');
+        if stored.get(metadata.inside) != Some(&b'}') {
+            frame.push(b',');
+        }
+        frame.extend_from_slice(&stored[metadata.inside..]);
+        frame.extend_from_slice(END);
+        Ok(Self {
+            key: key.into(),
+            name_at: key.rfind('/').map_or(0, |slash| slash + 1),
+            labels,
+            fields,
+            revision,
+            change,
+            frame: frame.into(),
+            json_at: head.len(),
+            body_at: head.len() + metadata.key,
+        })
+    }
+
+    /// The same object as of another revision: the last state of a deleted
+    /// object is told with the revision of its deletion.
+    #[must_use]
+    pub fn at_revision(&self, revision: Revision, change: Change) -> Self {
+        // Our own bytes: the resource version stands first in the metadata and
+        // is followed by a comma, or by the end of the metadata.
+        let json = self.json();
+        let inside = (self.body_at - self.json_at) + METADATA.len();
+        let rest = json.get(inside..).unwrap_or_default();
+        let skip = rest
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'"')
+            .nth(3)
+            .map_or(0, |(at, _)| at + 1);
+        let skip = if rest.get(skip) == Some(&b',') {
+            skip + 1
+        } else {
+            skip
+        };
+        let mut stored = Vec::with_capacity(json.len());
+        stored.extend_from_slice(&json[..inside]);
+        stored.extend_from_slice(&rest[skip..]);
+        Self::assemble(
+            &self.key,
+            self.labels.clone(),
+            self.fields.clone(),
+            &stored,
+            revision,
+            change,
+        )
+        .unwrap_or_else(|_| Self {
+            key: self.key.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            frame: self.frame.clone(),
+            ..*self
+        })
+    }
+
+    /// The object's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.key[self.name_at..]
+    }
+
+    /// The object's namespace; empty for objects of the cluster.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.key[..self.name_at.saturating_sub(1)]
+    }
+
+    /// When the object was last changed.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self
+            .labels
+            .binary_search_by(|(name, _)| name.as_str().cmp(key))
+            .ok()?;
+        Some(&self.labels[at].1)
+    }
+
+    /// The value of a selectable field; `None` when the kind has no such field.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        match name {
+            "metadata.name" => Some(self.name()),
+            "metadata.namespace" => Some(self.namespace()),
+            _ => self
+                .fields
+                .iter()
+                .find(|(field, _)| *field == name)
+                .map(|(_, value)| value.as_str()),
+        }
+    }
+
+    /// The object as JSON.
+    #[must_use]
+    pub fn json(&self) -> &[u8] {
+        &self.frame[self.json_at..self.frame.len() - END.len()]
+    }
+
+    /// The object as JSON, sharing the cache's memory.
+    #[must_use]
+    pub fn json_bytes(&self) -> Bytes {
+        self.frame.slice(self.json_at..self.frame.len() - END.len())
+    }
+
+    /// The members of the object from `"metadata"` on, with the closing brace:
+    /// an item of a LIST carries neither kind nor version and is `{` and this.
+    #[must_use]
+    pub fn item(&self) -> &[u8] {
+        &self.frame[self.body_at..self.frame.len() - END.len()]
+    }
+
+    /// The object as a tree.
+    ///
+    /// # Errors
+    /// Never, unless memory was corrupted: the bytes were parsed before.
+    pub fn value(&self) -> Result<Value, DecodeError> {
+        Value::from_slice(self.json()).map_err(DecodeError::Json)
+    }
+
+    /// The frame of a watch event about this object. Shares the cache's memory
+    /// when the change is the one that made the object what it is.
+    #[must_use]
+    pub fn frame(&self, change: Change) -> Bytes {
+        if change == self.change {
+            self.frame.clone()
+        } else {
+            frame(change, self.json())
+        }
+    }
+}
+
+/// A watch frame around an object.
+#[must_use]
+pub fn frame(change: Change, object: &[u8]) -> Bytes {
+    let head = change.head();
+    let mut frame = Vec::with_capacity(head.len() + object.len() + END.len());
+    frame.extend_from_slice(head);
+    frame.extend_from_slice(object);
+    frame.extend_from_slice(END);
+    frame.into()
+}
+
+impl Change {
+    fn head(self) -> &'static [u8] {
+        match self {
+            Self::Added => ADDED,
+            Self::Modified => MODIFIED,
+            Self::Deleted => DELETED,
+        }
+    }
+}
+
+const METADATA: &[u8] = br#""metadata":{"#;
+
+struct MetadataAt {
+    /// Where the member `"metadata"` begins.
+    key: usize,
+    /// Where its members begin.
+    inside: usize,
+}
+
+/// Finds the metadata of bytes that [`encode`] wrote; `None` for other bytes.
+fn metadata_at(stored: &[u8]) -> Option<MetadataAt> {
+    let after_kind = skip_string_member(stored, 1, b"\"kind\":\"")?;
+    let key = skip_string_member(stored, after_kind, b"\"apiVersion\":\"")?;
+    stored
+        .get(key..)?
+        .starts_with(METADATA)
+        .then_some(MetadataAt {
+            key,
+            inside: key + METADATA.len(),
+        })
+}
+
+/// The place after `"name":"value",` at `at`. Kinds and versions hold no
+/// escapes; a value that does is not ours.
+fn skip_string_member(bytes: &[u8], at: usize, opening: &[u8]) -> Option<usize> {
+    let rest = bytes.get(at..)?.strip_prefix(opening)?;
+    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    (rest.get(end..end + 2)? == b"\",").then_some(at + opening.len() + end + 2)
+}
+
+/// The bytes that are stored for an object: kind, version and metadata first,
+/// and no resource version, which only the store knows.
+#[must_use]
+pub fn encode(mut object: Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    let Some(members) = object.as_object_mut() else {
+        return object.to_vec();
+    };
+    let kind = members.remove("kind").unwrap_or_default();
+    let version = members.remove("apiVersion").unwrap_or_default();
+    let mut metadata = members.remove("metadata").unwrap_or_else(Value::object);
+    metadata.remove("resourceVersion");
+    out.extend_from_slice(b"{\"kind\":");
+    kind.write(&mut out);
+    out.extend_from_slice(b",\"apiVersion\":");
+    version.write(&mut out);
+    out.extend_from_slice(b",\"metadata\":");
+    metadata.write(&mut out);
+    for (key, value) in members.iter() {
+        out.push(b',');
+        Value::from(key).write(&mut out);
+        out.push(b':');
+        value.write(&mut out);
+    }
+    out.push(b'}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    fn cached(object: Value) -> Cached {
+        Cached::new(
+            "a/web",
+            &encode(object),
+            7,
+            Change::Added,
+            control_kinds::of("", "Pod"),
+        )
+        .expect("a valid object")
+    }
+
+    #[test]
+    fn resource_version_is_put_into_the_bytes() {
+        let object = cached(
+            value!({"apiVersion": "v1", "metadata": {"name": "web", "resourceVersion": "3"}, "kind": "Pod", "spec": {}}),
+        );
+        let json = String::from_utf8(object.json().to_vec()).expect("utf-8");
+        assert_eq!(
+            json,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"web"},"spec":{}}"#
+        );
+        assert_eq!(
+            object.item(),
+            br#""metadata":{"resourceVersion":"7","name":"web"},"spec":{}}"#
+        );
+        assert_eq!(
+            &object.frame(Change::Added)[..],
+            format!("{{\"type\":\"ADDED\",\"object\":{json}}}\n").as_bytes()
+        );
+        assert_eq!(
+            &object.frame(Change::Deleted)[..],
+            format!("{{\"type\":\"DELETED\",\"object\":{json}}}\n").as_bytes()
+        );
+    }
+
+    #[test]
+    fn last_state_can_be_told_at_another_revision() {
+        for metadata in [value!({"name": "web", "labels": {"a": "b"}}), value!({})] {
+            let object =
+                cached(value!({"kind": "Pod", "apiVersion": "v1", "metadata": (metadata.clone())}));
+            let later = object
+                .at_revision(12, Change::Deleted)
+                .value()
+                .expect("valid");
+            let mut expected = metadata;
+            expected.insert("resourceVersion", "12");
+            assert_eq!(later.get("metadata"), Some(&expected));
+        }
+    }
+
+    #[test]
+    fn foreign_order_of_members_is_brought_into_ours() {
+        let object = Cached::new(
+            "web",
+            br#"{"spec":{},"metadata":{"name":"web"},"apiVersion":"v1","kind":"Node"}"#,
+            9,
+            Change::Added,
+            control_kinds::of("", "Node"),
+        );
+        let json = object.expect("valid").json_bytes();
+        assert_eq!(&json[..], br#"{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"9","name":"web"},"spec":{}}"#);
+    }
+
+    #[test]
+    fn bytes_that_are_no_object_are_refused() {
+        for bytes in [&b"{"[..], b"[]", b"{}", b"\xff"] {
+            let made = Cached::new(
+                "web",
+                bytes,
+                9,
+                Change::Added,
+                control_kinds::of("", "Node"),
+            );
+            assert!(
+                made.is_err() || made.is_ok_and(|object| object.value().is_ok()),
+                "{bytes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_and_name_are_found() {
+        let object = cached(
+            value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "labels": {"z": "1", "a": "2"}}}),
+        );
+        assert_eq!(
+            (
+                object.namespace(),
+                object.name(),
+                object.label("z"),
+                object.label("b")
+            ),
+            ("a", "web", Some("1"), None)
+        );
+        assert_eq!(object.field("metadata.name"), Some("web"));
+    }
+}

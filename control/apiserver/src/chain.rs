@@ -1,0 +1,251 @@
+//! What every request passes through, in this order: request info, who asks,
+//! limits, whether they may, the handler; and what every answer gets: a Status
+//! for every failure, a metric, an audit id.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_access::{Attributes, User};
+use control_types::status::Status;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
+use tokio::sync::Semaphore;
+
+use crate::api::Api;
+use crate::body::Body;
+use crate::metrics::RequestLabels;
+use crate::request::RequestInfo;
+use crate::{reply, route};
+
+/// How long a request that is not a watch or the like may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Requests from the network that may read at the same time.
+const READS: usize = 800;
+/// Requests from the network that may write at the same time.
+const WRITES: usize = 400;
+
+/// Whether a request may be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Allow,
+    /// It may not, for this reason (may be empty).
+    Deny(String),
+}
+
+/// Who callers are and what they may do.
+pub trait Access: Send + Sync + 'static {
+    /// Tells who sends a request, by its certificate (the extension
+    /// [`crate::listen::PeerCertificates`]) or its token. No credentials at all
+    /// are the anonymous user; wrong ones are an error.
+    fn authenticate<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, Result<User, Status>>;
+
+    /// Whether the user may do this.
+    fn authorize(&self, attributes: &Attributes) -> Verdict;
+
+    /// Called once, when the caches are filled and before the first request:
+    /// the place to follow roles and bindings.
+    fn attach(&self, api: &Arc<Api>) {
+        let _ = api;
+    }
+}
+
+/// One request, understood and allowed.
+#[derive(Debug)]
+pub struct Context {
+    /// What all handlers share.
+    pub api: Arc<Api>,
+    /// What is asked for.
+    pub info: RequestInfo,
+    /// Who asks.
+    pub user: User,
+    /// Method, address, headers, extensions.
+    pub parts: Parts,
+    /// When the request came.
+    pub began: Instant,
+}
+
+impl Context {
+    /// The raw query.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.parts.uri.query()
+    }
+
+    /// One decoded value of the query.
+    #[must_use]
+    pub fn query_value(&self, wanted: &str) -> Option<String> {
+        crate::request::pairs(self.query().unwrap_or_default())
+            .find(|(key, _)| key == wanted)
+            .map(|(_, value)| value)
+    }
+
+    /// Whether the user may do something else than what was asked for.
+    #[must_use]
+    pub fn may(&self, attributes: &Attributes) -> bool {
+        self.api.config.access.authorize(attributes) == Verdict::Allow
+    }
+}
+
+/// The chain. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    api: Arc<Api>,
+    reads: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
+}
+
+impl Chain {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        Self {
+            api,
+            reads: Arc::new(Semaphore::new(READS)),
+            writes: Arc::new(Semaphore::new(WRITES)),
+        }
+    }
+
+    /// Answers one request; never fails and never panics.
+    pub(crate) async fn answer(self, request: Request<Body>) -> Response<Body> {
+        let began = Instant::now();
+        let (parts, body) = request.into_parts();
+        let info = RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query());
+        let labels = RequestLabels::of(&info);
+        let metrics = &self.api.metrics;
+        let running = metrics.begin(&info);
+        let answered = AssertUnwindSafe(self.clone().steps(info, parts, body, began))
+            .catch_unwind()
+            .await;
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => reply::status(&status),
+            Err(_) => {
+                tracing::error!(verb = labels.verb, resource = %labels.resource, "a handler panicked");
+                reply::status(&Status::internal(
+                    "this request caused apiserver to panic. Look in the logs for details",
+                ))
+            }
+        };
+        if let Ok(id) = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()) {
+            response.headers_mut().insert("audit-id", id);
+        }
+        drop(running);
+        metrics.done(labels, response.status().as_u16(), began.elapsed());
+        response
+    }
+
+    async fn steps(
+        self,
+        info: RequestInfo,
+        parts: Parts,
+        body: Body,
+        began: Instant,
+    ) -> reply::Answer {
+        let (user, local) = match parts.extensions.get::<User>() {
+            // In-process components say who they are; the network listener
+            // never sets this.
+            Some(user) => (user.clone(), true),
+            None => (self.api.config.access.authenticate(&parts).await?, false),
+        };
+        let attributes = attributes(&info, &user);
+        if let Verdict::Deny(reason) = self.api.config.access.authorize(&attributes) {
+            return Err(denied(&attributes, &reason));
+        }
+        let long = info.is_long_running();
+        let limit = if info.is_read_only() {
+            &self.reads
+        } else {
+            &self.writes
+        };
+        let _permit = if local || long {
+            None
+        } else {
+            Some(limit.try_acquire().map_err(|_| {
+                Status::too_many_requests("too many requests, please try again later", 1)
+            })?)
+        };
+        let context = Context {
+            api: Arc::clone(&self.api),
+            info,
+            user,
+            parts,
+            began,
+        };
+        let handler = route::route(context, body);
+        if long {
+            return handler.await;
+        }
+        tokio::time::timeout(TIMEOUT, handler)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Status::timeout(
+                    "request did not complete within the allotted timeout",
+                    0,
+                ))
+            })
+    }
+}
+
+fn attributes(info: &RequestInfo, user: &User) -> Attributes {
+    Attributes {
+        user: user.clone(),
+        verb: info.verb.to_owned(),
+        group: info.group.clone(),
+        version: info.version.clone(),
+        resource: info.resource.clone(),
+        subresource: info.subresource.clone(),
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+        path: info.path.clone(),
+        is_resource_request: info.is_resource,
+    }
+}
+
+/// 403 in Kubernetes' words.
+#[must_use]
+pub fn denied(attributes: &Attributes, reason: &str) -> Status {
+    let user = control_types::status::quote(&attributes.user.name);
+    let mut why = if attributes.is_resource_request {
+        let resource = if attributes.subresource.is_empty() {
+            attributes.resource.clone()
+        } else {
+            format!("{}/{}", attributes.resource, attributes.subresource)
+        };
+        let scope = if attributes.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!(
+                "in the namespace {}",
+                control_types::status::quote(&attributes.namespace)
+            )
+        };
+        format!(
+            "User {user} cannot {} resource {} in API group {} {scope}",
+            attributes.verb,
+            control_types::status::quote(&resource),
+            control_types::status::quote(&attributes.group)
+        )
+    } else {
+        format!(
+            "User {user} cannot {} path {}",
+            attributes.verb,
+            control_types::status::quote(&attributes.path)
+        )
+    };
+    if !reason.is_empty() {
+        why.push_str(": ");
+        why.push_str(reason);
+    }
+    if attributes.is_resource_request {
+        Status::forbidden(
+            &attributes.group,
+            &attributes.resource,
+            &attributes.name,
+            &why,
+        )
+    } else {
+        Status::forbidden("", "", "", &why)
+    }
+}

@@ -1,0 +1,42 @@
+//! How the server is configured.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use control_pki::SealingKey;
+use control_store::Store;
+use ipnet::IpNet;
+
+use crate::chain::Access;
+
+/// All that [`crate::ApiServer`] needs to know.
+#[derive(Clone)]
+pub struct Config {
+    /// Where objects live.
+    pub store: Arc<dyn Store>,
+    /// Who callers are and what they may do.
+    pub access: Arc<dyn Access>,
+    /// Encrypts Secrets at rest; `None` stores them plainly.
+    pub sealing_key: Option<Arc<SealingKey>>,
+    /// Where other hosts reach this server; the endpoints of the `kubernetes`
+    /// Service and of discovery.
+    pub advertise_address: IpAddr,
+    /// The port of `advertise_address`.
+    pub advertise_port: u16,
+    /// Ranges of Service addresses, the primary family first; one or two.
+    pub service_cidrs: Vec<IpNet>,
+    /// First and last node port.
+    pub node_ports: (u16, u16),
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Config")
+            .field("advertise_address", &self.advertise_address)
+            .field("advertise_port", &self.advertise_port)
+            .field("service_cidrs", &self.service_cidrs)
+            .field("node_ports", &self.node_ports)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,276 @@
+//! Request bodies: from bytes to an object of the expected kind.
+
+use control_types::coerce;
+use control_types::meta;
+use control_types::schema::TypeId;
+use control_types::status::{Status, quote};
+use control_types::value::Value;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+use crate::api::Served;
+use crate::body::{self, Body, ReadError};
+use crate::negotiate::MEDIA_TYPES;
+use crate::options::FieldValidation;
+use crate::request::RequestInfo;
+
+/// How much of an unreadable body is shown in the error, in bytes.
+const SHOWN: usize = 2048;
+
+/// What kind of object a body must hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// API group; empty for core.
+    pub group: &'static str,
+    /// Version.
+    pub version: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Its type.
+    pub schema: TypeId,
+}
+
+impl Expected {
+    /// The kind of a resource.
+    #[must_use]
+    pub fn of(served: &Served) -> Self {
+        let resource = served.resource;
+        let (group, version) = (resource.group, resource.version);
+        Self {
+            group,
+            version,
+            kind: resource.kind,
+            schema: resource.schema,
+        }
+    }
+}
+
+/// Decodes options that stand in a body (`DeleteOptions`).
+///
+/// # Errors
+/// 400 and 415.
+pub fn options(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    kind: &str,
+    info: &RequestInfo,
+) -> Result<Value, Status> {
+    let mut tree = match media(headers)? {
+        Media::Json => {
+            Value::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string()))?
+        }
+        Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
+        Media::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+    };
+    if let Some(schema) = control_types::registry::schema_of("", "v1", kind) {
+        coerce::coerce(&mut tree, schema)
+            .map_err(|error| Status::bad_request(error.of_kind(&info.version, kind, kind)))?;
+    }
+    Ok(tree)
+}
+
+/// A decoded object and what to tell the client about it.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The object, of the expected kind and version, without unknown fields.
+    pub object: Value,
+    /// Warnings.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a whole body.
+///
+/// # Errors
+/// 413 when it is too large, 400 when it breaks off.
+pub async fn read(body: Body) -> Result<bytes::Bytes, Status> {
+    body::read(body).await.map_err(|error| match error {
+        ReadError::TooLarge => Status::request_entity_too_large(body::LIMIT),
+        ReadError::Broken(_) => {
+            Status::bad_request("unable to read the request body: the connection broke off")
+        }
+    })
+}
+
+/// The media type of a request's body; JSON when it does not say.
+///
+/// # Errors
+/// 415 for types that are not read.
+fn media(headers: &HeaderMap) -> Result<Media, Status> {
+    let media = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    match media.split(';').next().unwrap_or_default().trim() {
+        "" | "application/json" => Ok(Media::Json),
+        "application/yaml" => Ok(Media::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
+        _ => Err(Status::unsupported_media_type(MEDIA_TYPES)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Media {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// Decodes an object.
+///
+/// # Errors
+/// 400 and 415, worded as Kubernetes does.
+pub async fn object(
+    headers: &HeaderMap,
+    body: Body,
+    expected: Expected,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    let media = media(headers)?;
+    let bytes = read(body).await?;
+    let (tree, duplicates) = match media {
+        Media::Json => {
+            let parsed = Value::parse(&bytes)
+                .map_err(|error| unrecognized(&expected, &error.to_string(), &bytes))?;
+            (parsed.value, parsed.duplicates)
+        }
+        Media::Yaml => (
+            from_yaml(&bytes).map_err(|error| unrecognized(&expected, &error, &bytes))?,
+            Vec::new(),
+        ),
+        Media::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+    };
+    tree_of(tree, duplicates, expected, validation)
+}
+
+/// Parses YAML into a tree.
+///
+/// # Errors
+/// What the parser says.
+pub fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
+    serde_saphyr::from_slice(bytes)
+        .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))
+}
+
+fn unrecognized(expected: &Expected, why: &str, bytes: &[u8]) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
+        expected.kind,
+        summary(bytes)
+    ))
+}
+
+fn summary(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(SHOWN)];
+    let mut shown = match bytes.first() {
+        None => return "<empty>".into(),
+        Some(b'{') => String::from_utf8_lossy(cut).into_owned(),
+        Some(_) => cut.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if bytes.len() > SHOWN {
+        shown.push_str(" ...");
+    }
+    shown
+}
+
+/// Brings a parsed tree into the form of the expected kind.
+///
+/// # Errors
+/// 400 when it is another kind, or a field has the wrong type; with strict
+/// validation also for unknown and duplicate fields.
+pub fn tree_of(
+    mut tree: Value,
+    duplicates: Vec<String>,
+    expected: Expected,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    let wanted = meta::join_api_version(expected.group, expected.version);
+    if tree.as_object().is_none() {
+        let why = format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            tree.type_name()
+        );
+        return Err(unrecognized(&expected, &why, &tree.to_vec()));
+    }
+    for field in ["apiVersion", "kind"] {
+        if let Some(other) = tree
+            .get(field)
+            .filter(|value| !matches!(value, Value::String(_) | Value::Null))
+        {
+            let why = format!(
+                "json: cannot unmarshal {} into Go struct field .{field} of type string",
+                other.type_name()
+            );
+            return Err(unrecognized(&expected, &why, &tree.to_vec()));
+        }
+    }
+    let given_version = meta::api_version(&tree).to_owned();
+    let given_kind = meta::kind(&tree).to_owned();
+    let version = if given_version.is_empty() {
+        wanted.as_str()
+    } else {
+        given_version.as_str()
+    };
+    let kind = if given_kind.is_empty() {
+        expected.kind
+    } else {
+        given_kind.as_str()
+    };
+    let (group, short) = meta::split_api_version(version);
+    let cannot = |why: &str| {
+        Status::bad_request(format!(
+            "{kind} in version {} cannot be handled as a {}: {why}",
+            quote(short_version(version)),
+            expected.kind
+        ))
+    };
+    if (group, short, kind) != (expected.group, expected.version, expected.kind) {
+        let known = control_types::registry::schema_of(group, short, kind).is_some();
+        if !known || (kind == expected.kind && group == expected.group) {
+            return Err(cannot(&format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                quote(kind),
+                quote(version)
+            )));
+        }
+        if kind != expected.kind {
+            let internal = if expected.group.is_empty() {
+                "core"
+            } else {
+                expected.group.split('.').next().unwrap_or_default()
+            };
+            return Err(cannot(&format!(
+                "converting ({short}.{kind}) to ({internal}.{}): unknown conversion",
+                expected.kind
+            )));
+        }
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({wanted})"
+        )));
+    }
+    meta::set_type(&mut tree, &wanted, expected.kind);
+    let report =
+        coerce::coerce(&mut tree, expected.schema).map_err(|error| cannot(&error.to_string()))?;
+    let mut complaints: Vec<String> = Vec::new();
+    if validation != FieldValidation::Ignore {
+        complaints.extend(report.into_iter());
+        complaints.extend(
+            duplicates
+                .into_iter()
+                .map(|field| format!("duplicate field {}", quote(&field))),
+        );
+    }
+    if validation == FieldValidation::Strict && !complaints.is_empty() {
+        return Err(cannot(&format!(
+            "strict decoding error: {}",
+            complaints.join(", ")
+        )));
+    }
+    Ok(Decoded {
+        object: tree,
+        warnings: complaints,
+    })
+}
+
+fn short_version(version: &str) -> &str {
+    version.rsplit('/').next().unwrap_or(version)
+}

@@ -1,0 +1,149 @@
+//! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustls::pki_types::CertificateDer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::body::{Body, BoxError};
+use crate::chain::Chain;
+
+/// How long a client may take for its TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long open requests may take to finish once the server is to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long a client may take to send a request's headers.
+const HEADERS: Duration = Duration::from_secs(30);
+/// HTTP/2 streams of one connection; informers hold one per watched resource.
+const STREAMS: u32 = 1000;
+
+/// TLS settings that may be replaced while the server runs (certificates that
+/// rotate). New connections use what was stored last.
+pub type Tls = Arc<ArcSwap<rustls::ServerConfig>>;
+
+/// The client certificate chain that the listener verified, put into each
+/// request's extensions. Absent when the client showed none.
+#[derive(Debug, Clone)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// The address of the client, put into each request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientAddr(pub SocketAddr);
+
+/// Accepts connections until `shutdown`; then closes idle connections, lets
+/// open requests finish for at most ten seconds, and returns.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Tls,
+    chain: Chain,
+    shutdown: CancellationToken,
+) {
+    let graceful = GracefulShutdown::new();
+    let connections = tokio_util::task::TaskTracker::new();
+    let kill = CancellationToken::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or a connection that died while waiting:
+                // neither is a reason to stop, nor to spin.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let acceptor = TlsAcceptor::from(tls.load_full());
+        let connection = connection(stream, address, acceptor, chain.clone(), graceful.watcher());
+        let kill = kill.clone();
+        connections.spawn(async move {
+            tokio::select! {
+                () = kill.cancelled() => {}
+                () = connection => {}
+            }
+        });
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(DRAIN, graceful.shutdown())
+        .await
+        .is_err()
+    {
+        tracing::warn!("some requests did not finish in time and are cut off");
+    }
+    kill.cancel();
+    connections.wait().await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    chain: Chain,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%address, %error, "connection ended before it began");
+        return;
+    }
+    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%address, %error, "TLS handshake failed");
+            return;
+        }
+        Err(_) => {
+            tracing::debug!(%address, "TLS handshake took too long");
+            return;
+        }
+    };
+    let certificates = stream.get_ref().1.peer_certificates().map(|chain| {
+        PeerCertificates(
+            chain
+                .iter()
+                .map(|certificate| certificate.clone().into_owned())
+                .collect(),
+        )
+    });
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request =
+            request.map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
+        request.extensions_mut().insert(ClientAddr(address));
+        if let Some(certificates) = &certificates {
+            request.extensions_mut().insert(certificates.clone());
+        }
+        let chain = chain.clone();
+        async move { Ok::<_, std::convert::Infallible>(chain.answer(request).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(15))
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .max_header_list_size(1024 * 1024);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection.into_owned()).await {
+        tracing::debug!(%address, %error, "connection ended");
+    }
+}

@@ -1,0 +1,243 @@
+//! Answers: from objects and errors to HTTP responses.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, VARY,
+};
+use http::{HeaderValue, Response, StatusCode};
+
+use control_kinds::Kind;
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value;
+use control_types::value::Value;
+
+use crate::body::{self, Body};
+use crate::negotiate::{Format, Media, Shape};
+use crate::table;
+
+/// Answers of this size and more are compressed if the client takes it.
+pub const GZIP_FROM: usize = 128 * 1024;
+
+/// What a handler answers.
+pub type Answer = Result<Response<Body>, Status>;
+
+/// Bytes of a media type.
+#[must_use]
+pub fn bytes(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+    let bytes = bytes.into();
+    let length = bytes.len();
+    let mut response = Response::new(body::full(bytes));
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Plain text.
+#[must_use]
+pub fn text(code: u16, text: impl Into<String>) -> Response<Body> {
+    let mut response = bytes(code, "text/plain; charset=utf-8", text.into());
+    response.headers_mut().insert(
+        "x-content-type-options",
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+/// JSON.
+#[must_use]
+pub fn json(code: u16, json: impl Into<Bytes>) -> Response<Body> {
+    bytes(code, "application/json", json)
+}
+
+/// An error (or the success of a deletion).
+#[must_use]
+pub fn status(status: &Status) -> Response<Body> {
+    let mut response = json(status.code, status.to_json());
+    if let Some(seconds) = status
+        .details
+        .as_ref()
+        .map(|details| details.retry_after_seconds)
+        .filter(|seconds| *seconds > 0)
+    {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A tree in the client's media type.
+#[must_use]
+pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
+    match format.media {
+        Media::Json if format.pretty => json(code, value.to_vec_pretty()),
+        Media::Json => compressed(json(code, Bytes::new()), value.to_vec().into(), format),
+        Media::Yaml => bytes(code, "application/yaml", yaml(value)),
+    }
+}
+
+/// An object in the shape that the client wants. `json` are its bytes, which
+/// are sent as they are if nothing has to be done to them.
+///
+/// # Errors
+/// When the bytes are no JSON.
+pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answer {
+    if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
+        return Ok(compressed(json(code, Bytes::new()), json_bytes, format));
+    }
+    let object = Value::from_slice(&json_bytes).map_err(Status::internal)?;
+    Ok(value(code, &shaped(object, kind, format), format))
+}
+
+/// An object in the shape that the client wants, as a tree.
+#[must_use]
+pub fn shaped(object: Value, kind: &Kind, format: Format) -> Value {
+    match format.shape {
+        Shape::Plain => object,
+        Shape::Metadata => table::partial(object, format),
+        Shape::Table if meta::kind(&object) == "Status" => object,
+        Shape::Table => {
+            let metadata = value!({"resourceVersion": (meta::resource_version(&object))});
+            table::table(
+                kind,
+                vec![table::row(kind, object, format)],
+                metadata,
+                true,
+                format,
+            )
+        }
+    }
+}
+
+/// Puts bytes into a response, compressed when that is wanted and pays.
+fn compressed(mut response: Response<Body>, bytes: Bytes, format: Format) -> Response<Body> {
+    let mut length = bytes.len();
+    if format.gzip && length >= GZIP_FROM {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(length / 6), Compression::fast());
+        if encoder.write_all(&bytes).is_ok()
+            && let Ok(packed) = encoder.finish()
+        {
+            length = packed.len();
+            *response.body_mut() = body::full(packed);
+            response
+                .headers_mut()
+                .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+                .headers_mut()
+                .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            response
+                .headers_mut()
+                .insert(CONTENT_LENGTH, HeaderValue::from(length));
+            return response;
+        }
+    }
+    *response.body_mut() = body::full(bytes);
+    response
+        .headers_mut()
+        .insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
+}
+
+/// A tree as YAML, members in alphabetical order as the API writes them.
+#[must_use]
+pub fn yaml(value: &Value) -> String {
+    let mut sorted = value.clone();
+    sort(&mut sorted);
+    serde_saphyr::to_string(&sorted).unwrap_or_default()
+}
+
+fn sort(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.sort();
+            map.values_mut().for_each(sort);
+        }
+        Value::Array(items) => items.iter_mut().for_each(sort),
+        _ => {}
+    }
+}
+
+/// Adds `Warning` headers, each text once.
+pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for (at, warning) in warnings.iter().enumerate() {
+        if warnings[..at].contains(warning) {
+            continue;
+        }
+        let escaped: String = warning
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .flat_map(|letter| {
+                if matches!(letter, '"' | '\\') {
+                    vec!['\\', letter]
+                } else {
+                    vec![letter]
+                }
+            })
+            .collect();
+        if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+            response.headers_mut().append(http::header::WARNING, header);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted_and_said_once() {
+        let mut response = text(200, "ok");
+        warn(
+            &mut response,
+            &["unknown field \"a\"".into(), "b".into(), "b".into()],
+        );
+        let said: Vec<_> = response
+            .headers()
+            .get_all("warning")
+            .iter()
+            .map(|header| header.to_str().expect("text").to_owned())
+            .collect();
+        assert_eq!(said, [r#"299 - "unknown field \"a\"""#, r#"299 - "b""#]);
+    }
+
+    #[test]
+    fn yaml_is_sorted() {
+        assert_eq!(
+            yaml(&value!({"b": [1], "a": {"d": "x", "c": null}}))
+                .lines()
+                .next(),
+            Some("a:")
+        );
+    }
+
+    #[tokio::test]
+    async fn large_answers_are_compressed_on_request_only() {
+        let big = Bytes::from(format!("\"{}\"", "x".repeat(GZIP_FROM)));
+        for gzip in [true, false] {
+            let format = Format {
+                gzip,
+                ..Format::default()
+            };
+            let answer = object(200, big.clone(), &control_kinds::GENERIC, format).expect("valid");
+            assert_eq!(answer.headers().contains_key(CONTENT_ENCODING), gzip);
+            let length = answer.headers()[CONTENT_LENGTH]
+                .to_str()
+                .expect("text")
+                .parse::<usize>()
+                .expect("number");
+            assert_eq!(
+                body::read(answer.into_body()).await.expect("body").len(),
+                length
+            );
+        }
+    }
+}

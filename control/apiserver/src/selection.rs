@@ -1,0 +1,155 @@
+//! Which objects of a resource a LIST or watch is about.
+
+use control_kinds::Kind;
+use control_types::status::Status;
+use control_types::{fields, labels};
+
+use crate::cache::{Cached, Keyed};
+use crate::options::ListOptions;
+
+/// Namespace, name, labels and fields that objects must have.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// What the keys of the objects begin with: `namespace/` or nothing.
+    prefix: String,
+    /// The whole key, when only one object can match.
+    only: Option<String>,
+    labels: labels::Selector,
+    fields: fields::Selector,
+}
+
+impl Selection {
+    /// Reads the selectors of a request for a kind; `name` is the one in the
+    /// path, or empty.
+    ///
+    /// # Errors
+    /// When a selector is malformed or names a field that the kind does not
+    /// offer.
+    pub fn new(
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        options: &ListOptions,
+    ) -> Result<Self, Status> {
+        let labels = if options.label_selector.is_empty() {
+            labels::Selector::everything()
+        } else {
+            labels::Selector::parse(&options.label_selector)
+                .map_err(|error| Status::bad_request(error.to_string()))?
+        };
+        let fields = fields::Selector::parse(&options.field_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        for term in &fields.terms {
+            let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
+                || kind.selectable.contains(&term.field.as_str());
+            if !known {
+                return Err(Status::bad_request(format!(
+                    "field label not supported: {}",
+                    term.field
+                )));
+            }
+        }
+        let prefix = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        let name = if name.is_empty() {
+            fields.exact("metadata.name").unwrap_or_default()
+        } else {
+            name
+        };
+        let only = (!name.is_empty() && (!namespace.is_empty() || kind.namespaced == Some(false)))
+            .then(|| format!("{prefix}{name}"));
+        Ok(Self {
+            prefix,
+            only,
+            labels,
+            fields,
+        })
+    }
+
+    /// What the keys of all selected objects begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The one key that can match, if only one can.
+    #[must_use]
+    pub fn only(&self) -> Option<&str> {
+        self.only.as_deref()
+    }
+
+    /// Whether every object of the namespace is selected.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.only.is_none() && self.labels.is_everything() && self.fields.is_empty()
+    }
+
+    /// Whether an object is selected.
+    #[must_use]
+    pub fn matches(&self, object: &Cached) -> bool {
+        object.key().starts_with(&self.prefix)
+            && self.only.as_deref().is_none_or(|only| only == object.key())
+            && self.labels.matches_with(|key| object.label(key))
+            && self.fields.matches(|field| object.field(field))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+    use crate::cache::{Change, encode};
+
+    fn pod(namespace: &str, name: &str, app: &str) -> Cached {
+        let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": (name), "namespace": (namespace), "labels": {"app": (app)}}});
+        Cached::new(
+            &format!("{namespace}/{name}"),
+            &encode(object),
+            1,
+            Change::Added,
+            control_kinds::of("", "Pod"),
+        )
+        .expect("valid")
+    }
+
+    fn selection(namespace: &str, labels: &str, fields: &str) -> Result<Selection, Status> {
+        let options = ListOptions {
+            label_selector: labels.into(),
+            field_selector: fields.into(),
+            ..ListOptions::default()
+        };
+        Selection::new(control_kinds::of("", "Pod"), namespace, "", &options)
+    }
+
+    #[test]
+    fn namespace_labels_and_fields_must_all_match() {
+        let web = pod("a", "web", "x");
+        assert!(
+            selection("a", "app=x", "metadata.name=web")
+                .expect("valid")
+                .matches(&web)
+        );
+        assert!(selection("", "", "").expect("valid").matches(&web));
+        assert!(!selection("a-b", "", "").expect("valid").matches(&web));
+        assert!(!selection("a", "app=y", "").expect("valid").matches(&web));
+        assert!(
+            !selection("a", "", "metadata.name!=web")
+                .expect("valid")
+                .matches(&web)
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        assert_eq!(
+            selection("a", "", "spec.bogus=1")
+                .expect_err("unknown")
+                .message,
+            "field label not supported: spec.bogus"
+        );
+    }
+}

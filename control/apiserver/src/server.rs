@@ -1,0 +1,134 @@
+//! The server: started, served, stopped.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower::util::BoxCloneSyncService;
+
+use crate::allocate::Allocators;
+use crate::api::{self, Api};
+use crate::body::Body;
+use crate::cache::Caches;
+use crate::chain::Chain;
+use crate::config::Config;
+use crate::listen::{self, Tls};
+use crate::storage::Transform;
+
+/// The in-process transport and what the listener serves: give it a request,
+/// with a [`control_access::User`] in its extensions, and it answers.
+pub type Service = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    Store(#[source] control_store::Error),
+    /// No range for Service addresses, or more than one of a family.
+    #[error("service address ranges must be one, or one of each family: {0}")]
+    ServiceRange(String),
+    /// An object that every cluster has could not be made.
+    #[error("cannot make `{object}` at start")]
+    Bootstrap {
+        /// Which object.
+        object: String,
+        /// What the API answered.
+        #[source]
+        source: control_types::status::Status,
+    },
+}
+
+/// The API server.
+#[derive(Debug)]
+pub struct ApiServer {
+    api: Arc<Api>,
+    chain: Chain,
+    feeder: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+}
+
+impl ApiServer {
+    /// Reads the store, fills the caches and makes the objects that every
+    /// cluster has. Once this returns, requests are answered.
+    ///
+    /// # Errors
+    /// When the store or the configuration cannot be used.
+    pub async fn new(config: Config) -> Result<Self, Error> {
+        let transform = Transform::new(config.sealing_key.clone());
+        let allocators = Allocators::new(&config.service_cidrs, config.node_ports)
+            .map_err(Error::ServiceRange)?;
+        let shutdown = CancellationToken::new();
+        let tables = api::tables();
+        let caches = Arc::new(Caches::new(
+            tables.caches,
+            Arc::clone(&config.store),
+            transform.clone(),
+        ));
+        let feeder = Arc::clone(&caches)
+            .start(shutdown.clone())
+            .await
+            .map_err(Error::Store)?;
+        let api = Arc::new(Api::new(
+            config,
+            caches,
+            tables.resources,
+            transform,
+            allocators,
+            shutdown.clone(),
+        ));
+        api.allocators.rebuild(&api);
+        crate::system::namespaces(&api).await?;
+        crate::system::kubernetes_service(&api).await?;
+        api.config.access.attach(&api);
+        let upkeep = tokio::spawn(crate::system::keep(Arc::clone(&api), shutdown));
+        let chain = Chain::new(Arc::clone(&api));
+        Ok(Self {
+            api,
+            chain,
+            feeder,
+            upkeep,
+        })
+    }
+
+    /// What all handlers share; for components in the same process that need
+    /// more than the service.
+    #[must_use]
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// The in-process transport.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        let chain = self.chain.clone();
+        BoxCloneSyncService::new(tower::service_fn(move |request| {
+            let chain = chain.clone();
+            async move { Ok(chain.answer(request).await) }
+        }))
+    }
+
+    /// Serves a listener until `shutdown`, then ends watches, lets open
+    /// requests finish, and stops the server's own tasks. The in-process
+    /// transport must not be used afterwards.
+    pub async fn serve(self, listener: TcpListener, tls: Tls, shutdown: CancellationToken) {
+        let stop = self.api.shutdown.clone();
+        let serving = listen::serve(listener, tls, self.chain.clone(), shutdown.clone());
+        let ending = async {
+            shutdown.cancelled().await;
+            // Watches last as long as their clients: they must be ended, or
+            // the connections never drain.
+            stop.cancel();
+        };
+        tokio::join!(serving, ending);
+        for task in [self.feeder, self.upkeep] {
+            if let Err(error) = task.await {
+                tracing::warn!(%error, "a task of the server ended badly");
+            }
+        }
+    }
+}

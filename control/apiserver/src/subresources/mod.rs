@@ -1,0 +1,51 @@
+//! Subresources: those that hold the whole object take the generic path, the
+//! others have a file each.
+
+mod binding;
+mod eviction;
+mod finalize;
+mod scale;
+
+use std::sync::Arc;
+
+use control_types::status::Status;
+use http::Method;
+
+use crate::api::Served;
+use crate::body::Body;
+use crate::chain::Context;
+use crate::reply::Answer;
+use crate::verbs;
+
+/// Finds the handler of a subresource.
+///
+/// # Errors
+/// 404 for subresources that the resource does not have, 405 for methods.
+pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer {
+    let name = context.info.subresource.clone();
+    if served.subresource(&name).is_none() {
+        return Err(Status::unknown_path());
+    }
+    let whole = matches!(
+        name.as_str(),
+        "status" | "approval" | "resize" | "ephemeralcontainers"
+    );
+    match (served.resource.plural, name.as_str(), &context.parts.method) {
+        (_, _, &Method::GET) if whole => verbs::get::get(&context, &served).await,
+        (_, name, &Method::PUT) if whole => {
+            verbs::update::through(&context, &served, name, body).await
+        }
+        (_, name, &Method::PATCH) if whole => {
+            verbs::patch::through(&context, &served, name, body).await
+        }
+        (_, "scale", &Method::GET) => scale::get(&context, &served).await,
+        (_, "scale", &Method::PUT) => scale::update(&context, &served, body).await,
+        (_, "scale", &Method::PATCH) => scale::patch(&context, &served, body).await,
+        ("pods", "binding", &Method::POST) => binding::bind(&context, &served, body).await,
+        ("pods", "eviction", &Method::POST) => eviction::evict(&context, &served, body).await,
+        ("namespaces", "finalize", &Method::PUT) => {
+            finalize::finalize(&context, &served, body).await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}

@@ -1,0 +1,206 @@
+//! `scale`: how many replicas, seen alike for all kinds that have some.
+
+use std::sync::Arc;
+
+use control_kinds::Scale;
+use control_types::labels;
+use control_types::meta;
+use control_types::registry;
+use control_types::status::{Cause, Status};
+use control_types::value;
+use control_types::value::Value;
+
+use crate::api::Served;
+use crate::body::Body;
+use crate::chain::Context;
+use crate::decode::{self, Expected};
+use crate::negotiate::Format;
+use crate::options::WriteOptions;
+use crate::reply::{self, Answer};
+use crate::verbs::patch::{self, Patch};
+use crate::verbs::update::Change;
+
+fn paths(served: &Served) -> Result<Scale, Status> {
+    served.kind.scale.ok_or_else(Status::unknown_path)
+}
+
+fn expected() -> Result<Expected, Status> {
+    let schema = registry::schema_of("autoscaling", "v1", "Scale");
+    let schema = schema.ok_or_else(Status::unknown_path)?;
+    Ok(Expected {
+        group: "autoscaling",
+        version: "v1",
+        kind: "Scale",
+        schema,
+    })
+}
+
+/// The scale of an object.
+fn scale_of(object: &Value, paths: Scale) -> Value {
+    let mut metadata = Value::object();
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
+        if let Some(value) = object.path(&["metadata", field]) {
+            metadata.insert(field, value.clone());
+        }
+    }
+    let selector = paths
+        .selector
+        .and_then(|path| object.path(path))
+        .map(|selector| {
+            let parsed = match selector.as_object() {
+                Some(map)
+                    if !map.contains_key("matchLabels")
+                        && !map.contains_key("matchExpressions") =>
+                {
+                    let pairs = map
+                        .iter()
+                        .filter_map(|(k, v)| Some((k.as_str(), v.as_str()?)));
+                    labels::Selector::from_map(pairs)
+                }
+                _ => labels::Selector::from_object(Some(selector)).unwrap_or_default(),
+            };
+            parsed.to_string()
+        });
+    let mut spec = Value::object();
+    if let Some(replicas) = object
+        .i64_at(paths.spec_replicas)
+        .filter(|replicas| *replicas != 0)
+    {
+        spec.insert("replicas", replicas);
+    }
+    let mut status =
+        value!({"replicas": (object.i64_at(paths.status_replicas).unwrap_or_default())});
+    if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
+        status.insert("selector", selector);
+    }
+    value!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": (metadata), "spec": (spec), "status": (status)
+    })
+}
+
+/// Answers the scale.
+///
+/// # Errors
+/// 404.
+pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let paths = paths(served)?;
+    let key = served.key(&context.info.namespace, &context.info.name);
+    let object = context.api.get(served, &key).await?;
+    Ok(reply::value(
+        200,
+        &scale_of(&served.tree(&object)?, paths),
+        format,
+    ))
+}
+
+/// Replaces the scale.
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
+    let headers = &context.parts.headers;
+    let scale = decode::object(headers, body, expected()?, options.field_validation)
+        .await?
+        .object;
+    change(context, served, options.dry_run, |_| Ok(scale.clone())).await
+}
+
+/// Patches the scale.
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    let options = WriteOptions::parse(context.query(), "PatchOptions", false)?;
+    let patch = Patch::read(&patch::media(context), &decode::read(body).await?)?;
+    let expected = expected()?;
+    change(context, served, options.dry_run, |old| {
+        let mut scale = old.clone();
+        patch.apply_typed(&mut scale, expected.schema)?;
+        let decoded = decode::tree_of(scale, Vec::new(), expected, options.field_validation)?;
+        Ok(decoded.object)
+    })
+    .await
+}
+
+async fn change(
+    context: &Context,
+    served: &Arc<Served>,
+    dry_run: bool,
+    make: impl Fn(&Value) -> Result<Value, Status>,
+) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let paths = paths(served)?;
+    let key = served.key(&context.info.namespace, &context.info.name);
+    let change = Change {
+        context,
+        served,
+        subresource: "",
+        dry_run,
+    };
+    let mut warnings = Vec::new();
+    let object = change
+        .store(
+            &key,
+            |old| {
+                let scale = make(&scale_of(old, paths))?;
+                let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
+                if replicas < 0 {
+                    let cause = Cause {
+                        reason: "FieldValueInvalid".into(),
+                        message: format!(
+                            "Invalid value: {replicas}: must be greater than or equal to 0"
+                        ),
+                        field: "spec.replicas".into(),
+                    };
+                    let name = context.info.name.as_str();
+                    return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
+                }
+                let mut new = old.clone();
+                new.set_path(paths.spec_replicas, replicas);
+                let version = meta::resource_version(&scale);
+                if !version.is_empty() {
+                    meta::set_resource_version(&mut new, version);
+                }
+                Ok(new)
+            },
+            &mut warnings,
+        )
+        .await?;
+    Ok(reply::value(200, &scale_of(&object, paths), format))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scale_shows_replicas_and_selector() {
+        let paths = control_kinds::of("apps", "Deployment").scale;
+        let paths = paths.unwrap_or(Scale {
+            spec_replicas: &["spec", "replicas"],
+            status_replicas: &["status", "replicas"],
+            selector: Some(&["spec", "selector"]),
+        });
+        let object = value!({
+            "metadata": {"name": "d", "labels": {"x": "y"}},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}},
+            "status": {"replicas": 2}
+        });
+        let scale = scale_of(&object, paths);
+        assert_eq!(scale.path(&["metadata"]), Some(&value!({"name": "d"})));
+        assert_eq!(scale.path(&["spec"]), Some(&value!({"replicas": 3})));
+        assert_eq!(
+            scale.path(&["status"]),
+            Some(&value!({"replicas": 2, "selector": "a=b"}))
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! `meta.k8s.io/v1` shapes: tables and metadata alone.
+
+use control_kinds::{Column, Kind};
+use control_types::value;
+use control_types::value::Value;
+
+use crate::negotiate::{Format, Include};
+
+/// The columns of a kind as a table defines them.
+#[must_use]
+pub fn column_definitions(columns: &[Column]) -> Value {
+    columns
+        .iter()
+        .map(|column| {
+            value!({
+                "name": (column.name),
+                "type": (column.r#type),
+                "format": (column.format),
+                "description": (column.description),
+                "priority": (column.priority),
+            })
+        })
+        .collect()
+}
+
+/// One row: the cells of an object, and what the client wants to have with it.
+#[must_use]
+pub fn row(kind: &Kind, object: Value, format: Format) -> Value {
+    let mut row = Value::object();
+    row.insert(
+        "cells",
+        Value::Array((kind.row)(&object, jiff::Timestamp::now())),
+    );
+    row.insert(
+        "object",
+        match format.include {
+            Include::None => Value::Null,
+            Include::Object => object,
+            Include::Metadata => partial(object, format),
+        },
+    );
+    row
+}
+
+/// A table. `columns` is false for the later events of a watch.
+#[must_use]
+pub fn table(
+    kind: &Kind,
+    rows: Vec<Value>,
+    metadata: Value,
+    columns: bool,
+    format: Format,
+) -> Value {
+    let mut table = Value::object();
+    table.insert("kind", "Table");
+    table.insert(
+        "apiVersion",
+        format!("meta.k8s.io/{}", format.shape_version),
+    );
+    table.insert("metadata", metadata);
+    table.insert(
+        "columnDefinitions",
+        if columns {
+            column_definitions(kind.columns)
+        } else {
+            Value::Null
+        },
+    );
+    table.insert("rows", Value::Array(rows));
+    table
+}
+
+/// An object reduced to its metadata.
+#[must_use]
+pub fn partial(mut object: Value, format: Format) -> Value {
+    let mut partial = Value::object();
+    partial.insert("kind", "PartialObjectMetadata");
+    partial.insert(
+        "apiVersion",
+        format!("meta.k8s.io/{}", format.shape_version),
+    );
+    partial.insert(
+        "metadata",
+        object.remove("metadata").unwrap_or_else(Value::object),
+    );
+    partial
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_carry_what_was_asked_for() {
+        let kind = control_kinds::of("", "ConfigMap");
+        let object = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let format = Format {
+            shape_version: "v1",
+            ..Format::default()
+        };
+        assert_eq!(
+            row(kind, object.clone(), format).get("object"),
+            Some(
+                &value!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}})
+            )
+        );
+        assert_eq!(
+            row(
+                kind,
+                object.clone(),
+                Format {
+                    include: Include::Object,
+                    ..format
+                }
+            )
+            .get("object"),
+            Some(&object)
+        );
+        assert_eq!(
+            row(
+                kind,
+                object,
+                Format {
+                    include: Include::None,
+                    ..format
+                }
+            )
+            .get("object"),
+            Some(&Value::Null)
+        );
+    }
+
+    #[test]
+    fn cells_and_columns_are_equally_many() {
+        for kind in control_kinds::all().chain([&control_kinds::GENERIC]) {
+            let cells = (kind.row)(&value!({"metadata": {"name": "a"}}), jiff::Timestamp::now());
+            assert_eq!(cells.len(), kind.columns.len(), "{}", kind.kind);
+        }
+    }
+}

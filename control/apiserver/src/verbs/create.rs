@@ -1,0 +1,192 @@
+//! POST: a new object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_types::coerce;
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value::Value;
+
+use crate::admission;
+use crate::api::Served;
+use crate::body::Body;
+use crate::chain::Context;
+use crate::decode::{self, Expected};
+use crate::invalid;
+use crate::negotiate::Format;
+use crate::options::WriteOptions;
+use crate::reply::{self, Answer};
+
+/// How often a generated name is tried anew.
+const NAMES: usize = 8;
+/// How long events are kept.
+pub(crate) const EVENTS: Duration = Duration::from_secs(3600);
+/// Letters of generated names: none that make words or look alike.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The longest beginning of a generated name.
+const PREFIX: usize = 58;
+
+/// Answers a create.
+///
+/// # Errors
+/// Whatever forbids the object.
+pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
+    let decoded = decode::object(
+        &context.parts.headers,
+        body,
+        Expected::of(served),
+        options.field_validation,
+    )
+    .await?;
+    let mut warnings = decoded.warnings;
+    let object = store(context, served, decoded.object, &options, &mut warnings).await?;
+    let mut response = reply::value(201, &reply::shaped(object, served.kind, format), format);
+    reply::warn(&mut response, &warnings);
+    Ok(response)
+}
+
+/// All that happens to a decoded object until it is stored. Answers the object
+/// with its resource version.
+///
+/// # Errors
+/// Whatever forbids the object.
+pub async fn store(
+    context: &Context,
+    served: &Arc<Served>,
+    mut object: Value,
+    options: &WriteOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let namespace = check_namespace(context, served, &mut object)?;
+    let given = meta::name(&object).to_owned();
+    if !meta::resource_version(&object).is_empty() && meta::resource_version(&object) != "0" {
+        return Err(Status::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    (served.kind.default)(&mut object);
+    let prefix = if given.is_empty() {
+        meta::generate_name(&object).to_owned()
+    } else {
+        String::new()
+    };
+    let template = object;
+    for attempt in 1.. {
+        let mut object = template.clone();
+        if !prefix.is_empty() {
+            meta::set_name(&mut object, &generate(&prefix));
+        }
+        admission::admit_create(context, served, &mut object).await?;
+        fill_metadata(&mut object);
+        let errors = served.kind.before_create(&mut object);
+        if !errors.is_empty() {
+            return Err(invalid::status(
+                served.resource.group,
+                served.resource.kind,
+                if given.is_empty() { "" } else { &given },
+                &errors,
+            ));
+        }
+        warnings.extend((served.kind.warnings)(&object, None));
+        let allocation = context.api.allocators.create(served, &mut object)?;
+        coerce::complete(&mut object, served.resource.schema);
+        let name = meta::name(&object).to_owned();
+        let key = served.key(&namespace, &name);
+        if options.dry_run {
+            if served.cache()?.get(&key).is_some() {
+                return Err(Status::already_exists(
+                    served.resource.group,
+                    served.resource.plural,
+                    &name,
+                ));
+            }
+            return Ok(object);
+        }
+        let ttl = (served.resource.plural == "events").then_some(EVENTS);
+        match context.api.store_new(served, &key, object, ttl).await {
+            Ok(stored) => {
+                allocation.keep();
+                return Ok(stored);
+            }
+            Err(status) if status.reason == "AlreadyExists" && !prefix.is_empty() => {
+                if attempt >= NAMES {
+                    return Err(Status::generate_name_conflict(
+                        served.resource.group,
+                        served.resource.plural,
+                        &name,
+                    ));
+                }
+            }
+            Err(status) => return Err(status),
+        }
+    }
+    Err(Status::internal("no name was found"))
+}
+
+/// The namespace of the request, also set in the object.
+pub(crate) fn check_namespace(
+    context: &Context,
+    served: &Served,
+    object: &mut Value,
+) -> Result<String, Status> {
+    if !served.resource.namespaced {
+        // A namespace in an object of the cluster is dropped by validation.
+        return Ok(String::new());
+    }
+    let wanted = context.info.namespace.as_str();
+    match meta::namespace(object) {
+        "" => meta::set_namespace(object, wanted),
+        given if given == wanted => {}
+        _ => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(wanted.to_owned())
+}
+
+/// What the system sets in a new object.
+fn fill_metadata(object: &mut Value) {
+    let metadata = meta::metadata_mut(object);
+    for field in [
+        "managedFields",
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+    ] {
+        metadata.remove(field);
+    }
+    meta::set_uid(object, &uuid::Uuid::new_v4().to_string());
+    meta::set_creation_timestamp(object, jiff::Timestamp::now());
+}
+
+/// A name that begins with `prefix`.
+#[must_use]
+pub fn generate(prefix: &str) -> String {
+    let mut end = prefix.len().min(PREFIX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = prefix[..end].to_owned();
+    for _ in 0..5 {
+        name.push(char::from(LETTERS[rand::random_range(0..LETTERS.len())]));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_stay_within_a_label() {
+        let name = generate(&"é".repeat(60));
+        assert!(name.len() <= 63 && name.starts_with('é'));
+        assert_ne!(generate("a-"), generate("a-"));
+    }
+}

@@ -1,0 +1,268 @@
+//! DELETE of one object: at once, or step by step while finalizers and grace
+//! periods last.
+
+use std::sync::Arc;
+
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value::Value;
+
+use crate::api::{Served, name_of};
+use crate::body::Body;
+use crate::chain::Context;
+use crate::decode;
+use crate::negotiate::Format;
+use crate::options::DeleteOptions;
+use crate::reply::{self, Answer};
+use crate::verbs::update::is_finished;
+use crate::write::Decision;
+
+/// Dependents are kept and lose their owner.
+const ORPHAN: &str = "orphan";
+/// Dependents go first.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Answers a deletion.
+///
+/// # Errors
+/// 404, 409 when preconditions fail.
+pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let options = read_options(context, body).await?;
+    let key = served.key(&context.info.namespace, &context.info.name);
+    let (object, deleted) = remove(context, served, &key, &options).await?;
+    let mut response = if deleted && !returns_object(served) {
+        let resource = served.resource;
+        let status = Status::success(
+            resource.group,
+            resource.plural,
+            name_of(&key),
+            meta::uid(&object),
+        );
+        reply::value(200, &status.to_value(), format)
+    } else {
+        let code = if !deleted && options.orphan_dependents == Some(false) {
+            202
+        } else {
+            200
+        };
+        reply::value(code, &reply::shaped(object, served.kind, format), format)
+    };
+    reply::warn(&mut response, &warnings(served, &options));
+    Ok(response)
+}
+
+/// Reads the options of a deletion.
+///
+/// # Errors
+/// 400 and 422.
+pub async fn read_options(context: &Context, body: Body) -> Result<DeleteOptions, Status> {
+    let bytes = decode::read(body).await?;
+    if bytes.is_empty() {
+        return DeleteOptions::parse(context.query(), None);
+    }
+    let tree = decode::options(
+        &context.parts.headers,
+        &bytes,
+        "DeleteOptions",
+        &context.info,
+    )?;
+    DeleteOptions::parse(context.query(), Some(&tree))
+}
+
+/// Deletes an object or marks it. Answers its last state, and whether it is gone.
+///
+/// # Errors
+/// 404, 409 when preconditions fail.
+pub async fn remove(
+    context: &Context,
+    served: &Arc<Served>,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(Value, bool), Status> {
+    let done = context
+        .api
+        .modify(served, key, options.dry_run, None, |current| {
+            let mut object = current.ok_or_else(|| served.not_found(key))?.object;
+            check_preconditions(served, key, &object, options)?;
+            crate::admission::admit_delete(served, key)?;
+            let before = object.clone();
+            mark(served, &mut object, options)?;
+            Ok(if is_finished(&object) {
+                Decision::Delete(object)
+            } else if object == before {
+                Decision::Keep(object)
+            } else {
+                Decision::Put(object)
+            })
+        })
+        .await?;
+    if done.deleted && !options.dry_run {
+        context.api.allocators.deleted(served, &done.object);
+    }
+    let mut object = done.object;
+    if done.deleted && meta::finalizers(&object).next().is_none() && !was_marked(&object, served) {
+        // Gone at once: it is shown as it was, not as being deleted.
+        let metadata = meta::metadata_mut(&mut object);
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    if !served.is_stored_form() {
+        crate::convert::to_version(&mut object, served);
+    }
+    Ok((object, done.deleted))
+}
+
+/// Whether stock shows a deleted object of this kind with its deletion time:
+/// the kinds that end gracefully.
+fn was_marked(_object: &Value, served: &Served) -> bool {
+    served.kind.graceful.is_some() || served.resource.plural == "namespaces"
+}
+
+fn check_preconditions(
+    served: &Served,
+    key: &str,
+    object: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let resource = served.resource;
+    // Preconditions speak of the kind where other conflicts speak of the plural.
+    let conflict = |why: &str| Status::conflict(resource.group, resource.kind, name_of(key), why);
+    if let Some(uid) = options
+        .uid
+        .as_deref()
+        .filter(|uid| *uid != meta::uid(object))
+    {
+        return Err(conflict(&format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            meta::uid(object)
+        )));
+    }
+    if let Some(version) = options
+        .resource_version
+        .as_deref()
+        .filter(|version| *version != meta::resource_version(object))
+    {
+        return Err(conflict(&format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+            meta::resource_version(object)
+        )));
+    }
+    Ok(())
+}
+
+/// Marks an object for deletion: finalizers by policy, the time, the grace period.
+fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) -> Result<(), Status> {
+    set_policy(served, object, options);
+    let now = jiff::Timestamp::now();
+    let grace = match served.kind.graceful {
+        Some(graceful) => {
+            if options
+                .grace_period_seconds
+                .is_some_and(|seconds| seconds < -1)
+            {
+                return Err(Status::bad_request(format!(
+                    "invalid grace period {}",
+                    options.grace_period_seconds.unwrap_or_default()
+                )));
+            }
+            graceful(object, options.grace_period_seconds)
+        }
+        None => 0,
+    };
+    if meta::is_deleting(object) {
+        // Only a shorter grace period changes anything.
+        let left = meta::deletion_grace_period_seconds(object).unwrap_or_default();
+        if left > 0 && (options.grace_period_seconds.is_some() && grace < left) {
+            let began = meta::deletion_timestamp(object)
+                .and_then(|at| at.checked_sub(jiff::SignedDuration::from_secs(left)).ok())
+                .unwrap_or(now);
+            let at = began
+                .checked_add(jiff::SignedDuration::from_secs(grace))
+                .unwrap_or(now)
+                .max(now);
+            meta::set_deletion_timestamp(object, at);
+            meta::set_deletion_grace_period_seconds(object, grace);
+        }
+        return Ok(());
+    }
+    let at = now
+        .checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(now);
+    meta::set_deletion_timestamp(object, at);
+    meta::set_deletion_grace_period_seconds(object, grace);
+    if meta::generation(object) > 0 {
+        meta::set_generation(object, meta::generation(object) + 1);
+    }
+    if served.resource.plural == "namespaces" && served.resource.group.is_empty() {
+        object.set_path(&["status", "phase"], "Terminating");
+    }
+    Ok(())
+}
+
+/// Adds or takes away the two finalizers of the garbage collector.
+fn set_policy(served: &Served, object: &mut Value, options: &DeleteOptions) {
+    let wanted = match (
+        options.propagation_policy.as_deref(),
+        options.orphan_dependents,
+    ) {
+        (Some("Orphan"), _) | (None, Some(true)) => Some(ORPHAN),
+        (Some("Foreground"), _) => Some(FOREGROUND),
+        (Some(_), _) | (None, Some(false)) => None,
+        // Without a word an object keeps what it has.
+        (None, None) if meta::has_finalizer(object, ORPHAN) => Some(ORPHAN),
+        (None, None) if meta::has_finalizer(object, FOREGROUND) => Some(FOREGROUND),
+        (None, None) if orphans_by_default(served) => Some(ORPHAN),
+        (None, None) => None,
+    };
+    for finalizer in [ORPHAN, FOREGROUND] {
+        if wanted == Some(finalizer) {
+            meta::add_finalizer(object, finalizer);
+        } else {
+            meta::remove_finalizer(object, finalizer);
+        }
+    }
+}
+
+/// The kinds whose dependents have always outlived them unless asked otherwise.
+fn orphans_by_default(served: &Served) -> bool {
+    matches!(
+        (served.resource.group, served.resource.plural),
+        ("", "replicationcontrollers") | ("batch", "jobs")
+    )
+}
+
+fn warnings(served: &Served, options: &DeleteOptions) -> Vec<String> {
+    let silent = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+    if (served.resource.group, served.resource.plural) == ("batch", "jobs") && !silent {
+        return vec![
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning".into(),
+        ];
+    }
+    Vec::new()
+}
+
+/// The kinds whose deletion answers the object instead of a Status.
+fn returns_object(served: &Served) -> bool {
+    matches!(
+        (served.resource.group, served.resource.plural),
+        (
+            "",
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "namespaces"
+                | "resourcequotas"
+                | "podtemplates"
+        ) | (
+            "storage.k8s.io",
+            "storageclasses"
+                | "csidrivers"
+                | "csinodes"
+                | "volumeattachments"
+                | "volumeattributesclasses"
+        ) | ("resource.k8s.io", _)
+    )
+}

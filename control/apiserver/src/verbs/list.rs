@@ -1,0 +1,543 @@
+//! LIST: a snapshot of the cache, written without looking at the objects.
+//!
+//! The answer is made while it is sent, a chunk at a time: a list of any size
+//! costs its reader's server one chunk and a reference to the snapshot.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use control_store::{Range, Revision};
+use control_types::status::Status;
+use control_types::value::Value;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
+use http::{HeaderValue, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+
+use crate::api::{Api, Served};
+use crate::body::{self, Body, BoxError};
+use crate::cache::{Cached, Change, Keyed, Position, Tree};
+use crate::chain::Context;
+use crate::negotiate::{Format, Media, Shape};
+use crate::options::ListOptions;
+use crate::reply::{self, Answer, GZIP_FROM};
+use crate::selection::Selection;
+use crate::table;
+use crate::write::store_error;
+
+/// How much of a list is made at a time.
+const CHUNK: usize = 128 * 1024;
+
+/// A snapshot of a resource and the revision as of which it is true.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The objects.
+    pub objects: Arc<Tree<Cached>>,
+    /// As of which revision.
+    pub revision: Revision,
+}
+
+/// Answers a list.
+///
+/// # Errors
+/// When options are malformed or the wanted resource version is gone.
+pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
+    let options = ListOptions::parse(context.query())?;
+    options.validate(false)?;
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let info = &context.info;
+    let selection = Selection::new(
+        served.kind,
+        &info.namespace,
+        if info.name_in_path { &info.name } else { "" },
+        &options,
+    )?;
+    let (snapshot, start) = snapshot(&context.api, served, &options, &selection).await?;
+    let page = Page::new(&snapshot, &selection, start, options.limit);
+    respond(served, page, selection, format)
+}
+
+/// The snapshot that a request asks for, and the place where its page begins.
+async fn snapshot(
+    api: &Api,
+    served: &Served,
+    options: &ListOptions,
+    selection: &Selection,
+) -> Result<(Snapshot, Option<String>), Status> {
+    let revision = options.revision()?;
+    if !options.continue_token.is_empty() {
+        if revision.is_some_and(|revision| revision != 0) {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let token = Token::decode(&options.continue_token)?;
+        let start = Some(format!("{}{}", selection.prefix(), token.start));
+        let Some(at) = token.revision else {
+            api.catch_up().await?;
+            return Ok((present(api, served)?, start));
+        };
+        return match exact(api, served, at).await {
+            Ok(snapshot) => Ok((snapshot, start)),
+            Err(status) if status.reason == "Expired" => Err(expired_token(api, &token)),
+            Err(status) => Err(status),
+        };
+    }
+    match revision {
+        None => api.catch_up().await?,
+        Some(0) => {}
+        Some(at)
+            if options.resource_version_match == "Exact"
+                || (options.resource_version_match.is_empty() && options.limit > 0) =>
+        {
+            return Ok((exact(api, served, at).await?, None));
+        }
+        Some(at) => api.reach(at).await?,
+    }
+    Ok((present(api, served)?, None))
+}
+
+/// The newest snapshot. The revision is read first: the snapshot holds at
+/// least all that had happened by then.
+pub(crate) fn present(api: &Api, served: &Served) -> Result<Snapshot, Status> {
+    let applied = api.caches.applied();
+    let state = served.cache()?.state();
+    Ok(Snapshot {
+        objects: Arc::new(state.objects.clone()),
+        revision: applied.max(state.revision),
+    })
+}
+
+/// The objects as they were at a revision: the present ones if nothing changed
+/// since, else the store's.
+async fn exact(api: &Api, served: &Served, revision: Revision) -> Result<Snapshot, Status> {
+    api.reach(revision).await?;
+    let cache = served.cache()?;
+    let state = cache.state();
+    if state.revision <= revision {
+        return Ok(Snapshot {
+            objects: Arc::new(state.objects.clone()),
+            revision,
+        });
+    }
+    let range = Range {
+        at: Some(revision),
+        ..Range::prefix(cache.prefix().to_owned())
+    };
+    let page = api
+        .store()
+        .range(range)
+        .await
+        .map_err(|error| store_error(&error))?;
+    let mut objects = Vec::with_capacity(page.kvs.len());
+    for kv in &page.kvs {
+        let Some(key) = std::str::from_utf8(&kv.key)
+            .ok()
+            .and_then(|key| key.strip_prefix(cache.prefix()))
+        else {
+            continue;
+        };
+        let bytes = api
+            .transform
+            .open(&kv.key, &kv.value)
+            .map_err(Status::internal)?;
+        let object = Cached::new(key, &bytes, kv.mod_revision, Change::Modified, served.kind)
+            .map_err(Status::internal)?;
+        objects.push(Arc::new(object));
+    }
+    Ok(Snapshot {
+        objects: Arc::new(Tree::from_sorted(objects)),
+        revision,
+    })
+}
+
+fn expired_token(api: &Api, token: &Token) -> Status {
+    let mut status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    let _ = api;
+    status.continue_token = Token {
+        revision: None,
+        start: token.start.clone(),
+    }
+    .encode();
+    status
+}
+
+/// A continuation token, in the form of stock: base64 of a JSON object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Token {
+    /// Of the first page; `None` goes on in the present.
+    revision: Option<Revision>,
+    /// The key, within the namespace listed, of the first item of the next page.
+    start: String,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        let mut token = Value::object();
+        token.insert("v", "meta.k8s.io/v1");
+        token.insert("rv", self.revision.map_or(Value::Int(-1), Value::from));
+        token.insert("start", self.start.as_str());
+        URL_SAFE_NO_PAD.encode(token.to_vec())
+    }
+
+    fn decode(text: &str) -> Result<Self, Status> {
+        let bad = |why: &str| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = [URL_SAFE_NO_PAD, URL_SAFE, STANDARD, STANDARD_NO_PAD]
+            .iter()
+            .find_map(|engine| engine.decode(text).ok())
+            .ok_or_else(|| bad("illegal base64 data at input byte 0"))?;
+        let token = Value::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        if token.str_at(&["v"]) != Some("meta.k8s.io/v1") {
+            return Err(bad("server does not recognize this encoded version"));
+        }
+        let start = token
+            .str_at(&["start"])
+            .filter(|start| !start.is_empty())
+            .ok_or_else(|| bad("encoded start key empty (version meta.k8s.io/v1)"))?;
+        if start.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(bad(&format!("{start}")));
+        }
+        let revision = match token.i64_at(&["rv"]) {
+            Some(number) if number < 0 => None,
+            Some(0) | None => {
+                return Err(bad(
+                    "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+                ));
+            }
+            Some(number) => u64::try_from(number).ok(),
+        };
+        Ok(Self {
+            revision,
+            start: start.to_owned(),
+        })
+    }
+}
+
+/// One page of a snapshot.
+struct Page {
+    objects: Arc<Tree<Cached>>,
+    revision: Revision,
+    begin: Position,
+    /// How many items there are; `None` when that was not counted.
+    items: Option<usize>,
+    continue_token: String,
+    remaining: Option<usize>,
+}
+
+impl Page {
+    fn new(
+        snapshot: &Snapshot,
+        selection: &Selection,
+        start: Option<String>,
+        limit: usize,
+    ) -> Self {
+        let objects = Arc::clone(&snapshot.objects);
+        let begin = objects.seek(
+            start
+                .as_deref()
+                .or(selection.only())
+                .unwrap_or_else(|| selection.prefix()),
+        );
+        let mut page = Self {
+            objects,
+            revision: snapshot.revision,
+            begin,
+            items: None,
+            continue_token: String::new(),
+            remaining: None,
+        };
+        if limit == 0 {
+            return page;
+        }
+        let objects = Arc::clone(&page.objects);
+        let mut rest = objects
+            .iter_from(begin)
+            .take_while(|object| object.key().starts_with(selection.prefix()));
+        let mut last = None;
+        let mut items = 0;
+        for object in rest
+            .by_ref()
+            .filter(|object| selection.matches(object))
+            .take(limit)
+        {
+            last = Some(object.key().to_owned());
+            items += 1;
+        }
+        let more = if selection.is_everything() {
+            let count = rest.count();
+            page.remaining = (count > 0).then_some(count);
+            count > 0
+        } else {
+            rest.any(|object| selection.matches(object))
+        };
+        page.items = Some(items);
+        if let Some(last) = last.filter(|_| more) {
+            // The smallest key after the last one.
+            let start = format!("{}\0", &last[selection.prefix().len()..]);
+            page.continue_token = Token {
+                revision: Some(snapshot.revision),
+                start,
+            }
+            .encode();
+        }
+        page
+    }
+
+    /// `metadata` of the list.
+    fn metadata(&self) -> Value {
+        let mut metadata = Value::object();
+        metadata.insert("resourceVersion", self.revision.to_string());
+        if !self.continue_token.is_empty() {
+            metadata.insert("continue", self.continue_token.as_str());
+        }
+        if let Some(remaining) = self.remaining {
+            metadata.insert("remainingItemCount", remaining);
+        }
+        metadata
+    }
+}
+
+/// How an item is written.
+type WriteItem = Box<dyn Fn(&Cached, &mut Vec<u8>) + Send>;
+
+/// Makes the bytes of a list, a chunk at a time.
+struct Writer {
+    objects: Arc<Tree<Cached>>,
+    position: Option<Position>,
+    selection: Selection,
+    /// How many items may still come.
+    left: usize,
+    first: bool,
+    head: Vec<u8>,
+    item: WriteItem,
+}
+
+impl Iterator for Writer {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut position = self.position?;
+        let mut out = Vec::with_capacity(if self.head.is_empty() {
+            CHUNK + CHUNK / 4
+        } else {
+            1024
+        });
+        out.append(&mut self.head);
+        let everything = self.selection.is_everything();
+        while out.len() < CHUNK && self.left > 0 {
+            let Some((object, next)) = self.objects.at(position) else {
+                break;
+            };
+            if !object.key().starts_with(self.selection.prefix()) {
+                break;
+            }
+            position = next;
+            if everything || self.selection.matches(object) {
+                if !std::mem::replace(&mut self.first, false) {
+                    out.push(b',');
+                }
+                (self.item)(object, &mut out);
+                self.left -= 1;
+            } else if self
+                .selection
+                .only()
+                .is_some_and(|only| only < object.key())
+            {
+                self.left = 0;
+            }
+        }
+        if out.len() < CHUNK {
+            out.extend_from_slice(b"]}\n");
+            self.position = None;
+        } else {
+            self.position = Some(position);
+        }
+        Some(out)
+    }
+}
+
+fn respond(served: &Arc<Served>, page: Page, selection: Selection, format: Format) -> Answer {
+    let mut head = Vec::with_capacity(256);
+    let (kind, version, items, item): (String, String, &[u8], WriteItem) = match format.shape {
+        Shape::Plain if served.is_stored_form() => (
+            served.resource.list_kind(),
+            served.api_version.clone(),
+            b",\"items\":[",
+            Box::new(|object, out| {
+                out.push(b'{');
+                out.extend_from_slice(object.item());
+            }),
+        ),
+        shape => {
+            let served = Arc::clone(served);
+            let (kind, version, items) = match shape {
+                Shape::Plain => (
+                    served.resource.list_kind(),
+                    served.api_version.clone(),
+                    &b",\"items\":["[..],
+                ),
+                Shape::Metadata => (
+                    "PartialObjectMetadataList".into(),
+                    format!("meta.k8s.io/{}", format.shape_version),
+                    &b",\"items\":["[..],
+                ),
+                Shape::Table => (
+                    "Table".into(),
+                    format!("meta.k8s.io/{}", format.shape_version),
+                    &b",\"rows\":["[..],
+                ),
+            };
+            let write: WriteItem = Box::new(move |object, out| match served.tree(object) {
+                Ok(mut value) => {
+                    match shape {
+                        Shape::Plain => {
+                            value.remove("kind");
+                            value.remove("apiVersion");
+                        }
+                        Shape::Metadata => value = table::partial(value, format),
+                        Shape::Table => value = table::row(served.kind, value, format),
+                    }
+                    value.write(out);
+                }
+                Err(_) => out.extend_from_slice(b"null"),
+            });
+            (kind, version, items, write)
+        }
+    };
+    head.extend_from_slice(b"{\"kind\":");
+    Value::from(kind).write(&mut head);
+    head.extend_from_slice(b",\"apiVersion\":");
+    Value::from(version).write(&mut head);
+    head.extend_from_slice(b",\"metadata\":");
+    page.metadata().write(&mut head);
+    if format.shape == Shape::Table {
+        head.extend_from_slice(b",\"columnDefinitions\":");
+        table::column_definitions(served.kind.columns).write(&mut head);
+    }
+    head.extend_from_slice(items);
+    let mut writer = Writer {
+        objects: page.objects,
+        position: Some(page.begin),
+        selection,
+        left: page.items.unwrap_or(usize::MAX),
+        first: true,
+        head,
+        item,
+    };
+    if format.media == Media::Yaml || format.pretty {
+        let whole: Vec<u8> = writer.flatten().collect();
+        let value = Value::from_slice(&whole).map_err(Status::internal)?;
+        return Ok(reply::value(200, &value, format));
+    }
+    let first = writer.next().unwrap_or_default();
+    if writer.position.is_none() && first.len() < GZIP_FROM {
+        return Ok(reply::json(200, first));
+    }
+    Ok(streamed(first, writer, format.gzip))
+}
+
+/// A response whose body is made while it is sent.
+fn streamed(first: Vec<u8>, rest: Writer, gzip: bool) -> Response<Body> {
+    let chunks = std::iter::once(first).chain(rest);
+    let mut response = if gzip {
+        let packed = Gzip {
+            chunks,
+            encoder: Some(GzEncoder::new(
+                Vec::with_capacity(CHUNK / 4),
+                Compression::fast(),
+            )),
+        };
+        Response::new(stream_body(packed))
+    } else {
+        Response::new(stream_body(chunks.map(Bytes::from)))
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if gzip {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}
+
+fn stream_body(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    body::Body::new(StreamBody::new(stream::iter(
+        chunks.map(|chunk| Ok::<_, BoxError>(Frame::data(chunk))),
+    )))
+}
+
+/// Compresses chunks on their way.
+struct Gzip<I> {
+    chunks: I,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl<I: Iterator<Item = Vec<u8>>> Iterator for Gzip<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let encoder = self.encoder.as_mut()?;
+            let Some(chunk) = self.chunks.next() else {
+                // Writing to memory does not fail.
+                return self
+                    .encoder
+                    .take()
+                    .and_then(|encoder| encoder.finish().ok())
+                    .map(Bytes::from);
+            };
+            if encoder.write_all(&chunk).is_err() {
+                return None;
+            }
+            let packed = std::mem::take(encoder.get_mut());
+            if !packed.is_empty() {
+                return Some(packed.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_back() {
+        for revision in [Some(17), None] {
+            let token = Token {
+                revision,
+                start: "web\0".into(),
+            };
+            assert_eq!(Token::decode(&token.encode()), Ok(token));
+        }
+    }
+
+    #[test]
+    fn tokens_of_others_are_refused() {
+        for text in [
+            "!",
+            "e30",
+            &URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
+            &URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../a"}"#),
+        ] {
+            assert_eq!(
+                Token::decode(text).expect_err("refused").code,
+                400,
+                "{text}"
+            );
+        }
+    }
+}

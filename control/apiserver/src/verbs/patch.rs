@@ -1,0 +1,266 @@
+//! PATCH: an object changed by a description of the change.
+
+use std::sync::Arc;
+
+use control_types::meta;
+use control_types::status::{Details, Status};
+use control_types::value::{Value, from_value, to_value};
+use http::header::CONTENT_TYPE;
+
+use crate::api::Served;
+use crate::body::Body;
+use crate::chain::Context;
+use crate::decode::{self, Expected};
+use crate::negotiate::Format;
+use crate::options::WriteOptions;
+use crate::reply::{self, Answer};
+use crate::strategic;
+use crate::verbs::update::Change;
+
+/// The patches that are read.
+const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+/// A patch, read but not applied.
+pub enum Patch {
+    /// RFC 6902.
+    Json(json_patch::Patch),
+    /// RFC 7396.
+    Merge(Value),
+    /// Strategic merge patch.
+    Strategic(Value),
+}
+
+/// Answers a patch of the main resource.
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    through(context, served, "", body).await
+}
+
+/// Answers a patch of the main resource or of a subresource that holds the
+/// whole object.
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn through(
+    context: &Context,
+    served: &Arc<Served>,
+    subresource: &str,
+    body: Body,
+) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let media = media(context);
+    let options = WriteOptions::parse(
+        context.query(),
+        "PatchOptions",
+        media == "application/apply-patch+yaml",
+    )?;
+    let patch = Patch::read(&media, &decode::read(body).await?)?;
+    let key = served.key(&context.info.namespace, &context.info.name);
+    let mut warnings = Vec::new();
+    let mut said = Vec::new();
+    let change = Change {
+        context,
+        served,
+        subresource,
+        dry_run: options.dry_run,
+    };
+    let object = change
+        .store(
+            &key,
+            |old| {
+                let mut tree = old.clone();
+                patch.apply(&mut tree, served)?;
+                let decoded = decode::tree_of(
+                    tree,
+                    Vec::new(),
+                    Expected::of(served),
+                    options.field_validation,
+                )?;
+                said = decoded.warnings;
+                let mut new = decoded.object;
+                check_identity(context, served, &new)?;
+                (served.kind.default)(&mut new);
+                // A patch that says nothing of the version is about whatever
+                // version there is.
+                if meta::resource_version(&new).is_empty() {
+                    meta::set_resource_version(&mut new, meta::resource_version(old));
+                }
+                Ok(new)
+            },
+            &mut warnings,
+        )
+        .await?;
+    said.append(&mut warnings);
+    let mut response = reply::value(200, &reply::shaped(object, served.kind, format), format);
+    reply::warn(&mut response, &said);
+    Ok(response)
+}
+
+/// The media type of a patch.
+#[must_use]
+pub fn media(context: &Context) -> String {
+    let given = context
+        .parts
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    given
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+fn check_identity(context: &Context, served: &Served, new: &Value) -> Result<(), Status> {
+    let (name, wanted) = (meta::name(new), context.info.name.as_str());
+    if name != wanted {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        )));
+    }
+    let (namespace, wanted) = (meta::namespace(new), context.info.namespace.as_str());
+    if served.resource.namespaced && namespace != wanted {
+        return Err(Status::bad_request(format!(
+            "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+impl Patch {
+    /// Reads a patch of a media type.
+    ///
+    /// # Errors
+    /// 415 for other media types, 400 for what cannot be read.
+    pub fn read(media: &str, bytes: &[u8]) -> Result<Self, Status> {
+        let tree = |bytes| {
+            Value::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string()))
+        };
+        match media {
+            "application/json-patch+json" => serde_json::from_slice(bytes)
+                .map(Self::Json)
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
+            "application/merge-patch+json" => Ok(Self::Merge(tree(bytes)?)),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic(tree(bytes)?)),
+            _ => Err(unsupported()),
+        }
+    }
+
+    /// Applies the patch to an object.
+    ///
+    /// # Errors
+    /// 422 when it does not fit.
+    pub fn apply(&self, object: &mut Value, served: &Served) -> Result<(), Status> {
+        self.apply_typed(object, served.resource.schema)
+    }
+
+    /// Applies the patch to an object of a type.
+    ///
+    /// # Errors
+    /// 422 when it does not fit.
+    pub fn apply_typed(
+        &self,
+        object: &mut Value,
+        schema: control_types::schema::TypeId,
+    ) -> Result<(), Status> {
+        match self {
+            Self::Json(patch) => {
+                let mut document: serde_json::Value =
+                    from_value(object).map_err(Status::internal)?;
+                json_patch::patch(&mut document, patch)
+                    .map_err(|error| unprocessable(&error.to_string()))?;
+                *object = to_value(&document).map_err(Status::internal)?;
+            }
+            Self::Merge(patch) => {
+                if patch.as_object().is_none() {
+                    return Err(Status::bad_request("patch must be an object"));
+                }
+                merge(object, patch);
+            }
+            Self::Strategic(patch) => strategic::apply(object, patch, schema)
+                .map_err(|error| Status::bad_request(error.to_string()))?,
+        }
+        Ok(())
+    }
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    let target = target.make_object();
+    for (key, value) in patch.iter() {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(
+                target.get_or_insert_with(key.clone(), || Value::Null),
+                value,
+            );
+        }
+    }
+}
+
+fn unsupported() -> Status {
+    let mut status = Status::unsupported_media_type(PATCHES);
+    status.message = "415: Unsupported Media Type".into();
+    status.details = Some(Details::default());
+    status
+}
+
+fn unprocessable(why: &str) -> Status {
+    let mut status = Status::invalid("", "", "", Vec::new());
+    status.message = "the server rejected our request due to an error in our request".into();
+    status.details = Some(Details {
+        causes: vec![control_types::status::Cause {
+            reason: "UnexpectedServerResponse".into(),
+            message: why.to_owned(),
+            field: String::new(),
+        }],
+        ..Details::default()
+    });
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    #[test]
+    fn merge_patch_replaces_removes_and_descends() {
+        let mut object = value!({"a": {"b": 1, "c": [1, 2]}, "d": 2});
+        merge(
+            &mut object,
+            &value!({"a": {"b": null, "c": [3]}, "e": {"f": null, "g": 1}}),
+        );
+        assert_eq!(object, value!({"a": {"c": [3]}, "d": 2, "e": {"g": 1}}));
+    }
+
+    #[test]
+    fn unknown_patches_are_refused() {
+        assert_eq!(
+            Patch::read("application/json", b"{}")
+                .err()
+                .map(|status| status.code),
+            Some(415)
+        );
+        assert_eq!(
+            Patch::read("application/merge-patch+json", b"{")
+                .err()
+                .map(|status| status.code),
+            Some(400)
+        );
+    }
+}

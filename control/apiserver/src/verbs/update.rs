@@ -1,0 +1,284 @@
+//! PUT: an object replaced.
+
+use std::sync::Arc;
+
+use control_kinds::FieldError;
+use control_types::coerce;
+use control_types::meta;
+use control_types::status::{Cause, Status};
+use control_types::value::Value;
+
+use crate::allocate::Allocators;
+use crate::api::{Served, name_of};
+use crate::body::Body;
+use crate::chain::Context;
+use crate::decode::{self, Expected};
+use crate::invalid;
+use crate::negotiate::Format;
+use crate::options::WriteOptions;
+use crate::reply::{self, Answer};
+use crate::verbs::create;
+use crate::write::{Current, Decision};
+
+/// Answers an update of the main resource.
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    through(context, served, "", body).await
+}
+
+/// Answers an update of the main resource, or of a subresource that holds the
+/// whole object (`status`, `resize`, …).
+///
+/// # Errors
+/// Whatever forbids the change.
+pub async fn through(
+    context: &Context,
+    served: &Arc<Served>,
+    subresource: &str,
+    body: Body,
+) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
+    let decoded = decode::object(
+        &context.parts.headers,
+        body,
+        Expected::of(served),
+        options.field_validation,
+    )
+    .await?;
+    let mut warnings = decoded.warnings;
+    let mut object = decoded.object;
+    check_name(context, served, &mut object)?;
+    let key = served.key(&context.info.namespace, &context.info.name);
+
+    let creatable = subresource.is_empty() && served.kind.allow_create_on_update;
+    if creatable && meta::resource_version(&object).is_empty() {
+        context.api.catch_up().await?;
+        if served.cache()?.get(&key).is_none() {
+            let object = create::store(context, served, object, &options, &mut warnings).await?;
+            let mut response =
+                reply::value(201, &reply::shaped(object, served.kind, format), format);
+            reply::warn(&mut response, &warnings);
+            return Ok(response);
+        }
+    }
+    (served.kind.default)(&mut object);
+    let change = Change {
+        context,
+        served,
+        subresource,
+        dry_run: options.dry_run,
+    };
+    let done = change
+        .store(&key, |_| Ok(object.clone()), &mut warnings)
+        .await?;
+    let mut response = reply::value(200, &reply::shaped(done, served.kind, format), format);
+    reply::warn(&mut response, &warnings);
+    Ok(response)
+}
+
+/// Name and namespace of the body must be those of the path.
+fn check_name(context: &Context, served: &Served, object: &mut Value) -> Result<(), Status> {
+    let wanted = context.info.name.as_str();
+    match meta::name(object) {
+        "" => {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        name if name == wanted => {}
+        name => {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({wanted})"
+            )));
+        }
+    }
+    if served.resource.namespaced {
+        let wanted = context.info.namespace.as_str();
+        match meta::namespace(object) {
+            "" => meta::set_namespace(object, wanted),
+            namespace if namespace == wanted => {}
+            namespace => {
+                return Err(Status::bad_request(format!(
+                    "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The change of one object, whatever verb asks for it.
+pub struct Change<'a> {
+    /// The request.
+    pub context: &'a Context,
+    /// The resource.
+    pub served: &'a Arc<Served>,
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// Whether nothing is stored.
+    pub dry_run: bool,
+}
+
+impl Change<'_> {
+    /// Stores what `make` makes of the present object (in the version that is
+    /// served; decoded and defaulted). Answers the object as it is then.
+    ///
+    /// # Errors
+    /// 404, conflicts, and whatever forbids the change.
+    pub async fn store(
+        &self,
+        key: &str,
+        mut make: impl FnMut(&Value) -> Result<Value, Status>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let Self {
+            context, served, ..
+        } = *self;
+        let first = warnings.len();
+        let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
+        let mut allocation = None;
+        let done = context
+            .api
+            .modify(served, key, self.dry_run, ttl, |current| {
+                warnings.truncate(first);
+                allocation = None;
+                let current = current.ok_or_else(|| served.not_found(key))?;
+                self.decide(key, current, &mut make, warnings, &mut allocation)
+            })
+            .await?;
+        if let Some(allocation) = allocation {
+            allocation.keep();
+        }
+        if done.deleted {
+            context.api.allocators.deleted(served, &done.object);
+        }
+        let mut object = done.object;
+        if !served.is_stored_form() {
+            crate::convert::to_version(&mut object, served);
+        }
+        Ok(object)
+    }
+
+    fn decide(
+        &self,
+        key: &str,
+        current: Current,
+        make: &mut impl FnMut(&Value) -> Result<Value, Status>,
+        warnings: &mut Vec<String>,
+        allocation: &mut Option<crate::allocate::Allocation>,
+    ) -> Result<Decision, Status> {
+        let Self {
+            context, served, ..
+        } = *self;
+        let mut old = current.object;
+        if !served.is_stored_form() {
+            crate::convert::to_version(&mut old, served);
+        }
+        let mut new = make(&old)?;
+        self.check_version(key, &new, &old)?;
+        meta::metadata_mut(&mut new).remove("managedFields");
+        if self.subresource.is_empty() {
+            Allocators::carry(served, &mut new, &old);
+        }
+        let errors = self.prepare(&mut new, &old)?;
+        if !errors.is_empty() {
+            return Err(invalid::status(
+                served.resource.group,
+                served.resource.kind,
+                name_of(key),
+                &errors,
+            ));
+        }
+        warnings.extend((served.kind.warnings)(&new, Some(&old)));
+        if self.subresource.is_empty() {
+            *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
+        }
+        if is_finished(&new) {
+            return Ok(Decision::Delete(new));
+        }
+        coerce::complete(&mut new, served.resource.schema);
+        // What changes nothing is not written, whatever the order of members.
+        meta::set_resource_version(&mut new, meta::resource_version(&old));
+        if new == old {
+            return Ok(Decision::Keep(old));
+        }
+        Ok(Decision::Put(new))
+    }
+
+    fn prepare(&self, new: &mut Value, old: &Value) -> Result<Vec<FieldError>, Status> {
+        if self.subresource.is_empty() {
+            return Ok(self.served.kind.before_update(new, old));
+        }
+        self.served
+            .kind
+            .before_subresource_update(self.subresource, new, old)
+            .ok_or_else(Status::unknown_path)
+    }
+
+    /// The resource version and uid that a client names must be the present ones.
+    fn check_version(&self, key: &str, new: &Value, old: &Value) -> Result<(), Status> {
+        let resource = self.served.resource;
+        let given = meta::resource_version(new);
+        let uid = meta::uid(new);
+        if !uid.is_empty() && uid != meta::uid(old) {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                meta::uid(old)
+            );
+            return Err(self.served.conflict(key, &why));
+        }
+        if given.is_empty() || given == "0" {
+            if self.served.kind.allow_unconditional_update {
+                return Ok(());
+            }
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: "Invalid value: 0: must be specified for an update".into(),
+                field: "metadata.resourceVersion".into(),
+            };
+            return Err(Status::invalid(
+                resource.group,
+                resource.kind,
+                name_of(key),
+                vec![cause],
+            ));
+        }
+        if given.parse::<u64>().is_err() {
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: format!(
+                    "Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax",
+                    control_types::status::quote(given)
+                ),
+                field: "metadata.resourceVersion".into(),
+            };
+            return Err(Status::invalid(
+                resource.group,
+                resource.kind,
+                name_of(key),
+                vec![cause],
+            ));
+        }
+        if given != meta::resource_version(old) {
+            return Err(Status::modified(
+                resource.group,
+                resource.plural,
+                name_of(key),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object that was to be deleted has nothing left to wait for.
+#[must_use]
+pub fn is_finished(object: &Value) -> bool {
+    meta::is_deleting(object)
+        && meta::finalizers(object).next().is_none()
+        && meta::deletion_grace_period_seconds(object).unwrap_or_default() == 0
+        && (meta::kind(object) != "Namespace"
+            || object.items_at(&["spec", "finalizers"]).is_empty())
+}

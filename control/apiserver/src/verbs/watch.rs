@@ -1,0 +1,353 @@
+//! WATCH: events out of the ring, one task-less stream per watcher.
+//!
+//! A watcher holds its selection and the sequence number it wants next. Frames
+//! are shared: whoever watches a resource as it is stored sends the very bytes
+//! that the cache holds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use control_store::Revision;
+use control_types::status::Status;
+use control_types::value;
+use control_types::value::Value;
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use crate::api::{Api, Served};
+use crate::body::{Body, BoxError};
+use crate::cache::{Cached, Change, Event, Position, Read, State, frame};
+use crate::chain::Context;
+use crate::negotiate::{Format, Shape};
+use crate::options::ListOptions;
+use crate::reply::Answer;
+use crate::selection::Selection;
+use crate::table;
+
+/// How often a client that takes them gets a bookmark.
+const BOOKMARKS: Duration = Duration::from_secs(60);
+/// How long before its end a watch sends a last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How long a watch lasts at least when its client does not say.
+const SHORTEST: u64 = 1800;
+/// How much is gathered into one frame of the connection.
+const GATHER: usize = 64 * 1024;
+
+/// Answers a watch.
+///
+/// # Errors
+/// When options are malformed. A resource version that is too old is no error
+/// of the request: it is told in the stream.
+pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
+    let options = ListOptions::parse(context.query())?;
+    options.validate(true)?;
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let info = &context.info;
+    let selection = Selection::new(
+        served.kind,
+        &info.namespace,
+        if info.name_in_path { &info.name } else { "" },
+        &options,
+    )?;
+    let revision = options.revision()?;
+    let api = &context.api;
+    let cache = Arc::clone(served.cache()?);
+    // Without a resource version a watch begins with all objects, as it does
+    // from "0"; unless the client says that it wants no such beginning.
+    let initial = options
+        .send_initial_events
+        .unwrap_or(revision.is_none_or(|revision| revision == 0));
+    match revision {
+        None => api.catch_up().await?,
+        Some(0) => {}
+        Some(revision) if initial => api.reach(revision).await?,
+        Some(_) => {}
+    }
+    let applied = api.caches.applied();
+    let wake = cache.wake();
+    let state = cache.state();
+    let snapshot_revision = applied.max(state.revision);
+    let (next, floor, refused) = match revision {
+        Some(revision) if !initial && revision > 0 => match cache.first_after(revision) {
+            Ok(next) => (next, revision, None),
+            Err(oldest) => (
+                0,
+                0,
+                Some(Status::too_old_resource_version(revision, oldest)),
+            ),
+        },
+        _ => (state.next, state.revision, None),
+    };
+    let seconds = options
+        .timeout_seconds
+        .unwrap_or_else(|| SHORTEST + rand::random_range(0..SHORTEST));
+    let deadline = Instant::now() + Duration::from_secs(seconds.min(86_400));
+    let watcher = Watcher {
+        api: Arc::clone(api),
+        served: Arc::clone(served),
+        initial: initial.then(|| (state, Position::default())),
+        initial_bookmark: (options.send_initial_events == Some(true)
+            && options.allow_watch_bookmarks)
+            .then_some(snapshot_revision),
+        bookmarks: options.allow_watch_bookmarks,
+        next_bookmark: next_bookmark(Instant::now(), deadline),
+        selection,
+        format,
+        next,
+        floor,
+        delivered: snapshot_revision.max(floor),
+        wake,
+        deadline,
+        columns_sent: false,
+        refused,
+        ended: false,
+    };
+    let frames = stream::unfold(watcher, |mut watcher| async move {
+        let bytes = watcher.next().await?;
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), watcher))
+    });
+    let mut response = Response::new(Body::new(StreamBody::new(frames)));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let regular = now + BOOKMARKS;
+    match deadline.checked_sub(LAST_BOOKMARK) {
+        Some(last) if now < last && last < regular => last,
+        _ => regular,
+    }
+}
+
+/// One watch.
+struct Watcher {
+    api: Arc<Api>,
+    served: Arc<Served>,
+    /// The objects to begin with, as far as not sent yet.
+    initial: Option<(Arc<State>, Position)>,
+    /// The revision of the bookmark that ends the beginning.
+    initial_bookmark: Option<Revision>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    selection: Selection,
+    format: Format,
+    /// The event wanted next.
+    next: u64,
+    /// Events up to this revision are not sent.
+    floor: Revision,
+    /// Everything up to this revision was sent.
+    delivered: Revision,
+    wake: Receiver<u64>,
+    deadline: Instant,
+    columns_sent: bool,
+    refused: Option<Status>,
+    ended: bool,
+}
+
+impl Watcher {
+    /// The next bytes; `None` ends the stream.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(status) = self.refused.take() {
+                self.ended = true;
+                return Some(error_frame(&status));
+            }
+            if self.initial.is_some() {
+                if let Some(bytes) = self.initial_chunk() {
+                    return Some(bytes);
+                }
+                continue;
+            }
+            if let Some(revision) = self.initial_bookmark.take() {
+                return Some(self.bookmark(revision, true));
+            }
+            // Read before the ring: all events up to it are in the ring then.
+            let applied = self.api.caches.applied();
+            self.wake.mark_unchanged();
+            if let Some(bytes) = self.events() {
+                return Some(bytes);
+            }
+            if self.ended || self.refused.is_some() {
+                continue;
+            }
+            self.delivered = self.delivered.max(applied);
+            tokio::select! {
+                biased;
+                changed = self.wake.changed() => if changed.is_err() { return None },
+                () = self.api.shutdown.cancelled() => return None,
+                () = tokio::time::sleep_until(self.deadline) => return None,
+                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
+                    self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
+                    let applied = self.api.caches.applied();
+                    if let Some(bytes) = self.events() {
+                        return Some(bytes);
+                    }
+                    self.delivered = self.delivered.max(applied);
+                    return Some(self.bookmark(self.delivered, false));
+                }
+            }
+        }
+    }
+
+    /// Some of the objects to begin with; `None` when there are no more.
+    fn initial_chunk(&mut self) -> Option<Bytes> {
+        let (state, mut position) = self.initial.take()?;
+        if position == Position::default() {
+            position = state.objects.seek(
+                self.selection
+                    .only()
+                    .unwrap_or_else(|| self.selection.prefix()),
+            );
+        }
+        let mut out = Vec::new();
+        while out.len() < GATHER {
+            let Some((object, next)) = state.objects.at(position) else {
+                return (!out.is_empty()).then(|| out.into());
+            };
+            if !crate::cache::Keyed::key(&**object).starts_with(self.selection.prefix()) {
+                return (!out.is_empty()).then(|| out.into());
+            }
+            position = next;
+            if self.selection.matches(object) {
+                out.extend_from_slice(&self.frame(object, Change::Added));
+            }
+        }
+        self.initial = Some((state, position));
+        Some(out.into())
+    }
+
+    /// What has happened and was not sent yet; `None` when there is nothing.
+    fn events(&mut self) -> Option<Bytes> {
+        let cache = Arc::clone(self.served.cache.as_ref()?);
+        let mut first: Option<Bytes> = None;
+        let mut gathered: Vec<u8> = Vec::new();
+        loop {
+            match cache.read(self.next) {
+                Read::Ready(event) => {
+                    self.next += 1;
+                    self.delivered = self.delivered.max(event.object.revision());
+                    let Some(bytes) = self.event(&event) else {
+                        continue;
+                    };
+                    // One event goes as it lies in the cache; several are
+                    // copied together, which costs less than sending each.
+                    match (&first, gathered.is_empty()) {
+                        (None, true) => first = Some(bytes),
+                        (Some(one), true) => {
+                            gathered.extend_from_slice(one);
+                            gathered.extend_from_slice(&bytes);
+                        }
+                        _ => gathered.extend_from_slice(&bytes),
+                    }
+                    if gathered.len() >= GATHER {
+                        break;
+                    }
+                }
+                Read::Pending => break,
+                Read::Lost => {
+                    let status =
+                        Status::too_old_resource_version(self.delivered, cache.state().revision);
+                    self.refused = Some(status);
+                    break;
+                }
+            }
+        }
+        if gathered.is_empty() {
+            first
+        } else {
+            Some(gathered.into())
+        }
+    }
+
+    /// What an event is for this watcher, if anything.
+    fn event(&mut self, event: &Event) -> Option<Bytes> {
+        if event.object.revision() <= self.floor {
+            return None;
+        }
+        let is = event.change != Change::Deleted && self.selection.matches(&event.object);
+        let was = event
+            .previous
+            .as_ref()
+            .is_some_and(|previous| self.selection.matches(previous));
+        match (was, is) {
+            (false, false) => None,
+            (false, true) => Some(self.frame(&event.object, Change::Added)),
+            (true, true) => Some(self.frame(&event.object, Change::Modified)),
+            (true, false) if event.change == Change::Deleted => {
+                Some(self.frame(&event.object, Change::Deleted))
+            }
+            (true, false) => {
+                let last = event
+                    .previous
+                    .as_ref()?
+                    .at_revision(event.object.revision(), Change::Deleted);
+                Some(self.frame(&last, Change::Deleted))
+            }
+        }
+    }
+
+    /// The frame of an event in the shape that this watcher wants.
+    fn frame(&mut self, object: &Cached, change: Change) -> Bytes {
+        if self.format.shape == Shape::Plain && self.served.is_stored_form() {
+            return object.frame(change);
+        }
+        let Ok(tree) = self.served.tree(object) else {
+            return Bytes::new();
+        };
+        let shaped = match self.format.shape {
+            Shape::Plain => tree,
+            Shape::Metadata => table::partial(tree, self.format),
+            Shape::Table => {
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                let metadata = value!({"resourceVersion": (object.revision().to_string())});
+                let row = table::row(self.served.kind, tree, self.format);
+                table::table(self.served.kind, vec![row], metadata, columns, self.format)
+            }
+        };
+        frame(change, &shaped.to_vec())
+    }
+
+    /// A bookmark: an object with nothing but a resource version.
+    fn bookmark(&mut self, revision: Revision, ends_beginning: bool) -> Bytes {
+        let mut metadata = value!({"resourceVersion": (revision.to_string())});
+        if ends_beginning {
+            metadata.insert("annotations", value!({"k8s.io/initial-events-end": "true"}));
+        }
+        let object = match self.format.shape {
+            Shape::Plain => {
+                value!({"kind": (self.served.resource.kind), "apiVersion": (self.served.api_version.as_str()), "metadata": (metadata)})
+            }
+            Shape::Metadata => table::partial(value!({"metadata": (metadata)}), self.format),
+            Shape::Table => {
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                table::table(self.served.kind, Vec::new(), metadata, columns, self.format)
+            }
+        };
+        line(&value!({"type": "BOOKMARK", "object": (object)}))
+    }
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    line(&value!({"type": "ERROR", "object": (status.to_value())}))
+}
+
+fn line(value: &Value) -> Bytes {
+    let mut out = value.to_vec();
+    out.push(b'\n');
+    out.into()
+}

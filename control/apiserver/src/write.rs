@@ -1,0 +1,245 @@
+//! Writing objects: create, and read-decide-write with retry.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use control_store::{KeyValue, Outcome, Precondition, Revision, Write};
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value::Value;
+
+use crate::api::{Api, Served, precondition};
+use crate::cache::encode;
+
+/// How often a decision is taken anew because others wrote in between.
+const ATTEMPTS: usize = 30;
+
+/// The stored object that a decision is about.
+#[derive(Debug, Clone)]
+pub struct Current {
+    /// The object, in the version in which it is stored, with its resource version.
+    pub object: Value,
+    /// The revision of its last change.
+    pub revision: Revision,
+}
+
+/// What to do with the stored object.
+#[derive(Debug)]
+pub enum Decision {
+    /// Store this.
+    Put(Value),
+    /// Delete it; the answer is this last state of it.
+    Delete(Value),
+    /// Leave it as it is; the answer is this object.
+    Keep(Value),
+}
+
+/// What was done.
+#[derive(Debug)]
+pub struct Done {
+    /// The object as it is now, or as it was last, with its resource version.
+    pub object: Value,
+    /// Whether it is gone.
+    pub deleted: bool,
+    /// Whether it did not exist before.
+    pub created: bool,
+}
+
+impl Api {
+    /// Stores a new object and returns it with its resource version.
+    ///
+    /// # Errors
+    /// 409 when there is an object of that key.
+    pub async fn store_new(
+        &self,
+        served: &Served,
+        key: &str,
+        object: Value,
+        ttl: Option<Duration>,
+    ) -> Result<Value, Status> {
+        let store_key = served.store_key(key)?;
+        let bytes = self.seal(served, &store_key, &object)?;
+        match self
+            .store()
+            .write(
+                store_key,
+                Precondition::Absent,
+                Write::Put { value: bytes, ttl },
+            )
+            .await
+        {
+            Ok(Outcome::Done { revision, .. }) => Ok(with_revision(object, revision)),
+            Ok(Outcome::Failed { .. }) => Err(Status::already_exists(
+                served.resource.group,
+                served.resource.plural,
+                crate::api::name_of(key),
+            )),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    /// Reads an object, lets `decide` say what becomes of it, and writes that
+    /// if nobody else wrote in between; else once more. `decide` first sees
+    /// the cached object, which may be old: what it refuses then, it is asked
+    /// again about the stored one.
+    ///
+    /// # Errors
+    /// What `decide` answers for the newest state, or what the store suffers.
+    pub async fn modify<F>(
+        &self,
+        served: &Served,
+        key: &str,
+        dry_run: bool,
+        ttl: Option<Duration>,
+        mut decide: F,
+    ) -> Result<Done, Status>
+    where
+        F: FnMut(Option<Current>) -> Result<Decision, Status>,
+    {
+        let store_key = served.store_key(key)?;
+        let cached = served.cache()?.get(key);
+        let mut current = match &cached {
+            Some(object) => Some(Current {
+                object: object.value().map_err(Status::internal)?,
+                revision: object.revision(),
+            }),
+            None => None,
+        };
+        let mut fresh = false;
+        if current.is_none() {
+            current = self.read_store(&store_key).await?;
+            fresh = true;
+        }
+        for _ in 0..ATTEMPTS {
+            let revision = current.as_ref().map_or(0, |current| current.revision);
+            let decision = decide(current.take());
+            let decided = match decision {
+                Ok(decided @ (Decision::Put(_) | Decision::Delete(_))) if !dry_run => decided,
+                other => {
+                    if !fresh {
+                        let stored = self.read_store(&store_key).await?;
+                        fresh = true;
+                        if stored.as_ref().map_or(0, |stored| stored.revision) != revision {
+                            current = stored;
+                            continue;
+                        }
+                    }
+                    return match other? {
+                        Decision::Put(object) => Ok(Done {
+                            object: with_revision(object, revision),
+                            deleted: false,
+                            created: revision == 0,
+                        }),
+                        Decision::Delete(object) => Ok(Done {
+                            object: with_revision(object, revision),
+                            deleted: true,
+                            created: false,
+                        }),
+                        Decision::Keep(object) => Ok(Done {
+                            object: with_revision(object, revision),
+                            deleted: false,
+                            created: false,
+                        }),
+                    };
+                }
+            };
+            let (object, write, deleted) = match decided {
+                Decision::Put(object) => {
+                    let value = self.seal(served, &store_key, &object)?;
+                    (object, Write::Put { value, ttl }, false)
+                }
+                Decision::Delete(object) => (object, Write::Delete, true),
+                Decision::Keep(object) => {
+                    return Ok(Done {
+                        object,
+                        deleted: false,
+                        created: false,
+                    });
+                }
+            };
+            match self
+                .store()
+                .write(store_key.clone(), precondition(revision), write)
+                .await
+            {
+                Ok(Outcome::Done { revision: now, .. }) => {
+                    return Ok(Done {
+                        object: with_revision(object, now),
+                        deleted,
+                        created: revision == 0,
+                    });
+                }
+                Ok(Outcome::Failed {
+                    current: stored, ..
+                }) => {
+                    current = stored.map(|stored| self.current(&stored)).transpose()?;
+                    fresh = true;
+                }
+                Err(error) => return Err(store_error(&error)),
+            }
+        }
+        Err(served.conflict(
+            key,
+            "the object is being written too often; please try again",
+        ))
+    }
+
+    async fn read_store(&self, key: &Bytes) -> Result<Option<Current>, Status> {
+        let stored = self
+            .store()
+            .get(key.clone(), None)
+            .await
+            .map_err(|error| store_error(&error))?;
+        stored.map(|stored| self.current(&stored)).transpose()
+    }
+
+    /// A stored value as an object with its resource version.
+    pub(crate) fn current(&self, stored: &KeyValue) -> Result<Current, Status> {
+        let bytes = self
+            .transform
+            .open(&stored.key, &stored.value)
+            .map_err(Status::internal)?;
+        let object = Value::from_slice(&bytes).map_err(Status::internal)?;
+        Ok(Current {
+            object: with_revision(object, stored.mod_revision),
+            revision: stored.mod_revision,
+        })
+    }
+
+    fn seal(&self, served: &Served, key: &[u8], object: &Value) -> Result<Bytes, Status> {
+        let mut object = object.clone();
+        if !served.is_stored_form() {
+            crate::convert::to_storage(&mut object, served);
+        }
+        self.transform
+            .seal(key, encode(object))
+            .map_err(Status::internal)
+    }
+}
+
+/// Sets the resource version, where Kubernetes prints it: right in the metadata.
+fn with_revision(mut object: Value, revision: Revision) -> Value {
+    if revision > 0 {
+        meta::set_resource_version(&mut object, &revision.to_string());
+    } else {
+        meta::set_resource_version(&mut object, "");
+    }
+    object
+}
+
+/// What a client is told of a failure of the store.
+pub(crate) fn store_error(error: &control_store::Error) -> Status {
+    match error {
+        control_store::Error::TooLarge { size, limit } => {
+            let mut status = Status::request_entity_too_large(*limit);
+            status.message =
+                format!("etcdserver: request is too large: {size} bytes, the store takes {limit}");
+            status
+        }
+        control_store::Error::Compacted { .. } => {
+            Status::expired("The resourceVersion for the provided list is too old.")
+        }
+        control_store::Error::Closed => Status::service_unavailable("the server is shutting down"),
+        other => Status::internal(other),
+    }
+}
