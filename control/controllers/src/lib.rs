@@ -25,9 +25,11 @@ use tokio_util::sync::CancellationToken;
 
 mod config;
 mod context;
+mod custom;
 mod deployment;
 mod endpoints;
 mod expectations;
+mod garbage;
 mod hash;
 mod namespace;
 mod node;
@@ -59,6 +61,7 @@ pub static CONTROLLERS: &[Controller] = &[
     replicaset::REPLICA_SET,
     replicaset::REPLICATION_CONTROLLER,
     endpoints::SLICES,
+    garbage::CONTROLLER,
     namespace::CONTROLLER,
     service_account::CONTROLLER,
     root_ca::CONTROLLER,

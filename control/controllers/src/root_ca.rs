@@ -150,15 +150,15 @@ mod tests {
             data: serde_json::from_value(data).unwrap(),
             ..ConfigMap::default()
         };
-        let decide = |m: Option<&ConfigMap>| super::decide(Some(&active), m, "pem");
-        assert_eq!(decide(None), Some(Action::Create));
-        assert_eq!(decide(Some(&map(json!({"ca.crt":"pem"})))), None);
+        let run = |m: Option<&ConfigMap>| decide(Some(&active), m, "pem");
+        assert_eq!(run(None), Some(Action::Create));
+        assert_eq!(run(Some(&map(json!({"ca.crt":"pem"})))), None);
         assert_eq!(
-            decide(Some(&map(json!({"ca.crt":"old"})))),
+            run(Some(&map(json!({"ca.crt":"old"})))),
             Some(Action::Update)
         );
         assert_eq!(
-            decide(Some(&map(json!({"ca.crt":"pem","x":"y"})))),
+            run(Some(&map(json!({"ca.crt":"pem","x":"y"})))),
             Some(Action::Update)
         );
     }

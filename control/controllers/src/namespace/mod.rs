@@ -16,11 +16,10 @@ use control_client::{
     resources,
 };
 use control_types::registry;
-use http::Method;
 use serde_json::{Value, json};
 
 use self::decide::Sweep;
-use crate::Controller;
+use crate::{Controller, custom};
 use crate::context::{Key, Kind};
 use crate::views::{Namespace, seconds_now};
 use crate::work::{self, Outcome};
@@ -165,34 +164,14 @@ impl Namespaces {
                 ));
             }
         }
-        let discovery = match self.custom().await {
-            Ok(custom) => {
-                all.extend(custom);
+        let discovery = match custom::resources(&self.client).await {
+            Ok(found) => {
+                all.extend(found.into_iter().filter(|resource| resource.namespaced));
                 None
             }
-            // without custom resources there is nothing more to find
-            Err(error) if error.is_not_found() => None,
             Err(error) => Some(error.chain()),
         };
         (all, discovery)
-    }
-
-    /// The namespaced custom resources, in their storage version.
-    async fn custom(&self) -> Result<Vec<Resource>, Error> {
-        let list: Value = self
-            .client
-            .request(
-                Method::GET,
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                None::<&Value>,
-            )
-            .await?;
-        let items = list.get("items").and_then(Value::as_array);
-        Ok(items
-            .into_iter()
-            .flatten()
-            .filter_map(custom_resource)
-            .collect())
     }
 
     async fn report(&self, namespace: &Namespace, sweep: &Sweep) -> Result<(), Error> {
@@ -227,41 +206,5 @@ impl Namespaces {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
-    }
-}
-
-fn custom_resource(definition: &Value) -> Option<Resource> {
-    let spec = definition.get("spec")?;
-    let text = |pointer: &str| spec.pointer(pointer)?.as_str().map(ToOwned::to_owned);
-    let version = spec
-        .get("versions")?
-        .as_array()?
-        .iter()
-        .find(|version| version.get("served").and_then(Value::as_bool) == Some(true))?;
-    (text("/scope")? == "Namespaced").then_some(())?;
-    Some(Resource {
-        group: text("/group")?.into(),
-        version: version.get("name")?.as_str()?.to_owned().into(),
-        plural: text("/names/plural")?.into(),
-        kind: text("/names/kind")?.into(),
-        namespaced: true,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn namespaced_custom_resources_are_found() {
-        let definition = json!({"spec":{"group":"example.com","scope":"Namespaced",
-            "names":{"plural":"widgets","kind":"Widget"},
-            "versions":[{"name":"v1alpha1","served":false},{"name":"v1","served":true}]}});
-        let resource = custom_resource(&definition).unwrap();
-        assert_eq!(resource.to_string(), "widgets.example.com");
-        assert_eq!(resource.version, "v1");
-        let mut cluster = definition;
-        cluster["spec"]["scope"] = "Cluster".into();
-        assert_eq!(custom_resource(&cluster), None);
     }
 }

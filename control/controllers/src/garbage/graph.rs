@@ -1,0 +1,351 @@
+//! Who owns whom, over all kinds, and what an object's fate is.
+
+use std::collections::{HashMap, HashSet};
+
+use control_client::{Meta, OwnerReference};
+
+use crate::views::Text;
+
+/// The finalizer by which an object waits for its dependents to be deleted.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer by which an object waits for its dependents to be let go.
+pub const ORPHAN: &str = "orphan";
+
+/// An object, as far as ownership goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Which resource, by the number that the loop gave it.
+    pub resource: usize,
+    /// Its namespace, empty for cluster-scoped objects.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its owners.
+    pub owners: Vec<OwnerReference>,
+    /// Deletion was asked for.
+    pub deleting: bool,
+    /// It waits for [`FOREGROUND`].
+    pub foreground: bool,
+    /// It waits for [`ORPHAN`].
+    pub orphan: bool,
+}
+
+/// All objects by uid, and their dependents.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: HashMap<Text, Node>,
+    /// Dependents of objects that are there, and of those that are not.
+    dependents: HashMap<Text, HashSet<Text>>,
+}
+
+/// What is to be done with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing.
+    Stay,
+    /// Take the owner from these, then its orphan finalizer from the object.
+    Orphan(Vec<Text>),
+    /// All dependents that it waited for are gone: take the finalizer.
+    Unblock,
+    /// It waits for these; they may need to be told.
+    Wait(Vec<Text>),
+    /// It has owners that must be looked at.
+    Judge,
+}
+
+/// What the owners of an object are, after a look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// There, and staying.
+    pub solid: usize,
+    /// Gone.
+    pub dangling: Vec<Text>,
+    /// There, but waiting for their dependents to be deleted.
+    pub waiting: Vec<Text>,
+}
+
+/// What is to be done with an object whose owners are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Stay,
+    /// It stays, but these owners must be taken from it.
+    Drop(Vec<Text>),
+    /// Delete it, its dependents first.
+    DeleteForeground,
+    /// Delete it, as its own finalizers want it.
+    Delete,
+}
+
+impl Graph {
+    /// Takes in an object as it is now. Returns whose fate may have changed.
+    pub fn put(&mut self, resource: usize, meta: &Meta) -> Vec<Text> {
+        let uid = &meta.uid;
+        let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
+        let node = Node {
+            resource,
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            owners: meta.owner_references.clone(),
+            deleting: meta.is_terminating(),
+            foreground: waits_for(FOREGROUND),
+            orphan: waits_for(ORPHAN),
+        };
+        let old = self.nodes.get(uid);
+        if old == Some(&node) {
+            return Vec::new();
+        }
+        let mut concerned = Vec::new();
+        if let Some(old) = old {
+            let lost = old.owners.iter().filter(|o| {
+                !node.owners.iter().any(|n| {
+                    n.uid == o.uid && n.block_owner_deletion == o.block_owner_deletion
+                })
+            });
+            // an owner may wait for this dependent no more
+            concerned.extend(lost.map(|owner| owner.uid.clone()));
+            for owner in &old.owners {
+                if let Some(set) = self.dependents.get_mut(&owner.uid) {
+                    set.remove(uid);
+                    if set.is_empty() {
+                        self.dependents.remove(&owner.uid);
+                    }
+                }
+            }
+        }
+        for owner in &node.owners {
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(uid.clone());
+        }
+        if !node.owners.is_empty() || node.deleting {
+            concerned.push(uid.clone());
+        }
+        if node.deleting && node.foreground {
+            concerned.extend(self.dependents_of(uid));
+        }
+        self.nodes.insert(uid.clone(), node);
+        concerned
+    }
+
+    /// Forgets an object that is gone. Returns whose fate may have changed.
+    pub fn remove(&mut self, uid: &Text) -> Vec<Text> {
+        let Some(node) = self.nodes.remove(uid) else {
+            return Vec::new();
+        };
+        let mut concerned = self.dependents_of(uid);
+        for owner in &node.owners {
+            if let Some(set) = self.dependents.get_mut(&owner.uid) {
+                set.remove(uid);
+                if set.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+            if self.nodes.get(&owner.uid).is_some_and(|o| o.deleting) {
+                concerned.push(owner.uid.clone());
+            }
+        }
+        concerned
+    }
+
+    /// An object.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<&Node> {
+        self.nodes.get(uid)
+    }
+
+    /// The objects that name this one as an owner.
+    #[must_use]
+    pub fn dependents_of(&self, uid: &str) -> Vec<Text> {
+        let mut list: Vec<Text> =
+            self.dependents.get(uid).into_iter().flatten().cloned().collect();
+        list.sort();
+        list
+    }
+
+    /// What the graph says about an object.
+    #[must_use]
+    pub fn fate(&self, uid: &str) -> Fate {
+        let Some(node) = self.nodes.get(uid) else {
+            return Fate::Stay;
+        };
+        if node.deleting && node.orphan {
+            return Fate::Orphan(self.dependents_of(uid));
+        }
+        if node.deleting && node.foreground {
+            let blocking: Vec<Text> = self
+                .dependents_of(uid)
+                .into_iter()
+                .filter(|dependent| self.blocks(dependent, uid))
+                .collect();
+            return if blocking.is_empty() {
+                Fate::Unblock
+            } else {
+                Fate::Wait(blocking)
+            };
+        }
+        if node.deleting || node.owners.is_empty() {
+            return Fate::Stay;
+        }
+        Fate::Judge
+    }
+
+    fn blocks(&self, dependent: &str, owner: &str) -> bool {
+        self.nodes.get(dependent).is_some_and(|node| {
+            node.owners
+                .iter()
+                .any(|reference| reference.uid == owner && reference.block_owner_deletion)
+        })
+    }
+
+    /// Sorts an object's owners; `is_gone` says whether one that the graph does
+    /// not know is really gone.
+    #[must_use]
+    pub fn classify(&self, owners: &[OwnerReference], is_gone: impl Fn(&str) -> bool) -> Owners {
+        let mut sorted = Owners::default();
+        for owner in owners {
+            match self.nodes.get(&owner.uid) {
+                Some(node) if node.deleting && node.foreground => {
+                    sorted.waiting.push(owner.uid.clone());
+                }
+                Some(_) => sorted.solid += 1,
+                None if is_gone(&owner.uid) => sorted.dangling.push(owner.uid.clone()),
+                None => sorted.solid += 1,
+            }
+        }
+        sorted
+    }
+
+    /// Decides over an object by its owners.
+    #[must_use]
+    pub fn verdict(&self, uid: &str, owners: Owners) -> Verdict {
+        let Owners {
+            solid,
+            mut dangling,
+            mut waiting,
+        } = owners;
+        if solid > 0 {
+            dangling.append(&mut waiting);
+            return if dangling.is_empty() {
+                Verdict::Stay
+            } else {
+                Verdict::Drop(dangling)
+            };
+        }
+        if dangling.is_empty() && waiting.is_empty() {
+            return Verdict::Stay;
+        }
+        if !waiting.is_empty() && self.dependents.contains_key(uid) {
+            return Verdict::DeleteForeground;
+        }
+        Verdict::Delete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn meta(uid: &str, owners: &[(&str, bool)], finalizers: &[&str], deleting: bool) -> Meta {
+        let owners: Vec<_> = owners
+            .iter()
+            .map(|(uid, block)| json!({"apiVersion":"v1","kind":"K","name":uid,"uid":uid,"blockOwnerDeletion":block}))
+            .collect();
+        let mut value = json!({"name":uid,"uid":uid,"ownerReferences":owners,"finalizers":finalizers});
+        if deleting {
+            value["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn judge(graph: &Graph, uid: &str) -> Verdict {
+        assert_eq!(graph.fate(uid), Fate::Judge);
+        let owners = &graph.get(uid).unwrap().owners;
+        graph.verdict(uid, graph.classify(owners, |_| true))
+    }
+
+    #[test]
+    fn dependent_goes_when_its_last_owner_is_gone() {
+        let mut g = Graph::default();
+        g.put(0, &meta("a", &[], &[], false));
+        g.put(0, &meta("b", &[], &[], false));
+        g.put(0, &meta("x", &[("a", false), ("b", false)], &[], false));
+        assert_eq!(judge(&g, "x"), Verdict::Stay);
+        assert_eq!(g.remove(&"a".into()), ["x"]);
+        assert_eq!(judge(&g, "x"), Verdict::Drop(vec!["a".into()]));
+        g.put(0, &meta("x", &[("b", false)], &[], false));
+        assert_eq!(g.remove(&"b".into()), ["x"]);
+        assert_eq!(judge(&g, "x"), Verdict::Delete);
+    }
+
+    #[test]
+    fn owner_that_is_only_unknown_keeps_its_dependents() {
+        let mut g = Graph::default();
+        g.put(0, &meta("x", &[("a", false)], &[], false));
+        let owners = g.get("x").unwrap().owners.clone();
+        let sorted = g.classify(&owners, |_| false);
+        assert_eq!(g.verdict("x", sorted), Verdict::Stay);
+    }
+
+    #[test]
+    fn owner_of_the_same_name_with_another_uid_is_another() {
+        let mut g = Graph::default();
+        g.put(0, &meta("new", &[], &[], false));
+        g.put(0, &meta("x", &[("old", false)], &[], false));
+        assert_eq!(judge(&g, "x"), Verdict::Delete);
+    }
+
+    #[test]
+    fn foreground_deletion_waits_for_blocking_dependents_only() {
+        let mut g = Graph::default();
+        g.put(0, &meta("a", &[], &[], false));
+        g.put(0, &meta("block", &[("a", true)], &[], false));
+        g.put(0, &meta("free", &[("a", false)], &[], false));
+        let concerned = g.put(0, &meta("a", &[], &[FOREGROUND], true));
+        assert_eq!(concerned, ["a", "block", "free"]);
+        assert_eq!(g.fate("a"), Fate::Wait(vec!["block".into()]));
+        assert_eq!(judge(&g, "free"), Verdict::Delete);
+        assert_eq!(judge(&g, "block"), Verdict::Delete);
+        assert_eq!(g.remove(&"block".into()), ["a"]);
+        assert_eq!(g.fate("a"), Fate::Unblock);
+    }
+
+    #[test]
+    fn foreground_deletion_goes_down_level_by_level() {
+        let mut g = Graph::default();
+        g.put(0, &meta("a", &[], &[FOREGROUND], true));
+        g.put(0, &meta("b", &[("a", true)], &[], false));
+        g.put(0, &meta("c", &[("b", true)], &[], false));
+        assert_eq!(judge(&g, "b"), Verdict::DeleteForeground);
+        assert_eq!(judge(&g, "c"), Verdict::Stay);
+    }
+
+    #[test]
+    fn orphaning_names_the_dependents() {
+        let mut g = Graph::default();
+        g.put(0, &meta("x", &[("a", true)], &[], false));
+        g.put(0, &meta("a", &[], &[ORPHAN], true));
+        assert_eq!(g.fate("a"), Fate::Orphan(vec!["x".into()]));
+        g.put(0, &meta("x", &[], &[], false));
+        assert_eq!(g.fate("a"), Fate::Orphan(vec![]));
+    }
+
+    #[test]
+    fn dependent_that_stops_blocking_concerns_its_owner() {
+        let mut g = Graph::default();
+        g.put(0, &meta("a", &[], &[FOREGROUND], true));
+        g.put(0, &meta("x", &[("a", true)], &[], false));
+        assert!(g.put(0, &meta("x", &[("a", false)], &[], false)).contains(&"a".into()));
+        assert_eq!(g.fate("a"), Fate::Unblock);
+    }
+
+    #[test]
+    fn unchanged_object_concerns_nobody() {
+        let mut g = Graph::default();
+        let m = meta("x", &[("a", false)], &[], false);
+        assert_eq!(g.put(0, &m), ["x"]);
+        assert!(g.put(0, &m).is_empty());
+    }
+}
