@@ -315,3 +315,25 @@ pub fn put_slice(engine: &mut Engine, slice: &EndpointSlice) {
         .on_slice_change(&slice.metadata.namespace, &slice.metadata.name, Some(slice))
         .expect("slice");
 }
+
+/// The cookie by which BPF programs know a socket.
+pub fn cookie(socket: &UdpSocket) -> u64 {
+    rustix::net::sockopt::socket_cookie(socket).expect("SO_COOKIE")
+}
+
+/// The peer as the kernel has it: /proc is read below the hooks.
+pub fn real_peer(socket: &UdpSocket) -> Option<SocketAddr> {
+    let local = socket.local_addr().ok()?.port();
+    let table = fs::read_to_string("/proc/thread-self/net/udp").ok()?;
+    let line = table.lines().skip(1).find(|line| {
+        let port = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|it| it.split_once(':'));
+        port.and_then(|(_, port)| u16::from_str_radix(port, 16).ok()) == Some(local)
+    })?;
+    let (address, port) = line.split_whitespace().nth(2)?.split_once(':')?;
+    let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+    let port = u16::from_str_radix(port, 16).ok()?;
+    (port != 0).then(|| SocketAddr::from((address, port)))
+}

@@ -1,0 +1,277 @@
+//! Updates under load, and life without the agent.
+
+mod host;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use host::{Host, Server, ask_tcp, ask_udp, put_service, put_slice, service, slice};
+use node_agent_datapath::{Capacity, Datapath, Engine, Error, Options, inspect, remove};
+
+const VIP: &str = "10.96.0.7:80";
+
+/// Clients that ask without pause.
+struct Storm {
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+    threads: Vec<std::thread::JoinHandle<Vec<String>>>,
+}
+
+impl Storm {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicU64::new(0));
+        let threads = (0..3)
+            .map(|number| {
+                let (stop, asked) = (stop.clone(), asked.clone());
+                std::thread::spawn(move || {
+                    let mut failures = Vec::new();
+                    while !stop.load(Ordering::Relaxed) {
+                        let outcome = if number == 0 {
+                            ask_udp(VIP).map(drop)
+                        } else {
+                            ask_tcp(VIP).map(drop)
+                        };
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        if let Err(error) = outcome {
+                            failures.push(error.to_string());
+                        }
+                    }
+                    failures
+                })
+            })
+            .collect();
+        Self {
+            stop,
+            asked,
+            threads,
+        }
+    }
+
+    /// How many asked, and who failed.
+    fn end(self) -> (u64, Vec<String>) {
+        self.stop.store(true, Ordering::Relaxed);
+        let failures = self
+            .threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
+        (self.asked.load(Ordering::Relaxed), failures)
+    }
+}
+
+#[test]
+fn no_connection_fails_while_endpoints_change() {
+    let Some(host) = Host::new() else { return };
+    let addresses: Vec<_> = (1..=6).map(|n| format!("10.244.0.{n}")).collect();
+    addresses.iter().for_each(|address| host.address(address));
+    let _servers: Vec<_> = addresses
+        .iter()
+        .map(|address| Server::start(&format!("{address}:8080")))
+        .collect();
+    let mut engine = host.engine();
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(&mut engine, &service("web", &["10.96.0.7"], 80));
+    let storm = Storm::start();
+    let until = Instant::now() + Duration::from_secs(4);
+    let mut updates = 0_usize;
+    while Instant::now() < until {
+        updates += 1;
+        let some: Vec<_> = addresses
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| *n == updates % 6 || (updates >> n) & 1 == 1)
+            .map(|(_, address)| address.as_str())
+            .collect();
+        put_slice(&mut engine, &slice("web-4", "web", &some, 8080));
+    }
+    let (asked, failures) = storm.end();
+    println!("{asked} connections during {updates} updates");
+    println!("{}", engine.dump().unwrap());
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(asked > 500 && updates > 1_000, "{asked} {updates}");
+}
+
+/// Run in a process of its own by the tests below: brings a service into
+/// force and waits for its end.
+#[test]
+#[ignore = "a part of other tests, which start it"]
+fn loader() {
+    let (Some(cgroup), Some(pin_dir)) = (
+        std::env::var_os("TEST_CGROUP"),
+        std::env::var_os("TEST_PIN_DIR"),
+    ) else {
+        return;
+    };
+    let options = Options {
+        cgroup: PathBuf::from(cgroup),
+        pin_dir: PathBuf::from(pin_dir),
+        object: node_agent_datapath::OBJECT.unwrap(),
+        capacity: Capacity::default(),
+    };
+    let mut engine = Engine::open(&options, Host::config()).unwrap();
+    tell(&mut engine);
+    let written = engine.resync().unwrap();
+    std::fs::write(std::env::var_os("TEST_READY").unwrap(), written.to_string()).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+fn tell(engine: &mut Engine) {
+    put_slice(
+        engine,
+        &slice("web-4", "web", &["10.244.0.1", "10.244.0.2"], 8080),
+    );
+    put_service(engine, &service("web", &["10.96.0.7"], 80));
+}
+
+/// Starts [`loader`]; returns once it has resynchronised, with the number of
+/// entries that it wrote.
+fn start_loader(host: &Host) -> (Child, usize) {
+    let ready = std::env::temp_dir().join(format!("orlop-ready-{}", std::process::id()));
+    let _ = std::fs::remove_file(&ready);
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "loader", "--ignored"])
+        .env("TEST_CGROUP", &host.cgroup)
+        .env("TEST_PIN_DIR", &host.pin_dir)
+        .env("TEST_READY", &ready)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    for _ in 0..200 {
+        if let Some(written) = std::fs::read_to_string(&ready)
+            .ok()
+            .and_then(|it| it.parse().ok())
+        {
+            std::fs::remove_file(&ready).unwrap();
+            return (child, written);
+        }
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("the loader ended: {status}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    panic!("the loader does not become ready");
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+}
+
+#[test]
+fn services_outlive_their_agent_and_the_next_one_adopts_them() {
+    let Some(host) = Host::new() else { return };
+    for address in ["10.244.0.1", "10.244.0.2", "10.244.0.3"] {
+        host.address(address);
+    }
+    let _servers: Vec<_> = ["10.244.0.1:8080", "10.244.0.2:8080", "10.244.0.3:8080"]
+        .into_iter()
+        .map(Server::start)
+        .collect();
+    let (first, written) = start_loader(&host);
+    assert!(written > 0);
+    assert!(
+        matches!(Datapath::open(&host.options()), Err(Error::Busy { .. })),
+        "one at a time"
+    );
+    let storm = Storm::start();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    kill(first);
+    std::thread::sleep(Duration::from_millis(300));
+    let links = || {
+        std::fs::read_dir(host.pin_dir.join("v1/links"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(links(), 8);
+    for _ in 0..3 {
+        let (next, written) = start_loader(&host);
+        assert_eq!(written, 0, "a restart finds nothing to do");
+        kill(next);
+    }
+    assert_eq!(links(), 8, "adopted, not doubled");
+
+    let mut engine = Engine::open(&host.options(), Host::config()).unwrap();
+    tell(&mut engine);
+    assert_eq!(engine.resync().unwrap(), 0);
+    let (asked, failures) = storm.end();
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(asked > 200, "{asked}");
+
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.3"], 8080));
+    let seen: BTreeSet<_> = (0..16)
+        .map(|_| ask_tcp(VIP).unwrap().0.to_string())
+        .collect();
+    assert_eq!(seen, BTreeSet::from(["10.244.0.3:8080".to_owned()]));
+}
+
+#[test]
+fn removal_leaves_nothing_and_ends_translation() {
+    let Some(host) = Host::new() else { return };
+    host.address("10.244.0.1");
+    let _server = Server::start("10.244.0.1:8080");
+    let mut engine = host.engine();
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(&mut engine, &service("web", &["10.96.0.7"], 80));
+    ask_tcp(VIP).unwrap();
+    let words = inspect(&host.pin_dir).unwrap().to_string();
+    assert!(words.contains("default/web:tcp TCP IPv4"), "{words}");
+    assert!(
+        words.contains("to 10.244.0.1:8080, on this node"),
+        "{words}"
+    );
+    assert!(matches!(remove(&host.pin_dir), Err(Error::Busy { .. })));
+    drop(engine);
+    ask_tcp(VIP).unwrap();
+    remove(&host.pin_dir).unwrap();
+    assert!(!host.pin_dir.exists());
+    assert!(ask_tcp(VIP).is_err());
+    assert!(matches!(
+        inspect(&host.pin_dir),
+        Err(Error::NotPinned { .. })
+    ));
+    remove(&host.pin_dir).unwrap();
+}
+
+#[test]
+fn map_of_another_layout_is_not_adopted() {
+    let Some(host) = Host::new() else { return };
+    drop(host.engine());
+    let maps = host.pin_dir.join("v1");
+    std::fs::remove_file(maps.join("SERVICES")).unwrap();
+    std::fs::rename(maps.join("SLOTS"), maps.join("SERVICES")).unwrap();
+    let error = Datapath::open(&host.options()).unwrap_err();
+    assert!(matches!(error, Error::Layout { .. }), "{error}");
+}
+
+#[test]
+fn each_unsuitable_place_is_named() {
+    let Some(host) = Host::new() else { return };
+    let no_cgroup = Options {
+        cgroup: "/tmp".into(),
+        ..host.options()
+    };
+    let error = Datapath::open(&no_cgroup).unwrap_err();
+    assert!(matches!(error, Error::NoCgroup2 { .. }), "{error}");
+    let no_bpffs = Options {
+        pin_dir: "/tmp/orlop-nowhere".into(),
+        ..host.options()
+    };
+    let error = Datapath::open(&no_bpffs).unwrap_err();
+    assert!(matches!(error, Error::NoBpffs { .. }), "{error}");
+    assert!(!PathBuf::from("/tmp/orlop-nowhere").exists());
+    let no_object = Options {
+        object: b"no object",
+        ..host.options()
+    };
+    let error = Datapath::open(&no_object).unwrap_err();
+    assert!(matches!(error, Error::Load { .. }), "{error}");
+}
