@@ -43,8 +43,8 @@ pub enum Error {
     },
     /// A map that an earlier process pinned has another layout.
     #[error(
-        "the pinned map `{}` has another layout ({found}, expected {expected}); remove it by `orlop node-agent \
-         --remove-datapath`",
+        "the pinned map `{}` has another layout ({found}, expected {expected}); end the node agent \
+         and remove the directory that holds it with `rm -r`",
         .path.display()
     )]
     Layout {
