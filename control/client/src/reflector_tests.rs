@@ -79,7 +79,7 @@ fn scripted(script: Vec<Answer>) -> (Client, Arc<Mutex<Vec<String>>>) {
     let script = Arc::new(Mutex::new(VecDeque::from(script)));
     let service = {
         let asked = Arc::clone(&asked);
-        service_fn(move |request: Request<crate::RequestBody>| {
+        service_fn(move |request: Request<RequestBody>| {
             let uri = request.uri().to_string();
             // the time limit is drawn by lot
             let uri = uri
@@ -618,7 +618,7 @@ proptest! {
             });
             let service = {
                 let server = Arc::clone(&server);
-                service_fn(move |request: Request<crate::RequestBody>| {
+                service_fn(move |request: Request<RequestBody>| {
                     let response = Arc::clone(&server).answer(request.uri());
                     async move { Ok::<_, Infallible>(response) }
                 })
