@@ -188,7 +188,10 @@ impl<'a> Path<'a> {
     /// A path that starts at a field of the object itself.
     #[must_use]
     pub const fn new(name: &'a str) -> Self {
-        Self { parent: None, segment: Segment::Name(name) }
+        Self {
+            parent: None,
+            segment: Segment::Name(name),
+        }
     }
 
     /// The field `name` below this one.
@@ -197,7 +200,10 @@ impl<'a> Path<'a> {
     where
         'a: 'b,
     {
-        Path { parent: Some(self), segment: Segment::Name(name) }
+        Path {
+            parent: Some(self),
+            segment: Segment::Name(name),
+        }
     }
 
     /// The item at `index`.
@@ -206,7 +212,10 @@ impl<'a> Path<'a> {
     where
         'a: 'b,
     {
-        Path { parent: Some(self), segment: Segment::Index(index) }
+        Path {
+            parent: Some(self),
+            segment: Segment::Index(index),
+        }
     }
 
     /// The value under `key` of a map, or the item that `key` names.
@@ -215,7 +224,10 @@ impl<'a> Path<'a> {
     where
         'a: 'b,
     {
-        Path { parent: Some(self), segment: Segment::Key(key) }
+        Path {
+            parent: Some(self),
+            segment: Segment::Key(key),
+        }
     }
 }
 
@@ -225,7 +237,9 @@ impl fmt::Display for Path<'_> {
             parent.fmt(f)?;
         }
         match self.segment {
-            Segment::Name(name) if self.parent.is_some_and(|p| !p.is_empty()) => write!(f, ".{name}"),
+            Segment::Name(name) if self.parent.is_some_and(|p| !p.is_empty()) => {
+                write!(f, ".{name}")
+            }
             Segment::Name(name) => f.write_str(name),
             Segment::Index(index) => write!(f, "[{index}]"),
             Segment::Key(key) => write!(f, "[{key}]"),
@@ -280,14 +294,24 @@ impl Errors {
         bad_value: Option<Value>,
         detail: impl Into<String>,
     ) {
-        self.0.push(FieldError { kind, field: path.to_string(), bad_value, detail: detail.into() });
+        self.0.push(FieldError {
+            kind,
+            field: path.to_string(),
+            bad_value,
+            detail: detail.into(),
+        });
     }
 
     pub(crate) fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         self.add(ErrorKind::Required, path, None, detail);
     }
 
-    pub(crate) fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) {
+    pub(crate) fn invalid(
+        &mut self,
+        path: &Path<'_>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) {
         self.add(ErrorKind::Invalid, path, Some(value.into()), detail);
     }
 
@@ -315,7 +339,12 @@ impl Errors {
         self.add(ErrorKind::NotFound, path, Some(value.into()), "");
     }
 
-    pub(crate) fn not_supported(&mut self, path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) {
+    pub(crate) fn not_supported(
+        &mut self,
+        path: &Path<'_>,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) {
         let mut detail = String::new();
         for (i, one) in supported.iter().enumerate() {
             detail.push_str(if i == 0 { "supported values: " } else { ", " });
@@ -326,13 +355,23 @@ impl Errors {
 
     pub(crate) fn too_long(&mut self, path: &Path<'_>, max: usize) {
         let unit = if max == 1 { "byte" } else { "bytes" };
-        self.add(ErrorKind::TooLong, path, None, format!("may not be more than {max} {unit}"));
+        self.add(
+            ErrorKind::TooLong,
+            path,
+            None,
+            format!("may not be more than {max} {unit}"),
+        );
     }
 
     pub(crate) fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
         let unit = if max == 1 { "item" } else { "items" };
         let actual = i64::try_from(actual).unwrap_or(i64::MAX);
-        self.add(ErrorKind::TooMany, path, Some(Value::Int(actual)), format!("must have at most {max} {unit}"));
+        self.add(
+            ErrorKind::TooMany,
+            path,
+            Some(Value::Int(actual)),
+            format!("must have at most {max} {unit}"),
+        );
     }
 
     pub(crate) fn internal(&mut self, path: &Path<'_>, detail: impl Into<String>) {

@@ -3,12 +3,20 @@
 
 use control_types::value::Value;
 
-use crate::rules::meta;
+use crate::rules::{collect, meta};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind, table};
 
 /// What every kind starts from.
 pub static GENERIC: Kind = DEFAULT;
+
+/// A kind without generations and without status, as a start for `..PLAIN`.
+pub(crate) const PLAIN: Kind = Kind {
+    prepare_create: nothing,
+    prepare_update: keep,
+    prepare_status_update: keep,
+    ..DEFAULT
+};
 
 /// The same as a constant, for `..DEFAULT` in a kind's table.
 pub(crate) const DEFAULT: Kind = Kind {
@@ -20,14 +28,15 @@ pub(crate) const DEFAULT: Kind = Kind {
     prepare_update: update_spec,
     prepare_status_update: update_status,
     validate_create: validate,
-    validate_update: accept,
-    validate_status_update: accept,
+    validate_update: meta_update,
+    validate_status_update: meta_update,
     subresources: &[],
     warnings: no_warnings,
     selectable: &[],
     selectable_fields: no_fields,
     columns: table::NAME_AGE,
     row: table::name_age,
+    row_conditions: no_conditions,
     allow_create_on_update: false,
     allow_unconditional_update: false,
     graceful: None,
@@ -40,12 +49,16 @@ pub(crate) fn nothing(_: &mut Value) {}
 /// Changes nothing of an update.
 pub(crate) fn keep(_: &mut Value, _: &Value) {}
 
-/// Finds no errors in an update.
-pub(crate) fn accept(_: &Value, _: &Value) -> Vec<FieldError> {
-    Vec::new()
+/// An update whose metadata alone is looked at.
+pub(crate) fn meta_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| meta::update(new, old, errors))
 }
 
 fn no_warnings(_: &Value, _: Option<&Value>) -> Vec<String> {
+    Vec::new()
+}
+
+fn no_conditions(_: &Value) -> Vec<Value> {
     Vec::new()
 }
 
@@ -56,6 +69,22 @@ fn no_fields(_: &Value) -> Vec<crate::Field> {
 /// Generation 1.
 pub(crate) fn generation_one(object: &mut Value) {
     object.make("metadata").put("generation", 1_i64);
+}
+
+/// A kind without generations: only the status goes.
+pub(crate) fn no_status(object: &mut Value) {
+    object.drop_field("status");
+}
+
+/// A kind without generations: only the status stays.
+pub(crate) fn keep_status(new: &mut Value, old: &Value) {
+    new.take_from(old, "status");
+}
+
+/// Generation 1, and no status yet.
+pub(crate) fn first_generation_no_status(object: &mut Value) {
+    object.drop_field("status");
+    generation_one(object);
 }
 
 /// Generation 1 where there is a spec, and no status yet.
@@ -74,10 +103,19 @@ pub(crate) fn update_spec(new: &mut Value, old: &Value) {
 
 /// Raises the generation when one of `fields` changed.
 pub(crate) fn raise_generation_on(new: &mut Value, old: &Value, fields: &[&str]) {
-    if fields.iter().any(|field| !same(new.at(field), old.at(field))) {
-        let generation = old.at("metadata").num("generation");
-        new.make("metadata").put("generation", generation.saturating_add(1));
+    if fields
+        .iter()
+        .any(|field| !same(new.at(field), old.at(field)))
+    {
+        raise_generation(new, old);
     }
+}
+
+/// Raises the generation.
+pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
+    let generation = old.at("metadata").num("generation");
+    new.make("metadata")
+        .put("generation", generation.saturating_add(1));
 }
 
 /// Keeps the spec.

@@ -48,9 +48,9 @@ pub struct Kind {
     pub prepare_status_update: fn(new: &mut Value, old: &Value),
     /// Errors of a new object, its metadata included.
     pub validate_create: fn(&Value) -> Vec<FieldError>,
-    /// Errors of an update beyond those of metadata in general.
+    /// Errors of an update, those of metadata by the kind's rule included.
     pub validate_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
-    /// Errors of a status update beyond those of metadata in general.
+    /// Errors of a status update, those of metadata by the kind's rule included.
     pub validate_status_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
     /// Further subresources that update the object, such as `resize`.
     pub subresources: &'static [Subresource],
@@ -64,6 +64,8 @@ pub struct Kind {
     pub columns: &'static [Column],
     /// The cells of an object's row, one per column.
     pub row: fn(&Value, Now) -> Vec<Value>,
+    /// Conditions of the row itself (`Completed` for finished pods).
+    pub row_conditions: fn(&Value) -> Vec<Value>,
     /// Whether a PUT of a name that does not exist creates it.
     pub allow_create_on_update: bool,
     /// Whether an update may come without a resource version.
@@ -98,7 +100,11 @@ pub struct Scale {
 /// What is particular to `kind` of `group`; [`GENERIC`] for kinds without anything particular.
 #[must_use]
 pub fn of(group: &str, kind: &str) -> &'static Kind {
-    kinds::ALL.iter().copied().find(|k| k.kind == kind && k.group == group).unwrap_or(&GENERIC)
+    kinds::ALL
+        .iter()
+        .copied()
+        .find(|k| k.kind == kind && k.group == group)
+        .unwrap_or(&GENERIC)
 }
 
 /// Every kind that has something particular.
@@ -125,12 +131,22 @@ impl Kind {
 
     /// Prepares and validates an update of `status`.
     pub fn before_status_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
-        self.update(new, old, self.prepare_status_update, self.validate_status_update)
+        self.update(
+            new,
+            old,
+            self.prepare_status_update,
+            self.validate_status_update,
+        )
     }
 
     /// Prepares and validates an update through the subresource `name`;
     /// `None` when the kind has no such subresource.
-    pub fn before_subresource_update(&self, name: &str, new: &mut Value, old: &Value) -> Option<Vec<FieldError>> {
+    pub fn before_subresource_update(
+        &self,
+        name: &str,
+        new: &mut Value,
+        old: &Value,
+    ) -> Option<Vec<FieldError>> {
         if name == "status" {
             return Some(self.before_status_update(new, old));
         }
@@ -148,9 +164,11 @@ impl Kind {
         rules::meta::keep_generation(new, old);
         prepare(new, old);
         rules::meta::keep_system_fields(new, old);
-        let mut errors = rules::meta::validate_path_segments(new, self.namespaced);
-        errors.extend(rules::meta::validate_update(new, old));
+        let mut errors = Errors::new();
+        errors.extend(rules::meta::validate_path_segments(new, self.namespaced));
+        rules::meta::update(new, old, &mut errors);
+        // a kind's own rules look at metadata again, and report it again, as the API does
         errors.extend(validate(new, old));
-        errors
+        errors.into_vec()
     }
 }

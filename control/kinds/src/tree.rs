@@ -73,7 +73,8 @@ impl Read for Value {
             Value::Object(map) => Some(map),
             _ => None,
         };
-        map.into_iter().flat_map(|map| map.iter().map(|(k, v)| (&**k, v)))
+        map.into_iter()
+            .flat_map(|map| map.iter().map(|(k, v)| (&**k, v)))
     }
 
     fn size(&self, key: &str) -> usize {
@@ -166,7 +167,8 @@ impl Write for Value {
     }
 
     fn there(&mut self, key: &str) -> Option<&mut Value> {
-        self.get_mut(key).filter(|value| !matches!(value, Value::Null))
+        self.get_mut(key)
+            .filter(|value| !matches!(value, Value::Null))
     }
 
     fn items_mut(&mut self, key: &str) -> &mut [Value] {

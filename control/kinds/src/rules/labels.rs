@@ -41,12 +41,20 @@ fn selector_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors)
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         ),
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => errors.invalid(&at.child("operator"), other, "not a valid selector operator"),
+        other => errors.invalid(
+            &at.child("operator"),
+            other,
+            "not a valid selector operator",
+        ),
     }
     label_key(requirement.text("key"), &at.child("key"), errors);
     let list = at.child("values");
     for (i, value) in values.iter().enumerate() {
-        errors.invalid_each(&list.index(i), value.as_text(), names::label_value(value.as_text()));
+        errors.invalid_each(
+            &list.index(i),
+            value.as_text(),
+            names::label_value(value.as_text()),
+        );
     }
 }
 
@@ -57,10 +65,16 @@ pub(crate) fn is_empty_selector(selector: &Value) -> bool {
 
 /// Whether a well-formed `metav1.LabelSelector` matches a map of labels.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
-    selector.entries("matchLabels").all(|(k, v)| labels.has(k) && labels.text(k) == v.as_text())
+    selector
+        .entries("matchLabels")
+        .all(|(k, v)| labels.has(k) && labels.text(k) == v.as_text())
         && selector.items("matchExpressions").iter().all(|r| {
             let key = r.text("key");
-            let listed = || r.items("values").iter().any(|v| v.as_text() == labels.text(key));
+            let listed = || {
+                r.items("values")
+                    .iter()
+                    .any(|v| v.as_text() == labels.text(key))
+            };
             match r.text("operator") {
                 "In" => labels.has(key) && listed(),
                 "NotIn" => !labels.has(key) || !listed(),
@@ -105,8 +119,13 @@ pub(crate) fn format(selector: &Value) -> String {
 
 /// A map of labels as tables print it: sorted `a=b,c=d`, or `<none>`.
 pub(crate) fn format_map(map: &Value) -> String {
-    let Value::Object(map) = map else { return "<none>".into() };
-    let mut parts: Vec<_> = map.iter().map(|(k, v)| format!("{}={}", &**k, v.as_text())).collect();
+    let Value::Object(map) = map else {
+        return "<none>".into();
+    };
+    let mut parts: Vec<_> = map
+        .iter()
+        .map(|(k, v)| format!("{}={}", &**k, v.as_text()))
+        .collect();
     if parts.is_empty() {
         return "<none>".into();
     }

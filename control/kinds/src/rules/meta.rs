@@ -13,7 +13,12 @@ const AT: Path<'static> = Path::new("metadata");
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Validates the metadata of a new object by the naming rule of its kind.
-pub(crate) fn validate(object: &Value, namespaced: Option<bool>, rule: NameRule, errors: &mut Errors) {
+pub(crate) fn validate(
+    object: &Value,
+    namespaced: Option<bool>,
+    rule: NameRule,
+    errors: &mut Errors,
+) {
     validate_at(object.at("metadata"), namespaced, rule, &AT, errors);
 }
 
@@ -37,7 +42,11 @@ pub(crate) fn validate_at(
     let namespace = meta.text("namespace");
     match namespaced {
         Some(true) if namespace.is_empty() => errors.required(&at.child("namespace"), ""),
-        Some(true) => errors.invalid_each(&at.child("namespace"), namespace, names::dns_label(namespace)),
+        Some(true) => errors.invalid_each(
+            &at.child("namespace"),
+            namespace,
+            names::dns_label(namespace),
+        ),
         Some(false) if !namespace.is_empty() => {
             errors.forbidden(&at.child("namespace"), "not allowed on this type");
         }
@@ -52,7 +61,11 @@ pub(crate) fn validate_at(
     }
     labels::labels(meta.at("labels"), &at.child("labels"), errors);
     annotations(meta.at("annotations"), &at.child("annotations"), errors);
-    owner_references(meta.at("ownerReferences"), &at.child("ownerReferences"), errors);
+    owner_references(
+        meta.at("ownerReferences"),
+        &at.child("ownerReferences"),
+        errors,
+    );
     finalizers(meta.at("finalizers"), &at.child("finalizers"), errors);
     managed_fields(meta.at("managedFields"), &at.child("managedFields"), errors);
 }
@@ -79,7 +92,9 @@ pub(crate) fn annotations(map: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn owner_references(list: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let Value::Array(list_items) = list else { return };
+    let Value::Array(list_items) = list else {
+        return;
+    };
     let mut controller: Option<String> = None;
     for owner in list_items {
         let api_version = owner.text("apiVersion");
@@ -90,7 +105,11 @@ fn owner_references(list: &Value, at: &Path<'_>, errors: &mut Errors) {
             Some(_) => "",
         };
         if version.is_empty() {
-            errors.invalid(&at.child("apiVersion"), api_version, "version must not be empty");
+            errors.invalid(
+                &at.child("apiVersion"),
+                api_version,
+                "version must not be empty",
+            );
         }
         for field in ["kind", "name", "uid"] {
             if owner.text(field).is_empty() {
@@ -98,7 +117,11 @@ fn owner_references(list: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         if api_version == "v1" && owner.text("kind") == "Event" {
-            errors.invalid(at, owner.clone(), "/v1, Kind=Event is disallowed from being an owner");
+            errors.invalid(
+                at,
+                owner.clone(),
+                "/v1, Kind=Event is disallowed from being an owner",
+            );
         }
         if owner.flag("controller") {
             let this = format!("{}/{}", owner.text("kind"), owner.text("name"));
@@ -118,7 +141,11 @@ fn owner_references(list: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn finalizers(list: &Value, at: &Path<'_>, errors: &mut Errors) {
     let Value::Array(items) = list else { return };
     for finalizer in items {
-        errors.invalid_each(at, finalizer.as_text(), names::qualified(finalizer.as_text()));
+        errors.invalid_each(
+            at,
+            finalizer.as_text(),
+            names::qualified(finalizer.as_text()),
+        );
     }
     let has = |name| items.iter().any(|f| f.as_text() == name);
     if has("orphan") && has("foregroundDeletion") {
@@ -135,10 +162,18 @@ fn managed_fields(list: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (i, entry) in items.iter().enumerate() {
         let at = at.index(i);
         if !matches!(entry.text("operation"), "Apply" | "Update") {
-            errors.invalid(&at.child("operation"), entry.text("operation"), "must be `Apply` or `Update`");
+            errors.invalid(
+                &at.child("operation"),
+                entry.text("operation"),
+                "must be `Apply` or `Update`",
+            );
         }
         if !matches!(entry.text("fieldsType"), "" | "FieldsV1") {
-            errors.invalid(&at.child("fieldsType"), entry.text("fieldsType"), "must be `FieldsV1`");
+            errors.invalid(
+                &at.child("fieldsType"),
+                entry.text("fieldsType"),
+                "must be `FieldsV1`",
+            );
         }
         field_manager(entry.text("manager"), &at.child("manager"), errors);
         if entry.text("subresource").len() > 256 {
@@ -152,13 +187,16 @@ fn field_manager(manager: &str, at: &Path<'_>, errors: &mut Errors) {
         errors.too_long(at, 128);
     }
     for (i, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
-        errors.invalid(at, manager, format!("invalid character U+{:04X} (at position {i})", c as u32));
+        errors.invalid(
+            at,
+            manager,
+            format!("invalid character U+{:04X} (at position {i})", c as u32),
+        );
     }
 }
 
 /// The metadata errors of any update.
-pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Errors::new();
+pub(crate) fn update(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.at("metadata"), old.at("metadata"));
     if old.has("deletionTimestamp") {
         let before = old.items("finalizers");
@@ -170,7 +208,11 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
             .collect();
         if !added.is_empty() {
             added.sort_unstable();
-            let list = added.iter().map(|f| crate::error::quoted(f)).collect::<Vec<_>>().join(", ");
+            let list = added
+                .iter()
+                .map(|f| crate::error::quoted(f))
+                .collect::<Vec<_>>()
+                .join(", ");
             errors.forbidden(
                 &AT.child("finalizers"),
                 format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"),
@@ -178,10 +220,18 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         }
     }
     if new.text("resourceVersion").is_empty() {
-        errors.invalid(&AT.child("resourceVersion"), "", "must be specified for an update");
+        errors.invalid(
+            &AT.child("resourceVersion"),
+            "",
+            "must be specified for an update",
+        );
     }
     if new.num("generation") < old.num("generation") {
-        errors.invalid(&AT.child("generation"), new.num("generation"), "must not be decremented");
+        errors.invalid(
+            &AT.child("generation"),
+            new.num("generation"),
+            "must not be decremented",
+        );
     }
     for field in [
         "name",
@@ -191,18 +241,22 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {
-        immutable(new.at(field), old.at(field), &AT.child(field), &mut errors);
+        immutable(new.at(field), old.at(field), &AT.child(field), errors);
     }
-    labels::labels(new.at("labels"), &AT.child("labels"), &mut errors);
-    annotations(new.at("annotations"), &AT.child("annotations"), &mut errors);
-    owner_references(new.at("ownerReferences"), &AT.child("ownerReferences"), &mut errors);
-    managed_fields(new.at("managedFields"), &AT.child("managedFields"), &mut errors);
-    errors.into_vec()
+    labels::labels(new.at("labels"), &AT.child("labels"), errors);
+    annotations(new.at("annotations"), &AT.child("annotations"), errors);
+    owner_references(
+        new.at("ownerReferences"),
+        &AT.child("ownerReferences"),
+        errors,
+    );
+    managed_fields(new.at("managedFields"), &AT.child("managedFields"), errors);
 }
 
 /// Clients do not set the generation.
 pub(crate) fn keep_generation(new: &mut Value, old: &Value) {
-    new.make("metadata").take_from(old.at("metadata"), "generation");
+    new.make("metadata")
+        .take_from(old.at("metadata"), "generation");
 }
 
 /// What the server once set stays when an update leaves it out or, for times, changes it.
@@ -252,14 +306,26 @@ mod tests {
             {"apiVersion":"v1","kind":"Pod","name":"b","uid":"2","controller":true}]}}"#,
         );
         assert_eq!(found.len(), 1);
-        assert!(found[0].ends_with("Found \"true\" in references for Pod/a and Pod/b"), "{found:?}");
+        assert!(
+            found[0].ends_with("Found \"true\" in references for Pod/a and Pod/b"),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn an_update_may_not_change_the_uid() {
-        let old = Value::from_slice(br#"{"metadata":{"name":"x","uid":"1","resourceVersion":"1"}}"#).expect("old");
-        let new = Value::from_slice(br#"{"metadata":{"name":"x","uid":"2","resourceVersion":"1"}}"#).expect("new");
-        let found = validate_update(&new, &old);
-        assert_eq!(found[0].to_string(), "metadata.uid: Invalid value: \"2\": field is immutable");
+        let old =
+            Value::from_slice(br#"{"metadata":{"name":"x","uid":"1","resourceVersion":"1"}}"#)
+                .expect("old");
+        let new =
+            Value::from_slice(br#"{"metadata":{"name":"x","uid":"2","resourceVersion":"1"}}"#)
+                .expect("new");
+        let mut errors = Errors::new();
+        update(&new, &old, &mut errors);
+        let found = errors.into_vec();
+        assert_eq!(
+            found[0].to_string(),
+            "metadata.uid: Invalid value: \"2\": field is immutable"
+        );
     }
 }

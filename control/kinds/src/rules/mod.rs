@@ -1,13 +1,44 @@
 //! Rules that several kinds share, each stated once.
 
+pub(crate) mod claims;
+pub(crate) mod container;
+pub(crate) mod defaults;
+pub(crate) mod ip;
 pub(crate) mod labels;
 pub(crate) mod meta;
 pub mod names;
+pub(crate) mod placement;
+pub(crate) mod ports;
+pub(crate) mod qos;
+pub(crate) mod quantity;
+pub(crate) mod resources;
+pub(crate) mod security;
+pub(crate) mod tolerations;
+pub(crate) mod validate_batch;
+pub(crate) mod validate_pod;
+pub(crate) mod validate_service;
+pub(crate) mod validate_workload;
+pub(crate) mod volumes;
 
 use control_types::value::Value;
 
+use crate::FieldError;
 use crate::error::{Errors, Path};
 use crate::tree::same;
+
+/// The errors that `check` finds.
+pub(crate) fn collect(check: impl FnOnce(&mut Errors)) -> Vec<FieldError> {
+    let mut errors = Errors::new();
+    check(&mut errors);
+    errors.into_vec()
+}
+
+/// A value out of an enumeration (sorted, as the message lists it).
+pub(crate) fn one_of(value: &str, of: &[&str], at: &Path<'_>, errors: &mut Errors) {
+    if !of.contains(&value) {
+        errors.not_supported(at, value, of);
+    }
+}
 
 /// A field that may not change.
 pub(crate) fn immutable(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Errors) {

@@ -25,7 +25,11 @@ pub(crate) fn regex_message(message: &str, regex: &str, examples: &[&str]) -> St
     if examples.is_empty() {
         return format!("{message} (regex used for validation is '{regex}')");
     }
-    let list = examples.iter().map(|e| format!("'{e}', ")).collect::<Vec<_>>().join(" or ");
+    let list = examples
+        .iter()
+        .map(|e| format!("'{e}', "))
+        .collect::<Vec<_>>()
+        .join(" or ");
     format!("{message} (e.g. {list}regex used for validation is '{regex}')")
 }
 
@@ -145,7 +149,9 @@ fn is_qualified_part(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 const QUALIFIED_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -169,7 +175,11 @@ pub fn qualified(text: &str) -> Messages {
             if first.is_empty() {
                 out.push("prefix part must be non-empty".into());
             } else {
-                out.extend(subdomain_with(first, "bytes").into_iter().map(|m| format!("prefix part {m}")));
+                out.extend(
+                    subdomain_with(first, "bytes")
+                        .into_iter()
+                        .map(|m| format!("prefix part {m}")),
+                );
             }
             name
         }
@@ -180,7 +190,10 @@ pub fn qualified(text: &str) -> Messages {
         out.push(format!("name part {}", max_len(63, "bytes")));
     }
     if !is_qualified_part(name) {
-        out.push(format!("name part {}", regex_message(QUALIFIED_MESSAGE, QUALIFIED_FMT, &examples)));
+        out.push(format!(
+            "name part {}",
+            regex_message(QUALIFIED_MESSAGE, QUALIFIED_FMT, &examples)
+        ));
     }
     out
 }
@@ -218,7 +231,11 @@ pub fn config_key(text: &str) -> Messages {
     if text.len() > 253 {
         out.push(max_len(253, "characters"));
     }
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+    if text.is_empty()
+        || !text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    {
         out.push(regex_message(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             "[-._a-zA-Z0-9]+",
@@ -248,7 +265,11 @@ pub fn port_name(text: &str) -> Messages {
     if text.len() > 15 {
         out.push(max_len(15, "characters"));
     }
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    if text.is_empty()
+        || !text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    {
         out.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
     }
     if !text.bytes().any(|b| b.is_ascii_lowercase()) {
@@ -266,7 +287,11 @@ pub fn port_name(text: &str) -> Messages {
 /// A port's number.
 #[must_use]
 pub fn port_number(port: i64) -> Messages {
-    if (1..=65535).contains(&port) { Messages::new() } else { vec![between(1, 65535)] }
+    if (1..=65535).contains(&port) {
+        Messages::new()
+    } else {
+        vec![between(1, 65535)]
+    }
 }
 
 /// A percentage such as `25%`.
@@ -310,7 +335,11 @@ pub fn path_segment(text: &str) -> Messages {
 /// A prefix of a name that can stand as one segment of a URL path.
 #[must_use]
 pub fn path_segment_prefix(text: &str) -> Messages {
-    ["/", "%"].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
+    ["/", "%"]
+        .iter()
+        .filter(|c| text.contains(**c))
+        .map(|c| format!("may not contain '{c}'"))
+        .collect()
 }
 
 /// How an object of a kind may be called. The flag says that the text is a
@@ -327,17 +356,29 @@ fn unprefixed(text: &str, prefix: bool) -> String {
 
 /// Most objects: a DNS subdomain.
 pub(crate) fn subdomain_name(text: &str, prefix: bool) -> Messages {
-    if prefix { dns_subdomain(&unprefixed(text, prefix)) } else { dns_subdomain(text) }
+    if prefix {
+        dns_subdomain(&unprefixed(text, prefix))
+    } else {
+        dns_subdomain(text)
+    }
 }
 
 /// Namespaces and some others: a DNS label.
 pub(crate) fn label_name(text: &str, prefix: bool) -> Messages {
-    if prefix { dns_label(&unprefixed(text, prefix)) } else { dns_label(text) }
+    if prefix {
+        dns_label(&unprefixed(text, prefix))
+    } else {
+        dns_label(text)
+    }
 }
 
 /// RBAC kinds: any path segment.
 pub(crate) fn segment_name(text: &str, prefix: bool) -> Messages {
-    if prefix { path_segment_prefix(text) } else { path_segment(text) }
+    if prefix {
+        path_segment_prefix(text)
+    } else {
+        path_segment(text)
+    }
 }
 
 /// A domain with a path (`acme.io/foo`): messages are those of [`dns_subdomain`] and of the path.

@@ -18,7 +18,11 @@ pub(crate) fn duration(seconds: i64) -> String {
     }
     let minutes = seconds / 60;
     let pair = |big: i64, b: char, small: i64, s: char| {
-        if small == 0 { format!("{big}{b}") } else { format!("{big}{b}{small}{s}") }
+        if small == 0 {
+            format!("{big}{b}")
+        } else {
+            format!("{big}{b}{small}{s}")
+        }
     };
     if minutes < 10 {
         return pair(minutes, 'm', seconds % 60, 's');

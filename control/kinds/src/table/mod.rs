@@ -1,6 +1,8 @@
 //! Tables: columns, cells and how ages are written.
 
 mod age;
+pub(crate) mod cells;
+pub(crate) mod columns;
 
 use control_types::value::Value;
 
@@ -30,41 +32,39 @@ pub struct Column {
 const NAME_TEXT: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATED_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// A column of text that is always shown.
-pub(crate) const fn text(name: &'static str, description: &'static str) -> Column {
-    Column { name, r#type: "string", format: "", description, priority: 0 }
-}
-
-/// A column of whole numbers.
-pub(crate) const fn number(name: &'static str, description: &'static str) -> Column {
-    Column { name, r#type: "integer", format: "", description, priority: 0 }
-}
-
-/// A column of another type.
-pub(crate) const fn typed(name: &'static str, r#type: &'static str, description: &'static str) -> Column {
-    Column { name, r#type, format: "", description, priority: 0 }
-}
-
-/// A column that only wide output shows.
-pub(crate) const fn wide(name: &'static str, description: &'static str) -> Column {
-    Column { name, r#type: "string", format: "", description, priority: 1 }
-}
-
 /// The column of names.
-pub(crate) const NAME: Column =
-    Column { name: "Name", r#type: "string", format: "name", description: NAME_TEXT, priority: 0 };
+pub(crate) const NAME: Column = Column {
+    name: "Name",
+    r#type: "string",
+    format: "name",
+    description: NAME_TEXT,
+    priority: 0,
+};
 /// The column of ages.
-pub(crate) const AGE: Column = text("Age", CREATED_TEXT);
-/// The column of creation times.
-pub(crate) const CREATED_AT: Column = text("Created At", CREATED_TEXT);
-
+pub(crate) const AGE: Column = Column {
+    name: "Age",
+    r#type: "string",
+    format: "",
+    description: CREATED_TEXT,
+    priority: 0,
+};
 /// Columns of kinds that state none.
-pub(crate) const NAME_AGE: &[Column] = &[NAME, Column { name: "Created At", r#type: "date", ..AGE }];
+pub(crate) const NAME_AGE: &[Column] = &[
+    NAME,
+    Column {
+        name: "Created At",
+        r#type: "date",
+        ..AGE
+    },
+];
 
 /// Cells for [`NAME_AGE`].
 pub(crate) fn name_age(object: &Value, _now: Now) -> Vec<Value> {
     let meta = object.at("metadata");
-    vec![meta.text("name").into(), meta.text("creationTimestamp").into()]
+    vec![
+        meta.text("name").into(),
+        meta.text("creationTimestamp").into(),
+    ]
 }
 
 /// The object's name as a cell.
@@ -74,10 +74,18 @@ pub(crate) fn name(object: &Value) -> Value {
 
 /// Text, or `<none>` when it is empty.
 pub(crate) fn or_none(text: &str) -> Value {
-    if text.is_empty() { "<none>".into() } else { text.into() }
+    if text.is_empty() {
+        "<none>".into()
+    } else {
+        text.into()
+    }
 }
 
 /// Text, or `<unset>` when it is empty.
 pub(crate) fn or_unset(text: &str) -> Value {
-    if text.is_empty() { "<unset>".into() } else { text.into() }
+    if text.is_empty() {
+        "<unset>".into()
+    } else {
+        text.into()
+    }
 }

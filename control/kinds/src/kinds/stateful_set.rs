@@ -1,0 +1,68 @@
+//! `StatefulSet`: pods with identities and volumes of their own.
+
+use control_types::value::Value;
+
+use super::deployment::SCALE;
+use crate::Kind;
+use crate::generic::{self, DEFAULT};
+use crate::rules::{defaults, validate_workload as rules};
+use crate::table::{Now, age, cells, columns, name};
+use crate::tree::{Read, Write};
+
+pub(crate) static KIND: Kind = Kind {
+    group: "apps",
+    kind: "StatefulSet",
+    namespaced: Some(true),
+    default,
+    prepare_create: generic::first_generation_no_status,
+    prepare_status_update: generic::update_status,
+    validate_create: rules::stateful_set,
+    validate_update: rules::stateful_set_update,
+    validate_status_update: rules::stateful_set_status,
+    warnings: rules::stateful_set_warnings,
+    columns: columns::STATEFUL_SET,
+    row,
+    allow_unconditional_update: true,
+    scale: Some(SCALE),
+    ..DEFAULT
+};
+
+fn default(object: &mut Value) {
+    let spec = object.make("spec");
+    spec.blank("podManagementPolicy", "OrderedReady");
+    let strategy = spec.make("updateStrategy");
+    if strategy.text("type").is_empty() {
+        strategy.put("type", "RollingUpdate");
+        if !strategy.has("rollingUpdate") {
+            strategy.make("rollingUpdate").put("partition", 0_i64);
+        }
+    }
+    if strategy.text("type") == "RollingUpdate"
+        && let Some(rolling) = strategy.there("rollingUpdate")
+    {
+        rolling.absent("partition", 0_i64);
+    }
+    let retention = spec.make("persistentVolumeClaimRetentionPolicy");
+    retention.blank("whenDeleted", "Retain");
+    retention.blank("whenScaled", "Retain");
+    spec.absent("replicas", 1_i64);
+    spec.absent("revisionHistoryLimit", 10_i64);
+    defaults::pod_template(Some(spec.make("template")));
+    for claim in spec.items_mut("volumeClaimTemplates") {
+        super::persistent_volume_claim::default(claim);
+        claim.put("apiVersion", "v1");
+        claim.put("kind", "PersistentVolumeClaim");
+    }
+}
+
+fn row(object: &Value, now: Now) -> Vec<Value> {
+    let (spec, status) = (object.at("spec"), object.at("status"));
+    let [names, images] = cells::containers(spec.at("template").at("spec"));
+    vec![
+        name(object),
+        format!("{}/{}", status.num("readyReplicas"), spec.num("replicas")).into(),
+        age(object, now),
+        names,
+        images,
+    ]
+}

@@ -1,0 +1,106 @@
+//! Specs of persistent volume claims, on their own and in templates.
+
+use control_types::value::Value;
+
+use super::{labels, meta, names, one_of, quantity, resources};
+use crate::error::{Errors, Path};
+use crate::tree::Read;
+
+pub(crate) const ACCESS_MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+
+/// A template inside a pod's volume.
+pub(crate) fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let meta_at = at.child("metadata");
+    let metadata = template.at("metadata");
+    meta::annotations(
+        metadata.at("annotations"),
+        &meta_at.child("annotations"),
+        errors,
+    );
+    labels::labels(metadata.at("labels"), &meta_at.child("labels"), errors);
+    for field in [
+        "name",
+        "generateName",
+        "namespace",
+        "ownerReferences",
+        "finalizers",
+    ] {
+        if metadata.has(field) {
+            errors.forbidden(&meta_at.child(field), "cannot be set");
+        }
+    }
+    spec(template.at("spec"), &at.child("spec"), errors);
+}
+
+/// `spec` of a claim.
+pub(crate) fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let modes = spec.items("accessModes");
+    let modes_at = at.child("accessModes");
+    if modes.is_empty() {
+        errors.required(&modes_at, "at least 1 access mode is required");
+    }
+    labels::selector(spec.at("selector"), &at.child("selector"), errors);
+    for mode in modes.iter().map(Read::as_text) {
+        one_of(mode, ACCESS_MODES, &modes_at, errors);
+    }
+    if modes.len() > 1 && modes.iter().any(|m| m.as_text() == "ReadWriteOncePod") {
+        errors.forbidden(
+            &modes_at,
+            "may not use ReadWriteOncePod with other access modes",
+        );
+    }
+    let storage = at.child("resources").to_string();
+    let storage = Path::new(&storage);
+    let storage = storage.key("storage");
+    match spec.at("resources").at("requests").get("storage") {
+        None => errors.required(&storage, ""),
+        Some(amount) => {
+            resources::amount("storage", amount, &storage, errors);
+            if quantity::of(amount) <= 0 {
+                errors.invalid(
+                    &storage,
+                    resources::shown(amount),
+                    "must be greater than zero",
+                );
+            }
+        }
+    }
+    for field in ["storageClassName", "volumeAttributesClassName"] {
+        let name = spec.text(field);
+        if !name.is_empty() {
+            errors.invalid_each(&at.child(field), name, names::dns_subdomain(name));
+        }
+    }
+    if spec.has("volumeMode") {
+        one_of(
+            spec.text("volumeMode"),
+            &["Block", "Filesystem"],
+            &at.child("volumeMode"),
+            errors,
+        );
+    }
+    for field in ["dataSource", "dataSourceRef"] {
+        let source = spec.at(field);
+        if source.is_null() {
+            continue;
+        }
+        let at = at.child(field);
+        for part in ["name", "kind"] {
+            if source.text(part).is_empty() {
+                errors.required(&at.child(part), "");
+            }
+        }
+        if source.text("apiGroup").is_empty() && source.text("kind") != "PersistentVolumeClaim" {
+            errors.invalid(
+                &at,
+                source.text("kind"),
+                "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+            );
+        }
+    }
+}

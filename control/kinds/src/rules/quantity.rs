@@ -1,0 +1,160 @@
+//! Quantities as exact numbers, for comparing and adding.
+
+use control_types::value::Value;
+
+use crate::tree::Read;
+
+/// A quantity in billionths; saturates at ±2^96, which no resource reaches.
+pub(crate) type Nanos = i128;
+
+const ONE: Nanos = 1_000_000_000;
+const LIMIT: Nanos = 1 << 96;
+
+/// Reads a canonical or user-written quantity (`100m`, `1.5Gi`, `2e3`); `None` when it is none.
+pub(crate) fn parse(text: &str) -> Option<Nanos> {
+    let (negative, rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    let (number, suffix) = rest.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let mut digits: Nanos = 0;
+    for b in whole.bytes().chain(fraction.bytes()) {
+        digits = digits
+            .saturating_mul(10)
+            .saturating_add(Nanos::from(b - b'0'))
+            .min(LIMIT * ONE);
+    }
+    let (base, exponent): (Nanos, i32) = match suffix {
+        "" => (1, 0),
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => (1 << 10, 0),
+        "Mi" => (1 << 20, 0),
+        "Gi" => (1 << 30, 0),
+        "Ti" => (1 << 40, 0),
+        "Pi" => (1 << 50, 0),
+        "Ei" => (1 << 60, 0),
+        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
+    };
+    let mut value = digits.saturating_mul(base);
+    let shift = exponent
+        .saturating_add(9)
+        .saturating_sub(i32::try_from(fraction.len()).ok()?);
+    for _ in 0..shift.clamp(0, 40) {
+        value = value.saturating_mul(10);
+    }
+    for _ in 0..(-shift).clamp(0, 60) {
+        // what is finer than a billionth rounds up
+        value = value / 10 + Nanos::from(value % 10 != 0);
+    }
+    let value = value.min(LIMIT);
+    Some(if negative { -value } else { value })
+}
+
+/// A quantity field; numbers count as their text. Absent or malformed is 0.
+pub(crate) fn of(value: &Value) -> Nanos {
+    match value {
+        Value::Int(i) => Nanos::from(*i) * ONE,
+        other => parse(other.as_text()).unwrap_or(0),
+    }
+}
+
+/// Whether a quantity is a whole number.
+pub(crate) fn is_whole(nanos: Nanos) -> bool {
+    nanos % ONE == 0
+}
+
+/// A quantity in whole units, rounded up.
+pub(crate) fn units(nanos: Nanos) -> i64 {
+    i64::try_from(nanos.div_euclid(ONE) + Nanos::from(nanos.rem_euclid(ONE) != 0))
+        .unwrap_or(i64::MAX)
+}
+
+/// The canonical text of a sum of quantities: decimal, or binary when `binary`.
+pub(crate) fn format(nanos: Nanos, binary: bool) -> String {
+    let (sign, amount) = if nanos < 0 {
+        ("-", -nanos)
+    } else {
+        ("", nanos)
+    };
+    if binary && amount % ONE == 0 && amount >= 1024 * ONE {
+        let mut whole = amount / ONE;
+        let mut suffix = "";
+        for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+            if whole % 1024 != 0 {
+                break;
+            }
+            whole /= 1024;
+            suffix = next;
+        }
+        return format!("{sign}{whole}{suffix}");
+    }
+    if amount == 0 {
+        return "0".into();
+    }
+    let mut value = amount;
+    let mut suffix = "n";
+    for next in ["u", "m", "", "k", "M", "G", "T", "P", "E"] {
+        if value % 1000 != 0 {
+            break;
+        }
+        value /= 1000;
+        suffix = next;
+    }
+    format!("{sign}{value}{suffix}")
+}
+
+/// Rounds what is finer than a thousandth up, as resource lists are kept.
+pub(crate) fn round_list_to_milli(list: Option<&mut Value>) {
+    let Some(Value::Object(map)) = list else {
+        return;
+    };
+    for value in map.values_mut() {
+        let nanos = of(value);
+        let rest = nanos.rem_euclid(1_000_000);
+        if rest != 0 {
+            *value = format(nanos - rest + 1_000_000, false).as_str().into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read_exactly() {
+        assert_eq!(parse("100m"), Some(100_000_000));
+        assert_eq!(parse("1.5Gi"), Some(1_610_612_736 * ONE));
+        assert_eq!(parse("2e3"), Some(2000 * ONE));
+        assert_eq!(parse("-1"), Some(-ONE));
+        assert_eq!(parse("0.1n"), Some(1));
+        assert_eq!(parse("x"), None);
+        assert_eq!(parse("1.2.3"), None);
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("é"), None);
+    }
+
+    #[test]
+    fn sums_are_written_canonically() {
+        assert_eq!(format(1_500_000_000, false), "1500m");
+        assert_eq!(format(2000 * ONE, false), "2k");
+        assert_eq!(format(64 * 1024 * 1024 * ONE, true), "64Mi");
+        assert_eq!(format(0, true), "0");
+    }
+}

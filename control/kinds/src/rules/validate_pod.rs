@@ -1,0 +1,854 @@
+//! What a pod may say, and what an update of a pod may change.
+
+use control_types::value::Value;
+
+use super::container::{self, Around};
+use super::{
+    collect, ip, labels, meta, names, placement, quantity, resources, security, tolerations,
+    volumes,
+};
+use crate::FieldError;
+use crate::error::{Errors, Path};
+use crate::tree::{Read, Write, same};
+
+const SPEC: Path<'static> = Path::new("spec");
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// A pod spec. `pod`: the pod itself rather than a template.
+pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &mut Errors) {
+    let grace = spec.int("terminationGracePeriodSeconds");
+    if grace.is_none() {
+        errors.required(&at.child("terminationGracePeriodSeconds"), "");
+    }
+    volumes::volumes(spec.items("volumes"), name, &at.child("volumes"), errors);
+    let claims = resource_claims(
+        spec.items("resourceClaims"),
+        &at.child("resourceClaims"),
+        errors,
+    );
+    let around = Around {
+        volumes: spec.items("volumes"),
+        claims: &claims,
+        grace,
+        restart_policy: spec.text("restartPolicy"),
+        host_users: spec.truth("hostUsers") != Some(false),
+    };
+    let (inits, regular) = (spec.items("initContainers"), spec.items("containers"));
+    container::containers(regular, &around, &at.child("containers"), errors);
+    container::init_containers(inits, regular, &around, &at.child("initContainers"), errors);
+    let others: Vec<&Value> = regular.iter().chain(inits).collect();
+    container::ephemeral_containers(
+        spec.items("ephemeralContainers"),
+        &others,
+        &around,
+        &at.child("ephemeralContainers"),
+        errors,
+    );
+    if spec.has("resources") {
+        let at = at.child("resources");
+        resources::requirements(
+            spec.at("resources"),
+            &claims,
+            resources::Owner::Pod,
+            &at,
+            errors,
+        );
+        pod_level_resources(spec, &at, errors);
+    }
+    host_network(spec, pod, &at.child("containers"), errors);
+    container::required_one_of(
+        spec.text("restartPolicy"),
+        &["Always", "OnFailure", "Never"],
+        &at.child("restartPolicy"),
+        errors,
+    );
+    container::required_one_of(
+        spec.text("dnsPolicy"),
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        &at.child("dnsPolicy"),
+        errors,
+    );
+    labels::labels(spec.at("nodeSelector"), &at.child("nodeSelector"), errors);
+    security::pod(
+        spec.at("securityContext"),
+        spec,
+        &at.child("securityContext"),
+        errors,
+    );
+    placement::affinity(spec.at("affinity"), &at.child("affinity"), errors);
+    dns_config(spec, &at.child("dnsConfig"), errors);
+    let gates = at.child("readinessGates");
+    for (i, gate) in spec.items("readinessGates").iter().enumerate() {
+        let kind = gate.text("conditionType");
+        errors.invalid_each(
+            &gates.index(i).child("conditionType"),
+            kind,
+            names::qualified(kind),
+        );
+    }
+    scheduling_gates(
+        spec.items("schedulingGates"),
+        &at.child("schedulingGates"),
+        errors,
+    );
+    placement::spread(
+        spec.items("topologySpreadConstraints"),
+        &at.child("topologySpreadConstraints"),
+        errors,
+    );
+    host_users(spec, at, errors);
+    host_name(spec, at, errors);
+    for (field, rule) in [
+        (
+            "serviceAccountName",
+            names::dns_subdomain as fn(&str) -> names::Messages,
+        ),
+        ("nodeName", names::dns_subdomain),
+        ("hostname", names::dns_label),
+        ("subdomain", names::dns_label),
+        ("priorityClassName", names::dns_subdomain),
+    ] {
+        let text = spec.text(field);
+        if !text.is_empty() {
+            errors.invalid_each(&at.child(field), text, rule(text));
+        }
+        if field == "nodeName" {
+            active_deadline(spec, 1, at, errors);
+        }
+    }
+    tolerations::tolerations(spec.items("tolerations"), &at.child("tolerations"), errors);
+    let aliases = at.child("hostAliases");
+    for (i, alias) in spec.items("hostAliases").iter().enumerate() {
+        let at = aliases.index(i);
+        ip::legacy(alias.text("ip"), &[], &at.child("ip"), errors);
+        let list = at.child("hostnames");
+        for (i, name) in alias
+            .items("hostnames")
+            .iter()
+            .map(Read::as_text)
+            .enumerate()
+        {
+            errors.invalid_each(&list.index(i), name, names::dns_subdomain(name));
+        }
+    }
+    if spec.has("runtimeClassName") {
+        let class = spec.text("runtimeClassName");
+        errors.invalid_each(
+            &at.child("runtimeClassName"),
+            class,
+            names::dns_subdomain(class),
+        );
+    }
+    if spec.has("preemptionPolicy") {
+        container::required_one_of(
+            spec.text("preemptionPolicy"),
+            &["PreemptLowerPriority", "Never"],
+            &at.child("preemptionPolicy"),
+            errors,
+        );
+    }
+    if spec.has("overhead") {
+        let overhead = at.child("overhead");
+        let list = overhead.child("limits");
+        for (name, amount) in spec.entries("overhead") {
+            resources::container_name(name, &list.key(name), errors);
+            resources::amount(name, amount, &list.key(name), errors);
+        }
+    }
+    if spec.has("os") {
+        container::required_one_of(
+            spec.at("os").text("name"),
+            &["linux", "windows"],
+            &at.child("os.name"),
+            errors,
+        );
+    }
+}
+
+fn active_deadline(spec: &Value, least: i64, at: &Path<'_>, errors: &mut Errors) {
+    let most = i64::from(i32::MAX);
+    if let Some(seconds) = spec
+        .int("activeDeadlineSeconds")
+        .filter(|s| !(least..=most).contains(s))
+    {
+        errors.invalid(
+            &at.child("activeDeadlineSeconds"),
+            seconds,
+            names::between(least, most),
+        );
+    }
+}
+
+fn resource_claims<'a>(list: &'a [Value], all: &Path<'_>, errors: &mut Errors) -> Vec<&'a str> {
+    for (i, claim) in list.iter().enumerate() {
+        let at = all.index(i);
+        let name = claim.text("name");
+        if name.is_empty() {
+            errors.required(&at.child("name"), "");
+        } else if list.iter().take(i).any(|c| c.text("name") == name) {
+            errors.duplicate(&at.child("name"), name);
+        } else {
+            errors.invalid_each(&at.child("name"), name, names::dns_label(name));
+        }
+        let fields = ["resourceClaimName", "resourceClaimTemplateName"];
+        match fields.iter().filter(|f| claim.has(f)).count() {
+            0 => errors.invalid(
+                &at,
+                claim.clone(),
+                "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            ),
+            2 => errors.invalid(
+                &at,
+                claim.clone(),
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            ),
+            _ => {}
+        }
+        for field in fields.iter().filter(|f| claim.has(f)) {
+            errors.invalid_each(
+                &at.child(field),
+                claim.text(field),
+                names::dns_subdomain(claim.text(field)),
+            );
+        }
+    }
+    list.iter().map(|c| c.text("name")).collect()
+}
+
+fn pod_level_resources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let whole = spec.at("resources");
+    let requests = at.child("requests");
+    for (name, sum) in super::qos::container_requests(spec).iter() {
+        let Some(asked) = whole.at("requests").get(name) else {
+            continue;
+        };
+        if quantity::of(sum) > quantity::of(asked) {
+            errors.invalid(
+                &requests.key(name),
+                resources::shown(asked),
+                format!(
+                    "must be greater than or equal to aggregate container requests of {}",
+                    resources::shown(sum)
+                ),
+            );
+        }
+    }
+    let containers = at.child("containers");
+    for (i, c) in spec.items("containers").iter().enumerate() {
+        for (name, limit) in c.at("resources").entries("limits") {
+            let Some(most) = whole.at("limits").get(name) else {
+                continue;
+            };
+            if quantity::of(limit) > quantity::of(most) {
+                errors.invalid(
+                    &containers.index(i).key(name).child("limits"),
+                    resources::shown(limit),
+                    format!(
+                        "must be less than or equal to pod limits of {}",
+                        resources::shown(most)
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn host_network(spec: &Value, pod: bool, all: &Path<'_>, errors: &mut Errors) {
+    if !spec.flag("hostNetwork") {
+        return;
+    }
+    for (i, c) in spec.items("containers").iter().enumerate() {
+        let item = all.index(i);
+        let list = item.child("ports");
+        for (j, port) in c.items("ports").iter().enumerate() {
+            let host = port.num("hostPort");
+            if (pod || host != 0) && host != port.num("containerPort") {
+                errors.invalid(
+                    &list.index(j).child("hostPort"),
+                    host,
+                    "must match `containerPort` when `hostNetwork` is true",
+                );
+            }
+        }
+    }
+}
+
+fn dns_config(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let config = spec.at("dnsConfig");
+    let servers = config.items("nameservers");
+    if spec.text("dnsPolicy") == "None" {
+        if config.is_null() {
+            errors.required(at, "must provide `dnsConfig` when `dnsPolicy` is None");
+            return;
+        }
+        if servers.is_empty() {
+            errors.required(
+                &at.child("nameservers"),
+                "must provide at least one DNS nameserver when `dnsPolicy` is None",
+            );
+            return;
+        }
+    }
+    let list = at.child("nameservers");
+    if servers.len() > 3 {
+        errors.invalid(
+            &list,
+            Value::Array(servers.to_vec()),
+            "must not have more than 3 nameservers",
+        );
+    }
+    for (i, server) in servers.iter().enumerate() {
+        ip::legacy(server.as_text(), &[], &list.index(i), errors);
+    }
+    let searches = config.items("searches");
+    let list = at.child("searches");
+    if searches.len() > 32 {
+        errors.invalid(
+            &list,
+            Value::Array(searches.to_vec()),
+            "must not have more than 32 search paths",
+        );
+    }
+    let length = searches
+        .iter()
+        .map(|s| s.as_text().len() + 1)
+        .sum::<usize>()
+        .saturating_sub(1);
+    if length > 2048 {
+        errors.invalid(
+            &list,
+            Value::Array(searches.to_vec()),
+            "must not have more than 2048 characters (including spaces) in the search list",
+        );
+    }
+    for (i, search) in searches
+        .iter()
+        .map(Read::as_text)
+        .enumerate()
+        .filter(|(_, s)| *s != ".")
+    {
+        let search = search.strip_suffix('.').unwrap_or(search);
+        errors.invalid_each(
+            &list.index(i),
+            search,
+            names::dns_subdomain_with_underscore(search),
+        );
+    }
+    let list = at.child("options");
+    for (i, _) in config
+        .items("options")
+        .iter()
+        .enumerate()
+        .filter(|(_, o)| o.text("name").is_empty())
+    {
+        errors.required(&list.index(i), "must not be empty");
+    }
+}
+
+fn scheduling_gates(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
+    for (i, gate) in list.iter().enumerate() {
+        let name = gate.text("name");
+        errors.invalid_each(&all.index(i), name, names::qualified(name));
+        if list.iter().take(i).any(|g| g.text("name") == name) {
+            errors.duplicate(&all.index(i), name);
+        }
+    }
+}
+
+fn host_users(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if spec.truth("hostUsers") != Some(false) {
+        return;
+    }
+    // two of these fields are spelt by their names in Go
+    for (field, shown) in [
+        ("hostNetwork", "hostNetwork"),
+        ("hostPID", "HostPID"),
+        ("hostIPC", "HostIPC"),
+    ] {
+        if spec.flag(field) {
+            errors.forbidden(&at.child(shown), "when `hostUsers` is false");
+        }
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let all = at.child(list);
+        for (i, c) in spec.items(list).iter().enumerate() {
+            if !c.items("volumeDevices").is_empty() {
+                errors.forbidden(
+                    &all.index(i).child("volumeDevices"),
+                    "when `hostUsers` is false",
+                );
+            }
+        }
+    }
+}
+
+fn host_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if !spec.has("hostnameOverride") {
+        return;
+    }
+    let at = at.child("hostnameOverride");
+    if spec.flag("setHostnameAsFQDN") {
+        errors.forbidden(&at, "may not be specified when setHostnameAsFQDN is true");
+    }
+    if spec.flag("hostNetwork") {
+        errors.forbidden(&at, "may not be specified when hostNetwork is true");
+    }
+    let name = spec.text("hostnameOverride");
+    if name.len() > 64 {
+        errors.too_long(&at, 64);
+    }
+    errors.invalid_each(&at, name, names::dns_subdomain(name));
+}
+
+fn metadata_and_spec(object: &Value, errors: &mut Errors) {
+    meta::validate(object, Some(true), names::subdomain_name, errors);
+    annotations(object, errors);
+    let pod = object.at("spec");
+    spec(pod, object.at("metadata").text("name"), true, &SPEC, errors);
+    if pod.text("serviceAccountName").is_empty() {
+        let volumes = SPEC.child("volumes");
+        for (i, volume) in pod.items("volumes").iter().enumerate() {
+            let item = volumes.index(i);
+            let sources = item.child("projected.sources");
+            for (j, source) in volume.at("projected").items("sources").iter().enumerate() {
+                if source.has("serviceAccountToken") {
+                    errors.forbidden(
+                        &sources.index(j).child("serviceAccountToken"),
+                        "must not be specified when serviceAccountName is not set",
+                    );
+                }
+            }
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        let all = SPEC.child(list);
+        for (i, c) in pod.items(list).iter().enumerate() {
+            container::image_spaces(c, &all.index(i), errors);
+        }
+    }
+}
+
+fn annotations(object: &Value, errors: &mut Errors) {
+    let annotations = object.at("metadata").at("annotations");
+    let at = Path::new("metadata.annotations");
+    if annotations.has(MIRROR) && object.at("spec").text("nodeName").is_empty() {
+        errors.required(
+            &at.key(MIRROR),
+            "must set spec.nodeName if mirror pod annotation is set",
+        );
+    }
+    let cost = "controller.kubernetes.io/pod-deletion-cost";
+    let text = annotations.text(cost);
+    if annotations.has(cost)
+        && (text.parse::<i32>().is_err()
+            || text.starts_with('+')
+            || (text.len() > 1 && text.starts_with('0')))
+    {
+        errors.invalid(&at.key(cost), text, "must be a 32bit integer");
+    }
+}
+
+pub(crate) fn create(object: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        metadata_and_spec(object, errors);
+        let spec = object.at("spec");
+        if !spec.items("ephemeralContainers").is_empty() {
+            errors.forbidden(
+                &SPEC.child("ephemeralContainers"),
+                "cannot be set on create",
+            );
+        }
+        if !spec.text("nodeName").is_empty() && !spec.items("schedulingGates").is_empty() {
+            errors.forbidden(
+                &SPEC.child("nodeName"),
+                "cannot be set until all schedulingGates have been cleared",
+            );
+        }
+    })
+}
+
+const CHANGEABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+pub(crate) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        meta::update(new, old, errors);
+        metadata_and_spec(new, errors);
+        let (after, before) = (new.at("spec"), old.at("spec"));
+        for list in ["containers", "initContainers"] {
+            let at = SPEC.child(list);
+            if after.items(list).len() != before.items(list).len() {
+                errors.forbidden(&at, "pod updates may not add or remove containers");
+                return;
+            }
+            for (i, c) in after.items(list).iter().enumerate() {
+                if c.text("image").is_empty() {
+                    errors.required(&at.index(i).child("image"), "");
+                }
+                container::image_spaces(c, &at.index(i), errors);
+            }
+        }
+        deadline_update(after, before, errors);
+        tolerations_update(after, before, errors);
+        gates_update(after, before, errors);
+        if same(after, before) {
+            return;
+        }
+        let rest = unchangeable(after, before);
+        if !same(&rest, before) {
+            errors.forbidden(
+                &SPEC,
+                format!("{CHANGEABLE}\n{}", difference(before, &rest)),
+            );
+        }
+    })
+}
+
+fn deadline_update(after: &Value, before: &Value, errors: &mut Errors) {
+    let at = SPEC.child("activeDeadlineSeconds");
+    match (
+        after.int("activeDeadlineSeconds"),
+        before.int("activeDeadlineSeconds"),
+    ) {
+        (Some(_), then) => {
+            active_deadline(after, 0, &SPEC, errors);
+            let now = after.num("activeDeadlineSeconds");
+            if then.is_some_and(|then| then < now) {
+                errors.invalid(&at, now, "must be less than or equal to previous value");
+            }
+        }
+        (None, Some(_)) => {
+            errors.invalid(
+                &at,
+                Value::Null,
+                "must not update from a positive integer to nil value",
+            );
+        }
+        (None, None) => {}
+    }
+}
+
+fn tolerations_update(after: &Value, before: &Value, errors: &mut Errors) {
+    let at = SPEC.child("tolerations");
+    let plain = |t: &Value| {
+        let mut t = t.clone();
+        t.drop_field("tolerationSeconds");
+        t
+    };
+    let now: Vec<Value> = after.items("tolerations").iter().map(plain).collect();
+    for _ in before
+        .items("tolerations")
+        .iter()
+        .filter(|t| !now.iter().any(|n| same(n, &plain(t))))
+    {
+        errors.forbidden(
+            &at,
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
+    }
+    tolerations::tolerations(after.items("tolerations"), &at, errors);
+}
+
+fn gates_update(after: &Value, before: &Value, errors: &mut Errors) {
+    let all = SPEC.child("schedulingGates");
+    let known = before.items("schedulingGates");
+    for (i, gate) in after.items("schedulingGates").iter().enumerate() {
+        let name = gate.text("name");
+        if !known.iter().any(|g| g.text("name") == name) {
+            errors.forbidden(
+                &all.index(i).child("name"),
+                format!("only deletion is allowed, but found new scheduling gate '{name}'"),
+            );
+        }
+    }
+}
+
+/// The new spec with everything that may change set back.
+fn unchangeable(after: &Value, before: &Value) -> Value {
+    let mut rest = after.clone();
+    for list in ["containers", "initContainers"] {
+        for (c, then) in rest.items_mut(list).iter_mut().zip(before.items(list)) {
+            c.take_from(then, "image");
+        }
+    }
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        rest.take_from(before, field);
+    }
+    if before.num("terminationGracePeriodSeconds") < 0
+        && rest.num("terminationGracePeriodSeconds") == 1
+    {
+        rest.take_from(before, "terminationGracePeriodSeconds");
+    }
+    if !before.items("schedulingGates").is_empty() {
+        // a gated pod may still be told where to go
+        let selector = before
+            .entries("nodeSelector")
+            .all(|(k, v)| after.at("nodeSelector").text(k) == v.as_text());
+        if selector {
+            rest.take_from(before, "nodeSelector");
+        }
+    }
+    rest
+}
+
+/// The fields in which two specs differ, for people.
+fn difference(before: &Value, after: &Value) -> String {
+    let mut fields: Vec<&str> = before
+        .as_object()
+        .into_iter()
+        .chain(after.as_object())
+        .flat_map(|map| map.keys().map(|k| &**k))
+        .filter(|key| !same(before.at(key), after.at(key)))
+        .collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+        .iter()
+        .map(|field| {
+            let show = |v: &Value| crate::error::compact_json(v);
+            format!(
+                "- {field}: {}\n+ {field}: {}\n",
+                show(before.at(field)),
+                show(after.at(field))
+            )
+        })
+        .collect()
+}
+
+pub(crate) fn status_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        meta::update(new, old, errors);
+        let at = Path::new("status");
+        let (after, before) = (new.at("status"), old.at("status"));
+        let name = after.text("nominatedNodeName");
+        if !name.is_empty() {
+            errors.invalid_each(
+                &at.child("nominatedNodeName"),
+                name,
+                names::dns_subdomain(name),
+            );
+        }
+        if after.num("observedGeneration") < 0 {
+            errors.invalid(
+                &at.child("observedGeneration"),
+                after.num("observedGeneration"),
+                "must be greater than or equal to 0",
+            );
+        }
+        let list = at.child("conditions");
+        for (i, condition) in after.items("conditions").iter().enumerate() {
+            if condition.num("observedGeneration") < 0 {
+                errors.invalid(
+                    &list.index(i).child("observedGeneration"),
+                    condition.num("observedGeneration"),
+                    "must be greater than or equal to zero",
+                );
+            }
+        }
+        if new.at("spec").text("restartPolicy") != "Always" {
+            ended_containers(after, before, new.at("spec").text("restartPolicy"), errors);
+        }
+        for field in ["podIPs", "hostIPs"] {
+            let list = at.child(field);
+            let known: Vec<&str> = before.items(field).iter().map(|ip| ip.text("ip")).collect();
+            for (i, address) in after
+                .items(field)
+                .iter()
+                .map(|ip| ip.text("ip"))
+                .enumerate()
+            {
+                ip::legacy(address, &known, &list.index(i), errors);
+            }
+        }
+    })
+}
+
+/// A container that ended for good does not come back.
+fn ended_containers(after: &Value, before: &Value, policy: &str, errors: &mut Errors) {
+    let at = Path::new("status.containerStatuses");
+    for then in before.items("containerStatuses") {
+        let ended = then.at("state").at("terminated");
+        if ended.is_null() || (ended.num("exitCode") != 0 && policy == "OnFailure") {
+            continue;
+        }
+        let now = after.items("containerStatuses").iter().enumerate();
+        for (i, now) in now.filter(|(_, s)| s.text("name") == then.text("name")) {
+            if !now.at("state").has("terminated") {
+                errors.forbidden(
+                    &at.index(i).child("state"),
+                    "may not be transitioned to non-terminated state",
+                );
+            }
+        }
+    }
+}
+
+pub(crate) fn ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        metadata_and_spec(new, errors);
+        meta::update(new, old, errors);
+        let at = SPEC.child("ephemeralContainers");
+        let (after, before) = (
+            new.at("spec").items("ephemeralContainers"),
+            old.at("spec").items("ephemeralContainers"),
+        );
+        for c in before {
+            let name = c.text("name");
+            match after.iter().find(|n| n.text("name") == name) {
+                None => errors.forbidden(
+                    &at,
+                    format!("existing ephemeral containers {name:?} may not be removed\n"),
+                ),
+                Some(now) if !same(now, c) => errors.forbidden(
+                    &at,
+                    format!(
+                        "existing ephemeral containers {name:?} may not be changed\n{}",
+                        difference(c, now)
+                    ),
+                ),
+                Some(_) => {}
+            }
+        }
+    })
+}
+
+pub(crate) fn resize(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        meta::update(new, old, errors);
+        metadata_and_spec(new, errors);
+        let (after, before) = (new.at("spec"), old.at("spec"));
+        if super::qos::class(after) != old.at("status").text("qosClass") {
+            errors.invalid(
+                &SPEC,
+                super::qos::class(after),
+                format!(
+                    "Pod QOS Class may not change as a result of resizing: {:?} -> {:?}",
+                    old.at("status").text("qosClass"),
+                    super::qos::class(after)
+                ),
+            );
+        }
+        let computes = |spec: &Value| {
+            let mut spec = spec.clone();
+            for list in ["containers", "initContainers"] {
+                for c in spec.items_mut(list) {
+                    c.drop_field("resources");
+                    c.drop_field("resizePolicy");
+                }
+            }
+            spec.drop_field("resources");
+            spec
+        };
+        if !same(&computes(after), &computes(before)) {
+            errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
+        }
+        for list in ["containers", "initContainers"] {
+            let all = SPEC.child(list);
+            for (i, (now, then)) in after.items(list).iter().zip(before.items(list)).enumerate() {
+                let at = all.index(i);
+                resized(
+                    now.at("resources"),
+                    then.at("resources"),
+                    &at.child("resources"),
+                    errors,
+                );
+            }
+        }
+    })
+}
+
+/// Only amounts of cpu and memory change in a resize, and none goes away.
+fn resized(now: &Value, then: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for field in ["requests", "limits"] {
+        let at = at.child(field);
+        for (name, amount) in then.entries(field) {
+            match now.at(field).get(name) {
+                None => errors.forbidden(&at, format!("resource {field} cannot be removed")),
+                Some(new)
+                    if !matches!(name, "cpu" | "memory")
+                        && quantity::of(new) != quantity::of(amount) =>
+                {
+                    errors.forbidden(&at, "only cpu and memory resources are mutable");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+pub(crate) fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    if old.is_some() {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let messages = names::dns_label(object.at("metadata").text("name"));
+    if !messages.is_empty() {
+        out.push(format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            messages.join(" ")
+        ));
+    }
+    spec_warnings(object.at("spec"), &SPEC, &mut out);
+    out
+}
+
+/// Warnings for a pod spec, in a pod or in a template.
+pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, out: &mut Vec<String>) {
+    let selector = at.child("nodeSelector");
+    for (key, _) in spec.entries("nodeSelector") {
+        let instead = match key {
+            "beta.kubernetes.io/arch" => "kubernetes.io/arch",
+            "beta.kubernetes.io/os" => "kubernetes.io/os",
+            "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
+            "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
+            "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
+            _ => continue,
+        };
+        out.push(format!(
+            "{}: deprecated since v1.14; use \"{instead}\" instead",
+            selector.key(key)
+        ));
+    }
+    for list in ["initContainers", "containers"] {
+        let all = at.child(list);
+        for (i, c) in spec.items(list).iter().enumerate() {
+            let item = all.index(i);
+            let env = item.child("env");
+            let vars = c.items("env");
+            for (j, var) in vars.iter().enumerate() {
+                let name = var.text("name");
+                if vars.iter().take(j).any(|v| v.text("name") == name) {
+                    out.push(format!("{}: hides previous definition of \"{name}\", which may be dropped when using apply", env.index(j)));
+                }
+            }
+            duplicate_ports(c, &item, out);
+        }
+    }
+    if spec.num("terminationGracePeriodSeconds") < 0 {
+        out.push(format!(
+            "{}: must be >= 0; negative values are invalid and will be treated as 1",
+            at.child("terminationGracePeriodSeconds")
+        ));
+    }
+}
+
+fn duplicate_ports(c: &Value, at: &Path<'_>, out: &mut Vec<String>) {
+    let list = c.items("ports");
+    let all = at.child("ports");
+    for (i, port) in list.iter().enumerate() {
+        let key = |p: &Value| {
+            (
+                p.num("containerPort"),
+                p.text("protocol").to_owned(),
+                p.num("hostPort"),
+                p.text("hostIP").to_owned(),
+            )
+        };
+        if let Some(j) = list.iter().take(i).position(|p| key(p) == key(port)) {
+            out.push(format!(
+                "{}: duplicate port definition with {}",
+                all.index(i),
+                all.index(j)
+            ));
+        }
+    }
+}
