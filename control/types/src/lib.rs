@@ -6,6 +6,7 @@ pub mod generated;
 pub mod labels;
 pub mod meta;
 pub mod names;
+pub mod protobuf;
 pub mod quantity;
 pub mod registry;
 pub mod schema;
