@@ -373,10 +373,6 @@ impl Errors {
             format!("must have at most {max} {unit}"),
         );
     }
-
-    pub(crate) fn internal(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.add(ErrorKind::Internal, path, None, detail);
-    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@
 //! The API server drives every kind, built-in or custom, through one path and
 //! asks [`of`] for the few decisions that no table of the registry can state.
 //! Each kind is one file under `kinds/` of one shape; rules that several kinds
-//! share live once under `rules/`; `admission/` holds the built-in admission
-//! steps that change objects (service account, tolerations, priority, limits).
+//! share live once under `rules/`.
 //!
 //! The order in which the API server calls, for a create:
 //! coerce (types) → [`Kind::default`] → admission → [`Kind::before_create`]
 //! → allocate → store. For an update: coerce → default → admission →
 //! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
 
-pub mod admission;
 mod error;
 mod generic;
 mod kinds;

@@ -113,7 +113,7 @@ fn check(object: &Value, errors: &mut Errors) {
             required("password", errors);
         }
         "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => {
-            required("ssh-privatekey", errors)
+            required("ssh-privatekey", errors);
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {

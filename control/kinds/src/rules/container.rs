@@ -312,7 +312,7 @@ fn handler_of(
         let action = handler.at(kind);
         match *kind {
             "exec" if action.items("command").is_empty() => {
-                errors.required(&at.child("command"), "")
+                errors.required(&at.child("command"), "");
             }
             "httpGet" => http_get(action, &at, errors),
             "tcpSocket" => ports::number_or_name(action.at("port"), &at.child("port"), errors),

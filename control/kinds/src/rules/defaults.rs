@@ -23,9 +23,6 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     }
     resources(spec.there("resources"));
     quantity::round_list_to_milli(spec.there("overhead"));
-    for constraint in spec.items_mut("topologySpreadConstraints") {
-        let _ = constraint;
-    }
     // `serviceAccount` is the old name of `serviceAccountName`; both are shown
     if spec.text("serviceAccountName").is_empty() {
         let old = spec.text("serviceAccount").to_owned();

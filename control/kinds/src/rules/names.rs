@@ -381,12 +381,6 @@ pub(crate) fn segment_name(text: &str, prefix: bool) -> Messages {
     }
 }
 
-/// A domain with a path (`acme.io/foo`): messages are those of [`dns_subdomain`] and of the path.
-#[must_use]
-pub fn is_absolute_path(text: &str) -> bool {
-    text.starts_with('/')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

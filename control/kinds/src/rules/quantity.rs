@@ -79,12 +79,6 @@ pub(crate) fn is_whole(nanos: Nanos) -> bool {
     nanos % ONE == 0
 }
 
-/// A quantity in whole units, rounded up.
-pub(crate) fn units(nanos: Nanos) -> i64 {
-    i64::try_from(nanos.div_euclid(ONE) + Nanos::from(nanos.rem_euclid(ONE) != 0))
-        .unwrap_or(i64::MAX)
-}
-
 /// The canonical text of a sum of quantities: decimal, or binary when `binary`.
 pub(crate) fn format(nanos: Nanos, binary: bool) -> String {
     let (sign, amount) = if nanos < 0 {

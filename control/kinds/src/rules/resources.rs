@@ -98,17 +98,6 @@ fn pod_name(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A resource that a quota may bound.
-pub(crate) fn quota_name(text: &str, at: &Path<'_>, errors: &mut Errors) {
-    name(text, at, errors);
-    let known = (STANDARD.contains(&text) && text != "storage")
-        || is_hugepages(text)
-        || text.starts_with("requests.hugepages-");
-    if !text.contains('/') && !known {
-        errors.invalid(at, text, "must be a standard resource for quota");
-    }
-}
-
 /// A quantity: not negative, and whole for what is counted.
 pub(crate) fn amount(name: &str, value: &Value, at: &Path<'_>, errors: &mut Errors) {
     let nanos = quantity::of(value);

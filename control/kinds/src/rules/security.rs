@@ -37,7 +37,7 @@ fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (kind == "Localhost", profile.has("localhostProfile")) {
         (true, false) => errors.required(&local, "must be set when seccomp type is Localhost"),
         (true, true) => {
-            container::descending_path(profile.text("localhostProfile"), &local, errors)
+            container::descending_path(profile.text("localhostProfile"), &local, errors);
         }
         (false, true) => errors.invalid(
             &local,

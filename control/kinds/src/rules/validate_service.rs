@@ -228,7 +228,7 @@ fn session_affinity(spec: &Value, errors: &mut Errors) {
             }
         }
         "None" if !config.is_null() => {
-            errors.forbidden(&at, "must not be set when session affinity is None")
+            errors.forbidden(&at, "must not be set when session affinity is None");
         }
         "None" => {}
         other => errors.not_supported(&SPEC.child("sessionAffinity"), other, &["ClientIP", "None"]),

@@ -365,7 +365,7 @@ fn daemon_set_spec(object: &Value, errors: &mut Errors) {
     match strategy.text("type") {
         "OnDelete" => {}
         "RollingUpdate" if !strategy.has("rollingUpdate") => {
-            errors.required(&at.child("rollingUpdate"), "")
+            errors.required(&at.child("rollingUpdate"), "");
         }
         "RollingUpdate" => {
             let at = at.child("rollingUpdate");

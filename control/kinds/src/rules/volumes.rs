@@ -155,7 +155,7 @@ fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
         "iscsi" => required(source, &["targetPortal", "iqn"], at, errors),
         "rbd" => required(source, &["image"], at, errors),
         "cephfs" if source.items("monitors").is_empty() => {
-            errors.required(&at.child("monitors"), "")
+            errors.required(&at.child("monitors"), "");
         }
         "azureFile" => required(source, &["secretName", "shareName"], at, errors),
         "vsphereVolume" => required(source, &["volumePath"], at, errors),

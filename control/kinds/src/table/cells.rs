@@ -2,7 +2,6 @@
 
 use control_types::value::Value;
 
-use crate::error::compact_json;
 use crate::tree::Read;
 
 /// Names and images of a pod template's containers.
@@ -24,14 +23,6 @@ pub(crate) fn truth(value: Option<bool>) -> Value {
         Some(true) => "True".into(),
         Some(false) => "False".into(),
         None => "<unset>".into(),
-    }
-}
-
-/// An integer or a percentage as text.
-pub(crate) fn int_or_string(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.to_string(),
-        other => compact_json(other),
     }
 }
 

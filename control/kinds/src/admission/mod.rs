@@ -1,1 +1,0 @@
-//! The built-in admission steps that change or refuse objects, as pure functions.
