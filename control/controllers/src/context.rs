@@ -59,6 +59,9 @@ impl std::fmt::Display for Key {
 /// not block: it notes what is to be done.
 type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
 
+/// Objects by namespace and uid of their controller.
+type ByOwner<V> = FxHashMap<(Text, Text), Vec<Arc<V>>>;
+
 /// The cache of one kind, shared by all controllers that read it, with an
 /// index by controlling owner.
 ///
@@ -67,7 +70,7 @@ type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
 /// told of is in the index.
 pub struct Kind<V: View> {
     reflector: Reflector<V>,
-    owned: RwLock<FxHashMap<(Text, Text), Vec<Arc<V>>>>,
+    owned: RwLock<ByOwner<V>>,
     indexed: bool,
     handlers: Mutex<Vec<Handler<V>>>,
     ready: watch::Sender<bool>,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::views::Text;
 
 /// An event that has not come by then was missed; the cache is right again.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
+pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
 /// Notes of writes whose events have not come yet, per controlled object.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl<K: Hash + Eq + Clone> Expectations<K> {
     /// A creation was seen, or failed.
     pub fn created(&self, key: &K) {
         self.lower(key, |note| {
-            note.creations = note.creations.saturating_sub(1)
+            note.creations = note.creations.saturating_sub(1);
         });
     }
 

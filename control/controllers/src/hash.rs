@@ -64,13 +64,6 @@ pub(crate) fn safe_encode(text: &str) -> String {
         .collect()
 }
 
-/// A random suffix of `length` characters of that alphabet.
-pub(crate) fn random_suffix(length: usize) -> String {
-    (0..length)
-        .map(|_| char::from(SAFE[rand::random_range(0..SAFE.len())]))
-        .collect()
-}
-
 fn walk(value: &Value, skip_label: &str, eat: &mut impl FnMut(&[u8])) {
     match value {
         Value::Null => eat(b"n"),

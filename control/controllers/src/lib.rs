@@ -61,6 +61,8 @@ pub static CONTROLLERS: &[Controller] = &[
     replicaset::REPLICA_SET,
     replicaset::REPLICATION_CONTROLLER,
     endpoints::SLICES,
+    endpoints::LEGACY,
+    endpoints::MIRROR,
     garbage::CONTROLLER,
     namespace::CONTROLLER,
     service_account::CONTROLLER,

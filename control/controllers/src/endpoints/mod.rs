@@ -1,6 +1,10 @@
 //! Service endpoints: slices, the legacy object, and mirrored slices.
 
+mod legacy;
+mod mirror;
 mod pods;
 mod slices;
 
+pub use legacy::CONTROLLER as LEGACY;
+pub use mirror::CONTROLLER as MIRROR;
 pub use slices::CONTROLLER as SLICES;

@@ -7,9 +7,9 @@ use crate::views::{EndpointPort, IntOrString, Pod, Service, ServicePort, Text};
 /// Whether the pod may be an endpoint at all: not ended, and with an address.
 #[must_use]
 pub fn may_serve(pod: &Pod, include_terminating: bool) -> bool {
-    !pod.is_terminal()
-        && !(pod.status.pod_ip.is_empty() && pod.status.pod_ips.is_empty())
-        && (include_terminating || !pod.metadata.is_terminating())
+    let has_address = !pod.status.pod_ip.is_empty() || !pod.status.pod_ips.is_empty();
+    let stays = include_terminating || !pod.metadata.is_terminating();
+    has_address && stays && !pod.is_terminal()
 }
 
 /// The pod's addresses of one family, normalised.

@@ -98,9 +98,10 @@ impl Graph {
         let mut concerned = Vec::new();
         if let Some(old) = old {
             let lost = old.owners.iter().filter(|o| {
-                !node.owners.iter().any(|n| {
-                    n.uid == o.uid && n.block_owner_deletion == o.block_owner_deletion
-                })
+                !node
+                    .owners
+                    .iter()
+                    .any(|n| n.uid == o.uid && n.block_owner_deletion == o.block_owner_deletion)
             });
             // an owner may wait for this dependent no more
             concerned.extend(lost.map(|owner| owner.uid.clone()));
@@ -158,8 +159,13 @@ impl Graph {
     /// The objects that name this one as an owner.
     #[must_use]
     pub fn dependents_of(&self, uid: &str) -> Vec<Text> {
-        let mut list: Vec<Text> =
-            self.dependents.get(uid).into_iter().flatten().cloned().collect();
+        let mut list: Vec<Text> = self
+            .dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
         list.sort();
         list
     }
@@ -253,7 +259,8 @@ mod tests {
             .iter()
             .map(|(uid, block)| json!({"apiVersion":"v1","kind":"K","name":uid,"uid":uid,"blockOwnerDeletion":block}))
             .collect();
-        let mut value = json!({"name":uid,"uid":uid,"ownerReferences":owners,"finalizers":finalizers});
+        let mut value =
+            json!({"name":uid,"uid":uid,"ownerReferences":owners,"finalizers":finalizers});
         if deleting {
             value["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
@@ -337,7 +344,10 @@ mod tests {
         let mut g = Graph::default();
         g.put(0, &meta("a", &[], &[FOREGROUND], true));
         g.put(0, &meta("x", &[("a", true)], &[], false));
-        assert!(g.put(0, &meta("x", &[("a", false)], &[], false)).contains(&"a".into()));
+        assert!(
+            g.put(0, &meta("x", &[("a", false)], &[], false))
+                .contains(&"a".into())
+        );
         assert_eq!(g.fate("a"), Fate::Unblock);
     }
 

@@ -92,7 +92,10 @@ impl Collector {
                 }
             }
         };
-        tokio::join!(self.queue.run("garbage", WORKERS, &shutdown, work), discovery);
+        tokio::join!(
+            self.queue.run("garbage", WORKERS, &shutdown, work),
+            discovery
+        );
         while tasks.join_next().await.is_some() {}
     }
 
@@ -115,7 +118,9 @@ impl Collector {
     }
 
     fn known(&self) -> std::sync::RwLockReadGuard<'_, Vec<Resource>> {
-        self.resources.read().unwrap_or_else(PoisonError::into_inner)
+        self.resources
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -130,7 +135,10 @@ impl Collector {
         shutdown: &CancellationToken,
     ) -> Reflector<Metadata> {
         let number = {
-            let mut all = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self
+                .resources
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
             all.push(resource.clone());
             all.len() - 1
         };
@@ -189,7 +197,10 @@ impl Collector {
                 let (_, failure) = work::together(dependents.iter().map(|dependent| async {
                     let found = self.graph().get(dependent).cloned();
                     match found {
-                        Some(node) => self.drop_owners(&node, dependent, std::slice::from_ref(uid)).await,
+                        Some(node) => {
+                            self.drop_owners(&node, dependent, std::slice::from_ref(uid))
+                                .await
+                        }
                         None => Ok(()),
                     }
                 }))
@@ -212,7 +223,11 @@ impl Collector {
         let Some(resource) = self.resource(node) else {
             return Ok(None);
         };
-        match self.client.get::<Metadata>(&resource, &node.namespace, &node.name).await {
+        match self
+            .client
+            .get::<Metadata>(&resource, &node.namespace, &node.name)
+            .await
+        {
             Ok(object) if object.metadata.uid == uid => Ok(Some((resource, object))),
             Ok(_) => Ok(None),
             Err(error) if error.is_not_found() => Ok(None),
@@ -260,7 +275,11 @@ impl Collector {
             propagation_policy: Some(propagation),
             ..DeleteOptions::default()
         };
-        match self.client.delete(&resource, &node.namespace, &node.name, &options).await {
+        match self
+            .client
+            .delete(&resource, &node.namespace, &node.name, &options)
+            .await
+        {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(None),
         }
@@ -276,7 +295,11 @@ impl Collector {
             // such an owner cannot be named; upstream only warns, too
             return Ok(false);
         }
-        match self.client.get::<Metadata>(&resource, namespace, &owner.name).await {
+        match self
+            .client
+            .get::<Metadata>(&resource, namespace, &owner.name)
+            .await
+        {
             Ok(found) => Ok(found.metadata.uid != owner.uid),
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) => Err(error),
@@ -304,7 +327,8 @@ impl Collector {
         };
         let mut meta = object.metadata;
         let before = meta.owner_references.len();
-        meta.owner_references.retain(|owner| !owners.contains(&owner.uid));
+        meta.owner_references
+            .retain(|owner| !owners.contains(&owner.uid));
         if meta.owner_references.len() == before {
             return Ok(());
         }
@@ -329,7 +353,13 @@ impl Collector {
         }});
         let patched = self
             .client
-            .patch::<Discard>(&resource, &node.namespace, &node.name, "", Patch::Merge(&patch))
+            .patch::<Discard>(
+                &resource,
+                &node.namespace,
+                &node.name,
+                "",
+                Patch::Merge(&patch),
+            )
             .await;
         match patched {
             Err(error) if !error.is_not_found() => Err(error),
@@ -354,7 +384,11 @@ fn built_in() -> Vec<Resource> {
     let mut seen = BTreeSet::new();
     registry::resources()
         .iter()
-        .filter(|row| ["list", "watch", "delete"].iter().all(|verb| row.has_verb(verb)))
+        .filter(|row| {
+            ["list", "watch", "delete"]
+                .iter()
+                .all(|verb| row.has_verb(verb))
+        })
         .filter(|row| row.plural != "events")
         .filter(|row| seen.insert((row.group, row.plural)))
         .map(of_row)
@@ -370,7 +404,12 @@ mod tests {
         let all = built_in();
         let names: BTreeSet<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), all.len());
-        for name in ["pods", "replicasets.apps", "nodes", "endpointslices.discovery.k8s.io"] {
+        for name in [
+            "pods",
+            "replicasets.apps",
+            "nodes",
+            "endpointslices.discovery.k8s.io",
+        ] {
             assert!(names.contains(name), "{name} is missing");
         }
         assert!(!names.contains("events"));

@@ -19,10 +19,10 @@ use control_types::registry;
 use serde_json::{Value, json};
 
 use self::decide::Sweep;
-use crate::{Controller, custom};
 use crate::context::{Key, Kind};
 use crate::views::{Namespace, seconds_now};
 use crate::work::{self, Outcome};
+use crate::{Controller, custom};
 
 /// The finalizer that is ours to take away.
 const FINALIZER: &str = "kubernetes";

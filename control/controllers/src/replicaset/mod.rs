@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use crate::context::{Context, Key, Kind};
-use crate::expectations::Expectations;
+use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::views::{Pod, ReplicaSet, ReplicaSetStatus, ReplicationController, seconds_now};
 use crate::work::{self, Outcome};
 use crate::written::Written;
@@ -221,7 +221,11 @@ impl<S: Set> Sets<S> {
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(wake.into_iter().chain(behind).min()),
+            None => {
+                // a missed event must not stop the set for ever
+                let unsettled = (!settled).then_some(FORGOTTEN_AFTER);
+                Ok(wake.into_iter().chain(behind).chain(unsettled).min())
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use self::decide::{Action, Content, MANAGED_BY, SERVICE_NAME, Snapshot};
 use super::pods;
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
-use crate::expectations::Expectations;
+use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::views::{EndpointSlice, Node, Pod, Service, Text};
 use crate::work::{self, Outcome};
 use crate::written::Written;
@@ -124,7 +124,7 @@ impl Slices {
             return Ok(None);
         }
         if !self.expectations.settled(&key) {
-            return Ok(Some(Duration::from_secs(301)));
+            return Ok(Some(FORGOTTEN_AFTER));
         }
         for slice in &slices {
             let slice_key = Key::of(&slice.metadata);
@@ -255,7 +255,7 @@ fn zone(node: &Node) -> Text {
 }
 
 /// The Services whose endpoints a change of a pod may change.
-pub(super) fn services_of(
+pub(in crate::endpoints) fn services_of(
     services: &Kind<Service>,
     previous: Option<&Pod>,
     current: Option<&Pod>,

@@ -1,0 +1,384 @@
+//! Legacy Endpoints: one object per Service that has a selector.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control_client::events::{ObjectReference, Recorder};
+use control_client::{Client, DeleteOptions, Error, Metadata, Patch, Queue, View};
+use serde_json::{Value, json};
+
+use super::pods;
+use super::slices::decide::HEADLESS;
+use super::slices::services_of;
+use crate::Controller;
+use crate::context::{Context, Key, Kind};
+use crate::views::{
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service, TargetRef, Text,
+};
+use crate::work::{self, Outcome};
+use crate::written::Written;
+
+/// Addresses that one object may hold; the rest is cut off and said so.
+const CAPACITY: usize = 1000;
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// Who made the object: mirroring leaves ours alone.
+pub(super) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+pub(super) const MANAGER: &str = "endpoint-controller";
+
+/// Keeps Endpoints of Services.
+pub const CONTROLLER: Controller = Controller {
+    name: "endpoints-controller",
+    start: |ctx| {
+        let this = Arc::new(Legacy::new(ctx));
+        this.listen();
+        let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
+        Box::pin(async move {
+            this.services.ready().await;
+            this.pods.ready().await;
+            this.endpoints.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("endpoints", workers, &shutdown, work).await;
+        })
+    },
+};
+
+struct Legacy {
+    client: Client,
+    recorder: Recorder,
+    services: Arc<Kind<Service>>,
+    pods: Arc<Kind<Pod>>,
+    endpoints: Arc<Kind<Endpoints>>,
+    written: Written,
+    queue: Queue<Key>,
+}
+
+/// What the object should hold.
+#[derive(Debug, PartialEq)]
+struct Content {
+    subsets: Vec<EndpointSubset>,
+    labels: BTreeMap<Text, Text>,
+    truncated: bool,
+}
+
+/// One write.
+#[derive(Debug, PartialEq)]
+enum Action {
+    Create(Content),
+    Update(Content),
+}
+
+/// Decides what the object of a Service, which has a selector, needs.
+fn decide(service: &Service, selected: &[Arc<Pod>], current: Option<&Endpoints>) -> Option<Action> {
+    let (subsets, truncated) = subsets(service, selected);
+    let mut labels: BTreeMap<Text, Text> = service
+        .metadata
+        .labels
+        .iter()
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
+    labels.remove(HEADLESS);
+    if service.is_headless() {
+        labels.insert(HEADLESS.into(), Text::default());
+    }
+    labels.insert(MANAGED_BY.into(), MANAGER.into());
+    let content = Content {
+        subsets,
+        labels,
+        truncated,
+    };
+    let Some(current) = current else {
+        return Some(Action::Create(content));
+    };
+    let have = &current.metadata;
+    let same_labels = have.labels.len() == content.labels.len()
+        && content
+            .labels
+            .iter()
+            .all(|(k, v)| have.labels.get(k) == Some(v));
+    let same = current.subsets == content.subsets
+        && same_labels
+        && have.annotations.contains_key(OVER_CAPACITY) == truncated;
+    (!same).then_some(Action::Update(content))
+}
+
+/// Addresses in order: the ready first, by address and uid.
+type Addresses = BTreeMap<(bool, Text, Text), EndpointAddress>;
+
+/// Addresses grouped by the ports they have, in a stable order.
+fn subsets(service: &Service, selected: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) {
+    let ipv6 = match service.spec.ip_families.first() {
+        Some(family) => family == "IPv6",
+        None => service.spec.cluster_ip.contains(':'),
+    };
+    let publish = service.spec.publish_not_ready_addresses;
+    let without_ports = service.spec.ports.is_empty();
+    let mut groups: BTreeMap<Vec<EndpointPort>, Addresses> = BTreeMap::new();
+    for pod in selected.iter().filter(|pod| pods::may_serve(pod, publish)) {
+        let Some(ip) = pods::addresses(pod, ipv6).into_iter().next() else {
+            continue;
+        };
+        let mut ports = pods::ports(service, pod);
+        if ports.is_empty() && !(without_ports && service.is_headless()) {
+            continue;
+        }
+        for port in &mut ports {
+            // unlike slices, this kind leaves an empty name out
+            port.name = port.name.take().filter(|name| !name.is_empty());
+        }
+        ports.sort();
+        let ready = publish || pod.is_ready();
+        let address = EndpointAddress {
+            ip: ip.clone(),
+            hostname: pods::hostname(pod, service).unwrap_or_default(),
+            node_name: Some(pod.spec.node_name.clone()).filter(|name| !name.is_empty()),
+            target_ref: Some(TargetRef {
+                kind: "Pod".into(),
+                namespace: pod.metadata.namespace.clone(),
+                name: pod.metadata.name.clone(),
+                uid: pod.metadata.uid.clone(),
+            }),
+        };
+        // the unready last: they are cut off first
+        let order = (!ready, ip, pod.metadata.uid.clone());
+        groups.entry(ports).or_default().insert(order, address);
+    }
+    let total: usize = groups.values().map(Addresses::len).sum();
+    let mut left = CAPACITY;
+    let mut subsets = Vec::new();
+    for (ports, addresses) in groups {
+        let mut subset = EndpointSubset {
+            ports,
+            ..EndpointSubset::default()
+        };
+        for ((unready, ..), address) in addresses.into_iter().take(left) {
+            left -= 1;
+            if unready {
+                subset.not_ready_addresses.push(address);
+            } else {
+                subset.addresses.push(address);
+            }
+        }
+        if !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty() {
+            subsets.push(subset);
+        }
+    }
+    (subsets, total > CAPACITY)
+}
+
+impl Legacy {
+    fn new(ctx: &Context) -> Self {
+        Self {
+            client: ctx.client.clone(),
+            recorder: ctx.recorder("endpoint-controller"),
+            services: ctx.services(),
+            pods: ctx.pods(),
+            endpoints: ctx.endpoints(),
+            written: Written::default(),
+            queue: work::queue(),
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        self.services.on_change(move |change| {
+            if let Some(service) = change.latest() {
+                this.queue.add(Key::of(&service.metadata));
+            }
+        });
+        let this = Arc::clone(self);
+        self.pods.on_change(move |change| {
+            let (previous, current) = (change.previous.as_deref(), change.current.as_deref());
+            for key in services_of(&this.services, previous, current) {
+                this.queue.add(key);
+            }
+        });
+        let this = Arc::clone(self);
+        self.endpoints.on_change(move |change| {
+            if let Some(endpoints) = change.latest() {
+                this.queue.add(Key::of(&endpoints.metadata));
+            }
+        });
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let current = self.endpoints.by_key(&key);
+        let resource = &Endpoints::RESOURCE;
+        let Some(service) = self.services.by_key(&key) else {
+            self.written.forget(&key);
+            // only what we made: others keep theirs without a Service, too
+            let ours = current.filter(|e| e.metadata.labels.get(MANAGED_BY) == Some(MANAGER));
+            let Some(endpoints) = ours else {
+                return Ok(None);
+            };
+            let options = DeleteOptions::of_uid(endpoints.metadata.uid.as_str());
+            return match self
+                .client
+                .delete(resource, &key.namespace, &key.name, &options)
+                .await
+            {
+                Err(error) if !error.is_not_found() => Err(error),
+                _ => Ok(None),
+            };
+        };
+        if service.spec.r#type == "ExternalName" || service.spec.selector.is_none() {
+            return Ok(None);
+        }
+        let shown = current.as_deref().map(|endpoints| &endpoints.metadata);
+        if let Some(wait) = self.written.behind(&key, shown) {
+            return Ok(Some(wait));
+        }
+        let selected: Vec<_> = self
+            .pods
+            .namespace(&key.namespace)
+            .into_iter()
+            .filter(|pod| service.selects(&pod.metadata))
+            .collect();
+        let Some(action) = decide(&service, &selected, current.as_deref()) else {
+            return Ok(None);
+        };
+        let creating = matches!(action, Action::Create(_));
+        match self.apply(&service, action, current.as_deref()).await {
+            Ok(written) => {
+                self.written.note(&written.metadata);
+                Ok(None)
+            }
+            Err(error) if error.is_namespace_terminating() => Ok(None),
+            Err(error) => {
+                if !error.is_conflict() && !error.is_already_exists() {
+                    let about = ObjectReference::of(&Service::RESOURCE, &service.metadata);
+                    let (reason, verb) = if creating {
+                        ("FailedToCreateEndpoint", "create endpoint for service")
+                    } else {
+                        ("FailedToUpdateEndpoint", "update endpoint")
+                    };
+                    let message = format!("Failed to {verb} {key}: {}", error.chain());
+                    self.recorder.warning(&about, reason, message);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn apply(
+        &self,
+        service: &Service,
+        action: Action,
+        current: Option<&Endpoints>,
+    ) -> Result<Metadata, Error> {
+        let meta = &service.metadata;
+        let resource = &Endpoints::RESOURCE;
+        let over = |truncated: bool| truncated.then_some("truncated");
+        match action {
+            Action::Create(content) => {
+                let mut body = json!({
+                    "apiVersion": "v1",
+                    "kind": "Endpoints",
+                    "metadata": {
+                        "name": meta.name,
+                        "namespace": meta.namespace,
+                        "labels": content.labels,
+                    },
+                    "subsets": content.subsets,
+                });
+                if let Some(word) = over(content.truncated) {
+                    body["metadata"]["annotations"] = Value::from_iter([(OVER_CAPACITY, word)]);
+                }
+                self.client.create(resource, &meta.namespace, &body).await
+            }
+            Action::Update(content) => {
+                let have = current
+                    .map(|endpoints| endpoints.metadata.clone())
+                    .unwrap_or_default();
+                let mut labels: serde_json::Map<String, Value> = have
+                    .labels
+                    .iter()
+                    .map(|(k, _)| (k.to_owned(), Value::Null))
+                    .collect();
+                for (key, value) in &content.labels {
+                    labels.insert(key.to_string(), value.as_str().into());
+                }
+                let patch = json!({
+                    "metadata": {
+                        "uid": have.uid,
+                        "resourceVersion": have.resource_version,
+                        "labels": labels,
+                        "annotations": {OVER_CAPACITY: over(content.truncated)},
+                    },
+                    "subsets": content.subsets,
+                });
+                self.client
+                    .patch(
+                        resource,
+                        &meta.namespace,
+                        &meta.name,
+                        "",
+                        Patch::Merge(&patch),
+                    )
+                    .await
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> Service {
+        serde_json::from_value(json!({"metadata":{"name":"web","namespace":"d"},
+            "spec":{"clusterIP":"10.96.0.9","selector":{"a":"b"},
+                "ports":[{"port":80,"targetPort":8080,"protocol":"TCP"}]}}))
+        .unwrap()
+    }
+
+    fn pod(number: usize, ready: bool) -> Arc<Pod> {
+        let ip = format!("10.0.{}.{}", number / 256, number % 256);
+        Arc::new(
+            serde_json::from_value(json!({"metadata":{"name":format!("p{number}"),"namespace":"d","uid":format!("u{number}")},
+                "spec":{"nodeName":"n"},
+                "status":{"podIP":ip,"conditions":[{"type":"Ready","status":if ready {"True"} else {"False"}}]}}))
+            .unwrap(),
+        )
+    }
+
+    #[test]
+    fn ready_and_unready_pods_share_a_subset() {
+        let (subsets, truncated) = subsets(&service(), &[pod(2, false), pod(1, true)]);
+        assert!(!truncated);
+        assert_eq!(
+            serde_json::to_value(&subsets).unwrap(),
+            json!([{
+                "addresses":[{"ip":"10.0.0.1","nodeName":"n","targetRef":{"kind":"Pod","namespace":"d","name":"p1","uid":"u1"}}],
+                "notReadyAddresses":[{"ip":"10.0.0.2","nodeName":"n","targetRef":{"kind":"Pod","namespace":"d","name":"p2","uid":"u2"}}],
+                "ports":[{"port":8080,"protocol":"TCP"}]}])
+        );
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_not_written() {
+        let s = service();
+        let pods = [pod(1, true)];
+        let Some(Action::Create(content)) = decide(&s, &pods, None) else {
+            panic!("nothing created")
+        };
+        let mut current = Endpoints {
+            subsets: content.subsets,
+            ..Endpoints::default()
+        };
+        current.metadata.labels = content.labels.into_iter().collect();
+        assert_eq!(decide(&s, &pods, Some(&current)), None);
+        assert!(matches!(
+            decide(&s, &[], Some(&current)),
+            Some(Action::Update(_))
+        ));
+    }
+
+    #[test]
+    fn too_many_addresses_are_cut_off_the_unready_first() {
+        let all: Vec<_> = (0..1100).map(|n| pod(n, n >= 200)).collect();
+        let (subsets, truncated) = subsets(&service(), &all);
+        assert!(truncated);
+        assert_eq!(subsets[0].addresses.len(), 900);
+        assert_eq!(subsets[0].not_ready_addresses.len(), 100);
+    }
+}

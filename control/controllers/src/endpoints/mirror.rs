@@ -1,0 +1,390 @@
+//! Slices made from Endpoints that people write by hand, for Services without
+//! a selector (KEP-0752): what reads slices then sees those, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control_client::{Client, DeleteOptions, Error, Metadata, Patch, Queue, View};
+use serde_json::{Value, json};
+
+use super::legacy;
+use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
+use crate::Controller;
+use crate::context::{Context, Key, Kind};
+use crate::expectations::Expectations;
+use crate::views::{
+    ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
+    Endpoints, Service, Text,
+};
+use crate::work::{self, Outcome};
+use crate::written::Written;
+
+/// The value of the managed-by label, as upstream's.
+const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+/// Endpoints with this label are not mirrored.
+const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
+/// Endpoints that were used for leader election are not mirrored either.
+const ELECTION: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Addresses that are mirrored of one subset; there is one slice for each
+/// family of a subset.
+const MAX_PER_SUBSET: usize = 1000;
+
+/// Mirrors Endpoints into slices.
+pub const CONTROLLER: Controller = Controller {
+    name: "endpointslice-mirroring-controller",
+    start: |ctx| {
+        let this = Arc::new(Mirror::new(ctx));
+        this.listen();
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.services.ready().await;
+            this.endpoints.ready().await;
+            this.slices.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("mirroring", 2, &shutdown, work).await;
+        })
+    },
+};
+
+struct Mirror {
+    client: Client,
+    services: Arc<Kind<Service>>,
+    endpoints: Arc<Kind<Endpoints>>,
+    slices: Arc<Kind<EndpointSlice>>,
+    expectations: Expectations<Key>,
+    written: Written,
+    queue: Queue<Key>,
+}
+
+/// What a mirrored slice holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Content {
+    address_type: Text,
+    endpoints: Vec<Endpoint>,
+    ports: Vec<EndpointPort>,
+}
+
+/// One write.
+#[derive(Debug)]
+enum Action {
+    Create(Content),
+    Update(Arc<EndpointSlice>, Content),
+    Delete(Arc<EndpointSlice>),
+}
+
+/// Whether these Endpoints are to be mirrored for this Service.
+fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
+    let meta = &endpoints.metadata;
+    service.spec.selector.is_none()
+        && service.spec.r#type != "ExternalName"
+        && meta.labels.get(SKIP) != Some("true")
+        && meta.labels.get(legacy::MANAGED_BY) != Some(legacy::MANAGER)
+        && !meta.annotations.contains_key(ELECTION)
+}
+
+/// The slices that Endpoints become: one for each set of ports and family.
+fn desired(subsets: &[EndpointSubset]) -> Vec<Content> {
+    let mut groups: BTreeMap<(Vec<EndpointPort>, &'static str), Vec<Endpoint>> = BTreeMap::new();
+    for subset in subsets {
+        let mut ports = subset.ports.clone();
+        for port in &mut ports {
+            // slices name every port, if only with nothing
+            port.name.get_or_insert_default();
+            port.protocol.get_or_insert_with(|| "TCP".into());
+        }
+        ports.sort();
+        let ready = subset.addresses.iter().map(|address| (address, true));
+        let unready = subset
+            .not_ready_addresses
+            .iter()
+            .map(|address| (address, false));
+        for (address, ready) in ready.chain(unready).take(MAX_PER_SUBSET) {
+            let family = match address.ip.parse::<std::net::IpAddr>() {
+                Ok(ip) if ip.is_ipv6() => "IPv6",
+                Ok(_) => "IPv4",
+                Err(_) => continue,
+            };
+            groups
+                .entry((ports.clone(), family))
+                .or_default()
+                .push(endpoint(address, ready));
+        }
+    }
+    groups
+        .into_iter()
+        .map(|((ports, family), endpoints)| Content {
+            address_type: family.into(),
+            endpoints,
+            ports,
+        })
+        .collect()
+}
+
+fn endpoint(address: &EndpointAddress, ready: bool) -> Endpoint {
+    Endpoint {
+        addresses: vec![address.ip.clone()],
+        conditions: ConditionsOfEndpoint {
+            ready: Some(ready),
+            ..ConditionsOfEndpoint::default()
+        },
+        hostname: Some(address.hostname.clone()).filter(|name| !name.is_empty()),
+        target_ref: address.target_ref.clone(),
+        node_name: address.node_name.clone(),
+        ..Endpoint::default()
+    }
+}
+
+fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<Action> {
+    let mut left: Vec<Arc<EndpointSlice>> = slices.to_vec();
+    let mut actions = Vec::new();
+    for content in desired(subsets) {
+        let sorted = |ports: &[EndpointPort]| {
+            let mut ports = ports.to_vec();
+            ports.sort();
+            ports
+        };
+        let fits = |slice: &EndpointSlice| slice.address_type == content.address_type;
+        let at = left
+            .iter()
+            .position(|slice| fits(slice) && sorted(&slice.ports) == content.ports)
+            .or_else(|| left.iter().position(|slice| fits(slice)));
+        match at.map(|at| left.remove(at)) {
+            None => actions.push(Action::Create(content)),
+            Some(slice)
+                if slice.endpoints == content.endpoints
+                    && sorted(&slice.ports) == content.ports => {}
+            Some(slice) => actions.push(Action::Update(slice, content)),
+        }
+    }
+    actions.extend(left.into_iter().map(Action::Delete));
+    actions
+}
+
+/// The Endpoints that a mirrored slice was made from.
+fn origin(slice: &EndpointSlice) -> Option<Key> {
+    let labels = &slice.metadata.labels;
+    (labels.get(MANAGED_BY) == Some(MANAGER))
+        .then(|| labels.get(SERVICE_NAME))
+        .flatten()
+        .map(|name| Key::new(slice.metadata.namespace.clone(), name))
+}
+
+impl Mirror {
+    fn new(ctx: &Context) -> Self {
+        Self {
+            client: ctx.client.clone(),
+            services: ctx.services(),
+            endpoints: ctx.endpoints(),
+            slices: ctx.slices(),
+            expectations: Expectations::default(),
+            written: Written::default(),
+            queue: work::queue(),
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        self.services.on_change(move |change| {
+            if let Some(service) = change.latest() {
+                this.queue.add(Key::of(&service.metadata));
+            }
+        });
+        let this = Arc::clone(self);
+        self.endpoints.on_change(move |change| {
+            if let Some(endpoints) = change.latest() {
+                this.queue.add(Key::of(&endpoints.metadata));
+            }
+        });
+        let this = Arc::clone(self);
+        self.slices.on_change(move |change| {
+            let Some(key) = change.latest().and_then(|slice| origin(slice)) else {
+                return;
+            };
+            if change.previous.is_none() {
+                this.expectations.created(&key);
+            }
+            this.queue.add(key);
+        });
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        if !self.expectations.settled(&key) {
+            return Ok(Some(crate::expectations::FORGOTTEN_AFTER));
+        }
+        let slices: Vec<_> = self
+            .slices
+            .namespace(&key.namespace)
+            .into_iter()
+            .filter(|slice| origin(slice).is_some_and(|from| from == key))
+            .collect();
+        for slice in &slices {
+            let shown = Some(&slice.metadata);
+            if let Some(wait) = self.written.behind(&Key::of(&slice.metadata), shown) {
+                return Ok(Some(wait));
+            }
+        }
+        let endpoints = self.endpoints.by_key(&key);
+        let service = self.services.by_key(&key);
+        let source = match (&endpoints, &service) {
+            (Some(endpoints), Some(service)) if is_mirrored(endpoints, service) => Some(endpoints),
+            _ => None,
+        };
+        let subsets = source
+            .map(|endpoints| endpoints.subsets.as_slice())
+            .unwrap_or_default();
+        for action in decide(subsets, &slices) {
+            self.apply(&key, source, action).await?;
+        }
+        Ok(None)
+    }
+
+    async fn apply(
+        &self,
+        key: &Key,
+        source: Option<&Arc<Endpoints>>,
+        action: Action,
+    ) -> Result<(), Error> {
+        let resource = &EndpointSlice::RESOURCE;
+        match action {
+            Action::Create(content) => {
+                let Some(source) = source else { return Ok(()) };
+                let mut labels: serde_json::Map<String, Value> = source
+                    .metadata
+                    .labels
+                    .iter()
+                    .map(|(k, v)| (k.to_owned(), v.into()))
+                    .collect();
+                labels.insert(SERVICE_NAME.into(), key.name.as_str().into());
+                labels.insert(MANAGED_BY.into(), MANAGER.into());
+                let body = json!({
+                    "apiVersion": "discovery.k8s.io/v1",
+                    "kind": "EndpointSlice",
+                    "metadata": {
+                        "generateName": work::name_prefix(&key.name),
+                        "namespace": key.namespace,
+                        "labels": labels,
+                        "ownerReferences":
+                            [work::reference_to(&Endpoints::RESOURCE, &source.metadata)],
+                    },
+                    "addressType": content.address_type,
+                    "endpoints": content.endpoints,
+                    "ports": content.ports,
+                });
+                self.expectations.expect_creations(key, 1);
+                match self
+                    .client
+                    .create::<Metadata>(resource, &key.namespace, &body)
+                    .await
+                {
+                    Ok(_) => Ok(()),
+                    Err(error) => {
+                        self.expectations.created(key);
+                        if error.is_namespace_terminating() {
+                            Ok(())
+                        } else {
+                            Err(error)
+                        }
+                    }
+                }
+            }
+            Action::Update(slice, content) => {
+                let meta = &slice.metadata;
+                let patch = json!({
+                    "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+                    "endpoints": content.endpoints,
+                    "ports": content.ports,
+                });
+                let written: Metadata = self
+                    .client
+                    .patch(
+                        resource,
+                        &meta.namespace,
+                        &meta.name,
+                        "",
+                        Patch::Merge(&patch),
+                    )
+                    .await?;
+                self.written.note(&written.metadata);
+                Ok(())
+            }
+            Action::Delete(slice) => {
+                let meta = &slice.metadata;
+                let options = DeleteOptions::of_uid(meta.uid.as_str());
+                match self
+                    .client
+                    .delete(resource, &meta.namespace, &meta.name, &options)
+                    .await
+                {
+                    Err(error) if !error.is_not_found() => Err(error),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subsets(value: Value) -> Vec<EndpointSubset> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn subset_becomes_a_slice_for_each_family() {
+        let s = subsets(
+            json!([{"addresses":[{"ip":"192.0.2.1"},{"ip":"2001:db8::1"}],
+            "notReadyAddresses":[{"ip":"192.0.2.2","hostname":"h"}],"ports":[{"port":80}]}]),
+        );
+        let contents = desired(&s);
+        assert_eq!(contents.len(), 2);
+        assert_eq!(
+            serde_json::to_value(&contents[0].endpoints).unwrap(),
+            json!([{"addresses":["192.0.2.1"],"conditions":{"ready":true}},
+                {"addresses":["192.0.2.2"],"conditions":{"ready":false},"hostname":"h"}])
+        );
+        assert_eq!(
+            serde_json::to_value(&contents[0].ports).unwrap(),
+            json!([{"name":"","port":80,"protocol":"TCP"}])
+        );
+    }
+
+    #[test]
+    fn mirrored_slice_is_kept_changed_and_removed() {
+        let s = subsets(json!([{"addresses":[{"ip":"192.0.2.1"}],"ports":[{"port":80}]}]));
+        let Action::Create(content) = &decide(&s, &[])[0] else {
+            panic!("nothing created")
+        };
+        let slice = Arc::new(EndpointSlice {
+            address_type: content.address_type.clone(),
+            endpoints: content.endpoints.clone(),
+            ports: content.ports.clone(),
+            ..EndpointSlice::default()
+        });
+        assert!(decide(&s, std::slice::from_ref(&slice)).is_empty());
+        let other = subsets(json!([{"addresses":[{"ip":"192.0.2.9"}],"ports":[{"port":80}]}]));
+        assert!(matches!(
+            decide(&other, std::slice::from_ref(&slice))[..],
+            [Action::Update(..)]
+        ));
+        assert!(matches!(decide(&[], &[slice])[..], [Action::Delete(_)]));
+    }
+
+    #[test]
+    fn only_hand_made_endpoints_are_mirrored() {
+        let service: Service = serde_json::from_value(json!({"spec":{}})).unwrap();
+        let with = |labels: Value| -> Endpoints {
+            serde_json::from_value(json!({"metadata":{"labels":labels}})).unwrap()
+        };
+        assert!(is_mirrored(&with(json!({})), &service));
+        assert!(!is_mirrored(&with(json!({SKIP:"true"})), &service));
+        assert!(!is_mirrored(
+            &with(json!({legacy::MANAGED_BY:legacy::MANAGER})),
+            &service
+        ));
+        let selecting: Service =
+            serde_json::from_value(json!({"spec":{"selector":{"a":"b"}}})).unwrap();
+        assert!(!is_mirrored(&with(json!({})), &selecting));
+    }
+}
