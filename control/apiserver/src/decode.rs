@@ -2,6 +2,7 @@
 
 use control_types::coerce;
 use control_types::meta;
+use control_types::protobuf;
 use control_types::schema::TypeId;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
@@ -60,7 +61,9 @@ pub fn options(
             Value::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string()))?
         }
         Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
-        Media::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+        Media::Protobuf => {
+            protobuf::decode(bytes).map_err(|error| Status::bad_request(error.to_string()))?
+        }
     };
     if let Some(schema) = control_types::registry::schema_of("", "v1", kind) {
         coerce::coerce(&mut tree, schema)
@@ -137,7 +140,11 @@ pub async fn object(
             from_yaml(&bytes).map_err(|error| unrecognized(&expected, &error, &bytes))?,
             Vec::new(),
         ),
-        Media::Protobuf => return Err(Status::unsupported_media_type(&MEDIA_TYPES[..2])),
+        Media::Protobuf => (
+            protobuf::decode(&bytes)
+                .map_err(|error| unrecognized(&expected, &error.to_string(), &bytes))?,
+            Vec::new(),
+        ),
     };
     tree_of(tree, duplicates, expected, validation)
 }
@@ -252,7 +259,7 @@ pub fn tree_of(
         coerce::coerce(&mut tree, expected.schema).map_err(|error| cannot(&error.to_string()))?;
     let mut complaints: Vec<String> = Vec::new();
     if validation != FieldValidation::Ignore {
-        complaints.extend(report.into_iter());
+        complaints.extend(report);
         complaints.extend(
             duplicates
                 .into_iter()
