@@ -1,0 +1,153 @@
+//! Keeps the policy and the nodes' graph as new as the caches.
+//!
+//! One task for each kind: it takes all objects of a snapshot, then every event
+//! after it; when it was too slow for the events, it takes a new snapshot.
+
+use std::sync::Arc;
+
+use control_access::{NodeGraph, PolicyKind, Rbac};
+use control_types::value::Value;
+use rustc_hash::FxHashSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::cache::{Cached, Change, Read, ResourceCache};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What learns of a kind's objects.
+trait Follower: Send + 'static {
+    fn set(&self, object: &Value);
+    fn remove(&self, namespace: &str, name: &str);
+}
+
+struct Policy(Arc<Rbac>, PolicyKind);
+struct Pods(Arc<NodeGraph>);
+struct Volumes(Arc<NodeGraph>);
+
+impl Follower for Policy {
+    fn set(&self, object: &Value) {
+        self.0.set(self.1, object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.0.remove(self.1, namespace, name);
+    }
+}
+
+impl Follower for Pods {
+    fn set(&self, object: &Value) {
+        self.0.set_pod(object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.0.remove_pod(namespace, name);
+    }
+}
+
+impl Follower for Volumes {
+    fn set(&self, object: &Value) {
+        self.0.set_volume(object);
+    }
+
+    fn remove(&self, _namespace: &str, name: &str) {
+        self.0.remove_volume(name);
+    }
+}
+
+/// Takes what there is before it returns, and follows from there.
+pub(super) fn start(api: &Arc<Api>, rbac: &Arc<Rbac>, nodes: &Arc<NodeGraph>) {
+    let policy = |kind| Policy(Arc::clone(rbac), kind);
+    one(api, RBAC, "roles", policy(PolicyKind::Role));
+    one(api, RBAC, "clusterroles", policy(PolicyKind::ClusterRole));
+    one(api, RBAC, "rolebindings", policy(PolicyKind::RoleBinding));
+    one(
+        api,
+        RBAC,
+        "clusterrolebindings",
+        policy(PolicyKind::ClusterRoleBinding),
+    );
+    one(api, "", "pods", Pods(Arc::clone(nodes)));
+    one(api, "", "persistentvolumes", Volumes(Arc::clone(nodes)));
+}
+
+fn one(api: &Arc<Api>, group: &str, plural: &'static str, follower: impl Follower) {
+    let Some(cache) = api
+        .resource(group, plural)
+        .ok()
+        .and_then(|served| served.cache.clone())
+    else {
+        tracing::error!(plural, "the registry lacks a kind that access needs");
+        return;
+    };
+    let mut known = FxHashSet::default();
+    let next = take_all(&cache, &follower, &mut known);
+    tokio::spawn(follow(cache, follower, known, next, api.shutdown.clone()));
+}
+
+/// Namespace and name.
+type Place = (String, String);
+
+fn place(object: &Cached) -> Place {
+    (object.namespace().to_owned(), object.name().to_owned())
+}
+
+/// Takes a snapshot; returns the event to go on with.
+fn take_all(cache: &ResourceCache, follower: &impl Follower, known: &mut FxHashSet<Place>) -> u64 {
+    let state = cache.state();
+    let now: FxHashSet<Place> = state.objects.iter().map(|object| place(object)).collect();
+    for (namespace, name) in known.difference(&now) {
+        follower.remove(namespace, name);
+    }
+    for object in state.objects.iter() {
+        set(follower, object);
+    }
+    *known = now;
+    state.next
+}
+
+fn set(follower: &impl Follower, object: &Cached) {
+    match object.value() {
+        Ok(value) => follower.set(&value),
+        // It grants nothing then, and other objects are not affected.
+        Err(error) => {
+            tracing::error!(namespace = object.namespace(), name = object.name(), %error, "object cannot be read");
+            follower.remove(object.namespace(), object.name());
+        }
+    }
+}
+
+async fn follow(
+    cache: Arc<ResourceCache>,
+    follower: impl Follower,
+    mut known: FxHashSet<Place>,
+    mut next: u64,
+    shutdown: CancellationToken,
+) {
+    let mut wake = cache.wake();
+    loop {
+        // Seen before reading: an event that comes in between wakes again.
+        wake.mark_unchanged();
+        loop {
+            match cache.read(next) {
+                Read::Ready(event) => {
+                    let place = place(&event.object);
+                    if matches!(event.change, Change::Deleted) {
+                        follower.remove(&place.0, &place.1);
+                        known.remove(&place);
+                    } else {
+                        set(&follower, &event.object);
+                        known.insert(place);
+                    }
+                    next += 1;
+                }
+                Read::Lost => next = take_all(&cache, &follower, &mut known),
+                Read::Pending => break,
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            woken = wake.changed() => if woken.is_err() { return },
+        }
+    }
+}

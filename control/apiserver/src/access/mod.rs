@@ -1,0 +1,180 @@
+//! Who callers are and what they may do: `control-access`, fed from requests
+//! and from this server's caches.
+//!
+//! Authentication: a bearer token of a service account, else a client
+//! certificate of the cluster's authority, else nobody. Wrong credentials are
+//! refused, never taken for nobody. Then impersonation. Authorisation: the group
+//! `system:masters`, the graph of nodes, RBAC, in this order.
+
+mod follow;
+mod impersonate;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use control_access::{
+    Attributes, Existing, NodeGraph, Rbac, Rule, Tokens, User, user_of_certificate,
+};
+use control_pki::ClientTrust;
+use control_types::meta;
+use control_types::status::Status;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use crate::api::Api;
+use crate::chain::{Access, Verdict};
+use crate::listen::PeerCertificates;
+
+/// Certificates, tokens, RBAC and nodes.
+#[derive(Debug)]
+pub struct ClusterAccess {
+    clients: ClientTrust,
+    tokens: Tokens,
+    rbac: Arc<Rbac>,
+    nodes: Arc<NodeGraph>,
+    /// Set when the server starts.
+    api: OnceLock<Weak<Api>>,
+}
+
+/// What tokens are bound to, from the caches.
+struct Cached<'a>(&'a Api);
+
+// === impl ClusterAccess ===
+
+impl ClusterAccess {
+    /// Believes the clients of `clients` and the tokens of `tokens`.
+    #[must_use]
+    pub fn new(clients: ClientTrust, tokens: Tokens) -> Self {
+        Self {
+            clients,
+            tokens,
+            rbac: Arc::default(),
+            nodes: Arc::default(),
+            api: OnceLock::new(),
+        }
+    }
+
+    fn api(&self) -> Option<Arc<Api>> {
+        self.api.get()?.upgrade()
+    }
+
+    fn identify(&self, parts: &Parts) -> Result<User, Status> {
+        if let Some(value) = parts.headers.get(AUTHORIZATION) {
+            // Other schemes are not known here; stock ignores them.
+            let token = value.to_str().ok().and_then(|value| {
+                let (scheme, token) = value.split_once(' ')?;
+                scheme
+                    .eq_ignore_ascii_case("bearer")
+                    .then_some(token.trim())
+            });
+            if let Some(token) = token.filter(|token| !token.is_empty()) {
+                return self
+                    .bearer(token, &[])
+                    .map(|bearer| bearer.user)
+                    .ok_or_else(Status::unauthorized);
+            }
+        }
+        let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() else {
+            return Ok(User::anonymous());
+        };
+        let first = chain.first().ok_or_else(Status::unauthorized)?;
+        if let Err(error) = self.clients.verify(chain) {
+            tracing::debug!(%error, "client certificate refused");
+            return Err(Status::unauthorized());
+        }
+        user_of_certificate(first).map_err(|error| {
+            tracing::debug!(%error, "client certificate refused");
+            Status::unauthorized()
+        })
+    }
+
+    fn bearer(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
+        let api = self.api()?;
+        let now = jiff::Timestamp::now().as_second();
+        match self
+            .tokens
+            .authenticate(token, audiences, now, &Cached(&api))
+        {
+            Ok(bearer) => Some(bearer),
+            Err(error) => {
+                tracing::debug!(%error, "token refused");
+                None
+            }
+        }
+    }
+}
+
+impl Access for ClusterAccess {
+    fn authenticate<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, Result<User, Status>> {
+        let user = self
+            .identify(parts)
+            .and_then(|user| impersonate::apply(self, user, &parts.headers));
+        futures::future::ready(user).boxed()
+    }
+
+    fn authorize(&self, attributes: &Attributes) -> Verdict {
+        if attributes.user.is_master() {
+            return Verdict::Allow;
+        }
+        let mut refusal = String::new();
+        if let Some(node) = attributes.user.node() {
+            match self.nodes.allows(node, attributes) {
+                Ok(()) => return Verdict::Allow,
+                Err(reason) => refusal = reason,
+            }
+        }
+        if self.rbac.allows(attributes).is_some() {
+            Verdict::Allow
+        } else {
+            Verdict::Deny(refusal)
+        }
+    }
+
+    fn attach(&self, api: &Arc<Api>) {
+        if self.api.set(Arc::downgrade(api)).is_err() {
+            tracing::warn!("one access cannot serve two servers; it goes on with the first");
+            return;
+        }
+        follow::start(api, &self.rbac, &self.nodes);
+    }
+
+    fn tokens(&self) -> Option<&Tokens> {
+        Some(&self.tokens)
+    }
+
+    fn review_token(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
+        self.bearer(token, audiences)
+    }
+
+    fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        self.rbac.rules(user, namespace)
+    }
+}
+
+// === impl Cached ===
+
+impl Cached<'_> {
+    fn uid(&self, plural: &str, key: &str) -> Option<String> {
+        let object = self.0.cached("", plural, key)?.value().ok()?;
+        Some(meta::uid(&object).to_owned())
+    }
+}
+
+impl Existing for Cached<'_> {
+    fn service_account(&self, namespace: &str, name: &str) -> Option<String> {
+        self.uid("serviceaccounts", &format!("{namespace}/{name}"))
+    }
+
+    fn pod(&self, namespace: &str, name: &str) -> Option<String> {
+        self.uid("pods", &format!("{namespace}/{name}"))
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Option<String> {
+        self.uid("secrets", &format!("{namespace}/{name}"))
+    }
+
+    fn node(&self, name: &str) -> Option<String> {
+        self.uid("nodes", name)
+    }
+}

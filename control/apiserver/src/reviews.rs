@@ -1,0 +1,397 @@
+//! Questions about access, and tokens on request: objects that are answered and
+//! never stored.
+
+use std::sync::Arc;
+
+use control_access::{Attributes, Reference, Rule, TokenSpec, User};
+use control_types::meta;
+use control_types::registry;
+use control_types::status::{Cause, Status};
+use control_types::value;
+use control_types::value::Value;
+
+use crate::api::Served;
+use crate::body::Body;
+use crate::chain::{Context, Verdict};
+use crate::decode::{self, Expected};
+use crate::negotiate::Format;
+use crate::options::WriteOptions;
+use crate::reply::{self, Answer};
+
+/// Tokens live ten minutes at least, and a day at most here (as long as stock
+/// lets a pod's token live is a year, for clients that never read it again).
+const SHORTEST: i64 = 600;
+const LONGEST: i64 = 365 * 24 * 3600;
+const USUAL: i64 = 3600;
+
+/// Answers a review.
+///
+/// # Errors
+/// What is wrong with the question.
+pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
+    let decoded = decode::object(
+        &context.parts.headers,
+        body,
+        Expected::of(served),
+        options.field_validation,
+    )
+    .await?;
+    let mut review = decoded.object;
+    let status = match served.resource.kind {
+        "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
+        "TokenReview" => token_review(context, &review)?,
+        "SelfSubjectRulesReview" => rules_review(context, &review)?,
+        "SelfSubjectAccessReview" => access_review(context, &review, context.user.clone())?,
+        "LocalSubjectAccessReview" => {
+            let namespace = review
+                .str_at(&["spec", "resourceAttributes", "namespace"])
+                .unwrap_or_default();
+            if namespace != context.info.namespace {
+                return Err(invalid(
+                    served,
+                    "spec.resourceAttributes.namespace",
+                    "must match metadata.namespace",
+                ));
+            }
+            access_review(context, &review, named_user(served, &review)?)?
+        }
+        _ => access_review(context, &review, named_user(served, &review)?)?,
+    };
+    review.insert("status", status);
+    Ok(reply::value(201, &review, format))
+}
+
+/// `serviceaccounts/token`: a token for the account of the path.
+///
+/// # Errors
+/// 404 for accounts and bound objects that do not exist, 409 for those that were
+/// made anew, 422 for a time that is too short.
+pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+    const GROUP: &str = "authentication.k8s.io";
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
+    let schema =
+        registry::schema_of(GROUP, "v1", "TokenRequest").ok_or_else(Status::unknown_path)?;
+    let expected = Expected {
+        group: GROUP,
+        version: "v1",
+        kind: "TokenRequest",
+        schema,
+    };
+    let mut request = decode::object(
+        &context.parts.headers,
+        body,
+        expected,
+        options.field_validation,
+    )
+    .await?
+    .object;
+    let tokens = context
+        .api
+        .config
+        .access
+        .tokens()
+        .ok_or_else(Status::method_not_allowed)?;
+    let (namespace, name) = (&*context.info.namespace, &*context.info.name);
+    let account = context
+        .api
+        .get(served, &served.key(namespace, name))
+        .await?
+        .value()
+        .map_err(Status::internal)?;
+    let asked = request
+        .i64_at(&["spec", "expirationSeconds"])
+        .unwrap_or(USUAL);
+    if asked < SHORTEST {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!(
+                "Invalid value: {asked}: may not specify a duration less than 10 minutes"
+            ),
+            field: "spec.expirationSeconds".into(),
+        };
+        return Err(Status::invalid(GROUP, "TokenRequest", name, vec![cause]));
+    }
+    let life = asked.min(LONGEST);
+    let now = jiff::Timestamp::now().as_second();
+    let mut spec = TokenSpec {
+        namespace: namespace.to_owned(),
+        account: Reference {
+            name: name.to_owned(),
+            uid: meta::uid(&account).to_owned(),
+        },
+        audiences: request
+            .items_at(&["spec", "audiences"])
+            .iter()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect(),
+        issued_at: now,
+        expires_at: now + life,
+        id: uuid::Uuid::new_v4().to_string(),
+        ..TokenSpec::default()
+    };
+    bind(context, &request, &mut spec).await?;
+    let token = tokens.issue(&spec).map_err(Status::internal)?;
+    let expires = jiff::Timestamp::from_second(spec.expires_at).map_err(Status::internal)?;
+    request.insert(
+        "status",
+        value!({ "token": (token), "expirationTimestamp": (expires.to_string()) }),
+    );
+    if spec.audiences.is_empty() {
+        let own: Vec<Value> = tokens
+            .audiences()
+            .iter()
+            .map(|audience| Value::from(audience.as_str()))
+            .collect();
+        request.set_path(&["spec", "audiences"], own);
+    }
+    request.set_path(&["spec", "expirationSeconds"], life);
+    meta::set_name(&mut request, name);
+    meta::set_namespace(&mut request, namespace);
+    meta::set_creation_timestamp(&mut request, jiff::Timestamp::now());
+    Ok(reply::value(201, &request, format))
+}
+
+/// Binds the token to the object that the request names.
+async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Result<(), Status> {
+    let Some(bound) = request
+        .path(&["spec", "boundObjectRef"])
+        .filter(|bound| !bound.is_null())
+    else {
+        return Ok(());
+    };
+    let field = |name: &str| bound.str_at(&[name]).unwrap_or_default();
+    let plural = match (field("apiVersion"), field("kind")) {
+        ("v1", "Pod") => "pods",
+        ("v1", "Secret") => "secrets",
+        ("v1", "Node") => "nodes",
+        (version, kind) => {
+            return Err(Status::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}",
+                spec.account.name
+            )));
+        }
+    };
+    let served = context.api.resource("", plural)?;
+    let key = served.key(&spec.namespace, field("name"));
+    let object = context
+        .api
+        .get(served, &key)
+        .await?
+        .value()
+        .map_err(Status::internal)?;
+    let reference = Reference {
+        name: meta::name(&object).to_owned(),
+        uid: meta::uid(&object).to_owned(),
+    };
+    let wanted = field("uid");
+    if !wanted.is_empty() && wanted != reference.uid {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(served.conflict(&key, &why));
+    }
+    match plural {
+        "pods" => {
+            let account = object
+                .str_at(&["spec", "serviceAccountName"])
+                .unwrap_or_default();
+            if account != spec.account.name {
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    spec.account.name
+                )));
+            }
+            if let Some(node) = object
+                .str_at(&["spec", "nodeName"])
+                .filter(|node| !node.is_empty())
+            {
+                let uid = context
+                    .api
+                    .cached("", "nodes", node)
+                    .and_then(|node| node.value().ok());
+                let uid = uid.as_ref().map(meta::uid).unwrap_or_default().to_owned();
+                spec.node = Some(Reference {
+                    name: node.to_owned(),
+                    uid,
+                });
+            }
+            spec.pod = Some(reference);
+        }
+        "secrets" => spec.secret = Some(reference),
+        _ => spec.node = Some(reference),
+    }
+    Ok(())
+}
+
+fn access_review(context: &Context, review: &Value, user: User) -> Result<Value, Status> {
+    let resource = review
+        .path(&["spec", "resourceAttributes"])
+        .filter(|attributes| !attributes.is_null());
+    let path = review
+        .path(&["spec", "nonResourceAttributes"])
+        .filter(|attributes| !attributes.is_null());
+    let attributes = match (resource, path) {
+        (Some(resource), None) => {
+            let field = |name: &str| resource.str_at(&[name]).unwrap_or_default().to_owned();
+            Attributes {
+                user,
+                verb: field("verb"),
+                group: field("group"),
+                version: field("version"),
+                resource: field("resource"),
+                subresource: field("subresource"),
+                namespace: field("namespace"),
+                name: field("name"),
+                path: String::new(),
+                is_resource_request: true,
+            }
+        }
+        (None, Some(path)) => Attributes {
+            user,
+            verb: path.str_at(&["verb"]).unwrap_or_default().to_owned(),
+            path: path.str_at(&["path"]).unwrap_or_default().to_owned(),
+            ..Attributes::default()
+        },
+        _ => {
+            return Err(Status::bad_request(
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+            ));
+        }
+    };
+    Ok(match context.api.config.access.authorize(&attributes) {
+        Verdict::Allow => value!({ "allowed": true }),
+        Verdict::Deny(reason) if reason.is_empty() => value!({ "allowed": false }),
+        Verdict::Deny(reason) => value!({ "allowed": false, "reason": (reason) }),
+    })
+}
+
+/// The user that a review asks about.
+fn named_user(served: &Served, review: &Value) -> Result<User, Status> {
+    let list = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect()
+    };
+    let spec = review.get("spec").cloned().unwrap_or_default();
+    let name = spec.str_at(&["user"]).unwrap_or_default().to_owned();
+    let groups = spec.get("groups").map(list).unwrap_or_default();
+    if name.is_empty() && groups.is_empty() {
+        return Err(invalid(
+            served,
+            "spec.user",
+            "at least one of user or group must be specified",
+        ));
+    }
+    let extra = spec.get("extra").and_then(Value::as_object);
+    let extra = extra
+        .into_iter()
+        .flat_map(control_types::Map::iter)
+        .map(|(key, values)| (key.to_string(), list(values)));
+    Ok(User {
+        name,
+        groups,
+        uid: spec.str_at(&["uid"]).unwrap_or_default().to_owned(),
+        extra: extra.collect(),
+    })
+}
+
+fn invalid(served: &Served, field: &str, why: &str) -> Status {
+    let cause = Cause {
+        reason: "FieldValueInvalid".into(),
+        message: format!("Invalid value: \"\": {why}"),
+        field: field.into(),
+    };
+    Status::invalid(served.resource.group, served.resource.kind, "", vec![cause])
+}
+
+fn token_review(context: &Context, review: &Value) -> Result<Value, Status> {
+    let token = review.str_at(&["spec", "token"]).unwrap_or_default();
+    if token.is_empty() {
+        return Err(Status::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
+    }
+    let audiences: Vec<String> = review
+        .items_at(&["spec", "audiences"])
+        .iter()
+        .filter_map(Value::as_str)
+        .map(ToOwned::to_owned)
+        .collect();
+    Ok(
+        match context.api.config.access.review_token(token, &audiences) {
+            None => value!({ "user": {}, "error": "invalid bearer token" }),
+            Some(bearer) => {
+                let audiences: Vec<Value> = bearer
+                    .audiences
+                    .iter()
+                    .map(|audience| Value::from(audience.as_str()))
+                    .collect();
+                value!({ "authenticated": true, "user": (user_info(&bearer.user)), "audiences": (audiences) })
+            }
+        },
+    )
+}
+
+fn rules_review(context: &Context, review: &Value) -> Result<Value, Status> {
+    let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let rules = context.api.config.access.rules(&context.user, namespace);
+    let (paths, resources): (Vec<Rule>, Vec<Rule>) = rules
+        .into_iter()
+        .partition(|rule| rule.resources.is_empty());
+    let strings = |list: &[String]| {
+        list.iter()
+            .map(|text| Value::from(text.as_str()))
+            .collect::<Vec<_>>()
+    };
+    let resources: Vec<Value> = resources
+        .iter()
+        .map(|rule| {
+            let mut shown = value!({
+                "verbs": (strings(&rule.verbs)),
+                "apiGroups": (strings(&rule.api_groups)),
+                "resources": (strings(&rule.resources))
+            });
+            if !rule.resource_names.is_empty() {
+                shown.insert("resourceNames", strings(&rule.resource_names));
+            }
+            shown
+        })
+        .collect();
+    let paths: Vec<Value> = paths
+        .iter()
+        .map(|rule| value!({ "verbs": (strings(&rule.verbs)), "nonResourceURLs": (strings(&rule.non_resource_urls)) }))
+        .collect();
+    Ok(value!({ "resourceRules": (resources), "nonResourceRules": (paths), "incomplete": false }))
+}
+
+fn user_info(user: &User) -> Value {
+    let strings = |list: &[String]| {
+        list.iter()
+            .map(|text| Value::from(text.as_str()))
+            .collect::<Vec<_>>()
+    };
+    let mut info = value!({ "username": (user.name.as_str()) });
+    if !user.uid.is_empty() {
+        info.insert("uid", user.uid.as_str());
+    }
+    info.insert("groups", strings(&user.groups));
+    if !user.extra.is_empty() {
+        let mut extra = value!({});
+        for (key, values) in &user.extra {
+            extra.insert(key.as_str(), strings(values));
+        }
+        info.insert("extra", extra);
+    }
+    info
+}
