@@ -385,9 +385,8 @@ impl<'a> Plan<'a> {
             } else {
                 self.old.last_mut()
             };
-            if let Some(set) = only
-                && set.replicas != bounds.replicas
-            {
+            // also when only the noted size is old: it would call for scaling for ever
+            if let Some(set) = only {
                 resize(set, bounds.replicas, &bounds);
             }
             return;

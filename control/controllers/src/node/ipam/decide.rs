@@ -57,16 +57,15 @@ impl Pool {
     fn range(&self, at: usize) -> Option<IpNet> {
         match self.cluster {
             IpNet::V4(net) => {
-                let step = u32::try_from(at)
-                    .ok()?
-                    .checked_shl(32 - u32::from(self.size))?;
+                let step = u64::try_from(at).ok()? << (32 - u32::from(self.size));
+                let step = u32::try_from(step).ok()?;
                 let bits = u32::from(net.network()).checked_add(step)?;
                 Ipv4Net::new(bits.into(), self.size).ok().map(IpNet::V4)
             }
             IpNet::V6(net) => {
-                let step = u128::try_from(at)
-                    .ok()?
-                    .checked_shl(128 - u32::from(self.size))?;
+                // the only range of a pool of one begins where the pool does
+                let shift = 128 - u32::from(self.size);
+                let step = u128::try_from(at).ok()?.checked_shl(shift).unwrap_or(0);
                 let bits = u128::from(net.network()).checked_add(step)?;
                 Ipv6Net::new(bits.into(), self.size).ok().map(IpNet::V6)
             }
