@@ -7,8 +7,8 @@
 //! share live once under `rules/`.
 //!
 //! The order in which the API server calls, for a create:
-//! coerce (types) → [`Kind::default`] → admission → [`Kind::before_create`]
-//! → allocate → store. For an update: coerce → default → admission →
+//! coerce (types) → [`Kind::default`] → admission → allocate (services) →
+//! [`Kind::before_create`] → store. For an update: coerce → default → admission →
 //! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
 
 mod error;

@@ -23,8 +23,10 @@ pub(crate) static KIND: Kind = Kind {
 
 fn check(object: &Value, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
-    if !object.has("data") {
-        errors.required(&Path::new("data"), "data is mandatory");
+    match object.at("data") {
+        Value::Object(_) => {}
+        Value::Null => errors.required(&Path::new("data"), "data is mandatory"),
+        _ => errors.required(&Path::new("data"), "data must be a valid JSON object"),
     }
     if object.num("revision") < 0 {
         errors.invalid(

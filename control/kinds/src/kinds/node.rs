@@ -30,17 +30,15 @@ pub(crate) static KIND: Kind = Kind {
 fn default(object: &mut Value) {
     // `podCIDR` is the first of `podCIDRs`
     if let Some(spec) = object.there("spec") {
+        let single = spec.text("podCIDR").to_owned();
         let first = spec
             .items("podCIDRs")
             .first()
             .map(|c| c.as_text().to_owned());
-        match first {
-            Some(first) => spec.put("podCIDR", first),
-            None if !spec.text("podCIDR").is_empty() => {
-                let single = spec.text("podCIDR").to_owned();
-                spec.put("podCIDRs", Value::Array(vec![single.into()]));
-            }
-            None => {}
+        if !single.is_empty() && first.as_deref() != Some(single.as_str()) {
+            spec.put("podCIDRs", Value::Array(vec![single.into()]));
+        } else if let Some(first) = first {
+            spec.put("podCIDR", first);
         }
     }
     if let Some(status) = object.there("status")

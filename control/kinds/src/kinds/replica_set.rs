@@ -32,7 +32,7 @@ pub(crate) static KIND: Kind = Kind {
 fn default(object: &mut Value) {
     let spec = object.make("spec");
     spec.absent("replicas", 1_i64);
-    defaults::pod_template(spec.there("template"));
+    defaults::pod_template(Some(spec.make("template")));
 }
 
 pub(crate) fn selectable_fields(object: &Value) -> Vec<Field> {

@@ -51,22 +51,49 @@ fn lasting_template(template_value: &Value, owner: &str, at: &Path<'_>, errors: 
     }
 }
 
-/// A selector that selects something, and among it the template's pods.
-fn selector(spec: &Value, empty: &str, check_labels: bool, errors: &mut Errors) {
+/// A selector that selects something, and among it the template's pods. Tells
+/// whether the selector can be understood at all.
+fn selector(spec: &Value, empty: &str, errors: &mut Errors) -> bool {
     let at = SPEC.child("selector");
     let selector = spec.at("selector");
     if selector.is_null() {
         errors.required(&at, "");
-        return;
+        // what is not there selects nothing
+        matches_template(spec, errors);
+        return true;
     }
     let before = errors.len();
     labels::selector(selector, &at, errors);
     if labels::is_empty_selector(selector) {
         errors.invalid(&at, selector.clone(), empty);
-        return;
+        return true;
     }
+    if errors.len() > before {
+        return false;
+    }
+    matches_template(spec, errors);
+    true
+}
+
+/// Selector and template of a deployment or a replica set.
+fn replicated_template(spec: &Value, errors: &mut Errors) {
+    if selector(spec, "empty selector is invalid for deployment", errors) {
+        lasting_template(
+            spec.at("template"),
+            "ReplicaSet",
+            &SPEC.child("template"),
+            errors,
+        );
+    } else {
+        let selector = spec.at("selector").clone();
+        errors.invalid(&SPEC.child("selector"), selector, "invalid label selector");
+    }
+}
+
+fn matches_template(spec: &Value, errors: &mut Errors) {
     let labels = spec.at("template").at("metadata").at("labels");
-    if errors.len() == before && check_labels && !labels::matches(selector, labels) {
+    let selector = spec.at("selector");
+    if selector.is_null() || !labels::matches(selector, labels) {
         errors.invalid(
             &SPEC.child("template.metadata.labels"),
             labels.clone(),
@@ -107,18 +134,7 @@ pub(crate) fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn deployment_spec(object: &Value, errors: &mut Errors) {
     let spec = object.at("spec");
     counts(spec, &["replicas"], &SPEC, errors);
-    selector(
-        spec,
-        "empty selector is invalid for deployment",
-        true,
-        errors,
-    );
-    lasting_template(
-        spec.at("template"),
-        "ReplicaSet",
-        &SPEC.child("template"),
-        errors,
-    );
+    replicated_template(spec, errors);
     let strategy = spec.at("strategy");
     let at = SPEC.child("strategy");
     let rolling_at = at.child("rollingUpdate");
@@ -249,18 +265,7 @@ pub(crate) fn deployment_status(new: &Value, old: &Value) -> Vec<FieldError> {
 fn replica_set_spec(object: &Value, errors: &mut Errors) {
     let spec = object.at("spec");
     counts(spec, &["replicas", "minReadySeconds"], &SPEC, errors);
-    selector(
-        spec,
-        "empty selector is invalid for deployment",
-        true,
-        errors,
-    );
-    lasting_template(
-        spec.at("template"),
-        "ReplicaSet",
-        &SPEC.child("template"),
-        errors,
-    );
+    replicated_template(spec, errors);
 }
 
 pub(crate) fn replica_set(object: &Value) -> Vec<FieldError> {
@@ -351,12 +356,11 @@ pub(crate) fn replication_controller_update(new: &Value, old: &Value) -> Vec<Fie
 
 fn daemon_set_spec(object: &Value, errors: &mut Errors) {
     let spec = object.at("spec");
-    selector(
-        spec,
-        "empty selector is invalid for daemonset",
-        true,
-        errors,
-    );
+    if spec.has("selector") {
+        selector(spec, "empty selector is invalid for daemonset", errors);
+    } else {
+        matches_template(spec, errors);
+    }
     let at = SPEC.child("template");
     lasting_template(spec.at("template"), "DaemonSet", &at, errors);
     counts(spec, &["minReadySeconds"], &SPEC, errors);
@@ -390,7 +394,7 @@ fn daemon_set_spec(object: &Value, errors: &mut Errors) {
                 _ => {}
             }
         }
-        other => errors.not_supported(&at.child("type"), other, &["OnDelete", "RollingUpdate"]),
+        other => errors.not_supported(&at, other, &["OnDelete", "RollingUpdate"]),
     }
     counts(spec, &["revisionHistoryLimit"], &SPEC, errors);
 }
@@ -491,12 +495,10 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
             claims::spec(claim.at("spec"), &list.index(i).child("spec"), errors);
         }
     }
-    selector(
-        spec,
-        "empty selector is invalid for statefulset",
-        true,
-        errors,
-    );
+    if !selector(spec, "empty selector is invalid for statefulset", errors) {
+        errors.invalid(&SPEC.child("selector"), spec.at("selector").clone(), "");
+        return;
+    }
     // the controller adds a volume per claim: the template may mount them
     let mut pods = spec.at("template").clone();
     let own = spec.items("volumeClaimTemplates");
