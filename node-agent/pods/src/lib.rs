@@ -1,8 +1,267 @@
-//! The kubelet's duties: CRI, probes, volumes, status, serving API.
+//! The kubelet's duties: pods through CRI, probes, volumes, status, serving API.
+//!
+//! ```text
+//! API ──watch──▶ manager ──▶ worker of each pod ──▶ next (pure) ──▶ actions ──▶ CRI
+//!                  ▲             ▲      └──▶ status (pure) ──▶ patch ──▶ API
+//! CRI ──events or looking───────┘
+//! ```
+//!
+//! One task owns all of a pod ([`pod::worker`]); it decides by a pure function
+//! ([`pod::next`]) and reports by another ([`pod::status`]). Nothing is kept
+//! on disk but volumes and logs: after a restart the agent finds its pods in
+//! the runtime by their labels and goes on.
 
 pub mod cri;
+mod manager;
+pub mod node;
 pub mod objects;
 pub mod pod;
+pub mod server;
 pub mod shared;
 mod tls;
 pub mod volumes;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::events::{Format, Recorder};
+use control_client::lease::NodeLease;
+use control_client::{Client, Selection, reflect};
+use tokio_util::sync::CancellationToken;
+
+use crate::cri::Runtime;
+use crate::node::Identity;
+use crate::node::machine::{Machine, may_lower_oom_score};
+use crate::objects::api::ApiObjects;
+use crate::objects::pod::Pod;
+use crate::objects::source::Service;
+use crate::pod::cgroup::{Cgroups, Layout};
+use crate::pod::config::NodeFacts;
+use crate::pod::dns::{NodeDns, Resolver};
+use crate::pod::images::Images;
+use crate::shared::{Attention, Registry, Shared};
+
+/// What the agent has to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The API, as this node (`system:node:NAME`).
+    pub client: Client,
+    /// The node's name.
+    pub node_name: String,
+    /// The node's addresses, the primary first.
+    pub node_ips: Vec<IpAddr>,
+    /// Labels for the node beyond the usual.
+    pub labels: Vec<(String, String)>,
+    /// The runtime's socket: a path, or `unix://` and a path.
+    pub runtime_endpoint: String,
+    /// The agent's folder: `/var/lib/kubelet`.
+    pub root: PathBuf,
+    /// Pods' logs: `/var/log/pods`.
+    pub log_root: PathBuf,
+    /// Addresses of the cluster's DNS; empty when there is none.
+    pub cluster_dns: Vec<IpAddr>,
+    /// The cluster's domain: `cluster.local`.
+    pub cluster_domain: String,
+    /// The node's own `resolv.conf`.
+    pub resolv_conf: PathBuf,
+    /// Control group below which all pods' are: `/`.
+    pub cgroup: String,
+    /// Most pods: 110.
+    pub most_pods: u32,
+    /// Where the serving API listens: port 10250.
+    pub listen: SocketAddr,
+    /// Its TLS; none for no serving API.
+    pub serving: Option<server::Tls>,
+}
+
+/// What stops the agent, or does not let it start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The runtime does not answer.
+    #[error(
+        "container runtime at `{endpoint}`: {source}; is containerd running, and is this its socket?"
+    )]
+    Runtime {
+        /// The socket.
+        endpoint: String,
+        /// What was said.
+        source: cri::Error,
+    },
+    /// A folder cannot be made.
+    #[error("cannot make `{}`: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Control groups cannot be made.
+    #[error(
+        "cannot prepare the control group `{group}`: {source}; is /sys/fs/cgroup mounted, and are you root?"
+    )]
+    Cgroup {
+        /// The group.
+        group: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The node is refused by the API.
+    #[error("the API server refuses the node")]
+    Register(#[source] control_client::Error),
+    /// The serving API's address is taken.
+    #[error("cannot listen on {address}: {source}; is another kubelet running?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// How long the runtime may take to answer at first.
+const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs the node until `shutdown`. Pods go on running after it.
+///
+/// # Errors
+/// When the node cannot be set up; nothing that comes later ends it.
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    let runtime: Arc<dyn Runtime> = Arc::new(cri::Client::new(&options.runtime_endpoint));
+    let version = first_answer(&*runtime, &options.runtime_endpoint).await?;
+    for path in [&options.root, &options.log_root] {
+        make(path)?;
+    }
+    make(&options.root.join("pods"))?;
+    let layout = Layout::below(&options.cgroup);
+    let cgroups = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone())
+        .and_then(|cgroups| cgroups.prepare().map(|()| cgroups))
+        .map_err(|source| Error::Cgroup {
+            group: layout.root().to_owned(),
+            source,
+        })?;
+    let machine = Machine::read(&options.root);
+    let client = options.client.clone().named("kubelet");
+    let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
+    let identity = Identity {
+        name: options.node_name.clone(),
+        ips: host_ips.clone(),
+        hostname: options.node_name.clone(),
+        labels: options.labels.clone(),
+        port: options.listen.port(),
+        machine: machine.clone(),
+        most_pods: options.most_pods,
+        runtime: format!(
+            "{}://{}",
+            version.runtime_name,
+            version.runtime_version.trim_start_matches('v')
+        ),
+    };
+    let listener = match &options.serving {
+        None => None,
+        Some(tls) => {
+            let listener = tokio::net::TcpListener::bind(options.listen)
+                .await
+                .map_err(|source| Error::Listen {
+                    address: options.listen,
+                    source,
+                })?;
+            Some((listener, tls.clone()))
+        }
+    };
+    let services = reflect::<Service>(&client, Selection::all());
+    let resolv_conf = std::fs::read_to_string(&options.resolv_conf).unwrap_or_default();
+    let shared = Arc::new(Shared {
+        objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
+        events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
+        images: Images::new(runtime.clone()),
+        node: NodeFacts {
+            log_root: options.log_root.clone(),
+            seccomp_root: options.root.join("seccomp"),
+            cgroups: layout,
+            memory: i64::try_from(machine.memory).unwrap_or(i64::MAX),
+            may_lower_oom_score: may_lower_oom_score(),
+            cluster_domain: options.cluster_domain.clone(),
+        },
+        node_name: options.node_name.clone(),
+        host_ips,
+        dns: NodeDns {
+            servers: options
+                .cluster_dns
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            domain: options.cluster_domain.clone(),
+            host: Resolver::parse(&resolv_conf),
+        },
+        cgroups: Some(cgroups),
+        allocatable: machine
+            .allocatable(options.most_pods)
+            .into_iter()
+            .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
+            .collect(),
+        root: options.root.clone(),
+        pod_pids: None,
+        pods: Registry::default(),
+        attention: Attention::default(),
+        runtime_name: version.runtime_name,
+        runtime,
+        client: client.clone(),
+    });
+    if let Some((listener, tls)) = listener {
+        tokio::spawn(server::serve(
+            shared.clone(),
+            listener,
+            tls,
+            shutdown.clone(),
+        ));
+    }
+    node::register(&client, &identity, &shutdown)
+        .await
+        .map_err(Error::Register)?;
+    let lease = {
+        let (client, shutdown) = (client.clone(), shutdown.clone());
+        let lease = NodeLease::new(&options.node_name);
+        tokio::spawn(async move { lease.keep(&client, &shutdown).await })
+    };
+    let status = tokio::spawn(node::keep(shared.clone(), identity, shutdown.clone()));
+    services.synced().await;
+    let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
+    let pods = reflect::<Pod>(&client, mine);
+    let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
+    manager::run(shared, pods, shutdown).await;
+    for task in [lease, status, rotation] {
+        task.abort();
+    }
+    Ok(())
+}
+
+async fn first_answer(
+    runtime: &dyn Runtime,
+    endpoint: &str,
+) -> Result<cri::api::VersionResponse, Error> {
+    let begun = std::time::Instant::now();
+    loop {
+        let request = cri::api::VersionRequest {
+            version: "v1".to_owned(),
+        };
+        match runtime.version(request).await {
+            Ok(version) => return Ok(version),
+            Err(source) if begun.elapsed() > RUNTIME_PATIENCE => {
+                return Err(Error::Runtime {
+                    endpoint: endpoint.to_owned(),
+                    source,
+                });
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(path).map_err(|source| Error::Folder {
+        path: path.to_owned(),
+        source,
+    })
+}

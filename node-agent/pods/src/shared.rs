@@ -58,13 +58,27 @@ pub struct Shared {
 
 impl Shared {
     /// Good news about a pod, or a container of it.
-    pub fn normal(&self, pod: &Pod, container: Option<&str>, reason: &str, message: impl Into<String>) {
-        self.events.normal(&reference(pod, container), reason, message);
+    pub fn normal(
+        &self,
+        pod: &Pod,
+        container: Option<&str>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.events
+            .normal(&reference(pod, container), reason, message);
     }
 
     /// Bad news about a pod, or a container of it.
-    pub fn warning(&self, pod: &Pod, container: Option<&str>, reason: &str, message: impl Into<String>) {
-        self.events.warning(&reference(pod, container), reason, message);
+    pub fn warning(
+        &self,
+        pod: &Pod,
+        container: Option<&str>,
+        reason: &str,
+        message: impl Into<String>,
+    ) {
+        self.events
+            .warning(&reference(pod, container), reason, message);
     }
 }
 
@@ -136,11 +150,21 @@ impl Registry {
 
     fn read<T>(&self, with: impl FnOnce(&FxHashMap<String, Entry>) -> T) -> T {
         // a writer that panicked left whole entries
-        with(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+        with(
+            &self
+                .0
+                .read()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
     }
 
     fn write(&self, with: impl FnOnce(&mut FxHashMap<String, Entry>)) {
-        with(&mut self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+        with(
+            &mut self
+                .0
+                .write()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        );
     }
 }
 

@@ -78,15 +78,13 @@ impl Client {
         };
         match limit {
             None => call.await,
-            Some(limit) => tokio::time::timeout(limit, call)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(Error {
-                        method: name(method),
-                        code: tonic::Code::DeadlineExceeded,
-                        message: "context deadline exceeded".to_owned(),
-                    })
-                }),
+            Some(limit) => tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
+                Err(Error {
+                    method: name(method),
+                    code: tonic::Code::DeadlineExceeded,
+                    message: "context deadline exceeded".to_owned(),
+                })
+            }),
         }
     }
 

@@ -5,8 +5,6 @@
 
 pub mod api;
 mod client;
-#[cfg(test)]
-pub mod fake;
 
 pub use client::Client;
 

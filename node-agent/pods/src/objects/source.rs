@@ -227,7 +227,9 @@ impl From<Secret> for Data {
 /// What is no base64 cannot come from an API server, and is left out.
 fn decode(data: BTreeMap<String, String>) -> impl Iterator<Item = (String, Vec<u8>)> {
     data.into_iter().filter_map(|(key, value)| {
-        let bytes = base64::engine::general_purpose::STANDARD.decode(value).ok()?;
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(value)
+            .ok()?;
         Some((key, bytes))
     })
 }
@@ -239,11 +241,13 @@ pub mod fake {
     use super::*;
     use std::sync::Mutex;
 
+    type Key = (DataKind, String, String);
+
     /// Objects in memory.
     #[derive(Default)]
     pub struct FakeObjects {
         /// By kind, namespace and name.
-        pub data: Mutex<Vec<((DataKind, String, String), Arc<Data>)>>,
+        pub data: Mutex<Vec<(Key, Arc<Data>)>>,
         /// All services.
         pub services: Mutex<Vec<Arc<Service>>>,
         /// How many tokens were made.

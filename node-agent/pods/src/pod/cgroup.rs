@@ -121,14 +121,23 @@ impl Cgroups {
     /// # Errors
     /// When the group cannot be configured.
     pub fn set_burstable(&self, milli_cpu: i64) -> io::Result<()> {
-        self.set_shares(&self.layout.class(QosClass::Burstable), cpu_shares(milli_cpu))
+        self.set_shares(
+            &self.layout.class(QosClass::Burstable),
+            cpu_shares(milli_cpu),
+        )
     }
 
     /// Makes a pod's group with its limits; idempotent.
     ///
     /// # Errors
     /// When the group cannot be made or configured.
-    pub fn make_pod(&self, class: QosClass, uid: &str, limits: PodLimits, pids: Option<i64>) -> io::Result<()> {
+    pub fn make_pod(
+        &self,
+        class: QosClass,
+        uid: &str,
+        limits: PodLimits,
+        pids: Option<i64>,
+    ) -> io::Result<()> {
         let group = self.layout.pod(class, uid);
         self.make(&group)?;
         self.set_shares(&group, limits.cpu_shares)?;
@@ -140,7 +149,12 @@ impl Cgroups {
                     self.write("cpu", &group, "cpu.cfs_quota_us", &quota.to_string())?;
                 }
                 if let Some(memory) = limits.memory {
-                    self.write("memory", &group, "memory.limit_in_bytes", &memory.to_string())?;
+                    self.write(
+                        "memory",
+                        &group,
+                        "memory.limit_in_bytes",
+                        &memory.to_string(),
+                    )?;
                 }
                 if let Some(pids) = pids {
                     self.write("pids", &group, "pids.max", &pids.to_string())?;
@@ -166,7 +180,11 @@ impl Cgroups {
     #[must_use]
     pub fn remove_pod(&self, uid: &str) -> bool {
         let mut gone = true;
-        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+        for class in [
+            QosClass::Guaranteed,
+            QosClass::Burstable,
+            QosClass::BestEffort,
+        ] {
             let group = self.layout.pod(class, uid);
             for tree in &self.trees {
                 let path = below(tree, &group);
@@ -182,7 +200,11 @@ impl Cgroups {
     #[must_use]
     pub fn pods(&self) -> Vec<String> {
         let mut uids = Vec::new();
-        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+        for class in [
+            QosClass::Guaranteed,
+            QosClass::Burstable,
+            QosClass::BestEffort,
+        ] {
             for tree in &self.trees {
                 let Ok(entries) = fs::read_dir(below(tree, &self.layout.class(class))) else {
                     continue;
@@ -252,7 +274,10 @@ impl Cgroups {
                 for part in group.split('/').filter(|part| !part.is_empty()) {
                     for controller in ["cpu", "memory", "pids", "cpuset", "io", "hugetlb"] {
                         // what the parent lacks cannot be handed on
-                        let _ = fs::write(path.join("cgroup.subtree_control"), format!("+{controller}"));
+                        let _ = fs::write(
+                            path.join("cgroup.subtree_control"),
+                            format!("+{controller}"),
+                        );
                     }
                     path.push(part);
                     create(&path)?;
@@ -297,7 +322,12 @@ impl Cgroups {
         match fs::write(&path, value) {
             // a controller that the parent does not hand on has no such file
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.version == Version::Two => Ok(()),
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && self.version == Version::Two =>
+            {
+                Ok(())
+            }
             other => other,
         }
     }
@@ -349,9 +379,18 @@ mod tests {
     #[test]
     fn groups_are_named_as_the_kubelet_names_them() {
         let layout = Layout::below("/node-1/");
-        assert_eq!(layout.pod(QosClass::Guaranteed, "u"), "/node-1/kubepods/podu");
-        assert_eq!(layout.pod(QosClass::Burstable, "u"), "/node-1/kubepods/burstable/podu");
-        assert_eq!(Layout::below("/").pod(QosClass::BestEffort, "u"), "/kubepods/besteffort/podu");
+        assert_eq!(
+            layout.pod(QosClass::Guaranteed, "u"),
+            "/node-1/kubepods/podu"
+        );
+        assert_eq!(
+            layout.pod(QosClass::Burstable, "u"),
+            "/node-1/kubepods/burstable/podu"
+        );
+        assert_eq!(
+            Layout::below("/").pod(QosClass::BestEffort, "u"),
+            "/kubepods/besteffort/podu"
+        );
     }
 
     #[test]
@@ -368,12 +407,20 @@ mod tests {
             cpu_quota: Some(50_000),
             memory: Some(1 << 20),
         };
-        groups.make_pod(QosClass::Burstable, "u-1", limits, Some(100)).unwrap();
+        groups
+            .make_pod(QosClass::Burstable, "u-1", limits, Some(100))
+            .unwrap();
         let read = |path: &str| fs::read_to_string(mount.path().join(path)).unwrap();
         let pod = "kubepods/burstable/podu-1";
         assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.shares")), "512");
-        assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.cfs_quota_us")), "50000");
-        assert_eq!(read(&format!("memory/{pod}/memory.limit_in_bytes")), "1048576");
+        assert_eq!(
+            read(&format!("cpu,cpuacct/{pod}/cpu.cfs_quota_us")),
+            "50000"
+        );
+        assert_eq!(
+            read(&format!("memory/{pod}/memory.limit_in_bytes")),
+            "1048576"
+        );
         assert_eq!(read("cpu,cpuacct/kubepods/besteffort/cpu.shares"), "2");
         assert_eq!(groups.pods(), ["u-1"]);
         assert!(!mount.path().join("freezer/kubepods").exists());
@@ -390,7 +437,9 @@ mod tests {
             cpu_quota: None,
             memory: Some(4096),
         };
-        groups.make_pod(QosClass::Guaranteed, "u", limits, None).unwrap();
+        groups
+            .make_pod(QosClass::Guaranteed, "u", limits, None)
+            .unwrap();
         let pod = mount.path().join("orlop/kubepods/podu");
         assert_eq!(fs::read_to_string(pod.join("cpu.weight")).unwrap(), "39");
         assert_eq!(fs::read_to_string(pod.join("memory.max")).unwrap(), "4096");

@@ -69,7 +69,11 @@ pub fn sandbox(pod: &Pod, attempt: u32, node: &NodeFacts, dns: api::DnsConfig) -
             namespace: pod.namespace().to_owned(),
             attempt,
         }),
-        hostname: if spec.host_network { String::new() } else { hostname },
+        hostname: if spec.host_network {
+            String::new()
+        } else {
+            hostname
+        },
         log_directory: log_directory(&node.log_root, pod).display().to_string(),
         dns_config: Some(dns),
         port_mappings: ports(spec),
@@ -108,7 +112,11 @@ pub fn sandbox(pod: &Pod, attempt: u32, node: &NodeFacts, dns: api::DnsConfig) -
             resources: Some(api::LinuxContainerResources {
                 cpu_shares: limits.cpu_shares,
                 cpu_quota: limits.cpu_quota.unwrap_or(0),
-                cpu_period: if limits.cpu_quota.is_some() { qos::CPU_PERIOD } else { 0 },
+                cpu_period: if limits.cpu_quota.is_some() {
+                    qos::CPU_PERIOD
+                } else {
+                    0
+                },
                 memory_limit_in_bytes: limits.memory.unwrap_or(0),
                 ..api::LinuxContainerResources::default()
             }),
@@ -155,10 +163,22 @@ pub fn container(
     labels.insert(key::CONTAINER_NAME.to_owned(), container.name.clone());
     let mut annotations = BTreeMap::from([
         (key::CONTAINER_HASH.to_owned(), definition_hash(container)),
-        (key::RESTART_COUNT.to_owned(), ingredients.restarts.to_string()),
-        (key::MESSAGE_PATH.to_owned(), container.termination_message_path.clone()),
-        (key::MESSAGE_POLICY.to_owned(), container.termination_message_policy.clone()),
-        (key::GRACE_PERIOD.to_owned(), spec.grace_period().to_string()),
+        (
+            key::RESTART_COUNT.to_owned(),
+            ingredients.restarts.to_string(),
+        ),
+        (
+            key::MESSAGE_PATH.to_owned(),
+            container.termination_message_path.clone(),
+        ),
+        (
+            key::MESSAGE_POLICY.to_owned(),
+            container.termination_message_policy.clone(),
+        ),
+        (
+            key::GRACE_PERIOD.to_owned(),
+            spec.grace_period().to_string(),
+        ),
     ]);
     if !container.ports.is_empty() {
         let ports: Vec<_> = container
@@ -166,7 +186,10 @@ pub fn container(
             .iter()
             .map(|p| serde_json::json!({"name": p.name, "hostPort": p.host_port, "containerPort": p.container_port, "protocol": p.protocol}))
             .collect();
-        annotations.insert(key::PORTS.to_owned(), serde_json::Value::from(ports).to_string());
+        annotations.insert(
+            key::PORTS.to_owned(),
+            serde_json::Value::from(ports).to_string(),
+        );
     }
     let mut command: Vec<String> = expand_all(&container.command);
     let args: Vec<String> = expand_all(&container.args);
@@ -355,7 +378,11 @@ fn security(
         supplemental_groups_policy: groups_policy(pod),
         no_new_privs: own.allow_privilege_escalation == Some(false),
         masked_paths: if unmasked { Vec::new() } else { paths(&MASKED) },
-        readonly_paths: if unmasked { Vec::new() } else { paths(&READ_ONLY) },
+        readonly_paths: if unmasked {
+            Vec::new()
+        } else {
+            paths(&READ_ONLY)
+        },
         seccomp: Some(
             own.seccomp_profile
                 .as_ref()
@@ -406,11 +433,42 @@ const READ_ONLY: [&str; 5] = [
 /// The number of a signal in the CRI, which counts alphabetically.
 fn signal(name: &str) -> i32 {
     const NAMES: [&str; 36] = [
-        "", "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCLD", "SIGCONT", "SIGFPE", "SIGHUP",
-        "SIGILL", "SIGINT", "SIGIO", "SIGIOT", "SIGKILL", "SIGPIPE", "SIGPOLL", "SIGPROF",
-        "SIGPWR", "SIGQUIT", "SIGSEGV", "SIGSTKFLT", "SIGSTOP", "SIGSYS", "SIGTERM", "SIGTRAP",
-        "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGUSR1", "SIGUSR2", "SIGVTALRM",
-        "SIGWINCH", "SIGXCPU", "SIGXFSZ", "SIGRTMIN",
+        "",
+        "SIGABRT",
+        "SIGALRM",
+        "SIGBUS",
+        "SIGCHLD",
+        "SIGCLD",
+        "SIGCONT",
+        "SIGFPE",
+        "SIGHUP",
+        "SIGILL",
+        "SIGINT",
+        "SIGIO",
+        "SIGIOT",
+        "SIGKILL",
+        "SIGPIPE",
+        "SIGPOLL",
+        "SIGPROF",
+        "SIGPWR",
+        "SIGQUIT",
+        "SIGSEGV",
+        "SIGSTKFLT",
+        "SIGSTOP",
+        "SIGSYS",
+        "SIGTERM",
+        "SIGTRAP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGUSR1",
+        "SIGUSR2",
+        "SIGVTALRM",
+        "SIGWINCH",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGRTMIN",
     ];
     NAMES
         .iter()
@@ -462,7 +520,3 @@ pub fn non_root_violation(
         )),
     }
 }
-
-#[cfg(test)]
-#[path = "config_tests.rs"]
-mod tests;

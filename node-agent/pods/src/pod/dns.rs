@@ -133,7 +133,11 @@ pub fn names(pod: &Pod, cluster_domain: &str) -> (String, String) {
     let domain = if spec.subdomain.is_empty() || cluster_domain.is_empty() {
         String::new()
     } else {
-        format!("{}.{}.svc.{cluster_domain}", spec.subdomain, pod.namespace())
+        format!(
+            "{}.{}.svc.{cluster_domain}",
+            spec.subdomain,
+            pod.namespace()
+        )
     };
     if spec.set_hostname_as_fqdn == Some(true) && !domain.is_empty() {
         host = format!("{host}.{domain}");
@@ -194,7 +198,9 @@ mod tests {
         NodeDns {
             servers: vec!["10.96.0.10".into()],
             domain: "cluster.local".into(),
-            host: Resolver::parse("# a comment\nsearch example.com\nnameserver 192.0.2.53\noptions edns0\n"),
+            host: Resolver::parse(
+                "# a comment\nsearch example.com\nnameserver 192.0.2.53\noptions edns0\n",
+            ),
         }
     }
 
@@ -204,14 +210,23 @@ mod tests {
         assert_eq!(cluster.servers, ["10.96.0.10"]);
         assert_eq!(
             cluster.searches,
-            ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"]
+            [
+                "shop.svc.cluster.local",
+                "svc.cluster.local",
+                "cluster.local",
+                "example.com"
+            ]
         );
         assert_eq!(cluster.options, ["ndots:5"]);
         for host in [
             r#"{"dnsPolicy":"Default"}"#,
             r#"{"dnsPolicy":"ClusterFirst","hostNetwork":true}"#,
         ] {
-            assert_eq!(config(&pod(host), &node()).servers, ["192.0.2.53"], "{host}");
+            assert_eq!(
+                config(&pod(host), &node()).servers,
+                ["192.0.2.53"],
+                "{host}"
+            );
         }
         let with_host_net = pod(r#"{"dnsPolicy":"ClusterFirstWithHostNet","hostNetwork":true}"#);
         assert_eq!(config(&with_host_net, &node()).servers, ["10.96.0.10"]);
@@ -237,7 +252,13 @@ mod tests {
         let (host, domain) = names(&pod, "cluster.local");
         assert_eq!(domain, "sql.shop.svc.cluster.local");
         let file = hosts_file(&pod.spec, &["10.0.0.9".into()], &host, &domain, "");
-        assert!(file.contains("10.0.0.9\tdb.sql.shop.svc.cluster.local\tdb\n"), "{file}");
-        assert!(file.ends_with("\n# Entries added by HostAliases.\n203.0.113.1\ta\tb\n"), "{file}");
+        assert!(
+            file.contains("10.0.0.9\tdb.sql.shop.svc.cluster.local\tdb\n"),
+            "{file}"
+        );
+        assert!(
+            file.ends_with("\n# Entries added by HostAliases.\n203.0.113.1\ta\tb\n"),
+            "{file}"
+        );
     }
 }

@@ -86,7 +86,9 @@ pub async fn variables(
         }
     }
     for variable in &container.env {
-        if let Some(value) = value(pod, container, facts, objects, variable, &known, &services).await? {
+        if let Some(value) =
+            value(pod, container, facts, objects, variable, &known, &services).await?
+        {
             set(&mut result, &mut known, variable.name.clone(), value);
         }
     }
@@ -222,12 +224,23 @@ pub fn service_variables(
         for port in &service.spec.ports {
             if !port.name.is_empty() {
                 let port_name = port.name.to_uppercase().replace('-', "_");
-                put(format!("{name}_SERVICE_PORT_{port_name}"), port.port.to_string());
+                put(
+                    format!("{name}_SERVICE_PORT_{port_name}"),
+                    port.port.to_string(),
+                );
             }
         }
-        let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+        let host = if ip.contains(':') {
+            format!("[{ip}]")
+        } else {
+            ip.to_owned()
+        };
         for (index, port) in service.spec.ports.iter().enumerate() {
-            let protocol = if port.protocol.is_empty() { "TCP" } else { &port.protocol };
+            let protocol = if port.protocol.is_empty() {
+                "TCP"
+            } else {
+                &port.protocol
+            };
             let lower = protocol.to_lowercase();
             let url = format!("{lower}://{host}:{}", port.port);
             if index == 0 {
@@ -263,7 +276,11 @@ mod tests {
     #[tokio::test]
     async fn later_variables_see_earlier_ones_and_win() {
         let objects = FakeObjects::default();
-        objects.put(DataKind::ConfigMap, "base", &[("A", "from-map"), ("B", "b"), ("no=name", "x")]);
+        objects.put(
+            DataKind::ConfigMap,
+            "base",
+            &[("A", "from-map"), ("B", "b"), ("no=name", "x")],
+        );
         let env = environment(
             &objects,
             r#"{"name":"c","envFrom":[{"prefix":"P_","configMapRef":{"name":"base"}}],
@@ -292,14 +309,23 @@ mod tests {
         let one = |reference: &str| {
             format!(r#"{{"name":"c","env":[{{"name":"A","valueFrom":{{{reference}}}}}]}}"#)
         };
-        let error = environment(&objects, &one(r#""configMapKeyRef":{"name":"gone","key":"k"}"#))
-            .await
-            .unwrap_err();
+        let error = environment(
+            &objects,
+            &one(r#""configMapKeyRef":{"name":"gone","key":"k"}"#),
+        )
+        .await
+        .unwrap_err();
         assert_eq!(error.to_string(), "configmap \"gone\" not found");
-        let error = environment(&objects, &one(r#""secretKeyRef":{"name":"s","key":"other"}"#))
-            .await
-            .unwrap_err();
-        assert_eq!(error.to_string(), "couldn't find key other in Secret default/s");
+        let error = environment(
+            &objects,
+            &one(r#""secretKeyRef":{"name":"s","key":"other"}"#),
+        )
+        .await
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "couldn't find key other in Secret default/s"
+        );
         let env = environment(
             &objects,
             &one(r#""secretKeyRef":{"name":"s","key":"other","optional":true}"#),

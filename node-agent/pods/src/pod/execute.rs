@@ -47,11 +47,23 @@ impl State {
                 message,
                 probe,
             } => {
-                let record = self.observed.containers.iter().find(|c| c.id == id).cloned();
+                let record = self
+                    .observed
+                    .containers
+                    .iter()
+                    .find(|c| c.id == id)
+                    .cloned();
                 if let Some(record) = record {
                     let grace = kill::grace_of(&self.pod, &name, probe);
-                    let killed =
-                        kill::container(&self.shared, &self.pod, &self.observed, &record, grace, message).await;
+                    let killed = kill::container(
+                        &self.shared,
+                        &self.pod,
+                        &self.observed,
+                        &record,
+                        grace,
+                        message,
+                    )
+                    .await;
                     if let Err(error) = killed {
                         tracing::warn!(pod = self.pod.name(), container = name, %error, "cannot end the container");
                         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -76,7 +88,8 @@ impl State {
         if let Err(error) = kill::pod(&self.shared, &self.pod, &self.observed, grace).await {
             tracing::warn!(pod = self.pod.name(), %error, "cannot end the pod");
             let message = format!("error killing pod: {error}");
-            self.shared.warning(&self.pod, None, "FailedKillPod", message);
+            self.shared
+                .warning(&self.pod, None, "FailedKillPod", message);
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
@@ -98,7 +111,8 @@ impl State {
                 self.volumes_failed = self.volumes_failed.saturating_add(1);
                 let wait = Duration::from_millis(500) * 2_u32.pow(self.volumes_failed.min(6) - 1);
                 self.memory.volumes_retry = Some(later(Timestamp::now(), wait));
-                self.shared.warning(&self.pod, None, "FailedMount", error.to_string());
+                self.shared
+                    .warning(&self.pod, None, "FailedMount", error.to_string());
             }
         }
     }
@@ -125,7 +139,8 @@ impl State {
         match made {
             Ok(()) => {
                 self.memory.sandbox_retry = None;
-                self.sandbox_backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+                self.sandbox_backoff =
+                    Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
             }
             Err(message) => {
                 let now = Timestamp::now();
@@ -153,10 +168,20 @@ impl State {
         fs::create_dir_all(&logs).map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
         if let Some(cgroups) = &shared.cgroups {
             cgroups
-                .make_pod(qos::class(spec), self.pod.uid(), qos::pod_limits(spec), shared.pod_pids)
+                .make_pod(
+                    qos::class(spec),
+                    self.pod.uid(),
+                    qos::pod_limits(spec),
+                    shared.pod_pids,
+                )
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
         }
-        let config = config::sandbox(&self.pod, attempt, &shared.node, dns::config(&self.pod, &shared.dns));
+        let config = config::sandbox(
+            &self.pod,
+            attempt,
+            &shared.node,
+            dns::config(&self.pod, &shared.dns),
+        );
         shared
             .runtime
             .run_pod_sandbox(api::RunPodSandboxRequest {
@@ -272,12 +297,19 @@ impl State {
                 .map(|r| r.id.clone())
                 .ok_or_else(|| {
                     let target = &container.target_container_name;
-                    refused("CreateContainerError", format!("unable to find target container {target}"))
+                    refused(
+                        "CreateContainerError",
+                        format!("unable to find target container {target}"),
+                    )
                 })?
         };
         let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
-        fs::create_dir_all(&logs)
-            .map_err(|e| refused("CreateContainerError", format!("cannot make `{}`: {e}", logs.display())))?;
+        fs::create_dir_all(&logs).map_err(|e| {
+            refused(
+                "CreateContainerError",
+                format!("cannot make `{}`: {e}", logs.display()),
+            )
+        })?;
         let config = config::container(
             &pod,
             container,
@@ -320,7 +352,10 @@ impl State {
     }
 
     async fn post_start(&mut self, container: &Container, id: &str) -> Result<(), Refused> {
-        let hook = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
+        let hook = container
+            .lifecycle
+            .as_ref()
+            .and_then(|l| l.post_start.as_ref());
         let Some(hook) = hook else { return Ok(()) };
         // shown as running meanwhile
         self.refresh().await;
@@ -336,14 +371,36 @@ impl State {
             Outcome::Success => Ok(()),
             Outcome::Failure(why) | Outcome::Unknown(why) => {
                 let name = &container.name;
-                tracing::warn!(pod = self.pod.name(), container = name, why, "postStart hook failed");
-                self.shared
-                    .warning(&self.pod, Some(name), "FailedPostStartHook", "PostStartHook failed");
+                tracing::warn!(
+                    pod = self.pod.name(),
+                    container = name,
+                    why,
+                    "postStart hook failed"
+                );
+                self.shared.warning(
+                    &self.pod,
+                    Some(name),
+                    "FailedPostStartHook",
+                    "PostStartHook failed",
+                );
                 let grace = self.pod.spec.grace_period();
-                let record = self.observed.containers.iter().find(|c| c.id == id).cloned();
+                let record = self
+                    .observed
+                    .containers
+                    .iter()
+                    .find(|c| c.id == id)
+                    .cloned();
                 if let Some(record) = record {
                     let message = "FailedPostStartHook".to_owned();
-                    let _ = kill::container(&self.shared, &self.pod, &self.observed, &record, grace, message).await;
+                    let _ = kill::container(
+                        &self.shared,
+                        &self.pod,
+                        &self.observed,
+                        &record,
+                        grace,
+                        message,
+                    )
+                    .await;
                 }
                 Err(refused("PostStartHookError", why))
             }
@@ -355,26 +412,47 @@ impl State {
         let (name, image) = (container.name.as_str(), container.image.as_str());
         for volume in &pod.spec.volumes {
             if let crate::objects::volume::Source::Image(source) = &volume.source
-                && container.volume_mounts.iter().any(|m| m.name == volume.name)
+                && container
+                    .volume_mounts
+                    .iter()
+                    .any(|m| m.name == volume.name)
             {
                 shared
                     .images
-                    .ensure(&pod, &source.reference, &source.pull_policy, &*shared.objects, || {})
+                    .ensure(
+                        &pod,
+                        &source.reference,
+                        &source.pull_policy,
+                        &*shared.objects,
+                        || {},
+                    )
                     .await
                     .map_err(|e| refused(e.reason(), e))?;
             }
         }
         let pulling = || {
-            shared.normal(&pod, Some(name), "Pulling", format!("Pulling image \"{image}\""));
+            shared.normal(
+                &pod,
+                Some(name),
+                "Pulling",
+                format!("Pulling image \"{image}\""),
+            );
         };
         let had = shared
             .images
-            .ensure(&pod, image, &container.image_pull_policy, &*shared.objects, pulling)
+            .ensure(
+                &pod,
+                image,
+                &container.image_pull_policy,
+                &*shared.objects,
+                pulling,
+            )
             .await;
         match had {
             Ok((found, Had::Present)) => {
-                let message =
-                    format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
+                let message = format!(
+                    "Container image \"{image}\" already present on machine and can be accessed by the pod"
+                );
                 shared.normal(&pod, Some(name), "Pulled", message);
                 Ok(found)
             }
@@ -391,7 +469,10 @@ impl State {
             Err(error) => {
                 let reason = error.reason();
                 let (event, message) = match reason {
-                    "ErrImagePull" => ("Failed", format!("Failed to pull image \"{image}\": {error}")),
+                    "ErrImagePull" => (
+                        "Failed",
+                        format!("Failed to pull image \"{image}\": {error}"),
+                    ),
                     "ErrImageNeverPull" => ("ErrImageNeverPull", error.to_string()),
                     _ => ("InspectFailed", error.to_string()),
                 };
@@ -410,7 +491,8 @@ impl State {
     ) -> Result<Vec<api::Mount>, crate::volumes::Error> {
         let pod = &self.pod;
         let mut mounts = self.volumes.container_mounts(pod, container, variables)?;
-        let taken = |path: &str, mounts: &[api::Mount]| mounts.iter().any(|m| m.container_path == path);
+        let taken =
+            |path: &str, mounts: &[api::Mount]| mounts.iter().any(|m| m.container_path == path);
         if !taken("/etc/hosts", &mounts) && (pod.spec.host_network || !facts.pod_ips.is_empty()) {
             let (host, domain) = dns::names(pod, &self.shared.node.cluster_domain);
             let own = if pod.spec.host_network {
@@ -423,7 +505,10 @@ impl State {
         }
         let at = container.termination_message_path.as_str();
         if !at.is_empty() && !taken(at, &mounts) {
-            mounts.push(self.volumes.termination_log(&container.name, restarts, at)?);
+            mounts.push(
+                self.volumes
+                    .termination_log(&container.name, restarts, at)?,
+            );
         }
         Ok(mounts)
     }
@@ -434,8 +519,12 @@ impl State {
             return record.restarts.saturating_add(1);
         }
         match self.pod.status.container(name) {
-            Some(status) if !status.container_id.is_empty() || status.last_state.terminated.is_some() => {
-                u32::try_from(status.restart_count).unwrap_or(0).saturating_add(1)
+            Some(status)
+                if !status.container_id.is_empty() || status.last_state.terminated.is_some() =>
+            {
+                u32::try_from(status.restart_count)
+                    .unwrap_or(0)
+                    .saturating_add(1)
             }
             _ => 0,
         }

@@ -24,7 +24,13 @@ pub fn field(pod: &Pod, facts: &Facts, path: &str) -> Option<String> {
         return Some(pod.metadata.labels.get(key).unwrap_or_default().to_owned());
     }
     if let Some(key) = subscript(path, "metadata.annotations") {
-        return Some(pod.metadata.annotations.get(key).unwrap_or_default().to_owned());
+        return Some(
+            pod.metadata
+                .annotations
+                .get(key)
+                .unwrap_or_default()
+                .to_owned(),
+        );
     }
     Some(match path {
         "metadata.name" => pod.name().to_owned(),
@@ -44,7 +50,9 @@ pub fn field(pod: &Pod, facts: &Facts, path: &str) -> Option<String> {
 
 /// `key` of `path['key']`.
 fn subscript<'a>(path: &'a str, of: &str) -> Option<&'a str> {
-    path.strip_prefix(of)?.strip_prefix("['")?.strip_suffix("']")
+    path.strip_prefix(of)?
+        .strip_prefix("['")?
+        .strip_suffix("']")
 }
 
 /// `key="value"` lines, sorted, as labels and annotations come in files.
@@ -82,8 +90,14 @@ pub fn resource(container: &Container, facts: &Facts, wanted: &ResourceFieldRef)
     let (kind, name) = wanted.resource.split_once('.')?;
     let resources = &container.resources;
     let text = match kind {
-        "limits" => resources.limits.get(name).or_else(|| facts.allocatable.get(name)),
-        "requests" => resources.requests.get(name).or_else(|| resources.limits.get(name)),
+        "limits" => resources
+            .limits
+            .get(name)
+            .or_else(|| facts.allocatable.get(name)),
+        "requests" => resources
+            .requests
+            .get(name)
+            .or_else(|| resources.limits.get(name)),
         _ => return None,
     };
     let value = text.map_or(Some(0), |t| quantity::milli(t))?;

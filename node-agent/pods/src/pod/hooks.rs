@@ -48,7 +48,11 @@ pub async fn run(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcom
             let Some(port) = place.container.resolve_port(&tcp.port) else {
                 return Outcome::Unknown(format!("couldn't find port: {:?}", tcp.port));
             };
-            let host = if tcp.host.is_empty() { place.ip } else { &tcp.host };
+            let host = if tcp.host.is_empty() {
+                place.ip
+            } else {
+                &tcp.host
+            };
             match TcpStream::connect((host, port)).await {
                 Ok(_) => Outcome::Success,
                 Err(error) => Outcome::Failure(format!("dial tcp {host}:{port}: {error}")),
@@ -112,9 +116,21 @@ fn clipped(mut text: String) -> String {
 }
 
 fn url(get: &HttpGet, place: Place<'_>) -> String {
-    let scheme = if get.scheme.eq_ignore_ascii_case("HTTPS") { "https" } else { "http" };
-    let host = if get.host.is_empty() { place.ip } else { &get.host };
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let scheme = if get.scheme.eq_ignore_ascii_case("HTTPS") {
+        "https"
+    } else {
+        "http"
+    };
+    let host = if get.host.is_empty() {
+        place.ip
+    } else {
+        &get.host
+    };
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
     let port = place.container.resolve_port(&get.port).unwrap_or(0);
     let slash = if get.path.starts_with('/') { "" } else { "/" };
     format!("{scheme}://{host}:{port}{slash}{}", get.path)
@@ -124,21 +140,33 @@ async fn http(get: &HttpGet, place: Place<'_>) -> Outcome {
     let Some(port) = place.container.resolve_port(&get.port) else {
         return Outcome::Unknown(format!("couldn't find port: {:?}", get.port));
     };
-    let host = if get.host.is_empty() { place.ip } else { &get.host };
+    let host = if get.host.is_empty() {
+        place.ip
+    } else {
+        &get.host
+    };
     let shown = url(get, place);
     let failure = |error: String| Outcome::Failure(format!("Get \"{shown}\": {error}"));
     let stream = match TcpStream::connect((host, port)).await {
         Ok(stream) => stream,
         Err(error) => return failure(format!("dial tcp {host}:{port}: {error}")),
     };
-    let path = if get.path.starts_with('/') { get.path.clone() } else { format!("/{}", get.path) };
+    let path = if get.path.starts_with('/') {
+        get.path.clone()
+    } else {
+        format!("/{}", get.path)
+    };
     let named = |name: &str| {
         get.http_headers
             .iter()
             .find(|h| h.name.eq_ignore_ascii_case(name))
             .map(|h| h.value.clone())
     };
-    let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let authority = if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    };
     let mut request = http::Request::builder()
         .method("GET")
         .uri(path)
@@ -150,7 +178,11 @@ async fn http(get: &HttpGet, place: Place<'_>) -> Outcome {
     if named("Accept").is_none() {
         request = request.header("Accept", "*/*");
     }
-    for header in get.http_headers.iter().filter(|h| !h.name.eq_ignore_ascii_case("Host")) {
+    for header in get
+        .http_headers
+        .iter()
+        .filter(|h| !h.name.eq_ignore_ascii_case("Host"))
+    {
         request = request.header(&header.name, &header.value);
     }
     let request = match request.body(Empty::<bytes::Bytes>::new()) {
@@ -172,7 +204,10 @@ async fn http(get: &HttpGet, place: Place<'_>) -> Outcome {
     }
 }
 
-async fn exchange<T>(io: T, request: http::Request<Empty<bytes::Bytes>>) -> Result<(u16, usize), String>
+async fn exchange<T>(
+    io: T,
+    request: http::Request<Empty<bytes::Bytes>>,
+) -> Result<(u16, usize), String>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -180,7 +215,10 @@ where
         .await
         .map_err(|e| e.to_string())?;
     let driver = tokio::spawn(connection);
-    let answer = sender.send_request(request).await.map_err(|e| e.to_string());
+    let answer = sender
+        .send_request(request)
+        .await
+        .map_err(|e| e.to_string());
     let result = match answer {
         Ok(answer) => {
             let status = answer.status().as_u16();
@@ -197,7 +235,10 @@ where
     result
 }
 
-async fn tls(stream: TcpStream, host: &str) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+async fn tls(
+    stream: TcpStream,
+    host: &str,
+) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let name = rustls::pki_types::ServerName::try_from(host.to_owned())
         .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e))?;
     tokio_rustls::TlsConnector::from(crate::tls::unverified())
@@ -221,12 +262,20 @@ struct HealthResponse {
 const SERVING: i32 = 1;
 
 async fn grpc(action: &GrpcAction, ip: &str) -> Outcome {
-    let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
+    let host = if ip.contains(':') {
+        format!("[{ip}]")
+    } else {
+        ip.to_owned()
+    };
     let ask = async {
-        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{host}:{}", action.port))
-            .map_err(|e| e.to_string())?;
+        let endpoint =
+            tonic::transport::Endpoint::from_shared(format!("http://{host}:{}", action.port))
+                .map_err(|e| e.to_string())?;
         let channel = endpoint.connect().await.map_err(|e| {
-            format!("timeout: failed to connect service \"{host}:{}\": {e}", action.port)
+            format!(
+                "timeout: failed to connect service \"{host}:{}\": {e}",
+                action.port
+            )
         })?;
         let mut client = tonic::client::Grpc::new(channel);
         client.ready().await.map_err(|e| e.to_string())?;

@@ -39,7 +39,9 @@ pub enum Had {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is no image's.
-    #[error("Failed to apply default image tag \"{0}\": couldn't parse image name \"{0}\": invalid reference format")]
+    #[error(
+        "Failed to apply default image tag \"{0}\": couldn't parse image name \"{0}\": invalid reference format"
+    )]
     Name(String),
     /// It is not there and must not be fetched.
     #[error("Container image \"{0}\" is not present with pull policy of Never")]
@@ -104,7 +106,9 @@ impl Images {
         let asked = Instant::now();
         let _slot = self.slots.acquire().await;
         let started = Instant::now();
-        self.pull(pod, &wanted, objects).await.map_err(Error::Pull)?;
+        self.pull(pod, &wanted, objects)
+            .await
+            .map_err(Error::Pull)?;
         let had = Had::Pulled {
             took: started.elapsed(),
             waited: asked.elapsed(),
@@ -174,7 +178,9 @@ fn is_reference(name: &str) -> bool {
     let tag_fits = tag.is_none_or(|tag| {
         !tag.is_empty()
             && tag.len() <= 128
-            && tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+            && tag
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
     });
     let mut parts = path.split('/').peekable();
     let mut first = true;
@@ -243,7 +249,9 @@ async fn credentials(pod: &Pod, image: &str, objects: &dyn Objects) -> Vec<api::
             continue;
         };
         let auths = if let Some(text) = secret.entries.get(".dockerconfigjson") {
-            serde_json::from_slice::<DockerConfig>(text).unwrap_or_default().auths
+            serde_json::from_slice::<DockerConfig>(text)
+                .unwrap_or_default()
+                .auths
         } else if let Some(text) = secret.entries.get(".dockercfg") {
             serde_json::from_slice(text).unwrap_or_default()
         } else {
@@ -266,7 +274,11 @@ fn fits(server: &str, image: &str) -> Option<usize> {
         .trim_start_matches("http://")
         .trim_end_matches('/');
     let (host, path) = server.split_once('/').unwrap_or((server, ""));
-    let path = if path == "v1" || path == "v2" { "" } else { path };
+    let path = if path == "v1" || path == "v2" {
+        ""
+    } else {
+        path
+    };
     let own = registry(image);
     let host_fits = match host.strip_prefix("*.") {
         Some(suffix) => own
@@ -329,7 +341,9 @@ mod tests {
         ] {
             assert!(is_reference(good), "{good}");
         }
-        for bad in ["", "Busybox", "a b", "a//b", "a:", "a:x/y:", "a@digest", "/a"] {
+        for bad in [
+            "", "Busybox", "a b", "a//b", "a:", "a:x/y:", "a@digest", "/a",
+        ] {
             assert!(!is_reference(bad), "{bad}");
         }
         assert_eq!(with_tag("localhost:5000/a"), "localhost:5000/a:latest");
@@ -360,6 +374,9 @@ mod tests {
             ..Entry::default()
         };
         let auth = auth("r", entry);
-        assert_eq!((auth.username.as_str(), auth.password.as_str()), ("me", "p:w"));
+        assert_eq!(
+            (auth.username.as_str(), auth.password.as_str()),
+            ("me", "p:w")
+        );
     }
 }

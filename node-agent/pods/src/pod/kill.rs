@@ -45,7 +45,9 @@ pub async fn pod(shared: &Shared, pod: &Pod, observed: &Observed, grace: i64) ->
     sidecars.sort_by_key(|record| std::cmp::Reverse(sidecar(&record.name)));
     for record in sidecars {
         let left = deadline.saturating_duration_since(Instant::now()).as_secs();
-        let left = i64::try_from(left).unwrap_or(i64::MAX).max(LEAST.min(grace.max(1)));
+        let left = i64::try_from(left)
+            .unwrap_or(i64::MAX)
+            .max(LEAST.min(grace.max(1)));
         let message = format!("Stopping container {}", record.name);
         container(shared, pod, observed, record, left, message).await?;
     }
@@ -95,9 +97,20 @@ pub async fn container(
             ip: address(shared, pod, observed),
         };
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::run(hook, place, limit).await {
-            tracing::warn!(pod = pod.name(), container = record.name, why, "preStop hook failed");
-            shared.warning(pod, Some(&record.name), "FailedPreStopHook", "PreStopHook failed");
+        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::run(hook, place, limit).await
+        {
+            tracing::warn!(
+                pod = pod.name(),
+                container = record.name,
+                why,
+                "preStop hook failed"
+            );
+            shared.warning(
+                pod,
+                Some(&record.name),
+                "FailedPreStopHook",
+                "PreStopHook failed",
+            );
         }
         let took = i64::try_from(begun.elapsed().as_secs()).unwrap_or(i64::MAX);
         left = (grace - took).max(LEAST);

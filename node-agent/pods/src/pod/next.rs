@@ -294,9 +294,9 @@ fn create(input: &Input<'_>, attempt: u32) -> Step {
         true
     } else {
         let all_done = spec.containers.iter().all(|c| {
-            observed.latest(&c.name).is_some_and(|record| {
-                record.exited() && !restarts(c, spec, record.exit_code)
-            })
+            observed
+                .latest(&c.name)
+                .is_some_and(|record| record.exited() && !restarts(c, spec, record.exit_code))
         });
         all_done && initialised(spec, observed, None)
     };
@@ -352,7 +352,14 @@ fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
             match record {
                 Some(record) if record.running() => {
                     keep_or_kill(input, container, record, step);
-                    if !passed && !input.memory.started.get(&record.id).copied().unwrap_or(false) {
+                    if !passed
+                        && !input
+                            .memory
+                            .started
+                            .get(&record.id)
+                            .copied()
+                            .unwrap_or(false)
+                    {
                         return Init::Waiting;
                     }
                 }
@@ -419,7 +426,11 @@ fn keep_or_kill(
     step: &mut Step,
 ) -> bool {
     let verdict = input.memory.verdicts.get(&record.id).copied();
-    let kind = if container.is_sidecar() { "Init container" } else { "Container" };
+    let kind = if container.is_sidecar() {
+        "Init container"
+    } else {
+        "Container"
+    };
     let why = if !record.hash.is_empty() && record.hash != definition_hash(container) {
         Some(format!("{kind} {} definition changed", container.name))
     } else {
@@ -510,7 +521,12 @@ fn wake(step: &mut Step, at: Timestamp) {
 pub fn definition_hash(container: &Container) -> String {
     // FNV-1a: it is kept on containers, so it must never change.
     let mut hash: u32 = 0x811c_9dc5;
-    for byte in container.name.bytes().chain([0]).chain(container.image.bytes()) {
+    for byte in container
+        .name
+        .bytes()
+        .chain([0])
+        .chain(container.image.bytes())
+    {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
     format!("{hash:x}")

@@ -1,0 +1,235 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::pod::observed::Sandbox;
+
+const NOW: i64 = 1_700_000_000;
+
+fn pod(spec: &str) -> Pod {
+    serde_json::from_str(&format!(
+        r#"{{"metadata":{{"name":"web","namespace":"default","uid":"u"}},"spec":{spec}}}"#
+    ))
+    .unwrap()
+}
+
+/// A container that is there: name, state, exit code, seconds since it ended.
+fn record(name: &str, state: ContainerState, exit_code: i32, ago: i64) -> Arc<observed::Container> {
+    let mut container = observed::Container::from_status(
+        &crate::cri::api::ContainerStatus {
+            id: format!("{name}-id"),
+            labels: [(observed::key::CONTAINER_NAME.to_owned(), name.to_owned())].into(),
+            exit_code,
+            created_at: 1,
+            started_at: 1,
+            finished_at: (NOW - ago) * 1_000_000_000,
+            ..Default::default()
+        },
+        "s0",
+    )
+    .unwrap();
+    container.state = state;
+    Arc::new(container)
+}
+
+fn observed(containers: Vec<Arc<observed::Container>>) -> Observed {
+    Observed {
+        sandboxes: vec![Sandbox {
+            id: "s0".into(),
+            ready: true,
+            ips: vec!["10.0.0.1".into()],
+            ..Sandbox::default()
+        }],
+        containers,
+    }
+}
+
+fn mounted() -> Memory {
+    Memory {
+        volumes_ready: true,
+        ..Memory::default()
+    }
+}
+
+fn step(spec: &str, observed: &Observed, memory: &Memory) -> Step {
+    next(&Input {
+        pod: &pod(spec),
+        aim: Aim::Run,
+        observed,
+        memory,
+        now: Timestamp::from_second(NOW).unwrap(),
+    })
+}
+
+fn starts(step: &Step) -> Vec<&str> {
+    step.actions
+        .iter()
+        .filter_map(|a| match a {
+            Action::Start { name } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+const TWO: &str = r#"{"containers":[{"name":"a"},{"name":"b"}]}"#;
+
+#[test]
+fn new_pod_gets_volumes_then_a_sandbox_then_its_containers() {
+    let none = Observed::default();
+    assert_eq!(
+        step(TWO, &none, &Memory::default()).actions,
+        [Action::MountVolumes]
+    );
+    assert_eq!(
+        step(TWO, &none, &mounted()).actions,
+        [Action::CreateSandbox { attempt: 0 }]
+    );
+    assert_eq!(
+        starts(&step(TWO, &observed(vec![]), &mounted())),
+        ["a", "b"]
+    );
+}
+
+#[test]
+fn running_pod_is_left_alone() {
+    let all = observed(vec![
+        record("a", ContainerState::Running, 0, 0),
+        record("b", ContainerState::Running, 0, 0),
+    ]);
+    assert_eq!(step(TWO, &all, &mounted()), Step::default());
+}
+
+#[test]
+fn restart_policy_decides_over_what_ended() {
+    let cases = [
+        ("Always", 0, true),
+        ("Always", 1, true),
+        ("OnFailure", 0, false),
+        ("OnFailure", 1, true),
+        ("Never", 0, false),
+        ("Never", 1, false),
+    ];
+    for (policy, code, again) in cases {
+        let spec = format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"a"}}]}}"#);
+        let ended = observed(vec![record("a", ContainerState::Exited, code, 1)]);
+        let step = step(&spec, &ended, &mounted());
+        assert_eq!(starts(&step) == ["a"], again, "{policy} {code}");
+        let kills = step
+            .actions
+            .iter()
+            .any(|a| matches!(a, Action::KillPod { .. }));
+        assert_eq!(kills, !again, "{policy} {code}");
+    }
+}
+
+#[test]
+fn container_in_back_off_waits_and_says_so() {
+    let ended = observed(vec![record("a", ContainerState::Exited, 1, 3)]);
+    let spec = r#"{"containers":[{"name":"a"}]}"#;
+    let mut memory = mounted();
+    let mut backoff = Backoff::restarts();
+    backoff.note(Timestamp::from_second(NOW - 5).unwrap());
+    let key = (
+        "a".to_owned(),
+        definition_hash(&pod(spec).spec.containers[0]),
+    );
+    memory.restarts.insert(key, backoff);
+    let step = step(spec, &ended, &memory);
+    assert_eq!(step.actions, []);
+    assert_eq!(step.waiting["a"].reason, "CrashLoopBackOff");
+    assert_eq!(
+        step.waiting["a"].message,
+        "back-off 10s restarting failed container=a pod=web_default(u)"
+    );
+    assert_eq!(step.wake, Some(Timestamp::from_second(NOW + 7).unwrap()));
+}
+
+const INIT: &str = r#"{"restartPolicy":"Never","initContainers":[{"name":"i1"},
+    {"name":"side","restartPolicy":"Always"},{"name":"i2"}],"containers":[{"name":"a"}]}"#;
+
+#[test]
+fn init_containers_run_one_after_the_other_and_sidecars_stay() {
+    let exited = |name, code| record(name, ContainerState::Exited, code, 1);
+    let running = |name| record(name, ContainerState::Running, 0, 0);
+    let mut memory = mounted();
+    assert_eq!(starts(&step(INIT, &observed(vec![]), &memory)), ["i1"]);
+    assert_eq!(
+        step(INIT, &observed(vec![running("i1")]), &memory).actions,
+        []
+    );
+    assert_eq!(
+        starts(&step(INIT, &observed(vec![exited("i1", 0)]), &memory)),
+        ["side"]
+    );
+    let beside = vec![running("side"), exited("i1", 0)];
+    assert_eq!(step(INIT, &observed(beside.clone()), &memory).actions, []);
+    memory.started.insert("side-id".into(), true);
+    assert_eq!(
+        starts(&step(INIT, &observed(beside.clone()), &memory)),
+        ["i2"]
+    );
+    let mut all = beside;
+    all.insert(0, exited("i2", 0));
+    assert_eq!(starts(&step(INIT, &observed(all.clone()), &memory)), ["a"]);
+    all.insert(0, exited("a", 0));
+    assert_eq!(
+        step(INIT, &observed(all), &memory).actions,
+        [Action::KillPod { grace: 30 }]
+    );
+    let failed = observed(vec![exited("i1", 1)]);
+    assert_eq!(
+        step(INIT, &failed, &memory).actions,
+        [Action::KillPod { grace: 30 }]
+    );
+}
+
+#[test]
+fn failed_liveness_ends_the_container_and_nothing_else() {
+    let all = observed(vec![
+        record("a", ContainerState::Running, 0, 0),
+        record("b", ContainerState::Running, 0, 0),
+    ]);
+    let mut memory = mounted();
+    memory.verdicts.insert("a-id".into(), Verdict::Dead);
+    assert_eq!(
+        step(TWO, &all, &memory).actions,
+        [Action::Kill {
+            id: "a-id".into(),
+            name: "a".into(),
+            message: "Container a failed liveness probe, will be restarted".into(),
+            probe: Some(Verdict::Dead),
+        }]
+    );
+}
+
+#[test]
+fn dead_sandbox_is_replaced_only_while_there_is_something_to_run() {
+    let mut all = observed(vec![record("a", ContainerState::Exited, 0, 1)]);
+    all.sandboxes[0].ready = false;
+    let always = r#"{"containers":[{"name":"a"}]}"#;
+    assert_eq!(
+        step(always, &all, &mounted()).actions,
+        [Action::CreateSandbox { attempt: 1 }]
+    );
+    let never = r#"{"restartPolicy":"Never","containers":[{"name":"a"}]}"#;
+    assert!(step(never, &all, &mounted()).finished);
+}
+
+#[test]
+fn ending_kills_until_all_is_still() {
+    let pod = pod(TWO);
+    let end = |observed: &Observed| {
+        next(&Input {
+            pod: &pod,
+            aim: Aim::End { grace: 5 },
+            observed,
+            memory: &Memory::default(),
+            now: Timestamp::from_second(NOW).unwrap(),
+        })
+    };
+    let running = observed(vec![record("a", ContainerState::Running, 0, 0)]);
+    assert_eq!(end(&running).actions, [Action::KillPod { grace: 5 }]);
+    let mut still = observed(vec![record("a", ContainerState::Exited, 0, 0)]);
+    still.sandboxes[0].ready = false;
+    assert!(end(&still).finished);
+    assert!(end(&Observed::default()).finished);
+}

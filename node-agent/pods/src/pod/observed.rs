@@ -105,7 +105,11 @@ impl Container {
             exit_code: status.exit_code,
             reason: status.reason.clone(),
             message: status.message.clone(),
-            image: status.image.as_ref().map(|i| i.image.clone()).unwrap_or_default(),
+            image: status
+                .image
+                .as_ref()
+                .map(|i| i.image.clone())
+                .unwrap_or_default(),
             image_ref: if status.image_ref.is_empty() {
                 status.image_id.clone()
             } else {

@@ -62,7 +62,11 @@ impl Tally {
             self.last = Some(good);
             self.run = 1;
         }
-        let needed = if good { probe.success_threshold } else { probe.failure_threshold };
+        let needed = if good {
+            probe.success_threshold
+        } else {
+            probe.failure_threshold
+        };
         (self.run >= needed.max(1)).then_some(good)
     }
 }
@@ -115,7 +119,13 @@ impl Probes {
     }
 
     /// Starts the probes that should go on and ends those that should not.
-    pub fn sync(&mut self, pod: &Arc<Pod>, observed: &Observed, started: &FxHashMap<String, bool>, live: bool) {
+    pub fn sync(
+        &mut self,
+        pod: &Arc<Pod>,
+        observed: &Observed,
+        started: &FxHashMap<String, bool>,
+        live: bool,
+    ) {
         let ip: Arc<str> = if pod.spec.host_network {
             pod.status.host_ip.as_str().into()
         } else {
@@ -125,7 +135,11 @@ impl Probes {
                 .map_or("", String::as_str)
                 .into()
         };
-        let ip: Arc<str> = if ip.is_empty() { "127.0.0.1".into() } else { ip };
+        let ip: Arc<str> = if ip.is_empty() {
+            "127.0.0.1".into()
+        } else {
+            ip
+        };
         let mut wanted = Vec::new();
         for container in pod.spec.all_containers() {
             let Some(record) = observed.latest(&container.name).filter(|r| r.running()) else {
@@ -165,7 +179,8 @@ impl Probes {
                 kind,
                 ip: ip.clone(),
             };
-            self.running.insert(key, tokio::spawn(task.run()).abort_handle());
+            self.running
+                .insert(key, tokio::spawn(task.run()).abort_handle());
         }
     }
 
@@ -195,8 +210,12 @@ struct Task {
 
 impl Task {
     async fn run(self) {
-        let Some(container) = self.pod.spec.container(&self.name) else { return };
-        let Some(probe) = self.kind.of(container) else { return };
+        let Some(container) = self.pod.spec.container(&self.name) else {
+            return;
+        };
+        let Some(probe) = self.kind.of(container) else {
+            return;
+        };
         let seconds = |n: i64| Duration::from_secs(u64::try_from(n).unwrap_or(0));
         let delay = seconds(probe.initial_delay_seconds);
         let up = Timestamp::now().duration_since(from_nanos(self.record.started_at));
@@ -282,7 +301,9 @@ mod tests {
     fn verdicts_need_their_number_of_results_in_a_row() {
         let mut tally = Tally::default();
         let probe = probe(2, 3);
-        let results = [true, true, false, false, true, false, false, false, false, true, true];
+        let results = [
+            true, true, false, false, true, false, false, false, false, true, true,
+        ];
         let verdicts: Vec<Option<bool>> = results.iter().map(|r| tally.note(*r, &probe)).collect();
         assert_eq!(
             verdicts,

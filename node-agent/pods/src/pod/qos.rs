@@ -230,10 +230,17 @@ mod tests {
 
     #[test]
     fn oom_scores_never_fall_below_zero_without_the_privilege() {
-        for class in [QosClass::Guaranteed, QosClass::Burstable, QosClass::BestEffort] {
+        for class in [
+            QosClass::Guaranteed,
+            QosClass::Burstable,
+            QosClass::BestEffort,
+        ] {
             assert!(oom_score_adj(class, Some(i64::MAX), 1, false) >= 0);
         }
         assert_eq!(oom_score_adj(QosClass::Guaranteed, None, 1, true), -997);
-        assert_eq!(oom_score_adj(QosClass::Burstable, Some(1 << 29), 1 << 30, false), 500);
+        assert_eq!(
+            oom_score_adj(QosClass::Burstable, Some(1 << 29), 1 << 30, false),
+            500
+        );
     }
 }

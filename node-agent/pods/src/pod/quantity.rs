@@ -54,7 +54,9 @@ fn scaled(text: &str, scale: i128) -> Option<i64> {
     let fraction = fraction.get(..fraction.len().min(12)).unwrap_or_default();
     let mut value: i128 = 0;
     for digit in integer.chars().chain(fraction.chars()) {
-        value = value.checked_mul(10)?.checked_add(i128::from(digit.to_digit(10)?))?;
+        value = value
+            .checked_mul(10)?
+            .checked_add(i128::from(digit.to_digit(10)?))?;
     }
     let mut divisor: i128 = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let power = base.checked_pow(exponent.unsigned_abs())?;

@@ -128,7 +128,12 @@ impl Task {
                 };
                 let written = self
                     .client
-                    .patch_status::<Written>(&Pod::RESOURCE, &self.namespace, &self.name, Patch::Strategic(&patch))
+                    .patch_status::<Written>(
+                        &Pod::RESOURCE,
+                        &self.namespace,
+                        &self.name,
+                        Patch::Strategic(&patch),
+                    )
                     .await;
                 match written {
                     Ok(written) => {
@@ -147,7 +152,10 @@ impl Task {
                     Err(error) => {
                         tracing::warn!(namespace = %self.namespace, pod = %self.name,
                             error = error.chain(), "cannot write the status");
-                        if matches!(error, Error::Invalid(_) | Error::Forbidden(_) | Error::BadRequest(_)) {
+                        if matches!(
+                            error,
+                            Error::Invalid(_) | Error::Forbidden(_) | Error::BadRequest(_)
+                        ) {
                             // the same again would fail again
                             self.base = (*status).clone();
                             done.send_replace(wish.number);
@@ -276,15 +284,23 @@ mod tests {
         let old = PodStatus {
             phase: "Pending".into(),
             qos_class: "BestEffort".into(),
-            conditions: vec![condition("Ready", "False", "ContainersNotReady"), condition("Gate", "True", "")],
+            conditions: vec![
+                condition("Ready", "False", "ContainersNotReady"),
+                condition("Gate", "True", ""),
+            ],
             ..PodStatus::default()
         };
         let mut new = old.clone();
         assert_eq!(patch("u", &old, &new), None);
         new.phase = "Running".into();
         new.pod_ip = "10.0.0.1".into();
-        new.pod_ips = vec![Ip { ip: "10.0.0.1".into() }];
-        new.conditions = vec![condition("Ready", "True", ""), condition("Gate", "False", "stale")];
+        new.pod_ips = vec![Ip {
+            ip: "10.0.0.1".into(),
+        }];
+        new.conditions = vec![
+            condition("Ready", "True", ""),
+            condition("Gate", "False", "stale"),
+        ];
         let patch = patch("u", &old, &new).unwrap();
         assert_eq!(
             patch,

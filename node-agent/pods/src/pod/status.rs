@@ -116,7 +116,11 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
             .first()
             .map(|s| ips(&s.ips))
             .unwrap_or_default();
-        if found.is_empty() { input.old.pod_ips.clone() } else { found }
+        if found.is_empty() {
+            input.old.pod_ips.clone()
+        } else {
+            found
+        }
     };
     if let Some(first) = addresses.first() {
         status.pod_ip.clone_from(&first.ip);
@@ -125,7 +129,11 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
 
     let started = regular_started(input);
     let computed = phase(input, &status, started);
-    let old_phase = if input.old.is_terminal() { &input.old.phase } else { &input.pod.status.phase };
+    let old_phase = if input.old.is_terminal() {
+        &input.old.phase
+    } else {
+        &input.pod.status.phase
+    };
     status.phase = if old_phase == "Succeeded" || old_phase == "Failed" {
         old_phase.clone()
     } else if input.sentence.is_some() {
@@ -151,10 +159,7 @@ pub fn rfc3339(time: Timestamp) -> String {
 }
 
 fn ips(addresses: &[String]) -> Vec<Ip> {
-    addresses
-        .iter()
-        .map(|ip| Ip { ip: ip.clone() })
-        .collect()
+    addresses.iter().map(|ip| Ip { ip: ip.clone() }).collect()
 }
 
 fn regular_started(input: &Input<'_>) -> bool {
@@ -345,7 +350,11 @@ fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static s
     let mut pending_sidecars = 0;
     let (mut running, mut waiting, mut unknown) = (0, 0, 0);
     let (mut stopped, mut stopped_for_good, mut succeeded) = (0, 0, 0);
-    for (container, status) in spec.init_containers.iter().zip(&status.init_container_statuses) {
+    for (container, status) in spec
+        .init_containers
+        .iter()
+        .zip(&status.init_container_statuses)
+    {
         if container.is_sidecar() {
             if status.state.running.is_some() {
                 if status.started != Some(true) {
@@ -394,7 +403,11 @@ fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static s
         if !input.terminal && stopped != stopped_for_good {
             return "Running";
         }
-        return if stopped == succeeded { "Succeeded" } else { "Failed" };
+        return if stopped == succeeded {
+            "Succeeded"
+        } else {
+            "Failed"
+        };
     }
     "Pending"
 }
@@ -403,7 +416,11 @@ fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condi
     let sandbox = next::sandbox_needed(input.pod, input.observed).is_none();
     let initialized = initialized(input, status, started);
     let containers = containers_ready(input, status);
-    let ready = if containers.0 { gates(input) } else { containers.clone() };
+    let ready = if containers.0 {
+        gates(input)
+    } else {
+        containers.clone()
+    };
     let plain = |truth: bool| (truth, String::new(), String::new());
     let mut conditions: Vec<Condition> = input
         .pod
@@ -519,7 +536,3 @@ fn gates(input: &Input<'_>) -> Finding {
         finding(false, "ReadinessGatesNotReady", closed.join(", "))
     }
 }
-
-#[cfg(test)]
-#[path = "status_tests.rs"]
-mod tests;

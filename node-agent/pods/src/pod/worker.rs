@@ -181,7 +181,11 @@ impl Worker {
         let now = Timestamp::now();
         let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
         let mut pause = LOOK_EVERY;
-        let times = [self.state.step.wake, self.state.deadline(), self.state.token_refresh()];
+        let times = [
+            self.state.step.wake,
+            self.state.deadline(),
+            self.state.token_refresh(),
+        ];
         for at in times.into_iter().flatten() {
             pause = pause.min(until(at) + Duration::from_millis(5));
         }
@@ -298,12 +302,15 @@ impl State {
         self.pod = wanted.pod;
         // labels and annotations may be in a volume
         if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
-            self.volumes_made = self
-                .volumes_made
-                .filter(|_| !self.pod.spec.volumes.iter().any(|v| {
-                    matches!(v.source, crate::objects::volume::Source::DownwardApi(_)
-                        | crate::objects::volume::Source::Projected(_))
-                }));
+            self.volumes_made = self.volumes_made.filter(|_| {
+                !self.pod.spec.volumes.iter().any(|v| {
+                    matches!(
+                        v.source,
+                        crate::objects::volume::Source::DownwardApi(_)
+                            | crate::objects::volume::Source::Projected(_)
+                    )
+                })
+            });
         }
     }
 
@@ -363,12 +370,15 @@ impl State {
                 .status
                 .container(name)
                 .and_then(|c| c.state.waiting.as_ref());
-            if waiting.reason == "CrashLoopBackOff" && told.is_none_or(|t| t.reason != waiting.reason) {
+            if waiting.reason == "CrashLoopBackOff"
+                && told.is_none_or(|t| t.reason != waiting.reason)
+            {
                 let message = format!(
                     "Back-off restarting failed container {name} in pod {}",
                     next::describe(&self.pod)
                 );
-                self.shared.warning(&self.pod, Some(name), "BackOff", message);
+                self.shared
+                    .warning(&self.pod, Some(name), "BackOff", message);
             }
         }
         self.probes
@@ -402,7 +412,10 @@ impl State {
 
     /// When the next token has to be renewed.
     fn token_refresh(&self) -> Option<Timestamp> {
-        self.tokens.values().map(crate::objects::source::Token::refresh_at).min()
+        self.tokens
+            .values()
+            .map(crate::objects::source::Token::refresh_at)
+            .min()
     }
 
     /// Asks the runtime anew. What cannot be asked stays as it was.
@@ -445,7 +458,13 @@ impl State {
     async fn prune(&mut self) {
         let mut old = Vec::new();
         for (_, records) in self.observed.by_name() {
-            old.extend(records.iter().skip(2).filter(|r| r.exited()).map(|r| r.id.clone()));
+            old.extend(
+                records
+                    .iter()
+                    .skip(2)
+                    .filter(|r| r.exited())
+                    .map(|r| r.id.clone()),
+            );
         }
         for id in old {
             let removed = self
@@ -495,7 +514,9 @@ impl State {
         let urgent = at_once
             || status.is_terminal()
             || (status.phase == "Running" && self.status.phase != "Running")
-            || is_ready(&status) != is_ready(&self.status) && !self.status.phase.is_empty() && status.phase != "Pending";
+            || is_ready(&status) != is_ready(&self.status)
+                && !self.status.phase.is_empty()
+                && status.phase != "Pending";
         if *self.status != status {
             self.status = Arc::new(status);
         }
@@ -514,8 +535,12 @@ impl State {
         if !self.memory.volumes_ready || self.terminal || !Volumes::is_live(&self.pod) {
             return;
         }
-        let due = self.volumes_made.is_none_or(|at| at.elapsed() >= VOLUMES_EVERY)
-            || self.token_refresh().is_some_and(|at| at <= Timestamp::now());
+        let due = self
+            .volumes_made
+            .is_none_or(|at| at.elapsed() >= VOLUMES_EVERY)
+            || self
+                .token_refresh()
+                .is_some_and(|at| at <= Timestamp::now());
         if !due {
             return;
         }
@@ -556,13 +581,22 @@ impl State {
             let deleted = self
                 .shared
                 .client
-                .delete(&Pod::RESOURCE, self.pod.namespace(), self.pod.name(), &options)
+                .delete(
+                    &Pod::RESOURCE,
+                    self.pod.namespace(),
+                    self.pod.name(),
+                    &options,
+                )
                 .await;
             match deleted {
                 Ok(()) => {}
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => {
-                    tracing::warn!(pod = self.pod.name(), error = error.chain(), "cannot delete the pod");
+                    tracing::warn!(
+                        pod = self.pod.name(),
+                        error = error.chain(),
+                        "cannot delete the pod"
+                    );
                     self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
                     return false;
                 }

@@ -54,7 +54,9 @@ pub fn write(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<b
     };
     if let Some(old) = &old
         && same(old, payload)?
-        && names(payload).iter().all(|name| root.join(name).is_symlink())
+        && names(payload)
+            .iter()
+            .all(|name| root.join(name).is_symlink())
     {
         return Ok(false);
     }
@@ -234,7 +236,11 @@ mod tests {
         fn walk(root: &Path, at: &Path, out: &mut BTreeMap<String, String>) {
             for entry in fs::read_dir(at).unwrap() {
                 let path = entry.unwrap().path();
-                let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                let name = path
+                    .strip_prefix(root)
+                    .unwrap()
+                    .to_string_lossy()
+                    .into_owned();
                 if name.starts_with("..") {
                     continue;
                 }
@@ -261,18 +267,27 @@ mod tests {
         assert!(write(root, &payload(&[("a", "3"), ("b", "4")]), None).unwrap());
         assert_eq!(
             visible(root).into_iter().collect::<Vec<_>>(),
-            [("a".to_owned(), "3".to_owned()), ("b".to_owned(), "4".to_owned())]
+            [
+                ("a".to_owned(), "3".to_owned()),
+                ("b".to_owned(), "4".to_owned())
+            ]
         );
         assert!(!root.join("d").is_symlink());
         assert!(!root.join(first).exists());
-        assert_eq!(fs::read_link(root.join("a")).unwrap(), Path::new("..data/a"));
+        assert_eq!(
+            fs::read_link(root.join("a")).unwrap(),
+            Path::new("..data/a")
+        );
     }
 
     #[test]
     fn paths_that_lead_out_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for path in ["../x", "/x", "a/../../x", "", "..data", "..x/y"] {
-            assert!(write(dir.path(), &payload(&[(path, "")]), None).is_err(), "{path}");
+            assert!(
+                write(dir.path(), &payload(&[(path, "")]), None).is_err(),
+                "{path}"
+            );
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -283,11 +298,17 @@ mod tests {
         let mut files = payload(&[("a", "")]);
         files.get_mut("a").unwrap().mode = 0o400;
         write(dir.path(), &files, None).unwrap();
-        let mode = fs::metadata(dir.path().join("a")).unwrap().permissions().mode();
+        let mode = fs::metadata(dir.path().join("a"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o400);
         files.get_mut("a").unwrap().mode = 0o666;
         assert!(write(dir.path(), &files, None).unwrap());
-        let mode = fs::metadata(dir.path().join("a")).unwrap().permissions().mode();
+        let mode = fs::metadata(dir.path().join("a"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o666);
     }
 

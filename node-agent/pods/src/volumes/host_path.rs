@@ -17,7 +17,8 @@ pub fn check(path: &Path, r#type: &str) -> Result<(), Error> {
             path.display()
         )))
     };
-    let make_error = |error: std::io::Error| Error::HostPath(format!("{}: {error}", path.display()));
+    let make_error =
+        |error: std::io::Error| Error::HostPath(format!("{}: {error}", path.display()));
     let found = fs::metadata(path).map(|m| m.file_type());
     match r#type {
         "" => Ok(()),
@@ -57,7 +58,9 @@ pub fn check(path: &Path, r#type: &str) -> Result<(), Error> {
             Ok(kind) if kind.is_block_device() => Ok(()),
             _ => refused("a block device"),
         },
-        other => Err(Error::HostPath(format!("hostPath type `{other}` is unknown"))),
+        other => Err(Error::HostPath(format!(
+            "hostPath type `{other}` is unknown"
+        ))),
     }
 }
 

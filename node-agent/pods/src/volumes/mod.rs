@@ -60,13 +60,17 @@ pub enum Error {
     #[error("{0}")]
     HostPath(String),
     /// A volume of a kind that this agent does not mount.
-    #[error("volumes of kind `{0}` are not supported by this node; use emptyDir, configMap, secret, projected, downwardAPI, hostPath or image")]
+    #[error(
+        "volumes of kind `{0}` are not supported by this node; use emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
+    )]
     Unsupported(String),
     /// A mount names a volume that the pod does not have.
     #[error("volume \"{0}\" does not exist")]
     Missing(String),
     /// A part of a volume.
-    #[error("failed to prepare subPath for volumeMount \"{volume}\" of container \"{container}\": {message}")]
+    #[error(
+        "failed to prepare subPath for volumeMount \"{volume}\" of container \"{container}\": {message}"
+    )]
     SubPath {
         /// The volume.
         volume: String,
@@ -193,9 +197,7 @@ impl Volumes {
         };
         match &volume.source {
             Source::EmptyDir(empty) => empty_dir(&path, empty, group),
-            Source::HostPath(host) => {
-                host_path::check(&path, host.r#type.as_deref().unwrap_or(""))
-            }
+            Source::HostPath(host) => host_path::check(&path, host.r#type.as_deref().unwrap_or("")),
             source => {
                 // asked for first: a volume that cannot be filled is not made
                 let files = payload::collect(pod, source, facts, objects, tokens).await?;
@@ -350,7 +352,12 @@ impl Volumes {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn termination_log(&self, container: &str, restarts: u32, at: &str) -> Result<api::Mount, Error> {
+    pub fn termination_log(
+        &self,
+        container: &str,
+        restarts: u32,
+        at: &str,
+    ) -> Result<api::Mount, Error> {
         let path = self.termination_path(container, restarts);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io_error("cannot make", parent))?;
@@ -473,7 +480,8 @@ fn empty_dir(path: &Path, empty: &EmptyDir, group: Option<u32>) -> Result<(), Er
     if group.is_some() {
         chown(path, None, group).map_err(io_error("cannot give", path))?;
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(io_error("cannot open", path))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(io_error("cannot open", path))
 }
 
 /// Mounts memory at `path`, unless a mount is there already.
@@ -489,8 +497,14 @@ fn tmpfs(path: &Path, size: Option<i64>) -> Result<(), Error> {
         None => String::new(),
     };
     let options = std::ffi::CString::new(options).unwrap_or_default();
-    mount("tmpfs", path, "tmpfs", MountFlags::empty(), options.as_c_str())
-        .map_err(|e| io_error("cannot mount memory at", path)(e.into()))
+    mount(
+        "tmpfs",
+        path,
+        "tmpfs",
+        MountFlags::empty(),
+        options.as_c_str(),
+    )
+    .map_err(|e| io_error("cannot mount memory at", path)(e.into()))
 }
 
 #[cfg(test)]
@@ -515,7 +529,9 @@ mod tests {
         let volumes = Volumes::new(root.path(), "u-1");
         let target = tempfile::tempdir().unwrap();
         fs::write(target.path().join("kept"), "").unwrap();
-        let dir = volumes.pod_dir().join("volumes/kubernetes.io~empty-dir/tmp");
+        let dir = volumes
+            .pod_dir()
+            .join("volumes/kubernetes.io~empty-dir/tmp");
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("file"), "").unwrap();
         std::os::unix::fs::symlink(target.path(), dir.join("link")).unwrap();

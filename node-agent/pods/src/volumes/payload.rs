@@ -49,7 +49,13 @@ pub async fn collect(
             data(pod, objects, &part, &mut payload).await?;
         }
         Source::DownwardApi(own) => {
-            downward(pod, facts, own, own.default_mode.unwrap_or(MODE), &mut payload)?;
+            downward(
+                pod,
+                facts,
+                own,
+                own.default_mode.unwrap_or(MODE),
+                &mut payload,
+            )?;
         }
         Source::Projected(projected) => {
             project(pod, projected, facts, objects, tokens, &mut payload).await?;
@@ -178,11 +184,7 @@ async fn project(
         } else if let Some(wish) = &source.service_account_token {
             let token = token(pod, wish, objects, tokens).await?;
             let user = common_user(pod);
-            let group = pod
-                .spec
-                .security_context
-                .as_ref()
-                .and_then(|s| s.fs_group);
+            let group = pod.spec.security_context.as_ref().and_then(|s| s.fs_group);
             let private = user.is_some() || group.is_some();
             payload.insert(
                 wish.path.clone(),
@@ -244,7 +246,11 @@ async fn token(
 
 /// The user that all containers run as, if it is the same for all.
 fn common_user(pod: &Pod) -> Option<u32> {
-    let of_pod = pod.spec.security_context.as_ref().and_then(|s| s.run_as_user);
+    let of_pod = pod
+        .spec
+        .security_context
+        .as_ref()
+        .and_then(|s| s.run_as_user);
     let mut users = pod.spec.all_containers().map(|c| {
         c.security_context
             .as_ref()
@@ -270,16 +276,26 @@ mod tests {
         ))
         .unwrap();
         let source = pod.spec.volumes[0].source.clone();
-        collect(&pod, &source, &Facts::default(), objects, &mut Tokens::default()).await
+        collect(
+            &pod,
+            &source,
+            &Facts::default(),
+            objects,
+            &mut Tokens::default(),
+        )
+        .await
     }
 
     #[tokio::test]
     async fn items_choose_keys_and_modes() {
         let objects = FakeObjects::default();
         objects.put(DataKind::ConfigMap, "cfg", &[("a", "1"), ("b", "2")]);
-        let all = files(&objects, r#"{"name":"v","configMap":{"name":"cfg","defaultMode":256}}"#)
-            .await
-            .unwrap();
+        let all = files(
+            &objects,
+            r#"{"name":"v","configMap":{"name":"cfg","defaultMode":256}}"#,
+        )
+        .await
+        .unwrap();
         assert_eq!(all.len(), 2);
         assert_eq!(all["a"].mode, 0o400);
         let some = files(
@@ -304,10 +320,17 @@ mod tests {
     #[tokio::test]
     async fn missing_objects_are_empty_volumes_only_when_optional() {
         let objects = FakeObjects::default();
-        assert!(files(&objects, r#"{"name":"v","secret":{"secretName":"s"}}"#).await.is_err());
-        let empty = files(&objects, r#"{"name":"v","secret":{"secretName":"s","optional":true}}"#)
-            .await
-            .unwrap();
+        assert!(
+            files(&objects, r#"{"name":"v","secret":{"secretName":"s"}}"#)
+                .await
+                .is_err()
+        );
+        let empty = files(
+            &objects,
+            r#"{"name":"v","secret":{"secretName":"s","optional":true}}"#,
+        )
+        .await
+        .unwrap();
         assert!(empty.is_empty());
     }
 

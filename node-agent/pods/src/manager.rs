@@ -1,0 +1,257 @@
+//! Gives every pod of the node its worker, and watches the runtime for all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_client::{Change, Reflector};
+use futures::StreamExt;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::cri::{Runtime, api};
+use crate::objects::pod::Pod;
+use crate::pod::observed::key;
+use crate::pod::{kill, observe, worker};
+use crate::shared::Shared;
+use crate::volumes::Volumes;
+
+/// How often the runtime is asked what it has: when nothing is going on, when
+/// something is starting, and when the runtime tells of changes itself.
+const IDLE: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_millis(150);
+const TOLD: Duration = Duration::from_secs(10);
+
+/// How often what belongs to no pod is looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Seconds that a container gets whose pod is gone and says nothing.
+const ORPHAN_GRACE: i64 = 30;
+
+/// Runs the node's pods until `shutdown`; what runs goes on after it.
+pub async fn run(shared: Arc<Shared>, pods: Reflector<Pod>, shutdown: CancellationToken) {
+    let (done, mut finished) = mpsc::unbounded_channel();
+    let (nudges, mut nudged) = mpsc::unbounded_channel();
+    let watcher = tokio::spawn(watch(shared.clone(), nudges, shutdown.clone()));
+    let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
+    let mut changes = pods.changes();
+    let mut sweep = Instant::now();
+    let mut synced = false;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            change = changes.recv() => {
+                let Some(change) = change else { break };
+                apply(&shared, &mut workers, &done, change);
+            }
+            uid = finished.recv() => {
+                if let Some(uid) = uid {
+                    workers.remove(&uid);
+                }
+            }
+            changed = nudged.recv() => {
+                let Some(uid) = changed else { break };
+                if let Some(worker) = workers.get(&uid) {
+                    worker.nudge();
+                }
+            }
+            () = pods.synced(), if !synced => {
+                synced = true;
+                sweep = Instant::now();
+                // what the first list brought comes first
+                while let Some(change) = changes.try_recv() {
+                    apply(&shared, &mut workers, &done, change);
+                }
+                sweep_orphans(&shared, &workers);
+            }
+            () = tokio::time::sleep_until((sweep + SWEEP_EVERY).into()), if synced => {
+                sweep = Instant::now();
+                sweep_orphans(&shared, &workers);
+            }
+        }
+    }
+    watcher.abort();
+}
+
+fn apply(
+    shared: &Arc<Shared>,
+    workers: &mut FxHashMap<String, worker::Handle>,
+    done: &mpsc::UnboundedSender<String>,
+    change: Change<Pod>,
+) {
+    // a pod of the same name may have replaced another between two looks
+    if let Some(previous) = &change.previous
+        && change
+            .current
+            .as_ref()
+            .is_none_or(|c| c.uid() != previous.uid())
+        && let Some(worker) = workers.get(previous.uid())
+    {
+        worker.gone();
+    }
+    if let Some(pod) = change.current {
+        match workers.get(pod.uid()) {
+            Some(worker) => worker.set(pod),
+            None => {
+                let uid = pod.uid().to_owned();
+                workers.insert(uid, worker::spawn(shared.clone(), pod, done.clone()));
+            }
+        }
+    }
+}
+
+/// Ends and removes what belongs to no pod of the API.
+fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handle>) {
+    let known: FxHashSet<String> = workers.keys().cloned().collect();
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let mut uids: BTreeSet<String> = BTreeSet::new();
+        if let Ok(found) = look(&*shared.runtime).await {
+            uids.extend(found.into_keys());
+        } else {
+            return;
+        }
+        if let Ok(entries) = fs::read_dir(shared.root.join("pods")) {
+            uids.extend(
+                entries
+                    .flatten()
+                    .filter_map(|e| e.file_name().into_string().ok()),
+            );
+        }
+        if let Some(cgroups) = &shared.cgroups {
+            uids.extend(cgroups.pods());
+        }
+        for uid in uids {
+            if !known.contains(&uid) && !shared.pods.all().iter().any(|e| e.pod.uid() == uid) {
+                remove_orphan(&shared, &uid).await;
+            }
+        }
+    });
+}
+
+async fn remove_orphan(shared: &Shared, uid: &str) {
+    let Ok(observed) = observe::pod(&*shared.runtime, uid, &Default::default()).await else {
+        return;
+    };
+    tracing::info!(uid, "removing what is left of a pod that is gone");
+    let ends = observed
+        .containers
+        .iter()
+        .filter(|c| !c.exited())
+        .map(|c| kill::stop(&*shared.runtime, &c.id, ORPHAN_GRACE));
+    futures::future::join_all(ends).await;
+    for sandbox in &observed.sandboxes {
+        let id = || api::SandboxId {
+            pod_sandbox_id: sandbox.id.clone(),
+        };
+        let _ = shared.runtime.stop_pod_sandbox(id()).await;
+        if let Err(error) = shared.runtime.remove_pod_sandbox(id()).await {
+            tracing::warn!(uid, %error, "cannot remove a sandbox");
+            return;
+        }
+    }
+    if let Err(error) = Volumes::new(&shared.root, uid).remove() {
+        tracing::warn!(uid, %error, "cannot remove volumes");
+    }
+    if let Some(cgroups) = &shared.cgroups {
+        let _ = cgroups.remove_pod(uid);
+    }
+}
+
+/// Tells of pods whose containers changed: by the runtime's own events where
+/// it has them, and by looking.
+async fn watch(
+    shared: Arc<Shared>,
+    nudges: mpsc::UnboundedSender<String>,
+    shutdown: CancellationToken,
+) {
+    let mut before: FxHashMap<String, u64> = FxHashMap::default();
+    let mut events = shared.runtime.events().await.ok();
+    loop {
+        if let Ok(now) = look(&*shared.runtime).await {
+            for (uid, print) in &now {
+                if before.get(uid) != Some(print) && nudges.send(uid.clone()).is_err() {
+                    return;
+                }
+            }
+            for uid in before.keys().filter(|uid| !now.contains_key(*uid)) {
+                let _ = nudges.send(uid.clone());
+            }
+            before = now;
+        }
+        let looked = Instant::now();
+        let Some(stream) = &mut events else {
+            // short steps, so that a raise of attention is seen soon
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(BUSY) => {}
+                }
+                if shared.attention.is_raised() || looked.elapsed() >= IDLE {
+                    break;
+                }
+            }
+            continue;
+        };
+        let wake = tokio::time::sleep(TOLD);
+        tokio::pin!(wake);
+        let lost = loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = &mut wake => break false,
+                event = stream.next() => match event {
+                    Some(Ok(event)) => {
+                        let of = event.pod_sandbox_status.and_then(|s| s.metadata);
+                        let Some(metadata) = of else { break false };
+                        if nudges.send(metadata.uid).is_err() {
+                            return;
+                        }
+                    }
+                    Some(Err(error)) if error.is_unimplemented() => {
+                        events = None;
+                        break false;
+                    }
+                    Some(Err(_)) | None => break true,
+                },
+            }
+        };
+        if lost {
+            // the runtime ended; it is asked again when it is back
+            tokio::time::sleep(IDLE).await;
+            events = shared.runtime.events().await.ok();
+        }
+    }
+}
+
+/// By pod uid: a fingerprint of its sandboxes and containers.
+async fn look(runtime: &dyn Runtime) -> crate::cri::Result<FxHashMap<String, u64>> {
+    use std::hash::{Hash, Hasher};
+    let sandboxes = runtime.list_pod_sandbox(api::ListPodSandboxRequest { filter: None });
+    let containers = runtime.list_containers(api::ListContainersRequest { filter: None });
+    let (sandboxes, containers) = futures::future::try_join(sandboxes, containers).await?;
+    let mut all: FxHashMap<String, u64> = FxHashMap::default();
+    let mut add = |uid: &str, id: &str, state: i32| {
+        let mut hasher = rustc_hash::FxHasher::default();
+        (id, state).hash(&mut hasher);
+        // order does not matter
+        let print = all.entry(uid.to_owned()).or_default();
+        *print = print.wrapping_add(hasher.finish());
+    };
+    for sandbox in &sandboxes.items {
+        if let Some(metadata) = sandbox
+            .metadata
+            .as_ref()
+            .filter(|_| sandbox.labels.contains_key(key::POD_UID))
+        {
+            add(&metadata.uid, &sandbox.id, sandbox.state);
+        }
+    }
+    for container in &containers.containers {
+        if let Some(uid) = container.labels.get(key::POD_UID) {
+            add(uid, &container.id, container.state + 16);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,230 @@
+//! What the machine has: read from the kernel, once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// Bytes of memory below which the node is short of it.
+const MEMORY_LEAST: u64 = 100 << 20;
+
+/// Share of disk, in percent, below which the node is short of it.
+const DISK_LEAST: u64 = 1;
+
+/// What the machine has.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// Processors.
+    pub cpus: u64,
+    /// Bytes.
+    pub memory: u64,
+    /// Bytes of the file system that holds the agent's folder.
+    pub disk: u64,
+    /// Bytes of huge pages by size, such as `2Mi`.
+    pub hugepages: BTreeMap<String, u64>,
+    /// Kernel release.
+    pub kernel: String,
+    /// The distribution's name.
+    pub os_image: String,
+    /// `/etc/machine-id`.
+    pub machine_id: String,
+    /// Changes with every start of the machine.
+    pub boot_id: String,
+    /// The mainboard's, where there is one.
+    pub system_uuid: String,
+}
+
+/// What the node is short of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Memory.
+    pub memory: bool,
+    /// Disk.
+    pub disk: bool,
+    /// Process ids.
+    pub pids: bool,
+}
+
+impl Machine {
+    /// Reads what the machine has. What cannot be read is empty.
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        let text = |path: &str| {
+            fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let os = text("/etc/os-release");
+        let os_image = os
+            .lines()
+            .find_map(|line| line.strip_prefix("PRETTY_NAME="))
+            .map_or("Linux", |name| name.trim_matches('"'))
+            .to_owned();
+        let boot_id = text("/proc/sys/kernel/random/boot_id");
+        let mut machine_id = text("/etc/machine-id");
+        if machine_id.is_empty() {
+            machine_id = text("/var/lib/dbus/machine-id");
+        }
+        let mut system_uuid = text("/sys/class/dmi/id/product_uuid");
+        if system_uuid.is_empty() {
+            system_uuid.clone_from(&machine_id);
+        }
+        Self {
+            cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            memory: meminfo(&text("/proc/meminfo"), "MemTotal").unwrap_or(0),
+            disk: disk(root).map_or(0, |(total, _)| total),
+            hugepages: hugepages(),
+            kernel: text("/proc/sys/kernel/osrelease"),
+            os_image,
+            machine_id,
+            boot_id,
+            system_uuid,
+        }
+    }
+
+    /// What the node has, as the API writes it.
+    #[must_use]
+    pub fn capacity(&self, pods: u32) -> Map<String, Value> {
+        let mut map = Map::new();
+        map.insert("cpu".into(), self.cpus.to_string().into());
+        map.insert("memory".into(), format!("{}Ki", self.memory / 1024).into());
+        map.insert(
+            "ephemeral-storage".into(),
+            format!("{}Ki", self.disk / 1024).into(),
+        );
+        map.insert("pods".into(), pods.to_string().into());
+        for (size, bytes) in &self.hugepages {
+            map.insert(format!("hugepages-{size}"), bytes.to_string().into());
+        }
+        map
+    }
+
+    /// What pods may ask for together: all but what must stay free.
+    #[must_use]
+    pub fn allocatable(&self, pods: u32) -> Map<String, Value> {
+        let mut map = self.capacity(pods);
+        let huge: u64 = self.hugepages.values().sum();
+        let memory = self
+            .memory
+            .saturating_sub(MEMORY_LEAST)
+            .saturating_sub(huge);
+        map.insert("memory".into(), format!("{}Ki", memory / 1024).into());
+        let disk = self.disk - self.disk / 100 * DISK_LEAST;
+        map.insert("ephemeral-storage".into(), disk.to_string().into());
+        map
+    }
+
+    /// What the node is short of now.
+    #[must_use]
+    pub fn pressure(&self, root: &Path) -> Pressure {
+        let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let number =
+            |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
+        let tasks = fs::read_to_string("/proc/loadavg")
+            .ok()
+            .and_then(|text| text.split(['/', ' ']).nth(4)?.parse::<u64>().ok());
+        Pressure {
+            memory: meminfo(&info, "MemAvailable").is_some_and(|free| free < MEMORY_LEAST),
+            disk: disk(root).is_some_and(|(total, free)| free < total / 100 * DISK_LEAST),
+            pids: match (tasks, number("/proc/sys/kernel/pid_max")) {
+                (Some(tasks), Some(most)) => tasks.saturating_add(100) > most,
+                _ => false,
+            },
+        }
+    }
+}
+
+/// The processor's name as Go and Kubernetes write it.
+#[must_use]
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Whether this process may lower OOM scores (`CAP_SYS_RESOURCE`, number 24).
+#[must_use]
+pub fn may_lower_oom_score() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+            u64::from_str_radix(line.trim(), 16).ok()
+        })
+        .is_some_and(|set| set >> 24 & 1 == 1)
+}
+
+/// Bytes of a line of `/proc/meminfo`.
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
+        let number: u64 = rest.split_whitespace().next()?.parse().ok()?;
+        number.checked_mul(1024)
+    })
+}
+
+/// Total and free bytes of the file system at `path`.
+fn disk(path: &Path) -> Option<(u64, u64)> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some((
+        stat.f_blocks.saturating_mul(stat.f_frsize),
+        stat.f_bavail.saturating_mul(stat.f_frsize),
+    ))
+}
+
+fn hugepages() -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else {
+        return found;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(kib) = name
+            .to_str()
+            .and_then(|n| n.strip_prefix("hugepages-"))
+            .and_then(|n| n.strip_suffix("kB"))
+            .and_then(|n| n.parse::<u64>().ok())
+        else {
+            continue;
+        };
+        let count: u64 = fs::read_to_string(entry.path().join("nr_hugepages"))
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0);
+        let size = if kib >= 1 << 20 {
+            format!("{}Gi", kib >> 20)
+        } else if kib >= 1 << 10 {
+            format!("{}Mi", kib >> 10)
+        } else {
+            format!("{kib}Ki")
+        };
+        found.insert(size, count.saturating_mul(kib).saturating_mul(1024));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_has_something_of_everything() {
+        let machine = Machine::read(Path::new("/"));
+        assert!(machine.cpus > 0 && machine.memory > 1 << 20 && machine.disk > 0);
+        assert!(!machine.kernel.is_empty() && !machine.boot_id.is_empty());
+        let capacity = machine.capacity(110);
+        assert_eq!(capacity["pods"], "110");
+        assert!(machine.allocatable(110)["memory"] != capacity["memory"]);
+    }
+
+    #[test]
+    fn memory_lines_are_read_in_bytes() {
+        let text = "MemTotal:       16 kB\nMemAvailable:   8 kB\n";
+        assert_eq!(meminfo(text, "MemTotal"), Some(16384));
+        assert_eq!(meminfo(text, "Mem"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Objects from the API server: asked for when needed, shared for a moment.
+//!
+//! Many pods that start at the same time need the same few objects (the
+//! cluster's certificate, a common configuration), so an answer is good for
+//! two seconds; what a starting pod gets is never older.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_client::{Cache, Client, Error, resources};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{Mutex, OnceCell};
+
+use super::source::{
+    ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
+};
+
+/// How long an answer is good for.
+const GOOD_FOR: Duration = Duration::from_secs(2);
+
+type Key = (DataKind, String, String);
+type Asked = (Instant, Arc<OnceCell<Result<Arc<Data>, DataError>>>);
+
+/// The objects of an API server.
+pub struct ApiObjects {
+    client: Client,
+    services: Cache<Service>,
+    asked: Mutex<FxHashMap<Key, Asked>>,
+}
+
+impl ApiObjects {
+    /// Over this client; `services` are all services of the cluster.
+    #[must_use]
+    pub fn new(client: Client, services: Cache<Service>) -> Self {
+        Self {
+            client,
+            services,
+            asked: Mutex::new(FxHashMap::default()),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        kind: DataKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Data>, DataError> {
+        let found = match kind {
+            DataKind::ConfigMap => self
+                .client
+                .get::<ConfigMap>(&resources::CONFIG_MAPS, namespace, name)
+                .await
+                .map(Data::from),
+            DataKind::Secret => self
+                .client
+                .get::<Secret>(&resources::SECRETS, namespace, name)
+                .await
+                .map(Data::from),
+        };
+        found.map(Arc::new).map_err(|error| match error {
+            Error::NotFound(_) => DataError::NotFound {
+                kind,
+                name: name.to_owned(),
+            },
+            error => DataError::Unavailable {
+                kind,
+                name: name.to_owned(),
+                message: error.chain(),
+            },
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct TokenRequest {
+    status: TokenStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenStatus {
+    token: String,
+    expiration_timestamp: Timestamp,
+}
+
+impl Objects for ApiObjects {
+    fn data<'a>(
+        &'a self,
+        kind: DataKind,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
+        Box::pin(async move {
+            let cell = {
+                let mut asked = self.asked.lock().await;
+                asked.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
+                let key = (kind, namespace.to_owned(), name.to_owned());
+                asked
+                    .entry(key)
+                    .or_insert_with(|| (Instant::now(), Arc::default()))
+                    .1
+                    .clone()
+            };
+            cell.get_or_init(|| self.fetch(kind, namespace, name))
+                .await
+                .clone()
+        })
+    }
+
+    fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>> {
+        Box::pin(async move {
+            let audiences: Vec<&str> = Some(wish.audience)
+                .filter(|a| !a.is_empty())
+                .into_iter()
+                .collect();
+            let body = json!({
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {
+                    "audiences": audiences,
+                    "expirationSeconds": wish.seconds,
+                    "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": wish.pod.0, "uid": wish.pod.1},
+                },
+            });
+            let issued = Timestamp::now();
+            self.client
+                .create_subresource::<TokenRequest>(
+                    &resources::SERVICE_ACCOUNTS,
+                    wish.namespace,
+                    wish.account,
+                    "token",
+                    &body,
+                )
+                .await
+                .map(|answer| Token {
+                    token: answer.status.token,
+                    issued,
+                    expires: answer.status.expiration_timestamp,
+                })
+                .map_err(|error| error.chain())
+        })
+    }
+
+    fn services(&self, namespace: &str) -> Vec<Arc<Service>> {
+        let snapshot = self.services.snapshot();
+        let master = snapshot
+            .get("default", "kubernetes")
+            .filter(|_| namespace != "default");
+        master
+            .into_iter()
+            .chain(snapshot.namespace(namespace))
+            .cloned()
+            .collect()
+    }
+}

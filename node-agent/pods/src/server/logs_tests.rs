@@ -1,0 +1,124 @@
+use super::*;
+
+const LOG: &str = "\
+2026-01-01T00:00:00.000000001Z stdout F one
+2026-01-01T00:00:01.000000001Z stderr F two
+2026-01-01T00:00:02.000000001Z stdout P thr
+2026-01-01T00:00:02.500000001Z stdout F ee
+2026-01-01T00:00:03.000000001Z stdout F 
+broken
+";
+
+fn read(wanted: Wanted) -> String {
+    let mut filter = Filter::new(wanted);
+    let mut out = Vec::new();
+    for line in LOG.as_bytes().split_inclusive(|b| *b == b'\n') {
+        filter.take(line, &mut out);
+    }
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn partial_lines_are_joined_and_broken_ones_left_out() {
+    assert_eq!(read(Wanted::default()), "one\ntwo\nthree\n\n");
+}
+
+#[test]
+fn times_stand_once_before_each_line() {
+    let text = read(Wanted {
+        timestamps: true,
+        ..Wanted::default()
+    });
+    assert!(
+        text.contains("2026-01-01T00:00:02.000000001Z three\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches("2026").count(), 4);
+}
+
+#[test]
+fn streams_times_and_limits_choose() {
+    let stderr = Wanted {
+        stream: Some("stderr".into()),
+        ..Wanted::default()
+    };
+    assert_eq!(read(stderr), "two\n");
+    let since = Wanted {
+        since: Some("2026-01-01T00:00:02Z".parse().unwrap()),
+        ..Wanted::default()
+    };
+    assert_eq!(read(since), "three\n\n");
+    let limit = Wanted {
+        limit: Some(6),
+        ..Wanted::default()
+    };
+    assert_eq!(read(limit), "one\ntw");
+}
+
+#[test]
+fn tail_begins_after_enough_ends_of_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("0.log");
+    let long = "x".repeat(20_000);
+    let text = format!("{long}\n{long}\nlast\n");
+    fs::write(&path, &text).unwrap();
+    let mut file = fs::File::open(&path).unwrap();
+    let total = text.len() as u64;
+    for (lines, left) in [(0, 0), (1, 5), (2, 20_006), (3, total), (9, total)] {
+        assert_eq!(
+            tail_offset(&mut file, lines).unwrap(),
+            total - left,
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn queries_are_understood() {
+    let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+    let wanted = Wanted::parse(
+        Some("follow=true&tailLines=5&sinceSeconds=60&limitBytes=9"),
+        now,
+    )
+    .unwrap();
+    assert!(wanted.follow && !wanted.previous);
+    assert_eq!((wanted.tail, wanted.limit), (Some(5), Some(9)));
+    assert_eq!(wanted.since.unwrap().to_string(), "2026-01-01T00:00:00Z");
+    assert!(Wanted::parse(Some("tailLines=-1"), now).is_err());
+    assert!(Wanted::parse(Some("sinceTime=yesterday"), now).is_err());
+}
+
+#[test]
+fn a_log_is_read_across_its_rotation() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("0.log");
+    fs::write(&path, "2026-01-01T00:00:00Z stdout F a\n").unwrap();
+    let (sender, mut receiver) = mpsc::channel(16);
+    let alive = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let reader = {
+        let (path, alive) = (path.clone(), alive.clone());
+        let wanted = Wanted {
+            follow: true,
+            ..Wanted::default()
+        };
+        std::thread::spawn(move || {
+            let running = || alive.load(std::sync::atomic::Ordering::Relaxed);
+            copy(&path, wanted, running, &sender).unwrap();
+        })
+    };
+    assert_eq!(receiver.blocking_recv().unwrap(), "a\n");
+    fs::rename(&path, dir.path().join("0.log.old")).unwrap();
+    fs::write(&path, "2026-01-01T00:00:01Z stdout F b\n").unwrap();
+    assert_eq!(receiver.blocking_recv().unwrap(), "b\n");
+    alive.store(false, std::sync::atomic::Ordering::Relaxed);
+    reader.join().unwrap();
+    assert!(receiver.blocking_recv().is_none());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_line_makes_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80)) {
+        let mut out = Vec::new();
+        Filter::new(Wanted { timestamps: true, ..Wanted::default() }).take(&bytes, &mut out);
+    }
+}

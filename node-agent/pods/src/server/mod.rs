@@ -1,0 +1,307 @@
+//! The serving API: what the API server asks the node for its clients.
+//!
+//! HTTP/1.1 over TLS 1.3, and only for clients whose certificate the cluster's
+//! authority vouches for and whose name is the API server's or an
+//! administrator's.
+
+pub mod logs;
+mod stats;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::shared::{Entry, Shared};
+
+/// The body of an answer.
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// The TLS of the serving API. `Clone` shares.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    names: Arc<[String]>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the TLS of the serving API cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the serving certificate of the node cannot be used: {0}")]
+pub struct TlsError(String);
+
+impl Tls {
+    /// Serves with this certificate and key, to clients of the authorities in
+    /// `client_ca` whose common name is one of `names` or who are in the group
+    /// `system:masters`. All are PEM.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or the key does not fit.
+    pub fn new(
+        certificate: &str,
+        key: &str,
+        client_ca: &str,
+        names: &[&str],
+    ) -> Result<Self, TlsError> {
+        let error = |e: &dyn std::fmt::Display| TlsError(e.to_string());
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| error(&e))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| error(&e))?;
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
+            roots
+                .add(root.map_err(|e| error(&e))?)
+                .map_err(|e| error(&e))?;
+        }
+        let provider = crate::tls::provider();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()
+                .map_err(|e| error(&e))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| error(&e))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|e| error(&e))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            config: Arc::new(config),
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+        })
+    }
+
+    fn admits(&self, certificate: Option<&CertificateDer<'_>>) -> bool {
+        let Some(certificate) = certificate else {
+            return false;
+        };
+        let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else {
+            return false;
+        };
+        let subject = parsed.subject();
+        let named = subject
+            .iter_common_name()
+            .filter_map(|a| a.as_str().ok())
+            .any(|cn| self.names.iter().any(|n| n == cn));
+        let master = subject
+            .iter_organization()
+            .filter_map(|a| a.as_str().ok())
+            .any(|group| group == "system:masters");
+        named || master
+    }
+}
+
+/// Serves until `shutdown`.
+pub async fn serve(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    tls: Tls,
+    shutdown: CancellationToken,
+) {
+    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config.clone());
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, peer)) = accepted else {
+            // out of descriptors or the like
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (shared, acceptor, tls) = (shared.clone(), acceptor.clone(), tls.clone());
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let handshake =
+                tokio::time::timeout(Duration::from_secs(10), acceptor.accept(stream)).await;
+            let Ok(Ok(stream)) = handshake else {
+                tracing::debug!(%peer, "no TLS");
+                return;
+            };
+            let known = tls.admits(
+                stream
+                    .get_ref()
+                    .1
+                    .peer_certificates()
+                    .and_then(|c| c.first()),
+            );
+            let service = hyper::service::service_fn(move |request| {
+                let shared = shared.clone();
+                async move {
+                    let answer = if known {
+                        Box::pin(route(shared, request)).await
+                    } else {
+                        text(StatusCode::FORBIDDEN, "Forbidden")
+                    };
+                    Ok::<_, Infallible>(answer)
+                }
+            });
+            let served = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(Duration::from_secs(60))
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades()
+                .await;
+            if let Err(error) = served {
+                tracing::debug!(%peer, %error, "connection ended");
+            }
+        });
+    }
+}
+
+async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    let method = request.method().clone();
+    match (method, parts.as_slice()) {
+        (Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
+        (Method::GET, ["pods" | "runningpods"]) => pods(&shared),
+        (Method::GET, ["stats", "summary"]) => stats::summary(&shared),
+        (Method::GET, ["metrics"]) => stats::metrics(&shared),
+        (Method::GET, ["metrics", "cadvisor" | "resource"]) => stats::cadvisor(&shared).await,
+        (Method::GET, ["containerLogs", namespace, pod, container]) => {
+            logs::answer(&shared, namespace, pod, container, request.uri().query())
+        }
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+fn pods(shared: &Shared) -> Response<Body> {
+    let items: Vec<_> = shared
+        .pods
+        .all()
+        .iter()
+        .map(|Entry { pod, status, .. }| {
+            json!({
+                "metadata": &pod.metadata,
+                "spec": {
+                    "nodeName": pod.spec.node_name,
+                    "containers": pod.spec.containers.iter()
+                        .map(|c| json!({"name": c.name, "image": c.image}))
+                        .collect::<Vec<_>>(),
+                },
+                "status": &**status,
+            })
+        })
+        .collect();
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items});
+    reply(StatusCode::OK, "application/json", list.to_string())
+}
+
+/// An answer in plain text.
+pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    reply(status, "text/plain; charset=utf-8", body)
+}
+
+/// An answer that is there as a whole.
+pub(crate) fn reply(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
+    let body = Full::new(body.into())
+        .map_err(|never| match never {})
+        .boxed_unsync();
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    answer
+}
+
+/// An answer that comes bit by bit.
+pub(crate) fn streamed(chunks: tokio::sync::mpsc::Receiver<Bytes>) -> Response<Body> {
+    let stream = futures::stream::unfold(chunks, |mut chunks| async move {
+        let chunk = chunks.recv().await?;
+        Some((chunk, chunks))
+    });
+    let body = StreamBody::new(stream.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync();
+    let mut answer = Response::new(body);
+    answer.headers_mut().insert(
+        header::CONTENT_TYPE,
+        http::HeaderValue::from_static("text/plain"),
+    );
+    answer
+}
+
+/// The values of a query, decoded, in order.
+pub(crate) fn query(text: Option<&str>) -> Vec<(String, String)> {
+    text.unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(key), decoded(value))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let code = bytes
+            .get(at + 1..at + 3)
+            .filter(|_| byte == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code {
+            Some(code) => {
+                out.push(code);
+                at += 3;
+            }
+            None => {
+                out.push(if byte == b'+' { b' ' } else { byte });
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded_in_order() {
+        let pair = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+        assert_eq!(
+            query(Some(
+                "command=sh&command=-c&command=a%20%26+b&tty=1&x&%zz=%4"
+            )),
+            [
+                pair("command", "sh"),
+                pair("command", "-c"),
+                pair("command", "a & b"),
+                pair("tty", "1"),
+                pair("x", ""),
+                pair("%zz", "%4")
+            ]
+        );
+        assert!(query(None).is_empty());
+    }
+}
