@@ -51,6 +51,23 @@ pub trait Access: Send + Sync + 'static {
     fn attach(&self, api: &Arc<Api>) {
         let _ = api;
     }
+
+    /// Issues service accounts' tokens; `None` if there are none here.
+    fn tokens(&self) -> Option<&control_access::Tokens> {
+        None
+    }
+
+    /// Whose token this is, for one of `audiences` (empty: for this server).
+    fn review_token(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
+        let _ = (token, audiences);
+        None
+    }
+
+    /// The rules that hold for a user in a namespace.
+    fn rules(&self, user: &User, namespace: &str) -> Vec<control_access::Rule> {
+        let _ = (user, namespace);
+        Vec::new()
+    }
 }
 
 /// One request, understood and allowed.

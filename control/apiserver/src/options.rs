@@ -137,10 +137,10 @@ impl ListOptions {
                 "resourceVersionMatch" => options.resource_version_match = value,
                 "timeoutSeconds" if !value.is_empty() => {
                     options.timeout_seconds =
-                        Some(u64::try_from(integer(&value)?).unwrap_or_default())
+                        Some(u64::try_from(integer(&value)?).unwrap_or_default());
                 }
                 "limit" if !value.is_empty() => {
-                    options.limit = usize::try_from(integer(&value)?).unwrap_or_default()
+                    options.limit = usize::try_from(integer(&value)?).unwrap_or_default();
                 }
                 "continue" => options.continue_token = value,
                 "sendInitialEvents" => options.send_initial_events = Some(boolean(&value)),
@@ -340,13 +340,13 @@ impl DeleteOptions {
             for (key, value) in pairs(query.unwrap_or_default()) {
                 match key.as_str() {
                     "gracePeriodSeconds" if !value.is_empty() => {
-                        options.grace_period_seconds = Some(integer(&value)?)
+                        options.grace_period_seconds = Some(integer(&value)?);
                     }
                     "orphanDependents" if !value.is_empty() => {
-                        options.orphan_dependents = Some(boolean(&value))
+                        options.orphan_dependents = Some(boolean(&value));
                     }
                     "propagationPolicy" if !value.is_empty() => {
-                        options.propagation_policy = Some(value)
+                        options.propagation_policy = Some(value);
                     }
                     "dryRun" => dry_run.push(value),
                     _ => {}

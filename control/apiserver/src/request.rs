@@ -74,14 +74,12 @@ impl RequestInfo {
             parts.remove(0);
             watch_prefix = true;
         }
-        if parts[0] == "namespaces" {
-            if parts.len() > 1 {
-                parts[1].clone_into(&mut info.namespace);
-                // `namespaces/x/pods` is a resource in x, while
-                // `namespaces/x/status` is a subresource of the namespace.
-                if parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
-                    parts.drain(..2);
-                }
+        if parts[0] == "namespaces" && parts.len() > 1 {
+            parts[1].clone_into(&mut info.namespace);
+            // `namespaces/x/pods` is a resource in x, while
+            // `namespaces/x/status` is a subresource of the namespace.
+            if parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
+                parts.drain(..2);
             }
         }
         if let Some(resource) = parts.first() {
@@ -208,7 +206,7 @@ impl ListVerb {
                     found.watch = !matches!(
                         value.as_str(),
                         "false" | "0" | "False" | "FALSE" | "f" | "F"
-                    )
+                    );
                 }
                 "fieldSelector" => {
                     found.name = value.split(',').find_map(|term| {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use control_types::status::Status;
-use http::Method;
+use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderValue, Method};
 
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply::{self, Answer};
-use crate::{health, subresources, verbs};
+use crate::{discovery, health, openapi, reviews, subresources, verbs};
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -76,6 +77,9 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         "get" => verbs::get::get(&context, &served).await,
         "list" => verbs::list::list(&context, &served).await,
         "watch" => verbs::watch::watch(&context, &served).await,
+        "create" if served.resource.kind.ends_with("Review") => {
+            reviews::create(&context, &served, body).await
+        }
         "create" => verbs::create::create(&context, &served, body).await,
         "update" => verbs::update::update(&context, &served, body).await,
         "patch" => verbs::patch::patch(&context, &served, body).await,
@@ -102,8 +106,33 @@ fn paths(context: &Context) -> Answer {
         {
             Ok(health::health(context, path))
         }
-        _ => Ok(not_found()),
+        _ => Ok(document(context, path).unwrap_or_else(not_found)),
     }
+}
+
+/// Discovery and OpenAPI: documents that never change while the server runs.
+fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
+    let headers = &context.parts.headers;
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let accept = text(ACCEPT).unwrap_or_default();
+    let document = discovery::document(path, accept).or_else(|| openapi::document(path))?;
+    let known = text(IF_NONE_MATCH).is_some_and(|known| known == document.etag);
+    let mut response = if known {
+        reply::bytes(304, document.content_type, "")
+    } else {
+        reply::bytes(200, document.content_type, document.body.clone())
+    };
+    response
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(&document.etag) {
+        response.headers_mut().insert(ETAG, etag);
+    }
+    Some(response)
 }
 
 /// 404 for paths that belong to no API.

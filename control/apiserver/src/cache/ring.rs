@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn ring_keeps_the_newest_events() {
         let ring = Ring::new(4);
-        for number in 0..10 {
+        for number in 0_u64..10 {
             let evicted = ring.push(Arc::new(number * 10));
             assert_eq!(
                 evicted.as_deref().copied(),

@@ -41,6 +41,9 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         (_, "scale", &Method::GET) => scale::get(&context, &served).await,
         (_, "scale", &Method::PUT) => scale::update(&context, &served, body).await,
         (_, "scale", &Method::PATCH) => scale::patch(&context, &served, body).await,
+        ("serviceaccounts", "token", &Method::POST) => {
+            crate::reviews::token(&context, &served, body).await
+        }
         ("pods", "binding", &Method::POST) => binding::bind(&context, &served, body).await,
         ("pods", "eviction", &Method::POST) => eviction::evict(&context, &served, body).await,
         ("namespaces", "finalize", &Method::PUT) => {

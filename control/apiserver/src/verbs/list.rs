@@ -21,7 +21,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 
 use crate::api::{Api, Served};
-use crate::body::{self, Body, BoxError};
+use crate::body::{Body, BoxError};
 use crate::cache::{Cached, Change, Keyed, Position, Tree};
 use crate::chain::Context;
 use crate::negotiate::{Format, Media, Shape};
@@ -207,7 +207,7 @@ impl Token {
             .filter(|start| !start.is_empty())
             .ok_or_else(|| bad("encoded start key empty (version meta.k8s.io/v1)"))?;
         if start.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(bad(&format!("{start}")));
+            return Err(bad(start));
         }
         let revision = match token.i64_at(&["rv"]) {
             Some(number) if number < 0 => None,
@@ -474,7 +474,7 @@ fn streamed(first: Vec<u8>, rest: Writer, gzip: bool) -> Response<Body> {
 }
 
 fn stream_body(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
-    body::Body::new(StreamBody::new(stream::iter(
+    Body::new(StreamBody::new(stream::iter(
         chunks.map(|chunk| Ok::<_, BoxError>(Frame::data(chunk))),
     )))
 }

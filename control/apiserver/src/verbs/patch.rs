@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use control_types::meta;
 use control_types::status::{Details, Status};
+use control_types::strategic;
 use control_types::value::{Value, from_value, to_value};
 use http::header::CONTENT_TYPE;
 
@@ -14,7 +15,6 @@ use crate::decode::{self, Expected};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
-use crate::strategic;
 use crate::verbs::update::Change;
 
 /// The patches that are read.

@@ -4,7 +4,6 @@
 //! are shared: whoever watches a resource as it is stored sends the very bytes
 //! that the cache holds.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
