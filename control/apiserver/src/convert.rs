@@ -1,6 +1,7 @@
 //! Between the version in which an object is stored and those in which it is
-//! served. The two groups of events differ in fields; other versions that are
-//! served here differ in name, or the kind's own table says how.
+//! served. The two groups of events differ in names of fields. Between
+//! autoscaling/v1 and v2 only the version is changed here: fields that one of
+//! them lacks are not translated.
 
 use control_types::meta;
 use control_types::value::Value;
