@@ -1,1 +1,199 @@
-//! What tests that cross crates share: starting and asking clusters.
+//! What tests that cross crates share: starting clusters and asking them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+pub mod machine;
+
+use serde_json::Value;
+
+/// The workspace's root.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
+        .to_owned()
+}
+
+/// Where the built programs are.
+pub fn programs() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir));
+    target.join("release")
+}
+
+/// A stock kubectl: `$KUBECTL`, or the one on the PATH.
+pub fn kubectl_program() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("KUBECTL") {
+        return Some(path.into());
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join("kubectl"))
+        .find(|path| path.is_file())
+}
+
+/// A cluster of test hosts, taken down when dropped.
+pub struct Cluster {
+    /// Its state folder.
+    pub dir: PathBuf,
+    kubectl: PathBuf,
+    down: bool,
+}
+
+/// A failure of a scenario, in words.
+pub type Failure = Box<dyn std::error::Error>;
+
+impl Cluster {
+    /// Brings a cluster up in `dir`, with the show when `demo` is set.
+    ///
+    /// # Errors
+    /// What `xtask up` printed.
+    pub fn up(dir: &Path, nodes: u8, demo: bool) -> Result<Self, Failure> {
+        let kubectl = kubectl_program().ok_or("no kubectl on the PATH, and KUBECTL is not set")?;
+        let mut command = xtask();
+        command
+            .args(["up", "--nodes", &nodes.to_string(), "--state"])
+            .arg(dir);
+        if !demo {
+            command.arg("--no-demo");
+        }
+        let output = command.stdin(Stdio::null()).output()?;
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok(Self {
+            dir: dir.canonicalize()?,
+            kubectl,
+            down: false,
+        })
+    }
+
+    /// Takes it down.
+    ///
+    /// # Errors
+    /// What `xtask down` printed.
+    pub fn down(mut self) -> Result<(), Failure> {
+        self.down = true;
+        end(&self.dir)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("admin.kubeconfig")
+    }
+
+    /// A kubectl command, its words separated by spaces.
+    pub fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .args(words.split_whitespace());
+        command
+    }
+
+    /// Runs kubectl and gives what it printed.
+    ///
+    /// # Errors
+    /// What it printed as its error.
+    pub fn kubectl(&self, words: &str) -> Result<String, Failure> {
+        checked(self.command(words).stdin(Stdio::null()).output()?, words)
+    }
+
+    /// Runs kubectl with text on its standard input.
+    ///
+    /// # Errors
+    /// What it printed as its error.
+    pub fn kubectl_with(&self, words: &str, input: &str) -> Result<String, Failure> {
+        use std::io::Write;
+        let mut child = self
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes())?;
+        }
+        checked(child.wait_with_output()?, words)
+    }
+
+    /// An object or list as JSON.
+    ///
+    /// # Errors
+    /// What kubectl printed.
+    pub fn get(&self, words: &str) -> Result<Value, Failure> {
+        let text = self.kubectl(&format!("get {words} -o json"))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !self.down
+            && let Err(error) = end(&self.dir)
+        {
+            eprintln!("{error}");
+        }
+    }
+}
+
+fn xtask() -> Command {
+    let mut command = Command::new(programs().join("xtask"));
+    command.current_dir(workspace());
+    command
+}
+
+fn end(dir: &Path) -> Result<(), Failure> {
+    let output = xtask().arg("down").arg("--state").arg(dir).output()?;
+    checked(output, "xtask down").map(drop)
+}
+
+fn checked(output: Output, what: &str) -> Result<String, Failure> {
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!(
+            "{what}: {}{}",
+            String::from_utf8_lossy(&output.stderr),
+            String::from_utf8_lossy(&output.stdout)
+        )
+        .into())
+    }
+}
+
+/// Asks again until the answer is yes.
+///
+/// # Errors
+/// The last answer's reason, after `seconds`.
+pub fn eventually<T>(
+    what: &str,
+    seconds: u64,
+    mut ask: impl FnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let started = Instant::now();
+    loop {
+        match ask() {
+            Ok(value) => return Ok(value),
+            Err(error) if started.elapsed() > Duration::from_secs(seconds) => {
+                return Err(format!("waited {seconds} s for {what}: {error}").into());
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Fails with a sentence unless the condition holds.
+///
+/// # Errors
+/// The sentence.
+pub fn ensure(condition: bool, otherwise: impl Into<String>) -> Result<(), Failure> {
+    if condition {
+        Ok(())
+    } else {
+        Err(otherwise.into().into())
+    }
+}

@@ -10,11 +10,7 @@ mod build;
 mod cluster;
 mod ebpf;
 mod error;
-mod generate {
-    pub fn run(_c: bool) -> Result<(), crate::error::Error> {
-        Ok(())
-    }
-}
+mod generate;
 mod images;
 mod run;
 mod setup;
@@ -48,9 +44,6 @@ enum Verb {
         /// Folder of the cluster's files.
         #[arg(long, default_value = "target/cluster")]
         state: PathBuf,
-        /// Make this machine itself the one node, without test hosts.
-        #[arg(long, conflicts_with = "nodes")]
-        host: bool,
         /// Do not create the demo Deployment and Service.
         #[arg(long)]
         no_demo: bool,
@@ -136,12 +129,10 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Up {
             nodes,
             state,
-            host,
             no_demo,
         } => cluster::up::up(&cluster::up::Options {
             nodes,
             dir: state,
-            host,
             no_demo,
         }),
         Verb::Down { state, keep_state } => {

@@ -27,8 +27,6 @@ pub struct Options {
     pub nodes: u8,
     /// The state folder.
     pub dir: PathBuf,
-    /// Whether the machine itself is the one node.
-    pub host: bool,
     /// Stop once the nodes are ready, without the show.
     pub no_demo: bool,
 }

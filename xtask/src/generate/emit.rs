@@ -60,8 +60,7 @@ pub fn files(resources: &Resources, types: &BTreeMap<String, Type>) -> Vec<(&'st
         .collect();
     let names: Vec<&str> = names.into_iter().collect();
     let module = format!(
-        "{}#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n",
-        HEADER
+        "{HEADER}#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n"
     );
     vec![
         ("mod.rs", module),

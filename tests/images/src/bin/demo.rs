@@ -3,7 +3,9 @@
 //! ```text
 //! demo serve [HTTP-PORT [ECHO-PORT]]   HTTP: the host name; TCP and UDP: an echo
 //! demo get HOST:PORT COUNT             asks COUNT times, each on a new connection
+//! demo watch HOST:PORT SECONDS         asks all the while, and counts
 //! demo echo HOST:PORT udp|tcp TEXT     sends TEXT, prints what comes back
+//! demo env | cat PATH                  prints its variables, or a file
 //! ```
 //!
 //! `get` prints one line an answer: the answer's body, or `error: …`.
@@ -13,7 +15,7 @@ use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
     process::ExitCode,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,10 +37,21 @@ fn main() -> ExitCode {
             Ok(count) => return get(target, count),
             Err(error) => Err(other(error)),
         },
+        ["watch", target, seconds] => match seconds.parse() {
+            Ok(seconds) => return watch(target, Duration::from_secs(seconds)),
+            Err(error) => Err(other(error)),
+        },
+        ["env"] => {
+            for (name, value) in std::env::vars() {
+                println!("{name}={value}");
+            }
+            Ok(())
+        }
+        ["cat", path] => std::fs::read(path).and_then(|bytes| std::io::stdout().write_all(&bytes)),
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | echo HOST:PORT udp|tcp TEXT",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT",
         )),
     };
     match done {
@@ -118,6 +131,28 @@ fn get(target: &str, count: u32) -> ExitCode {
         }
     }
     code
+}
+
+/// Asks for a time, some hundred times a second, each on a new connection.
+fn watch(target: &str, time: Duration) -> ExitCode {
+    let started = Instant::now();
+    let (mut answered, mut failed) = (0u32, 0u32);
+    while started.elapsed() < time {
+        match get_once(target) {
+            Ok(_) => answered += 1,
+            Err(error) => {
+                failed += 1;
+                println!("{:.3} s: {error}", started.elapsed().as_secs_f64());
+            }
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    println!("{answered} answered, {failed} failed");
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn resolve(target: &str) -> std::io::Result<SocketAddr> {

@@ -1,0 +1,58 @@
+//! `orlop controllers`: the controllers against any API server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use control_client::Client;
+use control_controllers::Config;
+use ipnet::IpNet;
+
+use crate::{error::Error, run};
+
+/// Which controllers, with what.
+#[derive(Args)]
+pub struct Options {
+    /// Kubeconfig of a user with the rights of system:kube-controller-manager.
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// Names of controllers; `*` for all, `-NAME` for all but one.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    controllers: Vec<String>,
+    /// The pods' ranges, divided among nodes: at most one of each IP version.
+    #[arg(long, value_delimiter = ',')]
+    cluster_cidr: Vec<IpNet>,
+    /// PEM file of the authority that pods trust, published in every namespace.
+    #[arg(long)]
+    root_ca_file: Option<PathBuf>,
+}
+
+/// Runs until a signal.
+///
+/// # Errors
+/// An unusable kubeconfig, configuration or file; a controller that ended.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let root_ca_pem = match options.root_ca_file {
+        Some(path) => {
+            Some(std::fs::read_to_string(&path).map_err(|source| Error::File { path, source })?)
+        }
+        None => None,
+    };
+    let client = Client::from_kubeconfig(&options.kubeconfig)
+        .await
+        .map_err(Error::Client)?
+        .named("kube-controller-manager");
+    let config = Config {
+        controllers: options.controllers,
+        cluster_cidrs: options.cluster_cidr,
+        root_ca_pem,
+        ..Config::default()
+    };
+    control_controllers::run(client, config, run::shutdown_on_signals()?)
+        .await
+        .map_err(Error::Controllers)
+}

@@ -1,0 +1,124 @@
+//! `orlop credentials`: kubeconfigs and certificates signed by the cluster's
+//! authority, made without a running server.
+
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Subcommand};
+use control_pki::{Cluster, Issued, Spec, kubeconfig, write_private, write_public};
+
+use crate::error::Error;
+
+const CLUSTER: &str = "orlop";
+
+/// Whose credentials.
+#[derive(Subcommand)]
+pub enum Command {
+    /// The administrator's kubeconfig.
+    Admin(Admin),
+    /// A node's kubeconfig, serving certificate and trust.
+    Node(Node),
+}
+
+/// Where the authority is, and which server is meant.
+#[derive(Args)]
+pub struct Common {
+    /// The server's data folder; the authority is made there if it is not yet.
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// The API server's URL, for the kubeconfig.
+    #[arg(long)]
+    server: String,
+    /// The file (`admin`) or folder (`node`) to write.
+    #[arg(long)]
+    output: PathBuf,
+}
+
+/// Options of `credentials admin`.
+#[derive(Args)]
+pub struct Admin {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of `credentials node`.
+#[derive(Args)]
+pub struct Node {
+    #[command(flatten)]
+    common: Common,
+    /// The Node object's name.
+    #[arg(long)]
+    name: String,
+    /// Addresses at which the node's agent serves.
+    #[arg(long, required = true)]
+    address: Vec<IpAddr>,
+}
+
+/// Writes the credentials.
+///
+/// # Errors
+/// An authority that cannot be used, or a file that cannot be written.
+pub fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Admin(Admin { common }) => {
+            let cluster = load(&common)?;
+            let issued = cluster.administrator().map_err(Error::Pki)?;
+            write_kubeconfig(
+                &cluster,
+                &common,
+                &common.output,
+                &issued,
+                "kubernetes-admin",
+            )
+        }
+        Command::Node(Node {
+            common,
+            name,
+            address,
+        }) => {
+            let cluster = load(&common)?;
+            let folder = &common.output;
+            fs::create_dir_all(folder).map_err(|source| Error::File {
+                path: folder.clone(),
+                source,
+            })?;
+            let user = format!("system:node:{name}");
+            let issue = |spec: &Spec| cluster.ca.issue(spec).map_err(Error::Pki);
+            let own = issue(&Spec::client(&user, &["system:nodes"]))?;
+            write_kubeconfig(&cluster, &common, &folder.join("kubeconfig"), &own, &user)?;
+            let names = address.iter().map(IpAddr::to_string).chain([name]);
+            let serving = issue(&Spec::server(&user, names))?;
+            let public = |file: &str, text: &str| {
+                write_public(&folder.join(file), text.as_bytes()).map_err(Error::Pki)
+            };
+            public("serving.crt", &serving.cert_pem)?;
+            public("ca.crt", cluster.ca.certificate_pem())?;
+            write_private(&folder.join("serving.key"), serving.key_pem.as_bytes())
+                .map_err(Error::Pki)
+        }
+    }
+}
+
+fn load(common: &Common) -> Result<Cluster, Error> {
+    Cluster::load_or_create(common.data_dir.join("pki")).map_err(Error::Pki)
+}
+
+fn write_kubeconfig(
+    cluster: &Cluster,
+    common: &Common,
+    path: &Path,
+    user: &Issued,
+    name: &str,
+) -> Result<(), Error> {
+    let text = kubeconfig(
+        &common.server,
+        cluster.ca.certificate_pem(),
+        user,
+        CLUSTER,
+        name,
+    );
+    write_private(path, text.as_bytes()).map_err(Error::Pki)
+}

@@ -1,0 +1,59 @@
+//! What stops a command.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use thiserror::Error;
+
+/// Why a command could not go on. The binary prints it in one line with its
+/// causes and ends with code 1.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A file or folder.
+    #[error("cannot use `{}`", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// An address that is taken, or not this machine's.
+    #[error("cannot listen on {address}: stop what listens there, or choose another port")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A socket that was inherited and is none.
+    #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
+    Inherited(#[source] std::io::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(control_store::Error),
+    /// The API server.
+    #[error(transparent)]
+    ApiServer(control_apiserver::Error),
+    /// The scheduler.
+    #[error(transparent)]
+    Scheduler(control_scheduler::Error),
+    /// The node agent.
+    #[error(transparent)]
+    NodeAgent(node_agent::Error),
+    /// Certificates and keys.
+    #[error(transparent)]
+    Pki(control_pki::Error),
+    /// The controllers.
+    #[error(transparent)]
+    Controllers(control_controllers::Error),
+    /// A request to the API.
+    #[error(transparent)]
+    Client(control_client::Error),
+    /// The demo.
+    #[error("demo: {0}")]
+    Demo(String),
+    /// The async runtime or a signal handler.
+    #[error("cannot start")]
+    Start(#[source] std::io::Error),
+}

@@ -1,1 +1,0 @@
-//! The orlop binary: wiring, configuration, operator commands.

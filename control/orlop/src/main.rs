@@ -1,0 +1,72 @@
+//! The `orlop` binary: wiring, configuration, operator commands. What each
+//! part does is in its own crate; here they are only put together.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod commands;
+mod error;
+mod listen;
+mod run;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Parser)]
+#[command(
+    name = "orlop",
+    version,
+    about = "A Kubernetes 1.36 compatible cluster for bare metal",
+    max_term_width = 100,
+    after_help = "The log's detail is set by ORLOP_LOG, as in ORLOP_LOG=debug or \
+                  ORLOP_LOG=control_controllers=trace."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The API server alone, with its embedded store.
+    Apiserver(commands::apiserver::Options),
+    /// The scheduler, against any API server.
+    Scheduler(commands::scheduler::Options),
+    /// The controllers, against any API server.
+    Controllers(commands::controllers::Options),
+    /// Service load balancing on this node: replaces kube-proxy beside any kubelet.
+    NodeAgent(commands::node_agent::Options),
+    /// Look into a running node.
+    Debug {
+        #[command(subcommand)]
+        command: commands::debug::Command,
+    },
+    /// Write credentials signed by the cluster's authority.
+    Credentials {
+        #[command(subcommand)]
+        command: commands::credentials::Command,
+    },
+    /// Create a Deployment and a Service and call it from a node and a pod.
+    Demo(commands::demo::Options),
+}
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    let done = match command {
+        Command::Apiserver(options) => run::service(commands::apiserver::run(options)),
+        Command::Scheduler(options) => run::service(commands::scheduler::run(options)),
+        Command::NodeAgent(options) => run::service(commands::node_agent::run(options)),
+        Command::Debug { command } => commands::debug::run(command),
+        Command::Controllers(options) => run::service(commands::controllers::run(options)),
+        Command::Credentials { command } => commands::credentials::run(command),
+        Command::Demo(options) => run::command(commands::demo::run(options)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orlop: {}", run::in_one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How commands are run: runtime, log, signals, the one-line error.
+
+use std::{error::Error as _, future::Future};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::error::Error;
+
+/// Runs a command that ends by itself.
+///
+/// # Errors
+/// The command's own, or [`Error::Start`].
+pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    prepare();
+    runtime()?.block_on(work)
+}
+
+/// Runs a service, whose log goes to standard error.
+///
+/// # Errors
+/// The service's own, or [`Error::Start`].
+pub fn service(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
+    command(work)
+}
+
+/// A token that is cancelled by SIGTERM or SIGINT; a second signal ends the
+/// process at once, for whoever does not want to wait.
+///
+/// # Errors
+/// [`Error::Start`] when handlers cannot be installed.
+pub fn shutdown_on_signals() -> Result<CancellationToken, Error> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
+    let token = CancellationToken::new();
+    let shutdown = token.clone();
+    tokio::spawn(async move {
+        for _ in 0..2 {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if shutdown.is_cancelled() {
+                std::process::exit(130);
+            }
+            tracing::info!("shutting down");
+            shutdown.cancel();
+        }
+    });
+    Ok(token)
+}
+
+/// An error with its causes, in one line.
+pub fn in_one_line(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some libraries repeat their cause in their own message.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text.replace('\n', " ")
+}
+
+fn prepare() {
+    // The one TLS implementation; a second call finds it installed.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    // Connections, watches and pods take descriptors; the soft limit of 1024 is
+    // for programs that use select(2).
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Start)
+}

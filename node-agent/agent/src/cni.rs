@@ -1,0 +1,128 @@
+//! Installs the CNI plugin: its binary first, its configuration last, so that a
+//! runtime that sees the configuration finds the plugin.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use ipnet::IpNet;
+use serde_json::json;
+
+use crate::Error;
+
+/// The configuration's file name: it sorts before other people's defaults.
+pub const CONFIGURATION: &str = "10-orlop.conflist";
+const BINARY: &str = "orlop-cni";
+/// containerd 1.6 asks for a plugin of this name before any other; ours does
+/// that job too where no other is installed.
+const LOOPBACK: &str = "loopback";
+
+/// Where things are put.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The plugin's binary to install.
+    pub source: PathBuf,
+    /// The runtime's folder of plugins, usually `/opt/cni/bin`.
+    pub bin_dir: PathBuf,
+    /// The runtime's folder of configurations, usually `/etc/cni/net.d`.
+    pub conf_dir: PathBuf,
+}
+
+/// The configuration for a node with these pod ranges, as text.
+pub fn configuration(ranges: &[IpNet], mtu: u32) -> String {
+    let value = json!({
+        "cniVersion": "1.0.0",
+        "name": "orlop",
+        "plugins": [{"type": BINARY, "ranges": ranges, "mtu": mtu}],
+    });
+    format!("{value:#}\n")
+}
+
+/// Installs binary and configuration; what is there already is left alone.
+///
+/// # Errors
+/// [`Error::File`] for the first file that cannot be read or written.
+pub fn install(places: &Places, configuration: &str) -> Result<(), Error> {
+    install_binary(places)?;
+    let path = places.conf_dir.join(CONFIGURATION);
+    if fs::read_to_string(&path).is_ok_and(|present| present == configuration) {
+        return Ok(());
+    }
+    fs::create_dir_all(&places.conf_dir).map_err(Error::file(&places.conf_dir))?;
+    // Written in place, not moved in: containerd 2.4 does not notice a file that
+    // is moved into the folder. It reads again when the writer closes it.
+    File::create(&path)
+        .and_then(|mut file| file.write_all(configuration.as_bytes()))
+        .map_err(Error::file(&path))
+}
+
+fn install_binary(places: &Places) -> Result<(), Error> {
+    let bytes = fs::read(&places.source).map_err(Error::file(&places.source))?;
+    fs::create_dir_all(&places.bin_dir).map_err(Error::file(&places.bin_dir))?;
+    put(&places.bin_dir.join(BINARY), &bytes)?;
+    let loopback = places.bin_dir.join(LOOPBACK);
+    // Somebody else's loopback plugin serves as well and is not ours to replace.
+    if loopback.exists() {
+        return Ok(());
+    }
+    put(&loopback, &bytes)
+}
+
+/// Puts a program in place by renaming: the running one, if any, stays whole.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if fs::read(path).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    fs::write(&new, bytes).map_err(Error::file(&new))?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).map_err(Error::file(&new))?;
+    fs::rename(&new, path).map_err(Error::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(folder: &Path) -> Places {
+        let source = folder.join("built");
+        fs::write(&source, b"program").expect("source");
+        Places {
+            source,
+            bin_dir: folder.join("bin"),
+            conf_dir: folder.join("conf"),
+        }
+    }
+
+    #[test]
+    fn everything_is_installed_once_and_replaced_when_it_changed() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let places = places(folder.path());
+        let range: IpNet = "10.244.1.0/24".parse().expect("range");
+        let first = configuration(&[range], 1500);
+        install(&places, &first).expect("install");
+        let path = places.conf_dir.join(CONFIGURATION);
+        let written = fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
+        install(&places, &first).expect("again");
+        let again = fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
+        assert_eq!(written, again, "an unchanged file is left alone");
+        let second = configuration(&[range], 1400);
+        install(&places, &second).expect("changed");
+        assert_eq!(fs::read_to_string(&path).expect("configuration"), second);
+        let mode = fs::metadata(places.bin_dir.join(BINARY)).expect("binary").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn a_foreign_loopback_plugin_stays() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let places = places(folder.path());
+        fs::create_dir_all(&places.bin_dir).expect("folder");
+        fs::write(places.bin_dir.join(LOOPBACK), b"foreign").expect("foreign plugin");
+        install(&places, &configuration(&[], 0)).expect("install");
+        let present = fs::read(places.bin_dir.join(LOOPBACK)).expect("loopback");
+        assert_eq!(present, b"foreign");
+    }
+}

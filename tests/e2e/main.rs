@@ -1,0 +1,129 @@
+//! Clusters of test hosts, asked with stock kubectl. One cluster with two nodes
+//! serves all scenarios in turn; after it, nothing may be left on the machine.
+//!
+//! A scenario is a function in a file of its own under `scenarios/`, listed
+//! here. `cargo test --package tests --test e2e -- NAME` runs those whose names
+//! contain NAME.
+
+use std::{process::ExitCode, time::Instant};
+
+use tests::{Cluster, Failure, ensure, machine::Traces};
+
+mod scenarios;
+
+type Scenario = (&'static str, fn(&Cluster) -> Result<(), Failure>);
+
+/// What runs against the cluster, in order; those that break things come last.
+const SCENARIOS: &[Scenario] = &[
+    ("kubectl_reads_and_describes", scenarios::reading::run),
+    ("apply_twice_changes_nothing", scenarios::apply::run),
+    (
+        "deployment_scales_updates_and_goes_back",
+        scenarios::rollout::run,
+    ),
+    (
+        "containers_restart_and_pods_are_replaced",
+        scenarios::replace::run,
+    ),
+    ("logs_and_exec", scenarios::exec::run),
+    ("services_and_dns_from_pods", scenarios::services::run),
+    ("configuration_reaches_containers", scenarios::volumes::run),
+    (
+        "namespace_is_deleted_with_all_in_it",
+        scenarios::namespace::run,
+    ),
+    ("traffic_and_rollout_survive_kill_9", scenarios::crash::run),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--list") {
+        for (name, _) in SCENARIOS {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut skip_next = false;
+    let filters: Vec<&String> = words
+        .iter()
+        .filter(|word| {
+            let value = std::mem::replace(&mut skip_next, *word == "--test-threads");
+            !value && !word.starts_with("--")
+        })
+        .collect();
+    let chosen: Vec<_> = SCENARIOS
+        .iter()
+        .filter(|(name, _)| {
+            filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+        })
+        .collect();
+    if chosen.is_empty() {
+        println!(
+            "\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; {} filtered out",
+            SCENARIOS.len()
+        );
+        return ExitCode::SUCCESS;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: clusters need root for namespaces, control groups and eBPF");
+        return ExitCode::SUCCESS;
+    }
+    if tests::kubectl_program().is_none() {
+        println!("skipped: no kubectl on the PATH, and KUBECTL is not set");
+        return ExitCode::SUCCESS;
+    }
+    let (passed, failed) = run(&chosen);
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out",
+        SCENARIOS.len() - chosen.len()
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn run(chosen: &[&Scenario]) -> (usize, usize) {
+    let mut passed = 0;
+    let mut failed = 0;
+    let mut report = |name: &str, started: Instant, result: Result<(), Failure>| {
+        let took = started.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                passed += 1;
+                println!("test {name} ... ok ({took:.1} s)");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("test {name} ... FAILED ({took:.1} s)\n    {error}");
+            }
+        }
+    };
+    let before = Traces::now();
+    let dir = match tempfile::tempdir() {
+        Ok(dir) => dir,
+        Err(error) => {
+            report("up", Instant::now(), Err(error.into()));
+            return (passed, failed);
+        }
+    };
+    let started = Instant::now();
+    match Cluster::up(&dir.path().join("cluster"), 2, true) {
+        Ok(cluster) => {
+            report("up_shows_the_main_job", started, Ok(()));
+            for (name, scenario) in chosen {
+                report(name, Instant::now(), scenario(&cluster));
+            }
+            let started = Instant::now();
+            let result = cluster.down().and_then(|()| {
+                let left = Traces::now().since(&before);
+                ensure(left.is_empty(), format!("left behind: {}", left.join(", ")))
+            });
+            report("down_leaves_nothing", started, result);
+        }
+        Err(error) => report("up_shows_the_main_job", started, Err(error)),
+    }
+    (passed, failed)
+}

@@ -1,0 +1,14 @@
+//! The scenarios, one file each.
+
+pub mod apply;
+pub mod crash;
+pub mod exec;
+pub mod namespace;
+pub mod reading;
+pub mod replace;
+pub mod rollout;
+pub mod services;
+pub mod volumes;
+
+/// The image for scenarios: made by `xtask`, known to every node.
+pub const IMAGE: &str = "registry.orlop.dev/demo:1";
