@@ -414,24 +414,37 @@ fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
 
 /// Links go first: once they are gone, nobody reads the maps.
 fn remove_version(directory: &Path) -> Result<(), Error> {
-    for part in [directory.join("links"), directory.to_owned()] {
-        let Ok(entries) = fs::read_dir(&part) else {
-            continue;
-        };
-        for path in entries
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| !path.is_dir())
-        {
-            fs::remove_file(&path).map_err(|source| Error::File {
-                verb: "remove",
-                path,
-                source,
-            })?;
+    let links = directory.join("links");
+    if links.exists() {
+        for pinned in files(&links)? {
+            links::remove(&pinned)?;
         }
-        remove_dir(&part)?;
+        remove_dir(&links)?;
     }
-    Ok(())
+    for path in files(directory)? {
+        fs::remove_file(&path).map_err(|source| Error::File {
+            verb: "remove",
+            path,
+            source,
+        })?;
+    }
+    remove_dir(directory)
+}
+
+fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::File {
+        verb: "read",
+        path: directory.to_owned(),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if !path.is_dir() {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 fn remove_dir(path: &Path) -> Result<(), Error> {

@@ -102,7 +102,7 @@ fn replace(
     };
     if sys::cgroup_of_link(link.as_fd()).map_err(broken("inspect"))? != cgroup_id {
         tracing::info!(link = %pinned.display(), "removing a link at another cgroup");
-        fs::remove_file(pinned).map_err(broken("remove"))?;
+        remove(pinned)?;
         return Ok(false);
     }
     let failed = |source| Error::Program {
@@ -113,6 +113,20 @@ fn replace(
     let program = program.fd().map_err(failed)?;
     sys::update_link(link.as_fd(), program.as_fd()).map_err(broken("update"))?;
     Ok(true)
+}
+
+/// Takes a hook out of force, then its pin away.
+pub(crate) fn remove(pinned: &Path) -> Result<(), Error> {
+    let broken = |verb| {
+        move |source| Error::Link {
+            verb,
+            path: pinned.to_owned(),
+            source,
+        }
+    };
+    let link = sys::open_pinned(pinned).map_err(broken("open"))?;
+    sys::detach_link(link.as_fd()).map_err(broken("detach"))?;
+    fs::remove_file(pinned).map_err(broken("remove"))
 }
 
 fn find<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut CgroupSockAddr, Error> {

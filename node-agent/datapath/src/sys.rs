@@ -1,5 +1,5 @@
 //! The calls of bpf(2) that aya has not: finding out where a pinned link is
-//! attached, and replacing its program in place.
+//! attached, replacing its program in place, and detaching it.
 
 use std::ffi::CString;
 use std::io;
@@ -12,6 +12,7 @@ use nix::libc;
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_LINK_UPDATE: libc::c_long = 29;
+const BPF_LINK_DETACH: libc::c_long = 34;
 
 #[repr(C)]
 struct ObjGet {
@@ -33,6 +34,11 @@ struct LinkUpdate {
     new_prog_fd: u32,
     flags: u32,
     old_prog_fd: u32,
+}
+
+#[repr(C)]
+struct LinkDetach {
+    link_fd: u32,
 }
 
 /// `struct bpf_link_info` as far as it concerns cgroups; the kernel fills what
@@ -89,6 +95,17 @@ pub(crate) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
     };
     // SAFETY: the attribute is that of BPF_LINK_UPDATE.
     unsafe { bpf(BPF_LINK_UPDATE, &attr)? };
+    Ok(())
+}
+
+/// Detaches a link: once this returns, its program runs no more. Removing the
+/// pin alone does so too, but at a time of the kernel's choosing.
+pub(crate) fn detach_link(link: BorrowedFd<'_>) -> io::Result<()> {
+    let attr = LinkDetach {
+        link_fd: number(link),
+    };
+    // SAFETY: the attribute is that of BPF_LINK_DETACH.
+    unsafe { bpf(BPF_LINK_DETACH, &attr)? };
     Ok(())
 }
 
