@@ -231,7 +231,7 @@ macro_rules! caches {
             #[must_use]
             pub fn $name(&self) -> Arc<Kind<$view>> {
                 Arc::clone(self.caches.$name.get_or_init(|| {
-                    Kind::new(&self.client, $selection, $index)
+                    Kind::new(&self.reader, $selection, $index)
                 }))
             })*
 
@@ -285,14 +285,17 @@ caches! {
 }
 
 /// What a controller is started with.
+#[derive(Clone)]
 pub struct Context {
-    /// For writes.
+    /// For the controller's own requests, under its own identity if it has one.
     pub client: Client,
     /// The settings of all controllers.
     pub config: Arc<Config>,
     /// Ends everything.
     pub shutdown: CancellationToken,
-    caches: Caches,
+    /// Fills the caches that all controllers share.
+    reader: Client,
+    caches: Arc<Caches>,
 }
 
 impl Context {
@@ -300,10 +303,19 @@ impl Context {
     #[must_use]
     pub fn new(client: Client, config: Config, shutdown: CancellationToken) -> Self {
         Self {
-            client,
+            client: client.clone(),
             config: Arc::new(config),
             shutdown,
-            caches: Caches::default(),
+            reader: client,
+            caches: Arc::default(),
+        }
+    }
+
+    /// The same caches and settings for a controller with an identity of its own.
+    pub(crate) fn with_client(&self, client: Client) -> Self {
+        Self {
+            client,
+            ..self.clone()
         }
     }
 

@@ -50,6 +50,9 @@ pub struct Controller {
     /// The name that the configuration selects it by; upstream's, where there
     /// is one.
     pub name: &'static str,
+    /// The service account in `kube-system` that has the rights it needs, by
+    /// the bootstrap policy (`system:controller:…`).
+    pub service_account: &'static str,
     /// Registers with the caches it needs, and returns its work: a future that
     /// ends after shutdown.
     pub start: fn(&Context) -> BoxFuture<'static, ()>,
@@ -72,6 +75,24 @@ pub static CONTROLLERS: &[Controller] = &[
     node::IPAM,
     pod_gc::CONTROLLER,
 ];
+
+/// As whom the controllers speak to the API server.
+pub struct Identities {
+    /// Reads for all of them.
+    pub reader: Client,
+    /// Gives the client of a service account in `kube-system`.
+    pub account: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
+}
+
+/// One identity for everything, as a kubeconfig gives it.
+impl From<Client> for Identities {
+    fn from(client: Client) -> Self {
+        Self {
+            reader: client.clone(),
+            account: Box::new(move |_| client.clone()),
+        }
+    }
+}
 
 /// Why the controllers ended.
 #[derive(Debug, thiserror::Error)]
@@ -113,14 +134,20 @@ pub enum Error {
 /// # Errors
 /// A configuration that cannot work, at once; or a controller that fails in a
 /// way that it cannot recover from.
-pub async fn run(client: Client, config: Config, shutdown: CancellationToken) -> Result<(), Error> {
+pub async fn run(
+    identities: impl Into<Identities>,
+    config: Config,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let identities = identities.into();
     let selected = config.selected()?;
     config.check()?;
     let shutdown = shutdown.child_token();
-    let context = Context::new(client, config, shutdown.clone());
+    let context = Context::new(identities.reader, config, shutdown.clone());
     let mut controllers: JoinSet<&'static str> = JoinSet::new();
     for controller in selected {
-        let work = (controller.start)(&context);
+        let own = (identities.account)(controller.service_account);
+        let work = (controller.start)(&context.with_client(own));
         let name = controller.name;
         controllers.spawn(async move {
             work.await;

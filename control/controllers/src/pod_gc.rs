@@ -23,6 +23,7 @@ const QUARANTINE: Duration = Duration::from_secs(40);
 /// Removes pods that nobody else will.
 pub const CONTROLLER: Controller = Controller {
     name: "pod-garbage-collector-controller",
+    service_account: "pod-garbage-collector",
     start: |ctx| {
         let collector = Collector {
             client: ctx.client.clone(),

@@ -19,6 +19,7 @@ const ENTRY: &str = "ca.crt";
 /// Keeps the certificate in every namespace.
 pub const CONTROLLER: Controller = Controller {
     name: "root-ca-certificate-publisher-controller",
+    service_account: "root-ca-cert-publisher",
     start: |ctx| {
         let Some(certificate) = ctx.config.root_ca_pem.clone() else {
             let shutdown = ctx.shutdown.clone();

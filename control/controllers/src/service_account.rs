@@ -13,6 +13,7 @@ use crate::work::{self, Outcome};
 /// Keeps a `default` service account in every namespace.
 pub const CONTROLLER: Controller = Controller {
     name: "serviceaccount-controller",
+    service_account: "service-account-controller",
     start: |ctx| {
         let this = Arc::new(Accounts {
             client: ctx.client.clone(),

@@ -27,6 +27,7 @@ use crate::written::Written;
 /// Rolls Deployments out.
 pub const CONTROLLER: Controller = Controller {
     name: "deployment-controller",
+    service_account: "deployment-controller",
     start: |ctx| {
         let this = Arc::new(Deployments::new(ctx));
         this.listen();

@@ -28,6 +28,7 @@ pub(super) const MANAGER: &str = "endpoint-controller";
 /// Keeps Endpoints of Services.
 pub const CONTROLLER: Controller = Controller {
     name: "endpoints-controller",
+    service_account: "endpoint-controller",
     start: |ctx| {
         let this = Arc::new(Legacy::new(ctx));
         this.listen();

@@ -32,6 +32,7 @@ const MAX_PER_SUBSET: usize = 1000;
 /// Mirrors Endpoints into slices.
 pub const CONTROLLER: Controller = Controller {
     name: "endpointslice-mirroring-controller",
+    service_account: "endpointslicemirroring-controller",
     start: |ctx| {
         let this = Arc::new(Mirror::new(ctx));
         this.listen();

@@ -38,6 +38,7 @@ const WORKERS: usize = 20;
 /// Deletes what nobody owns any more.
 pub const CONTROLLER: Controller = Controller {
     name: "garbage-collector-controller",
+    service_account: "generic-garbage-collector",
     start: |ctx| {
         let this = Arc::new(Collector {
             client: ctx.client.clone(),

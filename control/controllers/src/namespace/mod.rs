@@ -30,6 +30,7 @@ const FINALIZER: &str = "kubernetes";
 /// Deletes what is in namespaces that are being deleted.
 pub const CONTROLLER: Controller = Controller {
     name: "namespace-controller",
+    service_account: "namespace-controller",
     start: |ctx| {
         let this = Arc::new(Namespaces {
             client: ctx.client.clone(),

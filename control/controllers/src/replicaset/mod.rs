@@ -22,12 +22,14 @@ use crate::{Controller, ownership};
 /// Keeps the number of pods of ReplicaSets.
 pub const REPLICA_SET: Controller = Controller {
     name: "replicaset-controller",
+    service_account: "replicaset-controller",
     start: |ctx| start(ctx, ctx.replica_sets(), "replicaset-controller"),
 };
 
 /// Keeps the number of pods of ReplicationControllers.
 pub const REPLICATION_CONTROLLER: Controller = Controller {
     name: "replicationcontroller-controller",
+    service_account: "replication-controller",
     start: |ctx| start(ctx, ctx.replication_controllers(), "replication-controller"),
 };
 

@@ -25,6 +25,7 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// Keeps the slices of Services.
 pub const CONTROLLER: Controller = Controller {
     name: "endpointslice-controller",
+    service_account: "endpointslice-controller",
     start: |ctx| {
         let this = Arc::new(Slices::new(ctx));
         this.listen();

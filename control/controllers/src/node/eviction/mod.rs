@@ -19,6 +19,7 @@ use crate::work::{self, Outcome};
 /// Evicts pods from tainted nodes.
 pub const CONTROLLER: Controller = Controller {
     name: "taint-eviction-controller",
+    service_account: "node-controller",
     start: |ctx| {
         let this = Arc::new(Evictions {
             client: ctx.client.clone(),

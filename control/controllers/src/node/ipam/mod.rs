@@ -18,6 +18,7 @@ use crate::work::{self, Outcome};
 /// Gives nodes their ranges, once and for good.
 pub const CONTROLLER: Controller = Controller {
     name: "node-ipam-controller",
+    service_account: "node-controller",
     start: |ctx| {
         let config = &ctx.config;
         if config.cluster_cidrs.is_empty() {

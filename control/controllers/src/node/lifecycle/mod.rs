@@ -20,6 +20,7 @@ use crate::work::{self, Outcome};
 /// Follows the life of nodes.
 pub const CONTROLLER: Controller = Controller {
     name: "node-lifecycle-controller",
+    service_account: "node-controller",
     start: |ctx| {
         let this = Arc::new(Nodes {
             client: ctx.client.clone(),
