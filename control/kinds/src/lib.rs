@@ -11,6 +11,7 @@
 //! [`Kind::before_create`] → store. For an update: coerce → default → admission →
 //! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
 
+pub mod admission;
 mod error;
 mod generic;
 mod kinds;

@@ -33,7 +33,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
         schema,
     };
     let headers = &context.parts.headers;
-    let binding = decode::object(headers, body, expected, options.field_validation)
+    let mut binding = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
     let name = context.info.name.as_str();
@@ -69,6 +69,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
     if !causes.is_empty() {
         return Err(Status::invalid("", "Binding", name, causes));
     }
+    crate::admission::admit_binding(context, &node, &mut binding);
     let key = served.key(&context.info.namespace, name);
     let uid = meta::uid(&binding).to_owned();
     context
@@ -120,6 +121,9 @@ fn assign(
     pod.set_path(&["spec", "nodeName"], node);
     for (key, value) in meta::annotations(binding) {
         meta::set_annotation(pod, key, value);
+    }
+    for (key, value) in meta::labels(binding) {
+        meta::set_label(pod, key, value);
     }
     let at = time::format(jiff::Timestamp::now());
     let condition = value!({

@@ -90,6 +90,7 @@ pub async fn store(
                 &errors,
             ));
         }
+        admission::check_create(context, served, &object)?;
         warnings.extend((served.kind.warnings)(&object, None));
         let allocation = context.api.allocators.create(served, &mut object)?;
         coerce::complete(&mut object, served.resource.schema);

@@ -8,6 +8,7 @@ use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
+use crate::admission;
 use crate::allocate::Allocators;
 use crate::api::{Served, name_of};
 use crate::body::Body;
@@ -183,6 +184,7 @@ impl Change<'_> {
         if self.subresource.is_empty() {
             Allocators::carry(served, &mut new, &old);
         }
+        admission::admit_update(served, self.subresource, &mut new, &old);
         let errors = self.prepare(&mut new, &old)?;
         if !errors.is_empty() {
             return Err(invalid::status(
@@ -192,6 +194,7 @@ impl Change<'_> {
                 &errors,
             ));
         }
+        admission::check_update(&context.api, served, self.subresource, &new, &old)?;
         warnings.extend((served.kind.warnings)(&new, Some(&old)));
         if self.subresource.is_empty() {
             *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);

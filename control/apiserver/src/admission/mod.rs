@@ -1,0 +1,286 @@
+//! Admission: rules about a request that look beyond its one object.
+//!
+//! The steps and their order are those of Kubernetes 1.36: first all that may
+//! change the object ([`admit_create`], [`admit_update`]), then the kind's own
+//! validation, then all that only look ([`check_create`], [`check_update`]).
+//! What a step decides is a pure function of `control_kinds::admission`; here
+//! are the objects found that it looks at.
+
+mod service_account;
+
+use std::sync::Arc;
+
+use control_kinds::admission as rules;
+use control_types::meta;
+use control_types::status::{Cause, Status};
+use control_types::value::Value;
+
+use crate::api::{Api, Served, name_of};
+use crate::cache::Cached;
+use crate::chain::Context;
+
+/// The namespaces that every cluster has and keeps.
+pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// Admits a new object, and gives it what the cluster gives to such objects.
+///
+/// # Errors
+/// 404 and 403.
+pub async fn admit_create(
+    context: &Context,
+    served: &Served,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let api = &context.api;
+    if served.resource.namespaced {
+        living_namespace(context, served, object).await?;
+    }
+    match (served.resource.group, served.resource.plural) {
+        ("", "pods") => admit_pod(context, served, object).await,
+        ("", "nodes") => {
+            rules::taint_new_node(object);
+            Ok(())
+        }
+        ("", "persistentvolumeclaims") => {
+            let classes = values(api, "storage.k8s.io", "storageclasses", "")?;
+            rules::default_storage_class(object, classes.iter());
+            rules::protect_from_deletion(served.resource.kind, object);
+            Ok(())
+        }
+        ("", "persistentvolumes") | ("storage.k8s.io", "volumeattributesclasses") => {
+            rules::protect_from_deletion(served.resource.kind, object);
+            Ok(())
+        }
+        ("networking.k8s.io", "ingresses") => {
+            let classes = values(api, "networking.k8s.io", "ingressclasses", "")?;
+            rules::default_ingress_class(object, classes.iter());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks at a new object that is otherwise right.
+///
+/// # Errors
+/// 403.
+pub fn check_create(context: &Context, served: &Served, object: &Value) -> Result<(), Status> {
+    check_limits(&context.api, served, object)?;
+    match (served.resource.group, served.resource.plural) {
+        ("scheduling.k8s.io", "priorityclasses") => {
+            check_global_default(&context.api, served, object, true)
+        }
+        ("", "pods") => {
+            let class = runtime_class(context, served, object)?;
+            rules::check_runtime_class(object, class.as_ref())
+                .map_err(|why| refuse(served, object, &why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Admits an update, through the main resource (`subresource` empty) or another.
+pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &Value) {
+    let pods = (served.resource.group, served.resource.plural) == ("", "pods");
+    if pods && subresource.is_empty() {
+        rules::keep_priority(new, old);
+        rules::default_tolerations(new);
+    }
+}
+
+/// Looks at an update that is otherwise right.
+///
+/// # Errors
+/// 403.
+pub fn check_update(
+    api: &Api,
+    served: &Served,
+    subresource: &str,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    match (served.resource.group, served.resource.plural, subresource) {
+        ("", "pods", "resize") | ("", "persistentvolumeclaims", "") if !meta::is_deleting(old) => {
+            check_limits(api, served, new)
+        }
+        ("scheduling.k8s.io", "priorityclasses", "") => {
+            check_global_default(api, served, new, false)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a binding the place of its node, which the pod gets from it.
+pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
+    if let Some(node) = value(&context.api, "", "nodes", node) {
+        rules::topology_labels(&node, binding);
+    }
+}
+
+/// Refuses the deletion of what every cluster must have.
+///
+/// # Errors
+/// 403.
+pub fn admit_delete(served: &Served, key: &str) -> Result<(), Status> {
+    let namespaces = (served.resource.group, served.resource.plural) == ("", "namespaces");
+    if namespaces && IMMORTAL.contains(&name_of(key)) {
+        return Err(Status::forbidden(
+            "",
+            "namespaces",
+            name_of(key),
+            "this namespace may not be deleted",
+        ));
+    }
+    Ok(())
+}
+
+/// The namespace of a new object must exist and must not be going.
+async fn living_namespace(
+    context: &Context,
+    served: &Served,
+    object: &Value,
+) -> Result<(), Status> {
+    let namespace = context.info.namespace.as_str();
+    let mut found = context.api.cached("", "namespaces", namespace);
+    if found.is_none() {
+        // It may have been made a moment ago.
+        context.api.catch_up().await?;
+        found = context.api.cached("", "namespaces", namespace);
+    }
+    let found = found.ok_or_else(|| Status::not_found("", "namespaces", namespace))?;
+    if found.field("status.phase") != Some("Terminating") {
+        return Ok(());
+    }
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
+    let mut status = refuse(served, object, &why);
+    if let Some(details) = &mut status.details {
+        details.causes.push(Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        });
+    }
+    Err(status)
+}
+
+async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Result<(), Status> {
+    let api = &context.api;
+    for range in values(api, "", "limitranges", &context.info.namespace)? {
+        rules::default_limits(&range, pod);
+    }
+    service_account::admit(context, served, pod).await?;
+    let priority = priority(context, served, pod)?;
+    rules::assign_priority(pod, &priority).map_err(|why| refuse(served, pod, &why))?;
+    rules::default_tolerations(pod);
+    if let Some(class) = runtime_class(context, served, pod)? {
+        rules::apply_runtime_class(pod, &class).map_err(|why| refuse(served, pod, &why))?;
+    }
+    let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
+    if let Some(node) = value(api, "", "nodes", node) {
+        rules::topology_labels(&node, pod);
+    }
+    Ok(())
+}
+
+fn priority(context: &Context, served: &Served, pod: &Value) -> Result<rules::Priority, Status> {
+    const GROUP: &str = "scheduling.k8s.io";
+    let api = &context.api;
+    let name = pod
+        .str_at(&["spec", "priorityClassName"])
+        .unwrap_or_default();
+    if name.is_empty() {
+        let classes = values(api, GROUP, "priorityclasses", "")?;
+        let default = rules::global_default(classes.iter());
+        return Ok(default.map_or_else(rules::Priority::without_class, rules::Priority::of));
+    }
+    match value(api, GROUP, "priorityclasses", name) {
+        Some(class) => Ok(rules::Priority::of(&class)),
+        None => {
+            let why = format!("no PriorityClass with name {name} was found");
+            Err(refuse(served, pod, &why))
+        }
+    }
+}
+
+/// The runtime class that a pod names, if it names one.
+fn runtime_class(context: &Context, served: &Served, pod: &Value) -> Result<Option<Value>, Status> {
+    let Some(name) = pod.str_at(&["spec", "runtimeClassName"]) else {
+        return Ok(None);
+    };
+    match value(&context.api, "node.k8s.io", "runtimeclasses", name) {
+        Some(class) => Ok(Some(class)),
+        None => {
+            let shown = control_types::status::quote(name);
+            let why = format!("pod rejected: RuntimeClass {shown} not found");
+            Err(refuse(served, pod, &why))
+        }
+    }
+}
+
+/// Pods and claims must keep to the limits of their namespace.
+fn check_limits(api: &Api, served: &Served, object: &Value) -> Result<(), Status> {
+    let is_claim = match (served.resource.group, served.resource.plural) {
+        ("", "pods") => false,
+        ("", "persistentvolumeclaims") => true,
+        _ => return Ok(()),
+    };
+    for range in values(api, "", "limitranges", meta::namespace(object))? {
+        if let Some(why) = rules::check_limits(&range, object, is_claim) {
+            return Err(refuse(served, object, &why));
+        }
+    }
+    Ok(())
+}
+
+/// Of all priority classes one at most is the default.
+fn check_global_default(
+    api: &Api,
+    served: &Served,
+    class: &Value,
+    is_new: bool,
+) -> Result<(), Status> {
+    if class.bool_at(&["globalDefault"]) != Some(true) {
+        return Ok(());
+    }
+    let classes = values(api, "scheduling.k8s.io", "priorityclasses", "")?;
+    match rules::global_default(classes.iter()).map(meta::name) {
+        Some(other) if is_new || other != meta::name(class) => {
+            let why = format!(
+                "PriorityClass {other} is already marked as default. Only one default can exist"
+            );
+            Err(refuse(served, class, &why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The answer to a request that a step refuses.
+fn refuse(served: &Served, object: &Value, why: &str) -> Status {
+    let name = match (meta::name(object), meta::generate_name(object)) {
+        ("", "") => "Unknown",
+        ("", prefix) => prefix,
+        (name, _) => name,
+    };
+    Status::forbidden(served.resource.group, served.resource.plural, name, why)
+}
+
+/// A cached object as a tree; one that cannot be read counts as missing.
+fn value(api: &Api, group: &str, plural: &str, key: &str) -> Option<Value> {
+    if key.is_empty() {
+        return None;
+    }
+    api.cached(group, plural, key)?.value().ok()
+}
+
+/// All cached objects of a resource, of one namespace if that is named.
+fn values(api: &Api, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Status> {
+    let state = api.resource(group, plural)?.cache()?.state();
+    let tree = |object: &Arc<Cached>| object.value().map_err(Status::internal);
+    if namespace.is_empty() {
+        return state.objects.iter().map(tree).collect();
+    }
+    let prefix = format!("{namespace}/");
+    state.objects.prefixed(&prefix).map(tree).collect()
+}

@@ -1,0 +1,199 @@
+//! `ServiceAccount`: every pod acts as someone, and gets a token that says so.
+
+use std::time::Duration;
+
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value;
+use control_types::value::Value;
+
+use super::refuse;
+use crate::api::Served;
+use crate::chain::Context;
+
+/// Where a pod finds its token, the cluster's authority and its namespace.
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// How often the account `default` of a young namespace is looked for, which a
+/// controller is about to make, and how long each time.
+const ATTEMPTS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Names the pod's service account, mounts its token, and takes over its secrets
+/// for pulling images.
+pub(super) async fn admit(
+    context: &Context,
+    served: &Served,
+    pod: &mut Value,
+) -> Result<(), Status> {
+    if meta::annotation(pod, "kubernetes.io/config.mirror").is_some() {
+        return check_mirror(pod).map_err(|why| refuse(served, pod, why));
+    }
+    let given = |field| pod.str_at(&["spec", field]).filter(|name| !name.is_empty());
+    let name = given("serviceAccountName")
+        .or_else(|| given("serviceAccount"))
+        .unwrap_or("default")
+        .to_owned();
+    for field in ["serviceAccountName", "serviceAccount"] {
+        pod.set_path(&["spec", field], name.as_str());
+    }
+    let account = account(context, served, pod, &name).await?;
+    let wanted = pod
+        .bool_at(&["spec", "automountServiceAccountToken"])
+        .or_else(|| account.bool_at(&["automountServiceAccountToken"]))
+        .unwrap_or(true);
+    if wanted {
+        mount_token(pod);
+    }
+    let secrets = account.items_at(&["imagePullSecrets"]);
+    if pod.items_at(&["spec", "imagePullSecrets"]).is_empty() && !secrets.is_empty() {
+        pod.set_path(&["spec", "imagePullSecrets"], secrets.to_vec());
+    }
+    Ok(())
+}
+
+async fn account(
+    context: &Context,
+    served: &Served,
+    pod: &Value,
+    name: &str,
+) -> Result<Value, Status> {
+    let key = format!("{}/{name}", context.info.namespace);
+    let attempts = if name == "default" { ATTEMPTS } else { 1 };
+    for attempt in 0..=attempts {
+        if let Some(found) = context.api.cached("", "serviceaccounts", &key) {
+            return found.value().map_err(Status::internal);
+        }
+        match attempt {
+            0 => context.api.catch_up().await?,
+            _ if attempt < attempts => tokio::time::sleep(PAUSE).await,
+            _ => {}
+        }
+    }
+    let why = format!(
+        "error looking up service account {key}: serviceaccount {} not found",
+        control_types::status::quote(name)
+    );
+    Err(refuse(served, pod, &why))
+}
+
+/// Mirror pods are run by a node without asking; they may use nothing that the
+/// API would have to hand out.
+fn check_mirror(pod: &Value) -> Result<(), &'static str> {
+    if pod
+        .str_at(&["spec", "serviceAccountName"])
+        .is_some_and(|name| !name.is_empty())
+    {
+        return Err("a mirror pod may not reference service accounts");
+    }
+    let projected = pod
+        .items_at(&["spec", "volumes"])
+        .iter()
+        .flat_map(|volume| volume.items_at(&["projected", "sources"]));
+    for source in projected {
+        if source.get("secret").is_some() {
+            return Err("a mirror pod may not reference secrets");
+        }
+        if source.get("serviceAccountToken").is_some() {
+            return Err("a mirror pod may not use ServiceAccountToken volume projections");
+        }
+    }
+    let by_volume = pod
+        .items_at(&["spec", "volumes"])
+        .iter()
+        .any(|volume| volume.get("secret").is_some());
+    let by_variable = ["initContainers", "containers", "ephemeralContainers"]
+        .iter()
+        .flat_map(|list| pod.items_at(&["spec", list]))
+        .any(|container| {
+            let from = |list, path: &[&str]| {
+                let items = container.items_at(&[list]);
+                items.iter().any(|item| item.path(path).is_some())
+            };
+            from("env", &["valueFrom", "secretKeyRef"]) || from("envFrom", &["secretRef"])
+        });
+    let by_pull = !pod.items_at(&["spec", "imagePullSecrets"]).is_empty();
+    if by_volume || by_variable || by_pull {
+        return Err("a mirror pod may not reference secrets");
+    }
+    Ok(())
+}
+
+fn mount_token(pod: &mut Value) {
+    let volume = crate::verbs::create::generate("kube-api-access-");
+    let mut used = false;
+    for kind in ["initContainers", "containers"] {
+        let Some(containers) = pod.path_mut(&["spec", kind]).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        for container in containers {
+            let mounted = container
+                .items_at(&["volumeMounts"])
+                .iter()
+                .any(|mount| mount.str_at(&["mountPath"]) == Some(TOKEN_PATH));
+            if mounted {
+                continue;
+            }
+            used = true;
+            let mounts = container
+                .make_object()
+                .get_or_insert_with("volumeMounts", || Value::Array(Vec::new()));
+            mounts.make_array().push(value!({
+                "name": (volume.as_str()), "readOnly": true, "mountPath": TOKEN_PATH
+            }));
+        }
+    }
+    if !used {
+        return;
+    }
+    let volumes = pod
+        .make_object()
+        .object_mut("spec")
+        .get_or_insert_with("volumes", || Value::Array(Vec::new()));
+    volumes.make_array().push(value!({
+        "name": (volume.as_str()),
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {
+                    "name": "kube-root-ca.crt",
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}]
+                }},
+                {"downwardAPI": {"items": [{
+                    "path": "namespace",
+                    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+                }]}}
+            ],
+            "defaultMode": 420
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_mounted_where_nothing_else_is() {
+        let mut pod = value!({"spec": {"containers": [
+            {"name": "a"}, {"name": "b", "volumeMounts": [{"name": "own", "mountPath": TOKEN_PATH}]}
+        ]}});
+        mount_token(&mut pod);
+        let containers = pod.items_at(&["spec", "containers"]);
+        assert_eq!(containers[0].items_at(&["volumeMounts"]).len(), 1);
+        assert_eq!(containers[1].items_at(&["volumeMounts"]).len(), 1);
+        assert_eq!(pod.items_at(&["spec", "volumes"]).len(), 1);
+    }
+
+    #[test]
+    fn a_mirror_pod_may_use_no_secret() {
+        let plain = value!({"spec": {"containers": [{"env": [{"name": "A", "value": "b"}]}]}});
+        assert_eq!(check_mirror(&plain), Ok(()));
+        for spec in [
+            value!({"volumes": [{"secret": {"secretName": "s"}}]}),
+            value!({"containers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}),
+            value!({"serviceAccountName": "default"}),
+        ] {
+            assert!(check_mirror(&value!({"spec": (spec)})).is_err());
+        }
+    }
+}
