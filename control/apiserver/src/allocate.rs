@@ -1,17 +1,21 @@
 //! Addresses and ports of Services.
 //!
+//! `control_kinds::service` says what a Service needs; here it is handed out.
 //! What is taken is known from the cache of Services; in between, a request
 //! reserves what it is about to store and gives it back if it fails.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use control_types::status::{Cause, Status};
+use control_kinds::service::{self, AddressNeed, Family, PortNeed};
+use control_types::meta;
+use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 use ipnet::IpNet;
 use rustc_hash::FxHashSet;
 
 use crate::api::{Api, Served};
+use crate::invalid;
 
 /// How often a free address or port is sought at random before all are tried.
 const TRIES: u32 = 64;
@@ -163,46 +167,15 @@ impl Allocators {
     /// # Errors
     /// 422 when what it asks for is taken or impossible.
     pub fn create(&self, served: &Served, object: &mut Value) -> Result<Allocation, Status> {
-        let mut allocation = self.nothing();
         if is_service(served) {
-            self.complete(object, &[], &mut allocation)
-                .map_err(|cause| invalid(object, cause))?;
-        }
-        Ok(allocation)
-    }
-
-    /// Gives an updated Service what its old form had and it does not mention.
-    pub fn carry(served: &Served, new: &mut Value, old: &Value) {
-        if !is_service(served) || !needs_address(new) || !needs_address(old) {
-            return;
-        }
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            let empty = new.path(&["spec", field]).is_none_or(|value| {
-                value.as_str().is_some_and(str::is_empty)
-                    || value.as_array().is_some_and(Vec::is_empty)
-            });
-            if empty && let Some(value) = old.path(&["spec", field]) {
-                new.set_path(&["spec", field], value.clone());
-            }
-        }
-        if !needs_ports(new) || !needs_ports(old) {
-            return;
-        }
-        let before: Vec<Value> = old.items_at(&["spec", "ports"]).to_vec();
-        for port in ports_mut(new) {
-            if port.i64_at(&["nodePort"]).unwrap_or_default() == 0 {
-                let same = before.iter().find(|old| {
-                    old.i64_at(&["port"]) == port.i64_at(&["port"])
-                        && old.str_at(&["protocol"]) == port.str_at(&["protocol"])
-                });
-                if let Some(number) = same.and_then(|old| old.i64_at(&["nodePort"])) {
-                    port.insert("nodePort", number);
-                }
-            }
+            self.settle(object, None)
+        } else {
+            Ok(self.nothing())
         }
     }
 
-    /// Completes an updated Service.
+    /// Completes an updated Service: with what its old form had and it does
+    /// not mention, and with what is new.
     ///
     /// # Errors
     /// 422 when what it asks for is taken or impossible.
@@ -212,14 +185,11 @@ impl Allocators {
         new: &mut Value,
         old: &Value,
     ) -> Result<Allocation, Status> {
-        let mut allocation = self.nothing();
-        if is_service(served) {
-            let had = held(old);
-            self.complete(new, &had, &mut allocation)
-                .map_err(|cause| invalid(new, cause))?;
-            let has = held(new);
-            allocation.unneeded = had.into_iter().filter(|item| !has.contains(item)).collect();
+        if !is_service(served) {
+            return Ok(self.nothing());
         }
+        let mut allocation = self.settle(new, Some(old))?;
+        allocation.unneeded = items(&service::released(Some(new), old));
         Ok(allocation)
     }
 
@@ -242,159 +212,111 @@ impl Allocators {
         }
     }
 
-    fn complete(
-        &self,
-        service: &mut Value,
-        had: &[Item],
-        allocation: &mut Allocation,
-    ) -> Result<(), Cause> {
-        if needs_address(service) {
-            self.families(service)?;
-            self.addresses(service, had, allocation)?;
-        }
-        if needs_ports(service) {
-            self.node_ports(service, had, allocation)?;
-        } else if service.str_at(&["spec", "type"]) == Some("ClusterIP") {
-            for port in ports_mut(service) {
-                port.remove("nodePort");
+    fn settle(&self, new: &mut Value, old: Option<&Value>) -> Result<Allocation, Status> {
+        let families: Vec<Family> = self.ranges.iter().map(family_of).collect();
+        service::prepare(new, old, &families)
+            .map_err(|errors| invalid::status("", "Service", meta::name(new), &errors))?;
+        let had = old.map(held).unwrap_or_default();
+        let needs = service::needs(new, old);
+        let mut allocation = self.nothing();
+        let refuse =
+            |new: &Value, cause| Status::invalid("", "Service", meta::name(new), vec![cause]);
+        for need in &needs.addresses {
+            let given = self.address(need, &mut allocation);
+            let given = given.map_err(|cause| refuse(new, cause))?;
+            if let Some(address) = given {
+                service::set_address(new, need.index, &address.to_string());
             }
         }
-        Ok(())
+        for need in &needs.ports {
+            let port = self.port(need, &had, &mut allocation);
+            let port = port.map_err(|cause| refuse(new, cause))?;
+            service::set_port(new, need.index, port);
+        }
+        Ok(allocation)
     }
 
-    /// Settles how many families the Service has, and which.
-    fn families(&self, service: &mut Value) -> Result<(), Cause> {
-        let family = |range: &IpNet| {
-            if range.addr().is_ipv4() {
-                "IPv4"
-            } else {
-                "IPv6"
-            }
-        };
-        let offered: Vec<&str> = self.ranges.iter().map(family).collect();
-        let given: Vec<String> = service
-            .items_at(&["spec", "ipFamilies"])
+    /// The address that a Service asks for, or a free one. `None` when the
+    /// cluster has no range of the family, which only headless Services may ask.
+    fn address(
+        &self,
+        need: &AddressNeed,
+        allocation: &mut Allocation,
+    ) -> Result<Option<IpAddr>, Cause> {
+        let field = format!("spec.clusterIPs[{}]", need.index);
+        let Some(range) = self
+            .ranges
             .iter()
-            .filter_map(|family| family.as_str().map(str::to_owned))
-            .collect();
-        let headless = is_headless(service);
-        for (at, family) in given.iter().enumerate() {
-            if !offered.contains(&family.as_str()) && !headless {
-                let message = format!(
-                    "Invalid value: {}: not configured on this cluster",
-                    control_types::status::quote(family)
-                );
-                return Err(cause(&format!("spec.ipFamilies[{at}]"), message));
-            }
-        }
-        let policy = match service.str_at(&["spec", "ipFamilyPolicy"]) {
-            None | Some("") if given.len() == 2 => "RequireDualStack".to_owned(),
-            None | Some("") => "SingleStack".to_owned(),
-            Some(policy) => policy.to_owned(),
+            .find(|range| family_of(range) == need.family)
+        else {
+            return Ok(None);
         };
-        if policy == "RequireDualStack" && offered.len() < 2 && !headless {
-            let message = "Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services".to_owned();
-            return Err(cause("spec.ipFamilyPolicy", message));
+        let Some(text) = &need.address else {
+            return self
+                .free_address(range, allocation)
+                .map(Some)
+                .ok_or_else(|| Cause {
+                    reason: "InternalError".into(),
+                    message: "Internal error: failed to allocate a serviceIP: range is full".into(),
+                    field,
+                });
+        };
+        let refuse = |why: &str| {
+            let shown = format!("[{}]", quote(text));
+            cause(
+                "spec.clusterIPs",
+                format!("Invalid value: {shown}: failed to allocate IP {text}: {why}"),
+            )
+        };
+        let address: IpAddr = text.parse().map_err(|_| refuse("not a valid IP"))?;
+        if !range.contains(&address) {
+            return Err(refuse(&format!(
+                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
+            )));
         }
-        let mut families = given;
-        if families.is_empty() {
-            let asked = service
-                .str_at(&["spec", "clusterIP"])
-                .and_then(|ip| ip.parse().ok());
-            families.push(match asked {
-                Some(IpAddr::V4(_)) => "IPv4".into(),
-                Some(IpAddr::V6(_)) => "IPv6".into(),
-                None => offered.first().copied().unwrap_or("IPv4").to_owned(),
+        if !allocation.reserve(Item::Address(address)) {
+            return Err(refuse("provided IP is already allocated"));
+        }
+        Ok(Some(address))
+    }
+
+    /// The port that a Service asks for, or a free one.
+    fn port(
+        &self,
+        need: &PortNeed,
+        had: &[Item],
+        allocation: &mut Allocation,
+    ) -> Result<u16, Cause> {
+        let field = match need.index {
+            Some(at) => format!("spec.ports[{at}].nodePort"),
+            None => "spec.healthCheckNodePort".into(),
+        };
+        let Some(number) = need.port else {
+            return self.free_port(allocation).ok_or_else(|| Cause {
+                reason: "InternalError".into(),
+                message: "Internal error: failed to allocate a nodePort: range is full".into(),
+                field,
             });
+        };
+        let item = Item::Port(number);
+        // One number may serve the same port over several protocols.
+        if had.contains(&item) || allocation.reserved.contains(&item) {
+            return Ok(number);
         }
-        if policy != "SingleStack" && families.len() == 1 {
-            families.extend(
-                offered
-                    .iter()
-                    .filter(|family| **family != families[0])
-                    .map(|family| (*family).to_owned())
-                    .collect::<Vec<_>>(),
-            );
+        let (first, last) = self.ports;
+        if !(first..=last).contains(&number) {
+            return Err(cause(
+                &field,
+                format!(
+                    "Invalid value: {number}: provided port is not in the valid range. The range of valid ports is {first}-{last}"
+                ),
+            ));
         }
-        service.set_path(&["spec", "ipFamilies"], families);
-        service.set_path(&["spec", "ipFamilyPolicy"], policy);
-        Ok(())
-    }
-
-    fn addresses(
-        &self,
-        service: &mut Value,
-        had: &[Item],
-        allocation: &mut Allocation,
-    ) -> Result<(), Cause> {
-        if is_headless(service) {
-            service.set_path(&["spec", "clusterIP"], "None");
-            service.set_path(&["spec", "clusterIPs"], vec!["None"]);
-            return Ok(());
+        if !allocation.reserve(item) {
+            let why = format!("Invalid value: {number}: provided port is already allocated");
+            return Err(cause(&field, why));
         }
-        let mut asked: Vec<String> = service
-            .items_at(&["spec", "clusterIPs"])
-            .iter()
-            .filter_map(|address| address.as_str().map(str::to_owned))
-            .collect();
-        if asked.is_empty()
-            && let Some(one) = service
-                .str_at(&["spec", "clusterIP"])
-                .filter(|ip| !ip.is_empty())
-        {
-            asked.push(one.to_owned());
-        }
-        let families: Vec<String> = service
-            .items_at(&["spec", "ipFamilies"])
-            .iter()
-            .filter_map(|family| family.as_str().map(str::to_owned))
-            .collect();
-        let mut given = Vec::with_capacity(families.len());
-        for (at, family) in families.iter().enumerate() {
-            let field = format!("spec.clusterIPs[{at}]");
-            let range = self
-                .ranges
-                .iter()
-                .find(|r| r.addr().is_ipv4() == (family == "IPv4"));
-            let Some(range) = range else { continue };
-            let address = match asked.get(at) {
-                Some(text) => {
-                    let refuse = |why: &str| {
-                        let shown = control_types::status::quote(text);
-                        let text =
-                            format!("Invalid value: {shown}: failed to allocate IP {text}: {why}");
-                        cause(&field, text)
-                    };
-                    let address: IpAddr = text.parse().map_err(|_| refuse("not a valid IP"))?;
-                    if !had.contains(&Item::Address(address)) {
-                        if !range.contains(&address) {
-                            let why = format!(
-                                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
-                            );
-                            return Err(refuse(&why));
-                        }
-                        if !allocation.reserve(Item::Address(address)) {
-                            return Err(refuse("provided IP is already allocated"));
-                        }
-                    }
-                    address
-                }
-                None => self.free_address(range, allocation).ok_or_else(|| {
-                    let why = "Internal error: failed to allocate a serviceIP: range is full";
-                    Cause {
-                        reason: "InternalError".into(),
-                        message: why.into(),
-                        field,
-                    }
-                })?,
-            };
-            given.push(address.to_string());
-        }
-        if let Some(first) = given.first() {
-            service.set_path(&["spec", "clusterIP"], first.as_str());
-        }
-        service.set_path(&["spec", "clusterIPs"], given);
-        Ok(())
+        Ok(number)
     }
 
     fn free_address(&self, range: &IpNet, allocation: &mut Allocation) -> Option<IpAddr> {
@@ -417,77 +339,12 @@ impl Allocators {
             .find(|address| range.contains(address) && allocation.reserve(Item::Address(*address)))
     }
 
-    fn node_ports(
-        &self,
-        service: &mut Value,
-        had: &[Item],
-        allocation: &mut Allocation,
-    ) -> Result<(), Cause> {
-        let (first, last) = self.ports;
-        let wanted = service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false)
-            || service.str_at(&["spec", "type"]) == Some("NodePort");
-        let mut own: Vec<u16> = Vec::new();
-        let mut health = health_port(service);
-        for (at, port) in ports_mut(service).iter_mut().enumerate() {
-            let number = port.i64_at(&["nodePort"]).unwrap_or_default();
-            if number == 0 {
-                if wanted {
-                    let free = self.free_port(allocation).ok_or_else(|| no_port(at))?;
-                    own.push(free);
-                    port.insert("nodePort", free);
-                }
-                continue;
-            }
-            let number = u16::try_from(number).unwrap_or_default();
-            // One number may serve the same port over several protocols.
-            if own.contains(&number) || had.contains(&Item::Port(number)) {
-                own.push(number);
-                continue;
-            }
-            let refuse = |why: String| {
-                cause(
-                    &format!("spec.ports[{at}].nodePort"),
-                    format!("Invalid value: {number}: {why}"),
-                )
-            };
-            if !(first..=last).contains(&number) {
-                let why = format!(
-                    "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-                );
-                return Err(refuse(why));
-            }
-            if !allocation.reserve(Item::Port(number)) {
-                return Err(refuse("provided port is already allocated".into()));
-            }
-            own.push(number);
-        }
-        if let Some(number) = health.take() {
-            if number == 0 {
-                let free = self.free_port(allocation).ok_or_else(|| no_port(0))?;
-                service.set_path(&["spec", "healthCheckNodePort"], free);
-            } else if !had.contains(&Item::Port(number)) && !allocation.reserve(Item::Port(number))
-            {
-                let text = format!("Invalid value: {number}: provided port is already allocated");
-                return Err(cause("spec.healthCheckNodePort", text));
-            }
-        }
-        Ok(())
-    }
-
     fn free_port(&self, allocation: &mut Allocation) -> Option<u16> {
         let (first, last) = self.ports;
         (0..TRIES)
             .map(|_| rand::random_range(first..=last))
             .chain(first..=last)
             .find(|port| allocation.reserve(Item::Port(*port)))
-    }
-}
-
-fn no_port(at: usize) -> Cause {
-    Cause {
-        reason: "InternalError".into(),
-        message: "Internal error: failed to allocate a nodePort: range is full".into(),
-        field: format!("spec.ports[{at}].nodePort"),
     }
 }
 
@@ -499,67 +356,27 @@ fn cause(field: &str, message: String) -> Cause {
     }
 }
 
-fn invalid(service: &Value, cause: Cause) -> Status {
-    Status::invalid(
-        "",
-        "Service",
-        control_types::meta::name(service),
-        vec![cause],
-    )
-}
-
 fn is_service(served: &Served) -> bool {
     (served.resource.group, served.resource.plural) == ("", "services")
 }
 
-fn is_headless(service: &Value) -> bool {
-    service.str_at(&["spec", "clusterIP"]) == Some("None")
-}
-
-fn needs_address(service: &Value) -> bool {
-    service.str_at(&["spec", "type"]) != Some("ExternalName")
-}
-
-fn needs_ports(service: &Value) -> bool {
-    matches!(
-        service.str_at(&["spec", "type"]),
-        Some("NodePort" | "LoadBalancer")
-    )
-}
-
-/// The health check port: `Some(0)` when one is needed and none is given.
-fn health_port(service: &Value) -> Option<u16> {
-    let needed = service.str_at(&["spec", "type"]) == Some("LoadBalancer")
-        && service.str_at(&["spec", "externalTrafficPolicy"]) == Some("Local");
-    let given = service
-        .i64_at(&["spec", "healthCheckNodePort"])
-        .unwrap_or_default();
-    needed.then(|| u16::try_from(given).unwrap_or_default())
-}
-
-fn ports_mut(service: &mut Value) -> &mut [Value] {
-    service
-        .path_mut(&["spec", "ports"])
-        .and_then(Value::as_array_mut)
-        .map_or(&mut [], Vec::as_mut_slice)
+fn family_of(range: &IpNet) -> Family {
+    if range.addr().is_ipv4() {
+        Family::V4
+    } else {
+        Family::V6
+    }
 }
 
 /// The addresses and ports that a Service has.
 fn held(service: &Value) -> Vec<Item> {
-    let mut items: Vec<Item> = service
-        .items_at(&["spec", "clusterIPs"])
-        .iter()
-        .filter_map(|address| address.as_str()?.parse().ok().map(Item::Address))
-        .collect();
-    let number = |value: Option<i64>| value.and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
-    let ports = service.items_at(&["spec", "ports"]).iter();
-    items.extend(
-        ports
-            .filter_map(|port| number(port.i64_at(&["nodePort"])))
-            .map(Item::Port),
-    );
-    items.extend(number(service.i64_at(&["spec", "healthCheckNodePort"])).map(Item::Port));
-    items
+    items(&service::held(Some(service)))
+}
+
+fn items(held: &service::Released) -> Vec<Item> {
+    let addresses = held.addresses.iter().filter_map(|text| text.parse().ok());
+    let ports = held.ports.iter().map(|(port, _)| Item::Port(*port));
+    addresses.map(Item::Address).chain(ports).collect()
 }
 
 /// The nth address of a range.
@@ -598,61 +415,59 @@ mod tests {
         let mut kept = Vec::new();
         for _ in 0..6 {
             let mut one = service(value!({"type": "ClusterIP"}));
-            let mut allocation = all.nothing();
-            all.complete(&mut one, &[], &mut allocation)
-                .expect("free addresses");
+            let allocation = all.settle(&mut one, None).expect("free addresses");
             kept.push((one, allocation));
         }
-        let mut more = service(value!({}));
-        assert!(all.complete(&mut more, &[], &mut all.nothing()).is_err());
+        let mut more = service(value!({"type": "ClusterIP"}));
+        assert!(all.settle(&mut more, None).is_err());
         let (one, allocation) = kept.pop().expect("one");
         drop(allocation);
         let address = one
             .str_at(&["spec", "clusterIP"])
             .expect("address")
             .to_owned();
-        let mut again = service(value!({"clusterIP": (address.as_str())}));
-        assert!(all.complete(&mut again, &[], &mut all.nothing()).is_ok());
+        let mut again = service(value!({"type": "ClusterIP", "clusterIP": (address.as_str())}));
+        assert!(all.settle(&mut again, None).is_ok());
         assert_eq!(kept.len(), 5);
     }
 
     #[test]
     fn both_families_are_given_when_asked_for() {
+        let spec = |policy: &str| service(value!({"type": "ClusterIP", "ipFamilyPolicy": policy}));
         let all = allocators(&["10.0.0.0/24", "fd00::/112"]);
-        let mut one = service(value!({"ipFamilyPolicy": "PreferDualStack"}));
-        all.complete(&mut one, &[], &mut all.nothing())
-            .expect("free addresses");
+        let mut one = spec("PreferDualStack");
+        all.settle(&mut one, None).expect("free addresses").keep();
         assert_eq!(one.items_at(&["spec", "clusterIPs"]).len(), 2);
         let single = allocators(&["10.0.0.0/24"]);
-        let mut one = service(value!({"ipFamilyPolicy": "RequireDualStack"}));
-        assert!(
-            single
-                .complete(&mut one, &[], &mut single.nothing())
-                .is_err()
-        );
+        let mut one = spec("RequireDualStack");
+        assert!(single.settle(&mut one, None).is_err());
     }
 
     #[test]
     fn node_ports_are_within_their_range_and_different() {
         let all = allocators(&["10.0.0.0/24"]);
-        let spec = value!({"type": "NodePort", "ports": [{"port": 1}, {"port": 2}, {"port": 3}]});
+        let port = |number: i64| value!({"port": number, "protocol": "TCP"});
+        let spec = value!({"type": "NodePort", "ports": [(port(1)), (port(2)), (port(3))]});
         let mut one = service(spec);
-        let mut allocation = all.nothing();
-        all.complete(&mut one, &[], &mut allocation)
-            .expect("free ports");
+        let allocation = all.settle(&mut one, None).expect("free ports");
         let mut ports: Vec<_> = held(&one)
             .into_iter()
-            .filter_map(|item| {
-                if let Item::Port(port) = item {
-                    Some(port)
-                } else {
-                    None
-                }
+            .filter_map(|item| match item {
+                Item::Port(port) => Some(port),
+                Item::Address(_) => None,
             })
             .collect();
         ports.sort_unstable();
         assert_eq!(ports, [30000, 30001, 30002]);
-        let mut other = service(value!({"type": "NodePort", "ports": [{"port": 1}]}));
-        assert!(all.complete(&mut other, &[], &mut all.nothing()).is_err());
+        let mut other = service(value!({"type": "NodePort", "ports": [(port(1))]}));
+        assert!(all.settle(&mut other, None).is_err());
+        allocation.keep();
+        // As a ClusterIP the Service gives its ports back.
+        let mut changed = one.clone();
+        changed.set_path(&["spec", "type"], "ClusterIP");
+        let mut allocation = all.settle(&mut changed, Some(&one)).expect("nothing new");
+        allocation.unneeded = items(&service::released(Some(&changed), &one));
+        allocation.keep();
+        assert!(all.settle(&mut other, None).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 //! for every failure, a metric, an audit id.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_access::{Attributes, User};
@@ -63,6 +63,12 @@ pub trait Access: Send + Sync + 'static {
         None
     }
 
+    /// What an allowed request is allowed by, for people who ask (may be empty).
+    fn reason(&self, attributes: &Attributes) -> String {
+        let _ = attributes;
+        String::new()
+    }
+
     /// The rules that hold for a user in a namespace.
     fn rules(&self, user: &User, namespace: &str) -> Vec<control_access::Rule> {
         let _ = (user, namespace);
@@ -83,6 +89,24 @@ pub struct Context {
     pub parts: Parts,
     /// When the request came.
     pub began: Instant,
+    /// What the client is told besides the answer, be it good or bad.
+    pub warnings: Warnings,
+}
+
+/// Texts for `Warning` headers, gathered while a request is handled.
+#[derive(Debug, Clone, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds texts.
+    pub fn extend(&self, texts: impl IntoIterator<Item = String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(texts);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Context {
@@ -132,9 +156,12 @@ impl Chain {
         let labels = RequestLabels::of(&info);
         let metrics = &self.api.metrics;
         let running = metrics.begin(&info);
-        let answered = AssertUnwindSafe(self.clone().steps(info, parts, body, began))
-            .catch_unwind()
-            .await;
+        let warnings = Warnings::default();
+        warnings.extend(deprecation(&info).map(str::to_owned));
+        let steps = self
+            .clone()
+            .steps(info, parts, body, began, warnings.clone());
+        let answered = AssertUnwindSafe(steps).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(status)) => reply::status(&status),
@@ -145,6 +172,7 @@ impl Chain {
                 ))
             }
         };
+        reply::warn(&mut response, &warnings.take());
         if let Ok(id) = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()) {
             response.headers_mut().insert("audit-id", id);
         }
@@ -159,6 +187,7 @@ impl Chain {
         parts: Parts,
         body: Body,
         began: Instant,
+        warnings: Warnings,
     ) -> reply::Answer {
         let (user, local) = match parts.extensions.get::<User>() {
             // In-process components say who they are; the network listener
@@ -189,6 +218,7 @@ impl Chain {
             user,
             parts,
             began,
+            warnings,
         };
         let handler = route::route(context, body);
         if long {
@@ -202,6 +232,17 @@ impl Chain {
                     0,
                 ))
             })
+    }
+}
+
+/// What clients of an old API are told with every answer.
+fn deprecation(info: &RequestInfo) -> Option<&'static str> {
+    match (&*info.group, &*info.version, &*info.resource) {
+        ("", "v1", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "v1", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
     }
 }
 

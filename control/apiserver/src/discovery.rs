@@ -62,6 +62,17 @@ pub fn document(path: &str, accept: &str) -> Option<&'static Document> {
     }
 }
 
+/// The plain form of `/api`, which also says where this server is reached.
+#[must_use]
+pub fn versions(address: std::net::SocketAddr) -> Value {
+    let server = address.to_string();
+    value!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}]
+    })
+}
+
 /// The aggregated form that stands first in `Accept`, before any plain one.
 fn aggregated(accept: &str) -> Option<&'static str> {
     for range in accept.split(',') {
@@ -91,11 +102,6 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Document>> = LazyLock::new(|| {
         out.insert(path, Document::json(&value, content_type));
     };
     let plain = "application/json";
-    put(
-        "/api".into(),
-        value!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
-        plain,
-    );
     let named = || {
         registry::groups()
             .iter()
@@ -199,12 +205,14 @@ fn resource_list(group: &'static str, version: &'static str) -> Value {
             rows.push(row);
         }
     }
-    value!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": (meta::join_api_version(group, version)),
-        "resources": rows
-    })
+    let mut list = object!({"kind": "APIResourceList"});
+    // The oldest list has never said of which version it is itself.
+    if !group.is_empty() {
+        list.insert("apiVersion", "v1");
+    }
+    list.insert("groupVersion", meta::join_api_version(group, version));
+    list.insert("resources", rows);
+    Value::Object(list)
 }
 
 fn aggregated_group(group: &'static Group) -> Map {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use control_access::{Attributes, Reference, Rule, TokenSpec, User};
+use control_types::coerce;
 use control_types::meta;
 use control_types::registry;
 use control_types::status::{Cause, Status};
@@ -38,12 +39,13 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         options.field_validation,
     )
     .await?;
+    context.warnings.extend(decoded.warnings);
     let mut review = decoded.object;
     let status = match served.resource.kind {
         "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
         "TokenReview" => token_review(context, &review)?,
         "SelfSubjectRulesReview" => rules_review(context, &review)?,
-        "SelfSubjectAccessReview" => access_review(context, &review, context.user.clone())?,
+        "SelfSubjectAccessReview" => access_review(context, served, &review, context.user.clone())?,
         "LocalSubjectAccessReview" => {
             let namespace = review
                 .str_at(&["spec", "resourceAttributes", "namespace"])
@@ -55,11 +57,20 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
                     "must match metadata.namespace",
                 ));
             }
-            access_review(context, &review, named_user(served, &review)?)?
+            access_review(context, served, &review, named_user(served, &review)?)?
         }
-        _ => access_review(context, &review, named_user(served, &review)?)?,
+        _ => access_review(context, served, &review, named_user(served, &review)?)?,
     };
     review.insert("status", status);
+    coerce::complete(&mut review, served.resource.schema);
+    if served.resource.kind == "SelfSubjectRulesReview" {
+        review.insert("spec", Value::object());
+    }
+    if served.resource.kind == "SelfSubjectReview" {
+        meta::set_creation_timestamp(&mut review, jiff::Timestamp::now());
+    } else if review.get("metadata").is_none() {
+        review.insert("metadata", Value::object());
+    }
     Ok(reply::value(201, &review, format))
 }
 
@@ -149,8 +160,10 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         request.set_path(&["spec", "audiences"], own);
     }
     request.set_path(&["spec", "expirationSeconds"], life);
+    coerce::complete(&mut request, schema);
     meta::set_name(&mut request, name);
     meta::set_namespace(&mut request, namespace);
+    meta::set_uid(&mut request, meta::uid(&account));
     meta::set_creation_timestamp(&mut request, jiff::Timestamp::now());
     Ok(reply::value(201, &request, format))
 }
@@ -227,7 +240,12 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
     Ok(())
 }
 
-fn access_review(context: &Context, review: &Value, user: User) -> Result<Value, Status> {
+fn access_review(
+    context: &Context,
+    served: &Served,
+    review: &Value,
+    user: User,
+) -> Result<Value, Status> {
     let resource = review
         .path(&["spec", "resourceAttributes"])
         .filter(|attributes| !attributes.is_null());
@@ -257,13 +275,19 @@ fn access_review(context: &Context, review: &Value, user: User) -> Result<Value,
             ..Attributes::default()
         },
         _ => {
-            return Err(Status::bad_request(
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-            ));
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified".into(),
+                field: "spec.resourceAttributes".into(),
+            };
+            return Err(Status::invalid(served.resource.group, "", "", vec![cause]));
         }
     };
     Ok(match context.api.config.access.authorize(&attributes) {
-        Verdict::Allow => value!({ "allowed": true }),
+        Verdict::Allow => match context.api.config.access.reason(&attributes) {
+            reason if reason.is_empty() => value!({ "allowed": true }),
+            reason => value!({ "allowed": true, "reason": (reason) }),
+        },
         Verdict::Deny(reason) if reason.is_empty() => value!({ "allowed": false }),
         Verdict::Deny(reason) => value!({ "allowed": false, "reason": (reason) }),
     })

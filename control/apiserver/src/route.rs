@@ -71,7 +71,12 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         _ => return Err(Status::method_not_allowed()),
     };
     if !served.resource.verbs.contains(&verb) {
-        return Err(Status::method_not_allowed());
+        // What has no objects has no paths for them.
+        return Err(if served.is_review() && named {
+            Status::unknown_path()
+        } else {
+            Status::method_not_allowed()
+        });
     }
     match verb {
         "get" => verbs::get::get(&context, &served).await,
@@ -119,7 +124,18 @@ fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let accept = text(ACCEPT).unwrap_or_default();
-    let document = discovery::document(path, accept).or_else(|| openapi::document(path))?;
+    let Some(document) = discovery::document(path, accept).or_else(|| openapi::document(path))
+    else {
+        let config = &context.api.config;
+        let address = (config.advertise_address, config.advertise_port).into();
+        return (path == "/api").then(|| {
+            let mut response = reply::json(200, discovery::versions(address).to_vec());
+            response
+                .headers_mut()
+                .insert(VARY, HeaderValue::from_static("Accept"));
+            response
+        });
+    };
     let known = text(IF_NONE_MATCH).is_some_and(|known| known == document.etag);
     let mut response = if known {
         reply::bytes(304, document.content_type, "")

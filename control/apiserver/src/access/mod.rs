@@ -147,6 +147,17 @@ impl Access for ClusterAccess {
         self.bearer(token, audiences)
     }
 
+    fn reason(&self, attributes: &Attributes) -> String {
+        if attributes.user.is_master() {
+            return String::new();
+        }
+        let node = attributes.user.node();
+        if node.is_some_and(|node| self.nodes.allows(node, attributes).is_ok()) {
+            return String::new();
+        }
+        self.rbac.allows(attributes).unwrap_or_default()
+    }
+
     fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
         self.rbac.rules(user, namespace)
     }

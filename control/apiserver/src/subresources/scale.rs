@@ -146,34 +146,33 @@ async fn change(
         subresource: "",
         dry_run,
     };
-    let mut warnings = Vec::new();
     let object = change
-        .store(
-            &key,
-            |old| {
-                let scale = make(&scale_of(old, paths))?;
-                let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
-                if replicas < 0 {
-                    let cause = Cause {
-                        reason: "FieldValueInvalid".into(),
-                        message: format!(
-                            "Invalid value: {replicas}: must be greater than or equal to 0"
-                        ),
-                        field: "spec.replicas".into(),
-                    };
-                    let name = context.info.name.as_str();
-                    return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
-                }
-                let mut new = old.clone();
-                new.set_path(paths.spec_replicas, replicas);
-                let version = meta::resource_version(&scale);
-                if !version.is_empty() {
-                    meta::set_resource_version(&mut new, version);
-                }
-                Ok(new)
-            },
-            &mut warnings,
-        )
+        .store(&key, |old| {
+            let scale = make(&scale_of(old, paths))?;
+            let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
+            if replicas < 0 {
+                let cause = Cause {
+                    reason: "FieldValueInvalid".into(),
+                    message: format!(
+                        "Invalid value: {replicas}: must be greater than or equal to 0"
+                    ),
+                    field: "spec.replicas".into(),
+                };
+                let name = context.info.name.as_str();
+                return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
+            }
+            let mut new = old.clone();
+            new.set_path(paths.spec_replicas, replicas);
+            let version = meta::resource_version(&scale);
+            if !version.is_empty() {
+                meta::set_resource_version(&mut new, version);
+            }
+            // The scale of another object of this name is no longer asked for.
+            if !meta::uid(&scale).is_empty() {
+                meta::set_uid(&mut new, meta::uid(&scale));
+            }
+            Ok(new)
+        })
         .await?;
     Ok(reply::value(200, &scale_of(&object, paths), format))
 }

@@ -41,11 +41,13 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         options.field_validation,
     )
     .await?;
-    let mut warnings = decoded.warnings;
-    let object = store(context, served, decoded.object, &options, &mut warnings).await?;
-    let mut response = reply::value(201, &reply::shaped(object, served.kind, format), format);
-    reply::warn(&mut response, &warnings);
-    Ok(response)
+    context.warnings.extend(decoded.warnings);
+    let object = store(context, served, decoded.object, &options).await?;
+    Ok(reply::value(
+        201,
+        &reply::shaped(object, served.kind, format),
+        format,
+    ))
 }
 
 /// All that happens to a decoded object until it is stored. Answers the object
@@ -58,7 +60,6 @@ pub async fn store(
     served: &Arc<Served>,
     mut object: Value,
     options: &WriteOptions,
-    warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
@@ -81,6 +82,7 @@ pub async fn store(
         }
         admission::admit_create(context, served, &mut object).await?;
         fill_metadata(&mut object);
+        let allocation = context.api.allocators.create(served, &mut object)?;
         let errors = served.kind.before_create(&mut object);
         if !errors.is_empty() {
             return Err(invalid::status(
@@ -91,8 +93,9 @@ pub async fn store(
             ));
         }
         admission::check_create(context, served, &object)?;
-        warnings.extend((served.kind.warnings)(&object, None));
-        let allocation = context.api.allocators.create(served, &mut object)?;
+        context
+            .warnings
+            .extend((served.kind.warnings)(&object, None));
         coerce::complete(&mut object, served.resource.schema);
         let name = meta::name(&object).to_owned();
         let key = served.key(&namespace, &name);

@@ -31,7 +31,8 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let options = read_options(context, body).await?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let (object, deleted) = remove(context, served, &key, &options).await?;
-    let mut response = if deleted && !returns_object(served) {
+    context.warnings.extend(warnings(served, &options));
+    Ok(if deleted && !returns_object(served) {
         let resource = served.resource;
         let status = Status::success(
             resource.group,
@@ -47,9 +48,7 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
             200
         };
         reply::value(code, &reply::shaped(object, served.kind, format), format)
-    };
-    reply::warn(&mut response, &warnings(served, &options));
-    Ok(response)
+    })
 }
 
 /// Reads the options of a deletion.
@@ -116,7 +115,11 @@ pub async fn remove(
 /// Whether stock shows a deleted object of this kind with its deletion time:
 /// the kinds that end gracefully.
 fn was_marked(_object: &Value, served: &Served) -> bool {
-    served.kind.graceful.is_some() || served.resource.plural == "namespaces"
+    served.kind.graceful.is_some() || is_namespace(served)
+}
+
+fn is_namespace(served: &Served) -> bool {
+    (served.resource.group, served.resource.plural) == ("", "namespaces")
 }
 
 fn check_preconditions(
@@ -190,11 +193,14 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) -> Result<
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(now);
     meta::set_deletion_timestamp(object, at);
-    meta::set_deletion_grace_period_seconds(object, grace);
+    // A namespace ends when it is empty; no clock runs.
+    if !is_namespace(served) {
+        meta::set_deletion_grace_period_seconds(object, grace);
+    }
     if meta::generation(object) > 0 {
         meta::set_generation(object, meta::generation(object) + 1);
     }
-    if served.resource.plural == "namespaces" && served.resource.group.is_empty() {
+    if is_namespace(served) {
         object.set_path(&["status", "phase"], "Terminating");
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use control_types::status::Status;
 use control_types::value::Value;
+use futures::future::join_all;
 
 use crate::api::Served;
 use crate::body::Body;
@@ -14,6 +15,9 @@ use crate::options::ListOptions;
 use crate::reply::{self, Answer};
 use crate::selection::Selection;
 use crate::verbs::{delete, list};
+
+/// How many objects are deleted at the same time: they share the store's commits.
+const AT_ONCE: usize = 32;
 
 /// Answers a deletion of a collection with the list of what was deleted.
 ///
@@ -32,24 +36,32 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Bo
     } else {
         list_options.limit
     };
-    let keys: Vec<String> = snapshot
+    let objects: Vec<_> = snapshot
         .objects
         .prefixed(selection.prefix())
         .filter(|object| selection.matches(object))
         .take(limit)
-        .map(|object| object.key().to_owned())
+        .cloned()
         .collect();
-    let mut items = Vec::with_capacity(keys.len());
-    for key in keys {
-        match delete::remove(context, served, &key, &options).await {
-            Ok((mut object, _)) => {
-                object.remove("kind");
-                object.remove("apiVersion");
-                items.push(object);
+    let mut items = Vec::with_capacity(objects.len());
+    for some in objects.chunks(AT_ONCE) {
+        let mut removals = Vec::with_capacity(some.len());
+        for object in some {
+            removals.push(delete::remove(context, served, object.key(), &options));
+        }
+        for (object, removed) in some.iter().zip(join_all(removals).await) {
+            match removed {
+                // The answer is what was found, not what became of it.
+                Ok(_) => {
+                    let mut object = served.tree(object)?;
+                    object.remove("kind");
+                    object.remove("apiVersion");
+                    items.push(object);
+                }
+                // Somebody else was faster; the end is the same.
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
             }
-            // Somebody else was faster; the end is the same.
-            Err(status) if status.code == 404 => {}
-            Err(status) => return Err(status),
         }
     }
     let mut answer = Value::object();

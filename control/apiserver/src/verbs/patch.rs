@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use control_types::meta;
-use control_types::status::{Details, Status};
+use control_types::status::{Cause, Details, Status, quote};
 use control_types::strategic;
 use control_types::value::{Value, from_value, to_value};
 use http::header::CONTENT_TYPE;
@@ -11,9 +11,9 @@ use http::header::CONTENT_TYPE;
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
-use crate::decode::{self, Expected};
+use crate::decode::{self, Decoded, Expected};
 use crate::negotiate::Format;
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::{self, Answer};
 use crate::verbs::update::Change;
 
@@ -62,7 +62,6 @@ pub async fn through(
     )?;
     let patch = Patch::read(&media, &decode::read(body).await?)?;
     let key = served.key(&context.info.namespace, &context.info.name);
-    let mut warnings = Vec::new();
     let mut said = Vec::new();
     let change = Change {
         context,
@@ -70,36 +69,26 @@ pub async fn through(
         subresource,
         dry_run: options.dry_run,
     };
-    let object = change
-        .store(
-            &key,
-            |old| {
-                let mut tree = old.clone();
-                patch.apply(&mut tree, served)?;
-                let decoded = decode::tree_of(
-                    tree,
-                    Vec::new(),
-                    Expected::of(served),
-                    options.field_validation,
-                )?;
-                said = decoded.warnings;
-                let mut new = decoded.object;
-                check_identity(context, served, &new)?;
-                (served.kind.default)(&mut new);
-                // A patch that says nothing of the version is about whatever
-                // version there is.
-                if meta::resource_version(&new).is_empty() {
-                    meta::set_resource_version(&mut new, meta::resource_version(old));
-                }
-                Ok(new)
-            },
-            &mut warnings,
-        )
-        .await?;
-    said.append(&mut warnings);
-    let mut response = reply::value(200, &reply::shaped(object, served.kind, format), format);
-    reply::warn(&mut response, &said);
-    Ok(response)
+    let stored = change
+        .store(&key, |old| {
+            let mut tree = old.clone();
+            patch.apply(&mut tree, served)?;
+            let decoded = patch.decode(tree, Expected::of(served), options.field_validation)?;
+            said = decoded.warnings;
+            let mut new = decoded.object;
+            check_identity(context, served, &new)?;
+            (served.kind.default)(&mut new);
+            // A patch that says nothing of the version is about whatever
+            // version there is.
+            if meta::resource_version(&new).is_empty() {
+                meta::set_resource_version(&mut new, meta::resource_version(old));
+            }
+            Ok(new)
+        })
+        .await;
+    context.warnings.extend(said);
+    let shaped = reply::shaped(stored?, served.kind, format);
+    Ok(reply::value(200, &shaped, format))
 }
 
 /// The media type of a patch.
@@ -175,8 +164,10 @@ impl Patch {
             Self::Json(patch) => {
                 let mut document: serde_json::Value =
                     from_value(object).map_err(Status::internal)?;
-                json_patch::patch(&mut document, patch)
-                    .map_err(|error| unprocessable(&error.to_string()))?;
+                json_patch::patch(&mut document, patch).map_err(|error| {
+                    tracing::debug!(%error, "a JSON patch does not fit");
+                    unprocessable()
+                })?;
                 *object = to_value(&document).map_err(Status::internal)?;
             }
             Self::Merge(patch) => {
@@ -189,6 +180,64 @@ impl Patch {
                 .map_err(|error| Status::bad_request(error.to_string()))?,
         }
         Ok(())
+    }
+
+    /// Decodes what the patch made of an object.
+    ///
+    /// # Errors
+    /// 400 and 422. A strategic patch knows the types: what does not fit them is
+    /// the patch's fault, not that of the whole object.
+    pub fn decode(
+        &self,
+        tree: Value,
+        expected: Expected,
+        validation: FieldValidation,
+    ) -> Result<Decoded, Status> {
+        decode::tree_of(tree, Vec::new(), expected, validation).map_err(|status| match self {
+            Self::Strategic(patch)
+                if validation != FieldValidation::Strict
+                    || !status.message.contains("strict decoding error") =>
+            {
+                let why = status.message.rsplit_once(" of type ").map_or_else(
+                    || status.message.clone(),
+                    |(_, kind)| format!("unrecognized type: {kind}"),
+                );
+                let message = format!("Invalid value: {}: {why}", quote(&go_text(patch)));
+                Status::invalid(
+                    "",
+                    "",
+                    "",
+                    vec![Cause {
+                        reason: "FieldValueInvalid".into(),
+                        message,
+                        field: "patch".into(),
+                    }],
+                )
+            }
+            _ => status,
+        })
+    }
+}
+
+/// A tree as Go prints maps (`%+v`): keys sorted, nothing quoted.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut pairs: Vec<_> = members.iter().collect();
+            pairs.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            let shown: Vec<_> = pairs
+                .into_iter()
+                .map(|(key, value)| format!("{key}:{}", go_text(value)))
+                .collect();
+            format!("map[{}]", shown.join(" "))
+        }
+        Value::Array(items) => {
+            let shown: Vec<_> = items.iter().map(go_text).collect();
+            format!("[{}]", shown.join(" "))
+        }
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.to_string(),
+        other => String::from_utf8_lossy(&other.to_vec()).into_owned(),
     }
 }
 
@@ -218,17 +267,11 @@ fn unsupported() -> Status {
     status
 }
 
-fn unprocessable(why: &str) -> Status {
+/// What stock says of a JSON patch that does not fit, and no more.
+fn unprocessable() -> Status {
     let mut status = Status::invalid("", "", "", Vec::new());
     status.message = "the server rejected our request due to an error in our request".into();
-    status.details = Some(Details {
-        causes: vec![control_types::status::Cause {
-            reason: "UnexpectedServerResponse".into(),
-            message: why.to_owned(),
-            field: String::new(),
-        }],
-        ..Details::default()
-    });
+    status.details = Some(Details::default());
     status
 }
 

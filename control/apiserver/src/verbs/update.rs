@@ -9,7 +9,6 @@ use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
 use crate::admission;
-use crate::allocate::Allocators;
 use crate::api::{Served, name_of};
 use crate::body::Body;
 use crate::chain::Context;
@@ -49,7 +48,7 @@ pub async fn through(
         options.field_validation,
     )
     .await?;
-    let mut warnings = decoded.warnings;
+    context.warnings.extend(decoded.warnings);
     let mut object = decoded.object;
     check_name(context, served, &mut object)?;
     let key = served.key(&context.info.namespace, &context.info.name);
@@ -58,11 +57,9 @@ pub async fn through(
     if creatable && meta::resource_version(&object).is_empty() {
         context.api.catch_up().await?;
         if served.cache()?.get(&key).is_none() {
-            let object = create::store(context, served, object, &options, &mut warnings).await?;
-            let mut response =
-                reply::value(201, &reply::shaped(object, served.kind, format), format);
-            reply::warn(&mut response, &warnings);
-            return Ok(response);
+            let object = create::store(context, served, object, &options).await?;
+            let shaped = reply::shaped(object, served.kind, format);
+            return Ok(reply::value(201, &shaped, format));
         }
     }
     (served.kind.default)(&mut object);
@@ -72,12 +69,9 @@ pub async fn through(
         subresource,
         dry_run: options.dry_run,
     };
-    let done = change
-        .store(&key, |_| Ok(object.clone()), &mut warnings)
-        .await?;
-    let mut response = reply::value(200, &reply::shaped(done, served.kind, format), format);
-    reply::warn(&mut response, &warnings);
-    Ok(response)
+    let done = change.store(&key, |_| Ok(object.clone())).await?;
+    let shaped = reply::shaped(done, served.kind, format);
+    Ok(reply::value(200, &shaped, format))
 }
 
 /// Name and namespace of the body must be those of the path.
@@ -133,23 +127,24 @@ impl Change<'_> {
         &self,
         key: &str,
         mut make: impl FnMut(&Value) -> Result<Value, Status>,
-        warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let Self {
             context, served, ..
         } = *self;
-        let first = warnings.len();
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
         let mut allocation = None;
+        let mut warnings = Vec::new();
         let done = context
             .api
             .modify(served, key, self.dry_run, ttl, |current| {
-                warnings.truncate(first);
+                warnings.clear();
                 allocation = None;
                 let current = current.ok_or_else(|| served.not_found(key))?;
-                self.decide(key, current, &mut make, warnings, &mut allocation)
+                self.decide(key, current, &mut make, &mut warnings, &mut allocation)
             })
-            .await?;
+            .await;
+        context.warnings.extend(warnings);
+        let done = done?;
         if let Some(allocation) = allocation {
             allocation.keep();
         }
@@ -182,7 +177,7 @@ impl Change<'_> {
         self.check_version(key, &new, &old)?;
         meta::metadata_mut(&mut new).remove("managedFields");
         if self.subresource.is_empty() {
-            Allocators::carry(served, &mut new, &old);
+            *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
         }
         admission::admit_update(served, self.subresource, &mut new, &old);
         let errors = self.prepare(&mut new, &old)?;
@@ -196,9 +191,6 @@ impl Change<'_> {
         }
         admission::check_update(&context.api, served, self.subresource, &new, &old)?;
         warnings.extend((served.kind.warnings)(&new, Some(&old)));
-        if self.subresource.is_empty() {
-            *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
-        }
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }
