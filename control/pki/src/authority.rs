@@ -407,11 +407,12 @@ impl Facts {
     }
 }
 
-/// When the certificate in a file expires.
+/// Checks that the first certificate of a PEM text is valid now. `path` and
+/// `way_out` are for the error: where it is from, and what to do.
 ///
 /// # Errors
-/// [`Error::File`] or [`Error::Malformed`].
-pub(crate) fn check_certificate(
+/// [`Error::Expired`], [`Error::NotYetValid`] or [`Error::Malformed`].
+pub fn check_certificate(
     pem: &str,
     path: &Path,
     way_out: &'static str,

@@ -23,7 +23,7 @@ mod seal;
 mod service_account;
 mod tls;
 
-pub use authority::{Authority, Issued, Spec, Usage};
+pub use authority::{Authority, Issued, Spec, Usage, check_certificate};
 pub use cluster::Cluster;
 pub use error::Error;
 pub use files::fingerprint;

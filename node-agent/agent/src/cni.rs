@@ -13,8 +13,9 @@ use serde_json::json;
 
 use crate::Error;
 
-/// The configuration's file name: it sorts before other people's defaults.
-pub const CONFIGURATION: &str = "10-orlop.conflist";
+/// The configuration's file name. Runtimes take the first by name: this sorts
+/// before what packages install (`10-containerd-net`, `87-podman-bridge`).
+pub const CONFIGURATION: &str = "05-orlop.conflist";
 const BINARY: &str = "orlop-cni";
 /// containerd 1.6 asks for a plugin of this name before any other; ours does
 /// that job too where no other is installed.
@@ -42,26 +43,29 @@ pub fn configuration(ranges: &[IpNet], mtu: u32) -> String {
 }
 
 /// Installs binary and configuration; what is there already is left alone.
+/// True if the configuration changed.
 ///
 /// # Errors
 /// [`Error::File`] for the first file that cannot be read or written.
-pub fn install(places: &Places, configuration: &str) -> Result<(), Error> {
+pub fn install(places: &Places, configuration: &str) -> Result<bool, Error> {
     install_binary(places)?;
     let path = places.conf_dir.join(CONFIGURATION);
     if fs::read_to_string(&path).is_ok_and(|present| present == configuration) {
-        return Ok(());
+        return Ok(false);
     }
-    fs::create_dir_all(&places.conf_dir).map_err(Error::file(&places.conf_dir))?;
+    fs::create_dir_all(&places.conf_dir).map_err(Error::file("make", &places.conf_dir))?;
     // Written in place, not moved in: containerd 2.4 does not notice a file that
     // is moved into the folder. It reads again when the writer closes it.
     File::create(&path)
         .and_then(|mut file| file.write_all(configuration.as_bytes()))
-        .map_err(Error::file(&path))
+        .map_err(Error::file("write", &path))?;
+    Ok(true)
 }
 
 fn install_binary(places: &Places) -> Result<(), Error> {
-    let bytes = fs::read(&places.source).map_err(Error::file(&places.source))?;
-    fs::create_dir_all(&places.bin_dir).map_err(Error::file(&places.bin_dir))?;
+    let bytes =
+        fs::read(&places.source).map_err(Error::file("read the CNI plugin", &places.source))?;
+    fs::create_dir_all(&places.bin_dir).map_err(Error::file("make", &places.bin_dir))?;
     put(&places.bin_dir.join(BINARY), &bytes)?;
     let loopback = places.bin_dir.join(LOOPBACK);
     // Somebody else's loopback plugin serves as well and is not ours to replace.
@@ -77,9 +81,10 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     let new = path.with_extension("new");
-    fs::write(&new, bytes).map_err(Error::file(&new))?;
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).map_err(Error::file(&new))?;
-    fs::rename(&new, path).map_err(Error::file(path))
+    fs::write(&new, bytes).map_err(Error::file("write", &new))?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755))
+        .map_err(Error::file("write", &new))?;
+    fs::rename(&new, path).map_err(Error::file("write", path))
 }
 
 #[cfg(test)]
@@ -104,14 +109,20 @@ mod tests {
         let first = configuration(&[range], 1500);
         install(&places, &first).expect("install");
         let path = places.conf_dir.join(CONFIGURATION);
-        let written = fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
+        let written = fs::metadata(&path)
+            .and_then(|meta| meta.modified())
+            .expect("time");
         install(&places, &first).expect("again");
-        let again = fs::metadata(&path).and_then(|meta| meta.modified()).expect("time");
+        let again = fs::metadata(&path)
+            .and_then(|meta| meta.modified())
+            .expect("time");
         assert_eq!(written, again, "an unchanged file is left alone");
         let second = configuration(&[range], 1400);
         install(&places, &second).expect("changed");
         assert_eq!(fs::read_to_string(&path).expect("configuration"), second);
-        let mode = fs::metadata(places.bin_dir.join(BINARY)).expect("binary").permissions();
+        let mode = fs::metadata(places.bin_dir.join(BINARY))
+            .expect("binary")
+            .permissions();
         assert_eq!(mode.mode() & 0o777, 0o755);
     }
 

@@ -1,17 +1,152 @@
 //! What stops the node agent.
 
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ipnet::IpNet;
 use thiserror::Error;
 
 /// Why the node agent, or a part of it, cannot go on.
 #[derive(Debug, Error)]
 pub enum Error {
+    /// Not root.
+    #[error("the node agent manages containers, control groups and routes: run it as root")]
+    NotRoot,
+    /// The kernel does not describe its types.
+    #[error(
+        "`{}` is missing: the eBPF programs need a kernel with type information \
+         (CONFIG_DEBUG_INFO_BTF=y), which Debian's kernels have from version 11 on",
+        .0.display()
+    )]
+    NoBtf(PathBuf),
     /// No cgroup v2 hierarchy is mounted.
     #[error(
         "no cgroup2 hierarchy is mounted: mount one (mount -t cgroup2 none /sys/fs/cgroup/unified) \
          or name a folder with --cgroup"
     )]
     NoCgroup,
+    /// The control group named is not in the cgroup v2 hierarchy.
+    #[error(
+        "`{}` is no folder of the cgroup2 hierarchy at `{}`: name one below it with --cgroup",
+        folder.display(),
+        mount.display()
+    )]
+    Cgroup {
+        /// What was named.
+        folder: PathBuf,
+        /// Where the hierarchy is.
+        mount: PathBuf,
+    },
     /// The datapath.
-    #[error("the datapath cannot be used")]
-    Datapath(#[source] node_agent_datapath::Error),
+    #[error(transparent)]
+    Datapath(node_agent_datapath::Error),
+    /// Cluster DNS.
+    #[error(transparent)]
+    Dns(node_agent_dns::Error),
+    /// The pods' part.
+    #[error(transparent)]
+    Pods(node_agent_pods::Error),
+    /// The container runtime's socket.
+    #[error(
+        "no container runtime answers at `{}` after {} s: start containerd, or name its socket \
+         with --container-runtime-endpoint",
+        socket.display(),
+        waited.as_secs()
+    )]
+    Runtime {
+        /// The socket.
+        socket: PathBuf,
+        /// For how long it was tried.
+        waited: Duration,
+        /// What the system said last.
+        #[source]
+        source: io::Error,
+    },
+    /// The runtime's endpoint is none that we can speak to.
+    #[error(
+        "`{0}` is no container runtime endpoint: it is the absolute path of a Unix socket, with or \
+         without `unix://` before it"
+    )]
+    Endpoint(String),
+    /// The serving API's address is taken.
+    #[error("cannot listen on {address}: end the kubelet or node agent that runs there already")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A certificate that expired or cannot be read.
+    #[error(transparent)]
+    Certificate(control_pki::Error),
+    /// The serving API's certificate and key.
+    #[error("`{}`", certificate.display())]
+    Serving {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: node_agent_pods::server::TlsError,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        /// What was to be done.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No connection to the kernel's network configuration.
+    #[error("cannot open a netlink socket")]
+    NetlinkSocket(#[source] io::Error),
+    /// The kernel refused a change of the network configuration.
+    #[error("cannot {action}")]
+    Netlink {
+        /// What was to be done.
+        action: String,
+        /// What the kernel said.
+        #[source]
+        source: rtnetlink::Error,
+    },
+    /// No route can be made to a pod range.
+    #[error("`{0}` is no range that a route can lead to")]
+    Range(IpNet),
+    /// The node's address is on no interface.
+    #[error("no interface has the address {0}: name one of this machine's with --node-ip")]
+    NoAddress(IpAddr),
+    /// There is no default route to tell the node's address.
+    #[error("this machine has no default route to tell its address: name it with --node-ip")]
+    NoDefaultRoute,
+    /// A part ended though nobody asked it to.
+    #[error("a part of the node agent ended before the rest: see the log above")]
+    Ended,
+    /// A fault of the agent itself.
+    #[error("a part of the node agent failed")]
+    Panic(#[source] tokio::task::JoinError),
+}
+
+impl Error {
+    /// For `map_err`: the file at `path` could not be acted upon.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// For `map_err`: the kernel refused to do this.
+    pub(crate) fn netlink(action: impl Into<String>) -> impl FnOnce(rtnetlink::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Netlink { action, source }
+    }
 }

@@ -1,16 +1,39 @@
-//! Wiring of the node agent: Services and EndpointSlices reach the datapath.
+//! Wiring of the node agent: what a node does for the cluster, in one process.
 //!
-//! The watch fills caches, each change goes through the plan into the maps, and
-//! after any failure the whole is compared again: the maps of the kernel are
-//! never flushed, so nothing that works stops working meanwhile.
+//! ```text
+//! API ──Services, EndpointSlices──▶ services ──▶ plan ──▶ eBPF maps
+//!     ──Services, EndpointSlices──▶ dns      ──▶ answers on the cluster DNS address
+//!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
+//!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
+//! ```
+//!
+//! Each part watches what it needs and knows nothing of the others. Only three
+//! things tie them together: the datapath sends the cluster DNS address to the
+//! DNS part, the network part writes the configuration for which the runtime
+//! (and so the Node's `Ready`) waits, and the end of one part ends all.
+//!
+//! The maps of the kernel, the routes and the containers stay when the agent
+//! ends: nothing that works stops working meanwhile, and the next start adopts
+//! them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+};
 
-use control_client::Client;
+use control_client::{Client, Selection, reflect};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
+pub mod cni;
+mod dns;
 mod error;
+mod network;
+mod preflight;
+mod routes;
 mod services;
+mod sysctl;
 mod views;
 
 pub use error::Error;
@@ -18,9 +41,16 @@ pub use error::Error;
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
 
-/// What the agent needs to know.
+/// The port of the serving API, as everywhere.
+const PORT: u16 = 10250;
+
+/// Who asks the serving API: the API server, by the name that kubeadm and
+/// Orlop's own authority give it.
+const SERVED: &[&str] = &["kube-apiserver-kubelet-client"];
+
+/// What the datapath needs to know.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct Datapath {
     /// The Node object's name.
     pub node_name: String,
     /// The cgroup v2 folder whose processes see services; the root of the
@@ -30,17 +60,166 @@ pub struct Options {
     pub pin_dir: PathBuf,
 }
 
-/// Keeps services working on this node until `shutdown`. What is pinned goes on
-/// working afterwards, and the next start adopts it.
+/// What the whole agent needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The datapath. Pods' control groups are below its `cgroup`, so that
+    /// they see services.
+    pub datapath: Datapath,
+    /// The node's addresses, the primary first; if there are none, the source
+    /// of the default route.
+    pub node_ips: Vec<IpAddr>,
+    /// Labels for the node beyond the usual.
+    pub labels: Vec<(String, String)>,
+    /// The container runtime's socket: a path, or `unix://` and a path.
+    pub runtime_endpoint: String,
+    /// Certificates of the serving API; without them, there is none, and with
+    /// it no `kubectl logs` and `exec`.
+    pub serving: Option<Serving>,
+    /// The pods' folder: `/var/lib/kubelet`.
+    pub root: PathBuf,
+    /// Pods' logs: `/var/log/pods`.
+    pub log_root: PathBuf,
+    /// The cluster DNS service's addresses, which this agent answers itself.
+    pub cluster_dns: Vec<IpAddr>,
+    /// The cluster's domain: `cluster.local`.
+    pub cluster_domain: String,
+    /// The node's `resolv.conf`: what is asked for names of other domains.
+    pub resolv_conf: PathBuf,
+    /// Most pods on the node.
+    pub most_pods: u32,
+    /// Where the CNI plugin goes.
+    pub cni: cni::Places,
+}
+
+/// PEM files of the serving API.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// Its certificate.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+    /// The authority of its clients.
+    pub client_ca: PathBuf,
+}
+
+/// Does all that a node has to do until `shutdown`. What is pinned, routed and
+/// run goes on afterwards, and the next start adopts it.
 ///
 /// # Errors
-/// [`Error::Datapath`] when the programs cannot be brought into force.
+/// When something that the node needs is not there or cannot be brought into
+/// force, or a part ends; then all parts end.
 pub async fn run(
     client: Client,
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    services::run(client, &options, shutdown).await
+    preflight::kernel()?;
+    let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    preflight::plugin(&options.cni.source)?;
+    let node_ips = if options.node_ips.is_empty() {
+        vec![routes::netlink::default_address()?]
+    } else {
+        options.node_ips.clone()
+    };
+    let primary = *node_ips.first().ok_or(Error::NoDefaultRoute)?;
+    let serving = options.serving.as_ref().map(tls).transpose()?;
+    let listen = SocketAddr::new(
+        if primary.is_ipv4() {
+            IpAddr::from([0; 4])
+        } else {
+            IpAddr::from([0; 16])
+        },
+        PORT,
+    );
+    preflight::port(listen).await?;
+    preflight::runtime(&options.runtime_endpoint, &shutdown).await?;
+    info!(node = options.datapath.node_name, address = %primary, "starting");
+
+    // Ends the rest when a part ends, without the caller's token.
+    let stop = shutdown.child_token();
+    let mut parts = JoinSet::new();
+    parts.spawn(services::run(
+        client.clone().named("kube-proxy"),
+        Datapath {
+            cgroup: Some(group.folder),
+            ..options.datapath.clone()
+        },
+        options.cluster_dns.clone(),
+        stop.clone(),
+    ));
+    if !options.cluster_dns.is_empty() {
+        parts.spawn(dns::run(
+            client.clone().named("dns"),
+            dns::Options {
+                addresses: options.cluster_dns.clone(),
+                domain: options.cluster_domain.clone(),
+                resolv_conf: options.resolv_conf.clone(),
+                own: node_ips.clone(),
+            },
+            stop.clone(),
+        ));
+    }
+    let nodes = reflect(&client.clone().named("network"), Selection::all());
+    let network = network::Network {
+        node: options.datapath.node_name.clone(),
+        address: primary,
+        places: options.cni,
+        nodes: nodes.cache(),
+    };
+    parts.spawn(network.run(nodes.changes(), stop.clone()));
+    let pods = node_agent_pods::Options {
+        client: client.named("kubelet"),
+        node_name: options.datapath.node_name,
+        node_ips,
+        labels: options.labels,
+        runtime_endpoint: options.runtime_endpoint,
+        root: options.root,
+        log_root: options.log_root,
+        cluster_dns: options.cluster_dns,
+        cluster_domain: options.cluster_domain,
+        resolv_conf: options.resolv_conf,
+        cgroup: group.below_root,
+        most_pods: options.most_pods,
+        listen,
+        serving,
+    };
+    let until = stop.clone();
+    parts.spawn(async move { node_agent_pods::run(pods, until).await.map_err(Error::Pods) });
+
+    let mut result = Ok(());
+    while let Some(ended) = parts.join_next().await {
+        let ended = ended.unwrap_or_else(|panic| Err(Error::Panic(panic)));
+        let early = !stop.is_cancelled();
+        stop.cancel();
+        // The first failure is the cause of the others.
+        if result.is_ok() {
+            result = match ended {
+                Ok(()) if early && !shutdown.is_cancelled() => Err(Error::Ended),
+                ended => ended,
+            };
+        }
+    }
+    result
+}
+
+/// Keeps services working on this node until `shutdown`, beside another
+/// kubelet. What is pinned goes on working afterwards.
+///
+/// # Errors
+/// [`Error::Datapath`] when the programs cannot be brought into force.
+pub async fn run_datapath(
+    client: Client,
+    options: Datapath,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    preflight::kernel()?;
+    let group = preflight::Group::of(options.cgroup.as_deref())?;
+    let options = Datapath {
+        cgroup: Some(group.folder),
+        ..options
+    };
+    services::run(client, options, Vec::new(), shutdown).await
 }
 
 /// What the maps pinned below `pin_dir` hold, in words.
@@ -51,4 +230,23 @@ pub fn inspect(pin_dir: &Path) -> Result<String, Error> {
     node_agent_datapath::inspect(pin_dir)
         .map(|snapshot| snapshot.to_string())
         .map_err(Error::Datapath)
+}
+
+fn tls(serving: &Serving) -> Result<node_agent_pods::server::Tls, Error> {
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(Error::file("read", path));
+    let certificate = read(&serving.certificate)?;
+    let key = read(&serving.key)?;
+    let client_ca = read(&serving.client_ca)?;
+    control_pki::check_certificate(
+        &certificate,
+        &serving.certificate,
+        "have a new one made (`orlop credentials node`)",
+    )
+    .map_err(Error::Certificate)?;
+    node_agent_pods::server::Tls::new(&certificate, &key, &client_ca, SERVED).map_err(|source| {
+        Error::Serving {
+            certificate: serving.certificate.clone(),
+            source,
+        }
+    })
 }

@@ -1,17 +1,22 @@
 //! Keeps the node's pod network: routes to other nodes, and the CNI plugin's
 //! configuration once the node has its pod ranges.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use control_client::{Cache, Changes};
+use ipnet::IpNet;
 use rtnetlink::Handle;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::{
     Error,
     cni::{self, Places},
     routes::{self, netlink},
+    sysctl,
     views::Node,
 };
 
@@ -19,6 +24,9 @@ use crate::{
 /// table is compared again: whoever flushed it gets our routes back.
 const RETRY: Duration = Duration::from_secs(1);
 const COMPARE: Duration = Duration::from_secs(30);
+
+/// How often to say that the pod ranges are still awaited.
+const REMIND: Duration = Duration::from_secs(60);
 
 /// What the network's upkeep needs.
 pub struct Network {
@@ -34,11 +42,23 @@ pub struct Network {
 
 impl Network {
     /// Runs until `shutdown`; failures are logged and tried again.
-    pub async fn run(self, mut changes: Changes<Node>, shutdown: CancellationToken) {
-        self.nodes.synced().await;
+    ///
+    /// # Errors
+    /// [`Error::NetlinkSocket`], [`Error::NoAddress`]: what no waiting heals.
+    pub async fn run(
+        self,
+        mut changes: Changes<Node>,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
+        netlink::mtu_of(&netlink::connect()?, self.address).await?;
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = self.nodes.synced() => {}
+        }
         let mut kernel = None;
+        let mut waiting = Waiting::default();
         loop {
-            let pause = match self.reconcile(&mut kernel).await {
+            let pause = match self.reconcile(&mut kernel, &mut waiting).await {
                 Ok(()) => COMPARE,
                 Err(error) => {
                     warn!(
@@ -50,11 +70,10 @@ impl Network {
                 }
             };
             tokio::select! {
-                () = shutdown.cancelled() => return,
+                () = shutdown.cancelled() => return Ok(()),
                 () = tokio::time::sleep(pause) => {}
                 change = changes.recv() => if change.is_none() {
-                    error!("the node cache has ended");
-                    return;
+                    return Err(Error::Ended);
                 }
             }
             // Many nodes change at once when a cluster starts.
@@ -62,7 +81,11 @@ impl Network {
         }
     }
 
-    async fn reconcile(&self, kernel: &mut Option<Handle>) -> Result<(), Error> {
+    async fn reconcile(
+        &self,
+        kernel: &mut Option<Handle>,
+        waiting: &mut Waiting,
+    ) -> Result<(), Error> {
         if kernel.is_none() {
             *kernel = Some(netlink::connect()?);
         }
@@ -75,13 +98,40 @@ impl Network {
             netlink::apply(kernel, action).await?;
             info!(?action, "route");
         }
-        if let Some(own) = snapshot.get("", &self.node) {
-            let ranges = own.pod_ranges();
-            if !ranges.is_empty() {
-                let mtu = netlink::mtu_of(kernel, self.address).await?;
-                cni::install(&self.places, &cni::configuration(&ranges, mtu))?;
-            }
+        let ranges = snapshot
+            .get("", &self.node)
+            .map(|own| own.pod_ranges())
+            .unwrap_or_default();
+        waiting.tell(&self.node, &ranges);
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        sysctl::apply(&ranges)?;
+        let mtu = netlink::mtu_of(kernel, self.address).await?;
+        if cni::install(&self.places, &cni::configuration(&ranges, mtu))? {
+            info!(?ranges, mtu, "the pod network is configured");
         }
         Ok(())
+    }
+}
+
+/// Says what is awaited, once in a while.
+#[derive(Default)]
+struct Waiting {
+    told: Option<Instant>,
+}
+
+impl Waiting {
+    fn tell(&mut self, node: &str, ranges: &[IpNet]) {
+        if !ranges.is_empty() {
+            self.told = None;
+        } else if self.told.is_none_or(|told| told.elapsed() >= REMIND) {
+            self.told = Some(Instant::now());
+            info!(
+                node,
+                "waiting for the node's spec.podCIDRs, which the controllers give out \
+                 (kube-controller-manager: with --allocate-node-cidrs and --cluster-cidr)"
+            );
+        }
     }
 }

@@ -1,32 +1,38 @@
 //! Services and EndpointSlices to the datapath.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    net::{IpAddr, SocketAddr},
+    path::Path,
     time::Duration,
 };
 
 use control_client::{Change, Client, Selection, View, reflect};
+use ebpf_abi::Protocol;
 use node_agent_datapath::{Applied, Capacity, Engine, Options as DatapathOptions, ensure_bpffs};
-use node_agent_plan::Config;
+use node_agent_plan::{Config, Override};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    Error, Options,
+    Datapath, Error, dns,
     views::{EndpointSlice, Service},
 };
 
 /// How long after a failed write the maps are compared again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Follows the API until `shutdown`.
+/// Follows the API until `shutdown`. The addresses `dns` are answered by this
+/// node itself.
+///
+/// # Errors
+/// [`Error::Datapath`] when the programs cannot be brought into force.
 pub async fn run(
     client: Client,
-    options: &Options,
+    options: Datapath,
+    dns: Vec<IpAddr>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let mut engine = open(options)?;
+    let mut engine = open(&options, &dns)?;
     let services = reflect::<Service>(&client, Selection::all());
     let slices = reflect::<EndpointSlice>(&client, Selection::all());
     let (mut service_changes, mut slice_changes) = (services.changes(), slices.changes());
@@ -59,11 +65,7 @@ pub async fn run(
     }
 }
 
-fn open(options: &Options) -> Result<Engine, Error> {
-    let cgroup = match &options.cgroup {
-        Some(folder) => folder.clone(),
-        None => unified().ok_or(Error::NoCgroup)?,
-    };
+fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
     if let Some(parent) = options
         .pin_dir
         .parent()
@@ -73,27 +75,31 @@ fn open(options: &Options) -> Result<Engine, Error> {
     }
     Engine::open(
         &DatapathOptions {
-            cgroup,
+            cgroup: options.cgroup.clone().ok_or(Error::NoCgroup)?,
             pin_dir: options.pin_dir.clone(),
             object: node_agent_datapath::embedded_object!(),
             capacity: Capacity::default(),
         },
         Config {
             node: options.node_name.clone(),
-            overrides: Vec::new(),
+            overrides: overrides(dns),
         },
     )
     .map_err(Error::Datapath)
 }
 
-/// Where the cgroup v2 hierarchy is mounted.
-fn unified() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let path = words.next()?;
-        (words.next()? == "cgroup2").then(|| PathBuf::from(path))
-    })
+/// Cluster DNS stays on the node, whatever Service has its address.
+fn overrides(addresses: &[IpAddr]) -> Vec<Override> {
+    let of = |address: IpAddr| {
+        [Protocol::UDP, Protocol::TCP].map(|protocol| Override {
+            name: "dns".to_owned(),
+            address,
+            port: dns::PORT,
+            protocol,
+            backends: vec![SocketAddr::new(address, dns::PORT)],
+        })
+    };
+    addresses.iter().copied().flat_map(of).collect()
 }
 
 /// Which object a change is about: its namespace and name.

@@ -1,8 +1,13 @@
 //! What the agent reads of the API's objects.
 
+use std::net::IpAddr;
+
 use control_client::{Meta, Resource, View, resources};
+use ipnet::IpNet;
 use node_agent_plan as plan;
 use serde::Deserialize;
+
+use crate::routes::NodeNetwork;
 
 /// A Service, as far as the datapath is concerned.
 #[derive(Debug, Deserialize)]
@@ -63,6 +68,78 @@ impl EndpointSlice {
     }
 }
 
+/// A Node, as far as routes are concerned.
+#[derive(Debug, Deserialize)]
+pub struct Node {
+    metadata: Meta,
+    #[serde(default)]
+    spec: NodeSpec,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    #[serde(rename = "podCIDR")]
+    pod_cidr: Option<String>,
+    #[serde(rename = "podCIDRs")]
+    pod_cidrs: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    addresses: Option<Vec<NodeAddress>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeAddress {
+    #[serde(default)]
+    r#type: String,
+    #[serde(default)]
+    address: String,
+}
+
+impl View for Node {
+    const RESOURCE: Resource = resources::NODES;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Node {
+    /// Its pods' ranges, at most one of each IP version; what is no range is
+    /// left out.
+    pub fn pod_ranges(&self) -> Vec<IpNet> {
+        let all = self.spec.pod_cidrs.as_deref().unwrap_or_default();
+        let listed = all.iter().chain(&self.spec.pod_cidr);
+        let mut ranges: Vec<IpNet> = Vec::new();
+        for range in listed.filter_map(|text| text.parse::<IpNet>().ok()) {
+            let known = |known: &IpNet| known.addr().is_ipv4() == range.addr().is_ipv4();
+            if !ranges.iter().any(known) {
+                ranges.push(range);
+            }
+        }
+        ranges
+    }
+
+    /// What routes follow from.
+    pub fn network(&self) -> NodeNetwork {
+        let addresses = self.status.addresses.as_deref().unwrap_or_default();
+        NodeNetwork {
+            name: self.metadata.name.to_string(),
+            addresses: addresses
+                .iter()
+                .filter(|address| address.r#type == "InternalIP")
+                .filter_map(|address| address.address.parse::<IpAddr>().ok())
+                .collect(),
+            pod_ranges: self.pod_ranges(),
+        }
+    }
+}
+
 fn metadata(meta: &Meta) -> plan::Metadata {
     plan::Metadata {
         name: meta.name.to_string(),
@@ -72,5 +149,41 @@ fn metadata(meta: &Meta) -> plan::Metadata {
             .iter()
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_says_its_ranges_and_internal_addresses() {
+        let node: Node = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a"},
+            "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64", "x"]},
+            "status": {"addresses": [
+                {"type": "Hostname", "address": "a"},
+                {"type": "InternalIP", "address": "192.0.2.1"},
+                {"type": "ExternalIP", "address": "198.51.100.1"},
+            ]},
+        }))
+        .expect("a node");
+        let network = node.network();
+        assert_eq!(network.name, "a");
+        assert_eq!(
+            network.addresses,
+            ["192.0.2.1".parse::<IpAddr>().expect("address")]
+        );
+        let ranges: Vec<String> = network.pod_ranges.iter().map(IpNet::to_string).collect();
+        assert_eq!(ranges, ["10.0.0.0/24", "fd00::/64"]);
+    }
+
+    #[test]
+    fn a_node_without_anything_is_a_node() {
+        let node: Node = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a"}, "spec": {}, "status": {"addresses": null},
+        }))
+        .expect("a node");
+        assert!(node.pod_ranges().is_empty() && node.network().addresses.is_empty());
     }
 }

@@ -1,51 +1,179 @@
 //! `orlop node-agent`: what runs on a node.
 
-use std::path::PathBuf;
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use control_client::Client;
+use node_agent::{Serving, cni::Places};
 
 use crate::{error::Error, run};
 
 /// For which node, and where.
 #[derive(Args)]
 pub struct Options {
-    /// Kubeconfig of a user who may read Services and EndpointSlices.
+    /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user who may
+    /// read Services and EndpointSlices.
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// The Node object's name.
+    /// The Node object's name; the host's name unless given.
     #[arg(long)]
-    node_name: String,
+    node_name: Option<String>,
     /// Only the datapath: beside another kubelet, in kube-proxy's place.
-    #[arg(long, required = true)]
+    #[arg(long)]
     datapath_only: bool,
-    /// The cgroup v2 folder whose processes see services; the root of the
-    /// hierarchy unless given.
+    /// The cgroup v2 folder whose processes see services; the node's pods run below it. The root
+    /// of the hierarchy unless given.
     #[arg(long)]
     cgroup: Option<PathBuf>,
     /// Where eBPF programs and maps are pinned.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
+    #[command(flatten)]
+    node: NodeOptions,
 }
 
-/// Runs until a signal. The datapath goes on working afterwards.
+/// What the datapath alone does not need.
+#[derive(Args)]
+#[command(next_help_heading = "Options of the whole agent")]
+struct NodeOptions {
+    /// The node's address, and for a second IP version one more; the address by which the default
+    /// route leaves unless given.
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
+    node_ip: Vec<IpAddr>,
+    /// A label for the node. May be repeated.
+    #[arg(long, value_parser = label, value_delimiter = ',', value_name = "KEY=VALUE")]
+    node_labels: Vec<(String, String)>,
+    /// The container runtime's socket.
+    #[arg(
+        long,
+        default_value = "unix:///run/containerd/containerd.sock",
+        value_name = "SOCKET"
+    )]
+    container_runtime_endpoint: String,
+    /// Certificate of the serving API on port 10250. Without it, logs and exec do not work.
+    #[arg(long, requires_all = ["tls_private_key_file", "client_ca_file"], value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
+    /// The authority of those who may ask the serving API.
+    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// Where pods' volumes are.
+    #[arg(long, default_value = "/var/lib/kubelet", value_name = "FOLDER")]
+    root_dir: PathBuf,
+    /// Where pods' logs are.
+    #[arg(long, default_value = "/var/log/pods", value_name = "FOLDER")]
+    pod_logs_dir: PathBuf,
+    /// The cluster DNS service's address, which the agent answers itself.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "10.96.0.10",
+        value_name = "ADDRESS"
+    )]
+    cluster_dns: Vec<IpAddr>,
+    /// The cluster's domain.
+    #[arg(long, default_value = "cluster.local", value_name = "NAME")]
+    cluster_domain: String,
+    /// Names the resolvers for other domains.
+    #[arg(long, default_value = "/etc/resolv.conf", value_name = "FILE")]
+    resolv_conf: PathBuf,
+    /// Most pods on this node.
+    #[arg(long, default_value_t = 110, value_name = "NUMBER")]
+    max_pods: u32,
+    /// The CNI plugin to install; `orlop-cni` beside this program unless given.
+    #[arg(long, value_name = "FILE")]
+    cni_plugin: Option<PathBuf>,
+    /// Where the container runtime looks for CNI plugins.
+    #[arg(long, default_value = "/opt/cni/bin", value_name = "FOLDER")]
+    cni_bin_dir: PathBuf,
+    /// Where the container runtime looks for CNI configurations.
+    #[arg(long, default_value = "/etc/cni/net.d", value_name = "FOLDER")]
+    cni_conf_dir: PathBuf,
+}
+
+/// Runs until a signal. Datapath and pods go on working afterwards.
 ///
 /// # Errors
-/// An unusable kubeconfig, or a kernel that lacks what is needed.
+/// An unusable kubeconfig, or a machine that lacks what is needed.
 pub async fn run(options: Options) -> Result<(), Error> {
     let client = Client::from_kubeconfig(&options.kubeconfig)
         .await
-        .map_err(Error::Client)?
-        .named("kube-proxy");
-    node_agent::run(
-        client,
-        node_agent::Options {
-            node_name: options.node_name,
-            cgroup: options.cgroup,
-            pin_dir: options.pin_dir,
+        .map_err(Error::Client)?;
+    let shutdown = run::shutdown_on_signals()?;
+    let datapath = node_agent::Datapath {
+        node_name: match options.node_name {
+            Some(name) => name,
+            None => host_name()?,
         },
-        run::shutdown_on_signals()?,
-    )
-    .await
-    .map_err(Error::NodeAgent)
+        cgroup: options.cgroup,
+        pin_dir: options.pin_dir,
+    };
+    let done = if options.datapath_only {
+        node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await
+    } else {
+        let options = options.node.complete(datapath)?;
+        node_agent::run(client, options, shutdown).await
+    };
+    done.map_err(Error::NodeAgent)
+}
+
+impl NodeOptions {
+    fn complete(self, datapath: node_agent::Datapath) -> Result<node_agent::Options, Error> {
+        let serving = self
+            .tls_cert_file
+            .zip(self.tls_private_key_file)
+            .zip(self.client_ca_file)
+            .map(|((certificate, key), client_ca)| Serving {
+                certificate,
+                key,
+                client_ca,
+            });
+        if serving.is_none() {
+            tracing::warn!("no --tls-cert-file: logs, exec and port-forward will not work");
+        }
+        let source = match self.cni_plugin {
+            Some(path) => path,
+            None => beside_this_program("orlop-cni")?,
+        };
+        Ok(node_agent::Options {
+            datapath,
+            node_ips: self.node_ip,
+            labels: self.node_labels,
+            runtime_endpoint: self.container_runtime_endpoint,
+            serving,
+            root: self.root_dir,
+            log_root: self.pod_logs_dir,
+            cluster_dns: self.cluster_dns,
+            cluster_domain: self.cluster_domain,
+            resolv_conf: self.resolv_conf,
+            most_pods: self.max_pods,
+            cni: Places {
+                source,
+                bin_dir: self.cni_bin_dir,
+                conf_dir: self.cni_conf_dir,
+            },
+        })
+    }
+}
+
+/// As the kubelet names its node: the host's name in lower case.
+fn host_name() -> Result<String, Error> {
+    let name = nix::unistd::gethostname().map_err(|errno| Error::Start(errno.into()))?;
+    Ok(name.to_string_lossy().trim().to_lowercase())
+}
+
+fn beside_this_program(name: &str) -> Result<PathBuf, Error> {
+    let this = std::env::current_exe().map_err(Error::Start)?;
+    Ok(this.parent().unwrap_or(Path::new("/")).join(name))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("`{text}` is no label: write KEY=VALUE"))
 }

@@ -4,10 +4,7 @@
 //! compared with it and only differences are written. Routes carry
 //! [`netlink::PROTOCOL`], so that no one else's route is ever touched.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 
@@ -90,7 +87,10 @@ mod tests {
     fn node(name: &str, addresses: &[&str], ranges: &[&str]) -> NodeNetwork {
         NodeNetwork {
             name: name.to_owned(),
-            addresses: addresses.iter().map(|a| a.parse().expect("address")).collect(),
+            addresses: addresses
+                .iter()
+                .map(|a| a.parse().expect("address"))
+                .collect(),
             pod_ranges: ranges.iter().map(|r| r.parse().expect("range")).collect(),
         }
     }
@@ -103,7 +103,11 @@ mod tests {
     fn other_nodes_are_gateways_and_the_own_range_ends_here() {
         let nodes = [
             node("a", &["192.0.2.1"], &["10.0.0.0/24"]),
-            node("b", &["192.0.2.2", "2001:db8::2"], &["10.0.1.0/24", "fd00:1::/64"]),
+            node(
+                "b",
+                &["192.0.2.2", "2001:db8::2"],
+                &["10.0.1.0/24", "fd00:1::/64"],
+            ),
             node("c", &["192.0.2.3"], &["fd00:2::/64"]),
         ];
         let routes = desired(&nodes, "a");

@@ -6,9 +6,7 @@ use futures::TryStreamExt;
 use ipnet::IpNet;
 use netlink_packet_route::{
     address::AddressAttribute,
-    route::{
-        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType,
-    },
+    route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType},
 };
 use rtnetlink::{Handle, RouteMessageBuilder};
 
@@ -104,25 +102,71 @@ fn message(range: IpNet, way: Way) -> Result<RouteMessage, Error> {
 /// [`Error::Netlink`], naming the route.
 pub async fn apply(handle: &Handle, action: Action) -> Result<(), Error> {
     match action {
-        Action::Set(range, way) => {
-            handle
-                .route()
-                .add(message(range, way)?)
-                .replace()
-                .execute()
-                .await
-                .map_err(Error::netlink(format!("set the route to {range}")))
-        }
+        Action::Set(range, way) => handle
+            .route()
+            .add(message(range, way)?)
+            .replace()
+            .execute()
+            .await
+            .map_err(Error::netlink(format!("set the route to {range}"))),
         Action::Remove(range, way) => {
-            match handle.route().del(message(range, way)?).execute().await {
-                Err(rtnetlink::Error::NetlinkError(error))
-                    if error.raw_code().abs() == nix::libc::ESRCH =>
-                {
-                    Ok(())
-                }
-                other => other.map_err(Error::netlink(format!("remove the route to {range}"))),
-            }
+            let removed = handle.route().del(message(range, way)?).execute().await;
+            ignoring(nix::libc::ESRCH, removed)
+                .map_err(Error::netlink(format!("remove the route to {range}")))
         }
+    }
+}
+
+/// The loopback interface's index, in every network namespace.
+const LOOPBACK: u32 = 1;
+
+/// Makes `address` one of this node's own, on the loopback interface. It is no
+/// error if it is one already.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn add_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
+    let added = handle
+        .address()
+        .add(LOOPBACK, address, whole(address))
+        .execute()
+        .await;
+    ignoring(nix::libc::EEXIST, added).map_err(Error::netlink(format!(
+        "put {address} on the loopback interface"
+    )))
+}
+
+/// Undoes [`add_local`]; it is no error if there is nothing to undo.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn remove_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
+    let failed = || Error::netlink(format!("take {address} off the loopback interface"));
+    let present: Vec<_> = handle
+        .address()
+        .get()
+        .set_link_index_filter(LOOPBACK)
+        .set_address_filter(address)
+        .execute()
+        .try_collect()
+        .await
+        .map_err(failed())?;
+    for message in present {
+        let removed = handle.address().del(message).execute().await;
+        ignoring(nix::libc::EADDRNOTAVAIL, removed).map_err(failed())?;
+    }
+    Ok(())
+}
+
+/// The prefix length of a single address.
+const fn whole(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn ignoring(code: i32, result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+    match result {
+        Err(rtnetlink::Error::NetlinkError(error)) if error.raw_code().abs() == code => Ok(()),
+        other => other,
     }
 }
 
@@ -173,7 +217,10 @@ pub async fn mtu_of(handle: &Handle, address: IpAddr) -> Result<u32, Error> {
 pub fn default_address() -> Result<IpAddr, Error> {
     // A connected UDP socket sends nothing; the kernel only picks a source.
     for (local, remote) in [
-        (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from([192, 0, 2, 1])),
+        (
+            IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::from([192, 0, 2, 1]),
+        ),
         (
             IpAddr::from(Ipv6Addr::UNSPECIFIED),
             IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
