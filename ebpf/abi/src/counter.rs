@@ -77,6 +77,23 @@ impl Counter {
         self as u32
     }
 
+    /// Is it a sign of a fault in the datapath or of a lack of room? The rest
+    /// follows from what Services and EndpointSlices say.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_fault(self) -> bool {
+        matches!(
+            self,
+            Self::RefusedUnstable | Self::RefusedFamily | Self::OriginalNotStored
+        )
+    }
+
+    /// The counter with a number, if there is one.
+    #[must_use]
+    pub fn of_index(index: u32) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.index() == index)
+    }
+
     /// Does it count refusals?
     #[must_use]
     pub const fn is_refusal(self) -> bool {

@@ -61,8 +61,12 @@ pub mod maps {
     /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
     pub const COUNTERS: &str = "COUNTERS";
 
+    /// The ring of aya-log's records. Their form belongs to
+    /// [`VERSION`](crate::VERSION): a new one of aya-log's is a new version.
+    pub const LOGS: &str = "AYA_LOGS";
+
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 7] = [
-        SERVICES, SLOTS, MEMBERS, NAMES, ORIGINALS, AFFINITY, COUNTERS,
+    pub const ALL: [&str; 8] = [
+        SERVICES, SLOTS, MEMBERS, NAMES, ORIGINALS, AFFINITY, COUNTERS, LOGS,
     ];
 }

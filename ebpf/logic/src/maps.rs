@@ -28,6 +28,9 @@ pub trait Maps {
     fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>);
     /// Counts.
     fn count(&self, counter: Counter);
+    /// Tells people, if they want to know; never on the way of a call that
+    /// goes on as it should.
+    fn tell(&self, what: Counter, asked: &ServiceKey);
 }
 
 /// What the decisions take from outside that is no map: time and chance.

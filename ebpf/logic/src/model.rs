@@ -6,6 +6,7 @@
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::vec::Vec;
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Port,
@@ -30,6 +31,8 @@ pub struct Model {
     pub affinity: RefCell<BTreeMap<AffinityKey, Sealed<Affinity>>>,
     /// `COUNTERS`.
     pub counters: RefCell<BTreeMap<Counter, u64>>,
+    /// What was told.
+    pub told: RefCell<Vec<(Counter, ServiceKey)>>,
     /// How many entries `ORIGINALS` takes; none: any number.
     pub originals_capacity: Option<usize>,
     /// The next random number.
@@ -128,6 +131,10 @@ impl Maps for Model {
 
     fn count(&self, counter: Counter) {
         *self.counters.borrow_mut().entry(counter).or_default() += 1;
+    }
+
+    fn tell(&self, what: Counter, asked: &ServiceKey) {
+        self.told.borrow_mut().push((what, *asked));
     }
 }
 

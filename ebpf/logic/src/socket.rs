@@ -167,12 +167,12 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
             }
             return Verdict::Pass;
         }
-        Choice::NoEndpoint => return refuse(maps, Refusal::NoEndpoint),
-        Choice::NoLocalEndpoint => return refuse(maps, Refusal::NoLocalEndpoint),
-        Choice::Unstable => return refuse(maps, Refusal::Unstable),
+        Choice::NoEndpoint => return refuse(maps, &key, Refusal::NoEndpoint),
+        Choice::NoLocalEndpoint => return refuse(maps, &key, Refusal::NoLocalEndpoint),
+        Choice::Unstable => return refuse(maps, &key, Refusal::Unstable),
     };
     if !fits(socket.family(), asked.address, &backend) {
-        return refuse(maps, Refusal::Family);
+        return refuse(maps, &key, Refusal::Family);
     }
     let original = OriginalKey::new(cookie, backend.address, backend.port, protocol);
     let value = Original::new(asked.address, asked.port);
@@ -180,9 +180,9 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
         // A connected socket works all the same; an unconnected one would
         // take the reply for a stranger's.
         if hook == Hook::SendMsg {
-            return refuse(maps, Refusal::NotStored);
+            return refuse(maps, &key, Refusal::NotStored);
         }
-        maps.count(Counter::OriginalNotStored);
+        report(maps, &key, Counter::OriginalNotStored);
     }
     socket.set_peer(Peer {
         address: backend.address,
@@ -216,9 +216,15 @@ fn fits(family: Family, asked: Address, backend: &Backend) -> bool {
 }
 
 #[inline(always)]
-fn refuse<M: Maps>(maps: &M, refusal: Refusal) -> Verdict {
-    maps.count(refusal.counter());
+fn refuse<M: Maps>(maps: &M, key: &ServiceKey, refusal: Refusal) -> Verdict {
+    report(maps, key, refusal.counter());
     Verdict::Refuse(refusal)
+}
+
+#[inline(always)]
+fn report<M: Maps>(maps: &M, key: &ServiceKey, what: Counter) {
+    maps.count(what);
+    maps.tell(what, key);
 }
 
 /// Spreads cookies, which the kernel counts up, over all of `u32`.

@@ -1,5 +1,7 @@
 //! The kernel's maps.
 
+use core::mem::MaybeUninit;
+
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
@@ -9,6 +11,8 @@ use ebpf_abi::{
     Service, ServiceKey, SetName, SlotKey,
 };
 use ebpf_logic::{Entropy, Maps};
+
+const WORD: usize = size_of::<u64>();
 
 // Sizes are defaults: user space sets them when it makes the maps.
 
@@ -47,7 +51,10 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn member(&self, key: &MemberKey) -> Option<u32> {
-        MEMBERS.get_ptr(key).map(copy)
+        // SAFETY: as for `copy`; a single word is read at once.
+        MEMBERS
+            .get_ptr(key)
+            .map(|slot| unsafe { slot.read_volatile() })
     }
 
     #[inline(always)]
@@ -86,6 +93,11 @@ impl Maps for Kernel {
             unsafe { *value = (*value).wrapping_add(1) };
         }
     }
+
+    #[inline(always)]
+    fn tell(&self, what: Counter, asked: &ServiceKey) {
+        crate::log::tell(what, asked);
+    }
 }
 
 impl Entropy for Kernel {
@@ -103,11 +115,28 @@ impl Entropy for Kernel {
 }
 
 /// Copies a value out of its map, once: what is checked afterwards is the
-/// copy.
+/// copy. Word by word, so that the copy may live in registers: the stack is
+/// 512 bytes for a program and all that it calls.
 #[inline(always)]
 fn copy<T: Plain>(value: *const T) -> T {
-    // SAFETY: the map handed the pointer out, and BPF programs run inside an
-    // RCU read section, so that its memory stays a value of this map. It may
-    // be overwritten meanwhile: `T` is plain data, and its readers check it.
-    unsafe { value.read_volatile() }
+    let mut copied = MaybeUninit::<T>::uninit();
+    let mut word = 0;
+    while word < size_of::<T>() / WORD {
+        // SAFETY: the map handed the pointer out, and BPF programs run inside
+        // an RCU read section, so that its memory stays a value of this map,
+        // aligned to eight bytes. It may be overwritten meanwhile: `T` is
+        // plain data, and its readers check it. The copy is as long.
+        unsafe {
+            let from = value.cast::<u64>().add(word);
+            copied
+                .as_mut_ptr()
+                .cast::<u64>()
+                .add(word)
+                .write(from.read_volatile());
+        }
+        word += 1;
+    }
+    // SAFETY: plain data whose words, of which it is made (`fold` in
+    // `ebpf_abi` asserts it for all that is sealed), are all written.
+    unsafe { copied.assume_init() }
 }

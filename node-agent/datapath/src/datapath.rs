@@ -16,7 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::environment;
 use crate::error::Error;
-use crate::links;
+use crate::links::{self, Cost};
+use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
 
@@ -63,6 +64,8 @@ pub struct Datapath {
     names: HashMap<MapData, u32, Raw<SetName>>,
     counters: Counters,
     capacity: Capacity,
+    costs: Vec<Cost>,
+    _log: Option<Reader>,
     /// Held while this value lives.
     _lock: Option<File>,
 }
@@ -139,6 +142,8 @@ impl Datapath {
         for (name, path) in &paths {
             loader.map_pin_path(name, path.as_path());
         }
+        let level = log::level();
+        loader.override_global(aya_log::LEVEL, &level, true);
         let capacity = options.capacity;
         loader
             .map_max_entries(maps::SERVICES, capacity.services)
@@ -150,11 +155,15 @@ impl Datapath {
         let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
             source: Box::new(source),
         })?;
-        links::load(&mut ebpf)?;
+        let costs = links::load(&mut ebpf)?;
         links::attach(&mut ebpf, &options.cgroup, &links)?;
         remove_other_versions(&options.pin_dir, &directory)?;
 
         let mut datapath = Self::of_pinned(&directory, Some(lock))?;
+        datapath.costs = costs;
+        if level > 0 {
+            datapath._log = Some(Reader::start(&mut ebpf, &directory)?);
+        }
         datapath.sweep()?;
         Ok(datapath)
     }
@@ -264,6 +273,13 @@ impl Datapath {
         Counter::ALL.iter().map(sum).collect()
     }
 
+    /// What the programs cost, as the kernel says; empty if they were not
+    /// loaded by this value.
+    #[must_use]
+    pub fn costs(&self) -> &[Cost] {
+        &self.costs
+    }
+
     /// Both, for people.
     ///
     /// # Errors
@@ -298,6 +314,8 @@ impl Datapath {
             names,
             counters: Counters(counters),
             capacity,
+            costs: Vec::new(),
+            _log: None,
             _lock: lock,
         })
     }
@@ -484,6 +502,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
     Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
+    Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
 ];
 
 impl Layout {
@@ -531,9 +550,9 @@ fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {
     MapData::from_pin(path).map_err(unreadable(name))
 }
 
-type Opened<K, V> = (HashMap<MapData, K, V>, u32);
+pub(crate) type Opened<K, V> = (HashMap<MapData, K, V>, u32);
 
-fn open<K: aya::Pod, V: aya::Pod>(
+pub(crate) fn open<K: aya::Pod, V: aya::Pod>(
     directory: &Path,
     name: &'static str,
 ) -> Result<Opened<K, V>, Error> {

@@ -81,6 +81,13 @@ pub enum Error {
         #[source]
         source: Box<aya::programs::ProgramError>,
     },
+    /// The programs' messages cannot be read.
+    #[error("could not read the log of the programs")]
+    Log {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// A link could not be made, pinned or changed.
     #[error("could not {verb} the link `{}`", .path.display())]
     Link {

@@ -15,6 +15,13 @@
 //! removed once this version's programs are attached: for a moment both are,
 //! and the second sees addresses that are no service's any more.
 //!
+//! # Messages of the programs
+//!
+//! Rare events (faults, refused calls) come as messages of [`LOG_TARGET`]
+//! through `tracing`, faults as warnings, the rest at the level `debug`. What
+//! the subscriber filters out when the datapath is opened is not in the
+//! programs at all.
+//!
 //! # The BPF object
 //!
 //! `cargo xtask build` compiles it to `target/bpf/orlop.bpf.o` (another place:
@@ -27,6 +34,7 @@ mod engine;
 mod environment;
 mod error;
 mod links;
+mod log;
 mod pod;
 mod snapshot;
 mod sys;
@@ -35,6 +43,8 @@ pub use datapath::{Capacity, Datapath, Options, inspect, remove};
 pub use engine::{Applied, Engine};
 pub use environment::ensure_bpffs;
 pub use error::Error;
+pub use links::Cost;
+pub use log::LOG_TARGET;
 pub use snapshot::Snapshot;
 
 /// The BPF object found when this crate was compiled, if any.

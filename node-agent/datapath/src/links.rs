@@ -26,17 +26,44 @@ const HOOKS: [(&str, &str); 8] = [
     ("orlop_connect6", "connect6"),
 ];
 
+/// What a program costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The hook.
+    pub hook: &'static str,
+    /// Instructions that the verifier walked through, over all paths; zero if
+    /// the kernel does not say. Its limit is a million.
+    pub verified: u32,
+    /// Instructions that are left after it removed what cannot be reached.
+    pub instructions: u32,
+}
+
 /// Has the kernel verify all programs. Nothing is in force yet.
-pub(crate) fn load(ebpf: &mut Ebpf) -> Result<(), Error> {
-    for (program, _) in HOOKS {
+pub(crate) fn load(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
+    let mut costs = Vec::with_capacity(HOOKS.len());
+    for (program, hook) in HOOKS {
         let failed = |source| Error::Program {
             verb: "load",
             program,
             source: Box::new(source),
         };
-        find(ebpf, program)?.load().map_err(failed)?;
+        let loaded = find(ebpf, program)?;
+        loaded.load().map_err(failed)?;
+        let info = loaded.info().map_err(failed)?;
+        let cost = Cost {
+            hook,
+            verified: info.verified_instruction_count().unwrap_or_default(),
+            instructions: info.size_translated().unwrap_or_default() / 8,
+        };
+        tracing::debug!(
+            hook,
+            verified = cost.verified,
+            instructions = cost.instructions,
+            "loaded program"
+        );
+        costs.push(cost);
     }
-    Ok(())
+    Ok(costs)
 }
 
 /// Brings all programs into force at the cgroup, hook by hook: in place where

@@ -113,6 +113,7 @@ fn datagram_is_refused_where_its_reply_would_be_a_strangers() {
     assert_eq!(send(&model, &mut it), Verdict::Refuse(Refusal::NotStored));
     assert_eq!(connect(&model, &mut it), Verdict::Translated);
     assert_eq!(model.counted(Counter::OriginalNotStored), 2);
+    assert_eq!(model.told.borrow().len(), 2);
 }
 
 #[test]
@@ -128,7 +129,8 @@ fn socket_that_leaves_the_service_sees_the_backend_itself() {
 }
 
 #[test]
-fn every_refusal_is_counted_and_has_an_error_number() {
+fn every_refusal_is_counted_told_and_has_an_error_number() {
+    let key = ServiceKey::internal(VIP4, Port::new(80), Protocol::TCP);
     for refusal in [
         Refusal::NoEndpoint,
         Refusal::NoLocalEndpoint,
@@ -137,8 +139,9 @@ fn every_refusal_is_counted_and_has_an_error_number() {
         Refusal::NotStored,
     ] {
         let model = Model::default();
-        assert_eq!(refuse(&model, refusal), Verdict::Refuse(refusal));
+        assert_eq!(refuse(&model, &key, refusal), Verdict::Refuse(refusal));
         assert_eq!(model.counted(refusal.counter()), 1);
+        assert_eq!(*model.told.borrow(), [(refusal.counter(), key)]);
         assert!(refusal.errno() > 0);
     }
 }
@@ -177,6 +180,7 @@ proptest! {
         let serving = services.iter().rev().find(|(vip, _)| *vip == asked).map(|(_, pods)| pods);
         match verdict {
             Verdict::Translated => {
+                prop_assert!(model.told.borrow().is_empty());
                 prop_assert!(serving.is_some_and(|pods| pods.contains(&after.peer.address)));
                 prop_assert_eq!(after.peer.address.is_v4(), asked.is_v4());
                 prop_assert_eq!(after.peer.port, Port::new(8080));
@@ -184,6 +188,7 @@ proptest! {
                 prop_assert_eq!(after, before);
             }
             Verdict::Pass => {
+                prop_assert!(model.told.borrow().is_empty());
                 prop_assert!(serving.is_none());
                 prop_assert_eq!(after, before);
             }
