@@ -23,6 +23,7 @@ pub mod cache;
 mod client;
 mod error;
 pub mod events;
+mod expiry;
 pub mod lease;
 mod meta;
 pub mod queue;

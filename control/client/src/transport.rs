@@ -33,6 +33,7 @@ use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::error::Error;
+use crate::expiry;
 
 /// The body of the requests that an in-process service gets.
 pub type RequestBody = kube::client::Body;
@@ -92,6 +93,12 @@ pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
                 "check current-context, server and the certificate files that it names",
             )
         })?;
+    if let Some(problem) = expiry::problem(&config.auth_info, jiff::Timestamp::now()) {
+        return Err(failed(
+            problem,
+            "write a new one with `orlop credentials`, or check this machine's clock",
+        ));
+    }
     network(&config).map_err(|error| {
         failed(
             one_line(&error),
