@@ -94,6 +94,12 @@ impl Host {
         engine
     }
 
+    /// Puts this process out of the hooks' reach, or back; it counts for
+    /// sockets that are made afterwards.
+    pub fn within_reach(&self, within: bool) {
+        enter(if within { &self.cgroup } else { &self.home });
+    }
+
     /// Gives this host an address.
     pub fn address(&self, address: &str) {
         let bits = if address.contains(':') {
