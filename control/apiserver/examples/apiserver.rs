@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use control_apiserver::{ApiServer, Certificates, Config};
+use control_apiserver::{ApiServer, Certificates, Config, Kubelets};
 use control_pki::{ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config};
 use control_store::embedded::{Embedded, Options};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let serving = pki.serving(["127.0.0.1", "localhost", "10.96.0.1"])?;
     let identity = ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt"))?;
     let tls = server_config(identity, &[&trust])?;
+    let kubelets = Kubelets::new(pki.ca.certificate_pem(), &pki.kubelet_client()?)?;
     let store = Embedded::open(dir.join("store.redb"), Options::default())?;
     let config = Config {
         store: Arc::new(store),
@@ -38,6 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         advertise_port: port,
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
+        kubelets: Some(kubelets),
     };
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     let server = ApiServer::new(config).await?;

@@ -8,6 +8,7 @@ use control_store::Store;
 use ipnet::IpNet;
 
 use crate::chain::Access;
+use crate::kubelet::Kubelets;
 
 /// All that [`crate::ApiServer`] needs to know.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub struct Config {
     pub service_cidrs: Vec<IpNet>,
     /// First and last node port.
     pub node_ports: (u16, u16),
+    /// How nodes' agents are asked for logs and streams; `None` serves neither.
+    pub kubelets: Option<Kubelets>,
 }
 
 impl std::fmt::Debug for Config {

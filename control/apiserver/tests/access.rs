@@ -29,6 +29,7 @@ async fn server(dir: &Path) -> ApiServer {
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
         node_ports: (30000, 32767),
+        kubelets: None,
     })
     .await
     .expect("a server")

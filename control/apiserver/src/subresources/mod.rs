@@ -4,7 +4,11 @@
 mod binding;
 mod eviction;
 mod finalize;
+mod log;
+mod node;
+mod proxy;
 mod scale;
+mod streams;
 
 use std::sync::Arc;
 
@@ -44,6 +48,21 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         ("serviceaccounts", "token", &Method::POST) => {
             crate::reviews::token(&context, &served, body).await
         }
+        ("pods", "log", &Method::GET) => log::get(&context, &served).await,
+        ("pods", "exec" | "attach" | "portforward", &Method::GET | &Method::POST) => {
+            streams::connect(&context, &served).await
+        }
+        (
+            _,
+            "proxy",
+            &Method::GET
+            | &Method::HEAD
+            | &Method::POST
+            | &Method::PUT
+            | &Method::PATCH
+            | &Method::DELETE
+            | &Method::OPTIONS,
+        ) => proxy::proxy(&context, &served, body).await,
         ("pods", "binding", &Method::POST) => binding::bind(&context, &served, body).await,
         ("pods", "eviction", &Method::POST) => eviction::evict(&context, &served, body).await,
         ("namespaces", "finalize", &Method::PUT) => {

@@ -9,7 +9,7 @@ use std::{
 use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::Tokens;
-use control_apiserver::{ApiServer, Config, access::ClusterAccess};
+use control_apiserver::{ApiServer, Config, Kubelets, access::ClusterAccess};
 use control_pki::{
     ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config, write_private,
 };
@@ -71,6 +71,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
         Embedded::open(dir.join("store.redb"), StoreOptions::default()).map_err(Error::Store)?;
     let administrator = pki.administrator().map_err(Error::Pki)?;
     let authority = pki.ca.certificate_pem().to_owned();
+    let kubelets = pki
+        .kubelet_client()
+        .and_then(|own| Kubelets::new(&authority, &own))
+        .map_err(Error::Pki)?;
     let server = ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(
@@ -82,6 +86,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         advertise_port: options.secure_port,
         service_cidrs: options.service_cluster_ip_range.clone(),
         node_ports: (30_000, 32_767),
+        kubelets: Some(kubelets),
     })
     .await
     .map_err(Error::ApiServer)?;

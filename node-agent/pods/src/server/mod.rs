@@ -6,6 +6,7 @@
 
 pub mod logs;
 mod stats;
+mod streams;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -131,6 +132,7 @@ pub async fn serve(
             continue;
         };
         let (shared, acceptor, tls) = (shared.clone(), acceptor.clone(), tls.clone());
+        let shutdown = shutdown.clone();
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
             let handshake =
@@ -147,10 +149,10 @@ pub async fn serve(
                     .and_then(|c| c.first()),
             );
             let service = hyper::service::service_fn(move |request| {
-                let shared = shared.clone();
+                let (shared, shutdown) = (shared.clone(), shutdown.clone());
                 async move {
                     let answer = if known {
-                        Box::pin(route(shared, request)).await
+                        Box::pin(route(shared, request, shutdown)).await
                     } else {
                         text(StatusCode::FORBIDDEN, "Forbidden")
                     };
@@ -170,7 +172,11 @@ pub async fn serve(
     }
 }
 
-async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
+async fn route(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     let method = request.method().clone();
@@ -183,6 +189,8 @@ async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body
         (Method::GET, ["containerLogs", namespace, pod, container]) => {
             logs::answer(&shared, namespace, pod, container, request.uri().query())
         }
+        (Method::GET | Method::POST, ["exec" | "attach" | "portForward", ..])
+        | (Method::POST, ["run", ..]) => streams::route(&shared, &parts, request, shutdown).await,
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
 }

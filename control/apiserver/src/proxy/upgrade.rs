@@ -1,0 +1,186 @@
+//! Requests for another protocol: passed on as they are; once the target has
+//! agreed (101), bytes go both ways until either side ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_types::status::Status;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::Target;
+use super::plain_error;
+use crate::body::{self, Body, BoxError};
+use crate::chain::Context;
+use crate::reply::Answer;
+
+/// Bytes that are on their way in one direction at most.
+const BUFFER: usize = 32 << 10;
+
+/// How long a closing side may take to take its last bytes.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// An upgraded connection.
+pub type Stream = TokioIo<Upgraded>;
+
+/// 400 for requests that make sense as upgrades only.
+#[must_use]
+pub fn required() -> Status {
+    Status::bad_request("Upgrade request required")
+}
+
+/// The client's side of an upgrade, once the answer to it has been sent.
+///
+/// # Errors
+/// 400 when the client's connection cannot change its protocol (HTTP/2, or
+/// within the process).
+pub fn client_side(context: &Context) -> Result<OnUpgrade, Status> {
+    let upgrade = context.parts.extensions.get::<OnUpgrade>();
+    upgrade.cloned().ok_or_else(required)
+}
+
+/// Asks the target for an upgrade. `Err` of the inner result is its answer when
+/// it does not agree.
+///
+/// # Errors
+/// 500 when it cannot be asked, or agrees to something else.
+pub async fn ask(
+    target: &Target,
+    method: Method,
+    path_and_query: &str,
+    headers: HeaderMap,
+) -> Result<Result<Response<hyper::body::Incoming>, Response<Body>>, Status> {
+    let mut request = Request::new(body::empty());
+    *request.method_mut() = method;
+    *request.uri_mut() = path_and_query
+        .parse()
+        .map_err(|error| plain_error(format!("error sending request: {error}")))?;
+    *request.headers_mut() = headers;
+    let response = target
+        .send(request)
+        .await
+        .map_err(|error| plain_error(format!("error dialing backend: {error}")))?;
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => Ok(Ok(response)),
+        code if code.as_u16() < 400 => Err(plain_error(format!(
+            "invalid upgrade response: status code {}",
+            code.as_u16()
+        ))),
+        _ => Ok(Err(
+            response.map(|body| Body::new(body.map_err(BoxError::from)))
+        )),
+    }
+}
+
+/// Passes a request for an upgrade on, and then the bytes.
+///
+/// # Errors
+/// 400 when the client's connection cannot be upgraded, 500 when the target
+/// does not answer.
+pub async fn pass(context: &Context, target: &Target, path_and_query: &str) -> Answer {
+    let client = client_side(context)?;
+    let address = super::forward::client_address(context);
+    let mut headers = super::headers::of_upgrade(&context.parts.headers, address);
+    super::forward::set_host(&mut headers, &context.parts);
+    let method = context.parts.method.clone();
+    let mut answer = match ask(target, method, path_and_query, headers).await? {
+        Ok(answer) => answer,
+        Err(refusal) => return Ok(refusal),
+    };
+    let target_side = hyper::upgrade::on(&mut answer);
+    let (parts, _) = answer.into_parts();
+    let shutdown = context.api.shutdown.clone();
+    tokio::spawn(async move {
+        // Both sides are there as soon as the answer has reached the client.
+        match futures::future::try_join(client, target_side).await {
+            Ok((client, target)) => {
+                join(TokioIo::new(client), TokioIo::new(target), shutdown).await;
+            }
+            Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
+        }
+    });
+    let mut response = Response::from_parts(parts, body::empty());
+    response.headers_mut().remove(http::header::CONTENT_LENGTH);
+    Ok(response)
+}
+
+/// Copies both ways until either side ends, or `shutdown`; then closes both.
+pub async fn join<A, B>(client: A, target: B, shutdown: CancellationToken)
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut client_reads, mut client_writes) = tokio::io::split(client);
+    let (mut target_reads, mut target_writes) = tokio::io::split(target);
+    tokio::select! {
+        () = copy(&mut client_reads, &mut target_writes) => {}
+        () = copy(&mut target_reads, &mut client_writes) => {}
+        () = shutdown.cancelled() => {}
+    }
+    let close = async {
+        let _ = tokio::join!(client_writes.shutdown(), target_writes.shutdown());
+    };
+    let _ = tokio::time::timeout(CLOSE, close).await;
+}
+
+/// Copies to the end. What has been read is written before more is read.
+async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+    let mut buffer = vec![0; BUFFER].into_boxed_slice();
+    loop {
+        let read = match from.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => read,
+        };
+        let Some(bytes) = buffer.get(..read) else {
+            return;
+        };
+        if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether `name` of a list header (`Upgrade`, `Sec-WebSocket-Protocol`) is
+/// among those that the client offers.
+#[must_use]
+pub fn offers(headers: &HeaderMap, header: &str, name: &str) -> bool {
+    listed(headers, header).any(|offered| offered.eq_ignore_ascii_case(name))
+}
+
+/// The members of a list header.
+pub fn listed<'a>(headers: &'a HeaderMap, header: &str) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(header)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
+}
+
+/// Runs `work` on the client's side of an upgrade once the answer has gone out,
+/// and ends it with the server.
+pub fn spawn_on<F>(
+    context: &Context,
+    client: OnUpgrade,
+    work: impl FnOnce(Stream) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send,
+{
+    let api = Arc::clone(&context.api);
+    tokio::spawn(async move {
+        match client.await {
+            Ok(client) => {
+                tokio::select! {
+                    () = api.shutdown.cancelled() => {}
+                    () = work(TokioIo::new(client)) => {}
+                }
+            }
+            Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
+        }
+    });
+}

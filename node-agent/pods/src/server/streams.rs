@@ -1,0 +1,512 @@
+//! Streams into containers: `exec`, `attach`, `portForward`.
+//!
+//! The runtime serves the streams itself, at a URL that it tells for each
+//! (CRI's `Exec`, `Attach`, `PortForward`). The agent checks what is asked for,
+//! gets the URL, passes the request for an upgrade on, and then the bytes,
+//! whatever the protocol (SPDY/3.1, WebSocket).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::{Body, query, reply, text};
+use crate::cri::api::{AttachRequest, ExecRequest, ExecSyncRequest, PortForwardRequest};
+use crate::shared::{Entry, Shared};
+
+/// Bytes that are on their way in one direction at most.
+const BUFFER: usize = 32 << 10;
+
+/// How long the runtime's own server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a closing side may take to take its last bytes.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// What a path names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub namespace: &'a str,
+    pub pod: &'a str,
+    /// The pod's uid, where the path has one.
+    pub uid: Option<&'a str>,
+}
+
+/// Which streams are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Streams {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+    tty: bool,
+}
+
+/// Runs a command in a container, with streams.
+pub(super) async fn exec(
+    shared: &Shared,
+    asked: Asked<'_>,
+    container: &str,
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    let pairs = query(request.uri().query());
+    let streams = match Streams::of(&pairs) {
+        Ok(streams) => streams,
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+    };
+    let id = match running(shared, asked, container) {
+        Ok(id) => id,
+        Err(refusal) => return refusal.into(),
+    };
+    let cmd = pairs
+        .into_iter()
+        .filter(|(key, _)| key == "command")
+        .map(|(_, word)| word)
+        .collect();
+    let url = shared
+        .runtime
+        .exec(ExecRequest {
+            container_id: id,
+            cmd,
+            tty: streams.tty,
+            stdin: streams.stdin,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
+        })
+        .await;
+    match url {
+        Ok(at) => pass(&at.url, request, shutdown).await,
+        Err(error) => of_runtime(&error),
+    }
+}
+
+/// Joins the streams of a container's own process.
+pub(super) async fn attach(
+    shared: &Shared,
+    asked: Asked<'_>,
+    container: &str,
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    let pairs = query(request.uri().query());
+    let streams = match Streams::of(&pairs) {
+        Ok(streams) => streams,
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+    };
+    let id = match running(shared, asked, container) {
+        Ok(id) => id,
+        Err(refusal) => return refusal.into(),
+    };
+    // Whether there is a terminal was decided when the container was made.
+    let tty = asked
+        .find(shared)
+        .ok()
+        .and_then(|entry| Some(entry.pod.spec.container(container)?.tty))
+        .unwrap_or(streams.tty);
+    let url = shared
+        .runtime
+        .attach(AttachRequest {
+            container_id: id,
+            stdin: streams.stdin,
+            tty,
+            stdout: streams.stdout,
+            stderr: streams.stderr && !tty,
+        })
+        .await;
+    match url {
+        Ok(at) => pass(&at.url, request, shutdown).await,
+        Err(error) => of_runtime(&error),
+    }
+}
+
+/// Makes connections to a pod's ports.
+pub(super) async fn port_forward(
+    shared: &Shared,
+    asked: Asked<'_>,
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    let ports = match ports(&query(request.uri().query())) {
+        Ok(ports) => ports,
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+    };
+    let entry = match asked.find(shared) {
+        Ok(entry) => entry,
+        Err(refusal) => return refusal.into(),
+    };
+    let Some(sandbox) = entry.observed.live_sandbox() else {
+        let message = format!(
+            "unable to forward port because pod is not running. Current status={}",
+            entry.status.phase
+        );
+        return text(StatusCode::INTERNAL_SERVER_ERROR, message);
+    };
+    let url = shared
+        .runtime
+        .port_forward(PortForwardRequest {
+            pod_sandbox_id: sandbox.id.clone(),
+            port: ports,
+        })
+        .await;
+    match url {
+        Ok(at) => pass(&at.url, request, shutdown).await,
+        Err(error) => of_runtime(&error),
+    }
+}
+
+/// Runs a command in a container and answers what it wrote.
+pub(super) async fn run(
+    shared: &Shared,
+    asked: Asked<'_>,
+    container: &str,
+    request: &Request<Incoming>,
+) -> Response<Body> {
+    let id = match running(shared, asked, container) {
+        Ok(id) => id,
+        Err(refusal) => return refusal.into(),
+    };
+    let command = query(request.uri().query())
+        .into_iter()
+        .find(|(key, _)| key == "cmd")
+        .map(|(_, command)| command)
+        .unwrap_or_default();
+    let answer = shared
+        .runtime
+        .exec_sync(ExecSyncRequest {
+            container_id: id,
+            cmd: command.split(' ').map(str::to_owned).collect(),
+            timeout: 0,
+        })
+        .await;
+    match answer {
+        Err(error) => of_runtime(&error),
+        Ok(answer) if answer.exit_code == 0 => {
+            let mut both = answer.stdout.to_vec();
+            both.extend_from_slice(&answer.stderr);
+            reply(StatusCode::OK, "application/json", both)
+        }
+        Ok(answer) => {
+            let message = format!(
+                "command '{command}' exited with {}: {}",
+                answer.exit_code,
+                String::from_utf8_lossy(&answer.stderr)
+            );
+            text(StatusCode::INTERNAL_SERVER_ERROR, message)
+        }
+    }
+}
+
+/// Why a stream cannot be had.
+#[derive(Debug, PartialEq, Eq)]
+struct Refusal(StatusCode, String);
+
+impl From<Refusal> for Response<Body> {
+    fn from(Refusal(code, message): Refusal) -> Self {
+        text(code, message)
+    }
+}
+
+/// The id of the running container that a path names.
+fn running(shared: &Shared, asked: Asked<'_>, container: &str) -> Result<String, Refusal> {
+    let entry = asked.find(shared)?;
+    entry
+        .observed
+        .latest(container)
+        .filter(|found| found.running())
+        .map(|found| found.id.clone())
+        .ok_or_else(|| {
+            Refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("container not found (\"{container}\")"),
+            )
+        })
+}
+
+fn of_runtime(error: &crate::cri::Error) -> Response<Body> {
+    let code = match error.code {
+        tonic::Code::NotFound => StatusCode::NOT_FOUND,
+        tonic::Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    text(code, error.to_string())
+}
+
+// === impl Asked ===
+
+impl Asked<'_> {
+    fn find(&self, shared: &Shared) -> Result<Entry, Refusal> {
+        let missing = |message: &str| Refusal(StatusCode::NOT_FOUND, message.to_owned());
+        let entry = shared
+            .pods
+            .find(self.namespace, self.pod)
+            .ok_or_else(|| missing("pod does not exist"))?;
+        if self.uid.is_some_and(|uid| uid != entry.pod.uid()) {
+            return Err(missing("pod not found"));
+        }
+        Ok(entry)
+    }
+}
+
+// === impl Streams ===
+
+impl Streams {
+    /// Reads the kubelet's names for them.
+    fn of(pairs: &[(String, String)]) -> Result<Self, String> {
+        let set = |name: &str| {
+            let value = pairs.iter().find(|(key, _)| key == name);
+            value.is_some_and(|(_, value)| value == "1")
+        };
+        let tty = set("tty");
+        let streams = Self {
+            stdin: set("input"),
+            stdout: set("output"),
+            // A terminal has one output.
+            stderr: set("error") && !tty,
+            tty,
+        };
+        if streams.stdin || streams.stdout || streams.stderr {
+            Ok(streams)
+        } else {
+            Err("you must specify at least 1 of stdin, stdout, stderr".to_owned())
+        }
+    }
+}
+
+/// The ports that a WebSocket client names; SPDY clients name them per stream.
+fn ports(pairs: &[(String, String)]) -> Result<Vec<i32>, String> {
+    pairs
+        .iter()
+        .filter(|(key, _)| key == "port")
+        .flat_map(|(_, value)| value.split(','))
+        .filter(|port| !port.is_empty())
+        .map(|port| match port.parse::<u16>() {
+            Ok(0) | Err(_) => Err(format!("invalid port \"{port}\": it must be 1 to 65535")),
+            Ok(port) => Ok(i32::from(port)),
+        })
+        .collect()
+}
+
+/// Passes a request for an upgrade on to the runtime's URL, and then the bytes.
+async fn pass(
+    url: &str,
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    if !wants_upgrade(request.headers()) {
+        return text(StatusCode::BAD_REQUEST, "Upgrade request required");
+    }
+    match upgrade(url, request, shutdown).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::warn!(url, %error, "the runtime's stream cannot be had");
+            text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        }
+    }
+}
+
+/// Why the runtime's own server gives no stream.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    /// The URL is of no known form.
+    #[error("the runtime named `{0}`, which is no http URL")]
+    Url(String),
+    /// It cannot be reached.
+    #[error("error dialing backend: dial tcp {address}: {source}")]
+    Dial {
+        address: String,
+        source: std::io::Error,
+    },
+    /// It does not speak HTTP.
+    #[error("error sending request: {0}")]
+    Http(#[source] hyper::Error),
+    /// It answers, but with something else.
+    #[error("invalid upgrade response: status code {0}")]
+    Answer(u16),
+}
+
+async fn upgrade(
+    url: &str,
+    mut request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Result<Response<Body>, Error> {
+    let wrong = || Error::Url(url.to_owned());
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    let authority = uri.authority().ok_or_else(wrong)?;
+    if uri.scheme_str() != Some("http") {
+        return Err(wrong());
+    }
+    let address = match authority.port_u16() {
+        Some(_) => authority.as_str().to_owned(),
+        None => format!("{authority}:80"),
+    };
+    let dial = |source| Error::Dial {
+        address: address.clone(),
+        source,
+    };
+    let stream = tokio::time::timeout(CONNECT, TcpStream::connect(&address))
+        .await
+        .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+        .map_err(dial)?;
+    stream.set_nodelay(true).map_err(dial)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(Error::Http)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "connection to the runtime's stream ended");
+        }
+    });
+    let client = hyper::upgrade::on(&mut request);
+    let mut onward = Request::new(Empty::<Bytes>::new());
+    onward.method_mut().clone_from(request.method());
+    *onward.uri_mut() = uri
+        .path_and_query()
+        .ok_or_else(wrong)?
+        .as_str()
+        .parse()
+        .map_err(|_| wrong())?;
+    let mut headers = std::mem::take(request.headers_mut());
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::TRANSFER_ENCODING);
+    headers.remove(header::AUTHORIZATION);
+    if let Ok(host) = authority.as_str().parse() {
+        headers.insert(header::HOST, host);
+    }
+    *onward.headers_mut() = headers;
+    let mut answer = sender.send_request(onward).await.map_err(Error::Http)?;
+    match answer.status() {
+        StatusCode::SWITCHING_PROTOCOLS => {}
+        code if code.as_u16() < 400 => return Err(Error::Answer(code.as_u16())),
+        _ => {
+            return Ok(answer.map(|body| body.map_err(std::io::Error::other).boxed_unsync()));
+        }
+    }
+    let runtime = hyper::upgrade::on(&mut answer);
+    tokio::spawn(async move {
+        match futures::future::try_join(client, runtime).await {
+            Ok((client, runtime)) => {
+                join(TokioIo::new(client), TokioIo::new(runtime), shutdown).await;
+            }
+            Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
+        }
+    });
+    let empty = Empty::new().map_err(|never| match never {}).boxed_unsync();
+    Ok(answer.map(|_| empty))
+}
+
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// Copies both ways until either side ends, or `shutdown`; then closes both.
+async fn join<A, B>(client: A, runtime: B, shutdown: CancellationToken)
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut client_reads, mut client_writes) = tokio::io::split(client);
+    let (mut runtime_reads, mut runtime_writes) = tokio::io::split(runtime);
+    tokio::select! {
+        () = copy(&mut client_reads, &mut runtime_writes) => {}
+        () = copy(&mut runtime_reads, &mut client_writes) => {}
+        () = shutdown.cancelled() => {}
+    }
+    let close = async {
+        let _ = tokio::join!(client_writes.shutdown(), runtime_writes.shutdown());
+    };
+    let _ = tokio::time::timeout(CLOSE, close).await;
+}
+
+/// Copies to the end. What has been read is written before more is read.
+async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
+    let mut buffer = vec![0; BUFFER].into_boxed_slice();
+    loop {
+        let read = match from.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => read,
+        };
+        let Some(bytes) = buffer.get(..read) else {
+            return;
+        };
+        if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers the paths below `/exec`, `/attach`, `/portForward` and `/run`.
+pub(super) async fn route(
+    shared: &Shared,
+    parts: &[&str],
+    request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    let asked = |namespace, pod, uid| Asked {
+        namespace,
+        pod,
+        uid,
+    };
+    match *parts {
+        ["exec", namespace, pod, container] => {
+            exec(
+                shared,
+                asked(namespace, pod, None),
+                container,
+                request,
+                shutdown,
+            )
+            .await
+        }
+        ["exec", namespace, pod, uid, container] => {
+            let asked = asked(namespace, pod, Some(uid));
+            exec(shared, asked, container, request, shutdown).await
+        }
+        ["attach", namespace, pod, container] => {
+            attach(
+                shared,
+                asked(namespace, pod, None),
+                container,
+                request,
+                shutdown,
+            )
+            .await
+        }
+        ["attach", namespace, pod, uid, container] => {
+            let asked = asked(namespace, pod, Some(uid));
+            attach(shared, asked, container, request, shutdown).await
+        }
+        ["portForward", namespace, pod] => {
+            port_forward(shared, asked(namespace, pod, None), request, shutdown).await
+        }
+        ["portForward", namespace, pod, uid] => {
+            port_forward(shared, asked(namespace, pod, Some(uid)), request, shutdown).await
+        }
+        ["run", namespace, pod, container] => {
+            run(shared, asked(namespace, pod, None), container, &request).await
+        }
+        ["run", namespace, pod, uid, container] => {
+            run(
+                shared,
+                asked(namespace, pod, Some(uid)),
+                container,
+                &request,
+            )
+            .await
+        }
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    }
+}
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;
