@@ -37,9 +37,9 @@ impl Selection {
             labels::Selector::parse(&options.label_selector)
                 .map_err(|error| Status::bad_request(error.to_string()))?
         };
-        let fields = fields::Selector::parse(&options.field_selector)
+        let mut fields = fields::Selector::parse(&options.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
-        for term in &fields.terms {
+        for term in &mut fields.terms {
             let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
                 || kind.selectable.contains(&term.field.as_str());
             if !known {
@@ -47,6 +47,11 @@ impl Selection {
                     "field label not supported: {}",
                     term.field
                 )));
+            }
+            // Objects are looked at in their stored form.
+            let mut renamed = kind.selectable_as.iter();
+            if let Some((_, stored)) = renamed.find(|(here, _)| *here == term.field) {
+                term.field = (*stored).into();
             }
         }
         let prefix = if namespace.is_empty() {

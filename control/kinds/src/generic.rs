@@ -33,6 +33,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     subresources: &[],
     warnings: no_warnings,
     selectable: &[],
+    selectable_as: &[],
     selectable_fields: no_fields,
     columns: table::NAME_AGE,
     row: table::name_age,
@@ -121,6 +122,27 @@ pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
 /// Keeps the spec.
 pub(crate) fn update_status(new: &mut Value, old: &Value) {
     new.take_from(old, "spec");
+}
+
+/// Keeps the metadata that a status update may not touch, and the spec.
+pub(crate) fn update_status_keep_metadata(new: &mut Value, old: &Value) {
+    update_status(new, old);
+    keep_metadata(new, old);
+}
+
+/// Keeps the metadata that a status update may not touch.
+pub(crate) fn keep_metadata(new: &mut Value, old: &Value) {
+    let metadata = new.make("metadata");
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        metadata.take_from(old.at("metadata"), field);
+    }
 }
 
 /// Keeps the spec and the labels, as most kinds of `apps` and `batch` do.

@@ -57,7 +57,9 @@ pub struct Kind {
     pub warnings: fn(new: &Value, old: Option<&Value>) -> Vec<String>,
     /// Names of the selectable fields besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],
-    /// Values of the fields named by `selectable`.
+    /// Fields of `selectable` that the stored form calls otherwise: (here, there).
+    pub selectable_as: &'static [(&'static str, &'static str)],
+    /// Values of the fields named by `selectable`, in the stored form.
     pub selectable_fields: fn(&Value) -> Vec<Field>,
     /// Columns of the kind's table.
     pub columns: &'static [Column],

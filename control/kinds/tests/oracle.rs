@@ -50,7 +50,7 @@ fn ours(body: &Value) -> Option<Vec<(String, String)>> {
     object.set_path(&["metadata", "uid"], "6f6e8a3c-0000-4000-8000-000000000000");
     object.set_path(&["metadata", "creationTimestamp"], "2026-01-01T00:00:00Z");
     if resource.namespaced {
-        object.set_path(&["metadata", "namespace"], "default");
+        object.set_path(&["metadata", "namespace"], "orc-1");
     }
     let rules = control_kinds::of(group, kind);
     (rules.default)(&mut object);
@@ -94,12 +94,11 @@ fn creations_are_accepted_and_refused_as_a_stock_server_does() {
     let (mut agreed, mut all, mut shown) = (0, 0, 0);
     let mut wrong: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines {
-        let group = Value::from_slice(line.expect("a line").as_bytes()).expect("JSON");
-        let known = ["core", "workloads", "network"];
-        if !text(&group, &["group"])
-            .split_once('#')
-            .is_some_and(|(g, _)| known.contains(&g))
-        {
+        // each group ran in a namespace of its own
+        let line = line.expect("a line").replace("$ns", "orc-1");
+        let group = Value::from_slice(line.as_bytes()).expect("JSON");
+        // scenarios look at more than one object: those are for a whole server
+        if !text(&group, &["group"]).contains('#') {
             continue;
         }
         for step in group.items_at(&["steps"]) {

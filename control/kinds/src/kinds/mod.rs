@@ -5,22 +5,38 @@ use crate::Kind;
 mod config_map;
 mod controller_revision;
 mod cron_job;
+mod csi_driver;
+mod csi_node;
+mod csi_storage_capacity;
 mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
+mod event;
 mod job;
+mod lease;
+mod limit_range;
 mod namespace;
 mod node;
+mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
 mod pod_template;
+mod priority_class;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
+mod role;
+mod role_binding;
+mod runtime_class;
 mod secret;
 mod service;
 mod service_account;
 mod stateful_set;
+mod storage_class;
+mod volume_attachment;
+mod volume_attributes_class;
 
 /// Every kind that has something particular.
 pub(crate) static ALL: &[&Kind] = &[
@@ -43,4 +59,23 @@ pub(crate) static ALL: &[&Kind] = &[
     &pod_template::KIND,
     &replication_controller::KIND,
     &controller_revision::KIND,
+    &event::CORE_EVENT,
+    &event::NEW_EVENT,
+    &lease::KIND,
+    &limit_range::KIND,
+    &resource_quota::KIND,
+    &role::ROLE,
+    &role::CLUSTER_ROLE,
+    &role_binding::ROLE_BINDING,
+    &role_binding::CLUSTER_ROLE_BINDING,
+    &priority_class::KIND,
+    &runtime_class::KIND,
+    &pod_disruption_budget::KIND,
+    &csi_driver::KIND,
+    &csi_node::KIND,
+    &csi_storage_capacity::KIND,
+    &persistent_volume::KIND,
+    &storage_class::KIND,
+    &volume_attachment::KIND,
+    &volume_attributes_class::KIND,
 ];

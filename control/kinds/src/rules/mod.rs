@@ -1,12 +1,14 @@
 //! Rules that several kinds share, each stated once.
 
 pub(crate) mod claims;
+pub(crate) mod conditions;
 pub(crate) mod container;
 pub(crate) mod defaults;
 pub(crate) mod ip;
 pub(crate) mod labels;
 pub(crate) mod meta;
 pub mod names;
+pub(crate) mod node_labels;
 pub(crate) mod placement;
 pub(crate) mod ports;
 pub(crate) mod qos;
@@ -18,6 +20,7 @@ pub(crate) mod validate_batch;
 pub(crate) mod validate_pod;
 pub(crate) mod validate_service;
 pub(crate) mod validate_workload;
+pub(crate) mod volume_spec;
 pub(crate) mod volumes;
 
 use control_types::value::Value;

@@ -4,8 +4,8 @@ use control_types::value::Value;
 
 use super::container::{self, Around};
 use super::{
-    collect, ip, labels, meta, names, placement, quantity, resources, security, tolerations,
-    volumes,
+    collect, ip, labels, meta, names, node_labels, placement, quantity, resources, security,
+    tolerations, volumes,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -795,18 +795,9 @@ pub(crate) fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
 pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, out: &mut Vec<String>) {
     let selector = at.child("nodeSelector");
     for (key, _) in spec.entries("nodeSelector") {
-        let instead = match key {
-            "beta.kubernetes.io/arch" => "kubernetes.io/arch",
-            "beta.kubernetes.io/os" => "kubernetes.io/os",
-            "beta.kubernetes.io/instance-type" => "node.kubernetes.io/instance-type",
-            "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
-            "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
-            _ => continue,
-        };
-        out.push(format!(
-            "{}: deprecated since v1.14; use \"{instead}\" instead",
-            selector.key(key)
-        ));
+        if let Some(why) = node_labels::deprecated(key) {
+            out.push(format!("{}: {why}", selector.key(key)));
+        }
     }
     for list in ["initContainers", "containers"] {
         let all = at.child(list);

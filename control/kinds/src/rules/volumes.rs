@@ -75,13 +75,15 @@ fn source(volume: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn required(source: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
+/// Fields of a source that must be there.
+pub(crate) fn required(source: &Value, fields: &[&str], at: &Path<'_>, errors: &mut Errors) {
     for field in fields.iter().filter(|field| source.text(field).is_empty()) {
         errors.required(&at.child(field), "");
     }
 }
 
-fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// One source of a volume, by its kind.
+pub(crate) fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match kind {
         "emptyDir" if quantity::of(source.at("sizeLimit")) < 0 => {
             errors.forbidden(

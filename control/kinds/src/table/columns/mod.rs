@@ -1,7 +1,11 @@
 //! The columns of each kind's table. Headings, types and texts are facts of the
 //! API: clients show them, and tools compare them.
 
+mod cluster;
+
 use super::{AGE, Column, NAME};
+
+pub(crate) use cluster::*;
 
 const fn text(name: &'static str, description: &'static str) -> Column {
     Column {

@@ -1,0 +1,92 @@
+//! `CSINode`: the storage drivers of a node.
+
+use control_types::value::Value;
+
+use crate::error::{Errors, Path};
+use crate::generic::PLAIN;
+use crate::rules::{collect, labels, meta, names, non_negative, volumes};
+use crate::table::{age, columns, name};
+use crate::tree::{Read, Write, same};
+use crate::{FieldError, Kind};
+
+const ID_LIMIT: usize = 192;
+
+pub(crate) static KIND: Kind = Kind {
+    group: "storage.k8s.io",
+    kind: "CSINode",
+    namespaced: Some(false),
+    validate_create: |object| collect(|errors| check(object, errors)),
+    validate_update,
+    columns: columns::CSI_NODE,
+    row: |object, now| {
+        let drivers = object.at("spec").items("drivers").len();
+        vec![name(object), drivers.into(), age(object, now)]
+    },
+    ..PLAIN
+};
+
+fn check(object: &Value, errors: &mut Errors) {
+    meta::validate(object, Some(false), names::subdomain_name, errors);
+    let all = Path::new("spec.drivers");
+    let drivers = object.at("spec").items("drivers");
+    for (i, driver) in drivers.iter().enumerate() {
+        let at = all.index(i);
+        let name = driver.text("name");
+        volumes::csi_driver(name, &at.child("name"), errors);
+        let id = driver.text("nodeID");
+        if id.is_empty() {
+            errors.required(&at.child("nodeID"), "");
+        }
+        if id.len() > ID_LIMIT {
+            errors.invalid(
+                &at.child("nodeID"),
+                id,
+                format!("must be {ID_LIMIT} characters or less"),
+            );
+        }
+        let count = driver.at("allocatable").num("count");
+        non_negative(count, &at.child("allocatable").child("count"), errors);
+        if drivers
+            .iter()
+            .take(i)
+            .any(|other| other.text("name") == name)
+        {
+            errors.duplicate(&at.child("name"), name);
+        }
+        let keys = driver.items("topologyKeys");
+        for (j, key) in keys.iter().enumerate() {
+            if key.as_text().is_empty() {
+                errors.required(&at, "");
+            }
+            if keys.iter().take(j).any(|other| other == key) {
+                errors.duplicate(&at, key.clone());
+            }
+            labels::label_key(key.as_text(), &at, errors);
+        }
+    }
+}
+
+fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        check(new, errors);
+        // what a driver can hold may change, the rest of it not
+        let fixed = |driver: &Value| {
+            let mut driver = driver.clone();
+            driver.drop_field("allocatable");
+            driver
+        };
+        for before in old.at("spec").items("drivers") {
+            for driver in new.at("spec").items("drivers") {
+                if driver.text("name") == before.text("name")
+                    && !same(&fixed(driver), &fixed(before))
+                {
+                    errors.invalid(
+                        &Path::new("spec.drivers"),
+                        fixed(driver),
+                        "field is immutable",
+                    );
+                }
+            }
+        }
+    })
+}
