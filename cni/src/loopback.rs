@@ -1,12 +1,63 @@
-//! The `loopback` plugin: containerd 1.6 asks for it before any other.
+//! The `loopback` plugin: containerd asks for it before any other, in versions
+//! of the specification as old as 0.3.1. So it takes no part of `cni-plugin`,
+//! which refuses them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::{
     error::Error,
     link,
     reply::{Added, Interface},
+    verbs::{Done, input},
 };
+
+const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(rename = "cniVersion")]
+    cni_version: String,
+}
+
+/// Whether this program was called by the name of that plugin.
+pub(crate) fn is_meant() -> bool {
+    std::env::args_os()
+        .next()
+        .is_some_and(|path| Path::new(&path).file_name() == Some("loopback".as_ref()))
+}
+
+/// Does the verb.
+pub(crate) fn run(verb: &str) -> Done {
+    let config: Config = input()?;
+    let version = config.cni_version.as_str();
+    let done = match verb {
+        "VERSION" => Ok(json!({"cniVersion": version, "supportedVersions": VERSIONS}).to_string()),
+        _ if !VERSIONS.contains(&version) => Err(Error::Version(version.to_owned())),
+        "ADD" => netns()
+            .and_then(|netns| add(version, &netns))
+            .and_then(|added| {
+                serde_json::to_string(&added)
+                    .map_err(|error| Error::Configuration(error.to_string()))
+            }),
+        "CHECK" => netns()
+            .and_then(|netns| check(&netns))
+            .map(|()| String::new()),
+        // `lo` goes with its namespace, and needs nothing.
+        "DEL" | "GC" | "STATUS" => Ok(String::new()),
+        _ => Err(Error::Environment("CNI_COMMAND")),
+    };
+    done.map_err(|error| (config.cni_version.clone(), error))
+}
+
+fn netns() -> Result<PathBuf, Error> {
+    std::env::var_os("CNI_NETNS")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .ok_or(Error::Environment("CNI_NETNS"))
+}
 
 /// Sets `lo` up in the pod.
 pub(crate) fn add(version: &str, netns: &Path) -> Result<Added, Error> {

@@ -4,17 +4,10 @@
 //! STATUS, and announces fewer versions than it understands, so the other
 //! verbs are answered here before it sees them.
 
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::Read,
-    net::IpAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{collections::BTreeSet, fs::File, io::Read, net::IpAddr, path::Path, process::ExitCode};
 
 use cni_plugin::{Cni, config::NetworkConfig};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use crate::{
@@ -31,6 +24,7 @@ const VERSIONS: [&str; 3] = ["0.4.0", "1.0.0", "1.1.0"];
 pub(crate) fn run() -> ExitCode {
     let verb = std::env::var("CNI_COMMAND").unwrap_or_default();
     let done = match verb.as_str() {
+        _ if loopback::is_meant() => loopback::run(&verb),
         "ADD" | "DEL" | "CHECK" => pod_verb(),
         "GC" | "STATUS" | "VERSION" => node_verb(&verb),
         _ => Err(("1.1.0".to_owned(), Error::Environment("CNI_COMMAND"))),
@@ -51,7 +45,7 @@ pub(crate) fn run() -> ExitCode {
     code
 }
 
-type Done = Result<String, (String, Error)>;
+pub(crate) type Done = Result<String, (String, Error)>;
 
 fn pod_verb() -> Done {
     let unparsed = || "1.0.0".to_owned();
@@ -107,15 +101,23 @@ fn pod_verb() -> Done {
     done.map_err(|error| (config.cni_version.to_string(), error))
 }
 
-fn node_verb(verb: &str) -> Done {
+/// The configuration on standard input.
+///
+/// # Errors
+/// [`Error::Configuration`], with the version to answer in.
+pub(crate) fn input<C: DeserializeOwned>() -> Result<C, (String, Error)> {
+    let wrong = |error: String| ("1.1.0".to_owned(), Error::Configuration(error));
     let mut input = Vec::new();
     // Bounded: a configuration is a few hundred bytes.
-    let read = std::io::stdin().take(1 << 20).read_to_end(&mut input);
-    let config: NodeConfig = match (read, serde_json::from_slice(&input)) {
-        (Ok(_), Ok(config)) => config,
-        (Err(error), _) => return Err(("1.1.0".into(), Error::Configuration(error.to_string()))),
-        (_, Err(error)) => return Err(("1.1.0".into(), Error::Configuration(error.to_string()))),
-    };
+    std::io::stdin()
+        .take(1 << 20)
+        .read_to_end(&mut input)
+        .map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&input).map_err(|error| wrong(error.to_string()))
+}
+
+fn node_verb(verb: &str) -> Done {
+    let config: NodeConfig = input()?;
     let version = config.cni_version.clone();
     let done = match verb {
         "VERSION" => Ok(json!({
@@ -352,16 +354,27 @@ fn status(config: NodeConfig) -> Result<(), Error> {
         ));
     }
     Addresses::open(&settings.data_dir, &config.name).map(drop)?;
-    let forwarding = PathBuf::from("/proc/sys/net/ipv4/ip_forward");
-    let value = std::fs::read_to_string(&forwarding).map_err(file_error(&forwarding))?;
-    if value.trim() == "1" {
-        Ok(())
-    } else {
-        Err(Error::NotReady(format!(
-            "`{}` is not 1: the node does not forward packets",
-            forwarding.display()
-        )))
+    let settings_of_kernel = [
+        (true, "/proc/sys/net/ipv4/ip_forward"),
+        (false, "/proc/sys/net/ipv6/conf/all/forwarding"),
+    ];
+    for (v4, forwarding) in settings_of_kernel {
+        if !settings
+            .ranges
+            .iter()
+            .any(|range| range.addr().is_ipv4() == v4)
+        {
+            continue;
+        }
+        let path = Path::new(forwarding);
+        let value = std::fs::read_to_string(path).map_err(file_error(path))?;
+        if value.trim() != "1" {
+            return Err(Error::NotReady(format!(
+                "`{forwarding}` is not 1: the node does not forward packets"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// The host's end: a name that follows from its holder, so that DEL finds it

@@ -4,6 +4,7 @@
 use std::{
     io::Write,
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -79,8 +80,20 @@ impl Plugin<'_> {
         pod: Option<(&str, &Namespace)>,
         config: &Value,
     ) -> (bool, Value) {
+        self.call_named("orlop-cni", verb, pod, config)
+    }
+
+    /// The same, with the name by which the program is called.
+    fn call_named(
+        &self,
+        name: &str,
+        verb: &str,
+        pod: Option<(&str, &Namespace)>,
+        config: &Value,
+    ) -> (bool, Value) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-cni"));
         command
+            .arg0(name)
             .env("CNI_COMMAND", verb)
             .env("CNI_PATH", "/nowhere")
             .stdin(Stdio::piped())
@@ -249,4 +262,37 @@ fn errors_are_what_the_specification_says() {
     assert!(plugin.call("CHECK", Some(("pod", &pod))).0);
     plugin.config["cniVersion"] = json!("9.0.0");
     assert!(!plugin.call("STATUS", None).0);
+}
+
+#[test]
+fn containerd_1_6_gets_its_loopback_in_the_version_that_it_speaks() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let pod = Namespace::new(folder.path(), "pod");
+    let config = json!({"cniVersion": "0.3.1", "name": "cni-loopback", "type": "loopback"});
+    let plugin = Plugin {
+        node: &node,
+        config: config.clone(),
+    };
+    let call = |verb| plugin.call_named("/opt/cni/bin/loopback", verb, Some(("p", &pod)), &config);
+    let answers = || {
+        pod.run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            TcpStream::connect(listener.local_addr().expect("an address")).is_ok()
+        })
+    };
+    assert!(!answers(), "a new namespace's loopback is down");
+    let (ok, value) = call("ADD");
+    assert!(ok, "{value}");
+    assert_eq!(value["cniVersion"], "0.3.1");
+    assert!(answers());
+    assert!(call("CHECK").0);
+    assert!(call("DEL").0);
+    let config = json!({"cniVersion": "0.2.0", "name": "cni-loopback", "type": "loopback"});
+    let (ok, value) = plugin.call_named("loopback", "ADD", Some(("p", &pod)), &config);
+    assert!(!ok);
+    assert_eq!(value["code"], 1, "{value}");
 }
