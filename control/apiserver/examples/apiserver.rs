@@ -1,13 +1,15 @@
 //! The API server alone, for trying it with kubectl or the oracle:
-//! `apiserver DIR PORT` keeps its state in `DIR`, listens on loopback and writes
-//! the administrator's kubeconfig to `DIR/admin.kubeconfig`.
+//! `apiserver DIR PORT [ADDRESS]` keeps its state in `DIR`, listens on the address
+//! (loopback unless given) and writes the administrator's kubeconfig to
+//! `DIR/admin.kubeconfig`.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use control_apiserver::{ApiServer, Certificates, Config, Kubelets};
+use control_access::Tokens;
+use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, Kubelets};
 use control_pki::{ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config};
 use control_store::embedded::{Embedded, Options};
 use tokio_util::sync::CancellationToken;
@@ -20,18 +22,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: apiserver DIR PORT")?
         .parse()?;
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1".to_owned());
     let began = std::time::Instant::now();
     std::fs::create_dir_all(&dir)?;
     let pki = Cluster::load_or_create(dir.join("pki"))?;
     let trust = ClientTrust::new(pki.ca.certificate_pem())?;
-    let serving = pki.serving(["127.0.0.1", "localhost", "10.96.0.1"])?;
+    let serving = pki.serving([address.as_str(), "127.0.0.1", "localhost", "10.96.0.1"])?;
     let identity = ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt"))?;
     let tls = server_config(identity, &[&trust])?;
+    let admin = kubeconfig(
+        &format!("https://{address}:{port}"),
+        pki.ca.certificate_pem(),
+        &pki.administrator()?,
+        "orlop",
+        "admin",
+    );
     let kubelets = Kubelets::new(pki.ca.certificate_pem(), &pki.kubelet_client()?)?;
     let store = Embedded::open(dir.join("store.redb"), Options::default())?;
     let config = Config {
         store: Arc::new(store),
-        access: Arc::new(Certificates::new(trust)),
+        access: Arc::new(
+            ClusterAccess::new(trust, Tokens::new(Arc::new(pki.service_account_key))).publishing(
+                Authorities {
+                    clients: pki.ca.certificate_pem().to_owned(),
+                    front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
+                },
+            ),
+        ),
         sealing_key: Some(Arc::new(SealingKey::load_or_create(
             &dir.join("pki/encryption.key"),
         )?)),
@@ -41,15 +58,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
     };
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+    let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
     let server = ApiServer::new(config).await?;
-    let admin = kubeconfig(
-        &format!("https://127.0.0.1:{port}"),
-        pki.ca.certificate_pem(),
-        &pki.administrator()?,
-        "orlop",
-        "admin",
-    );
     control_pki::write_private(&dir.join("admin.kubeconfig"), admin.as_bytes())?;
     println!("ready after {:?}", began.elapsed());
     let shutdown = CancellationToken::new();

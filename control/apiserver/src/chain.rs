@@ -36,6 +36,15 @@ pub enum Verdict {
     Deny(String),
 }
 
+/// The authorities that a server believes, PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorities {
+    /// Of clients' certificates.
+    pub clients: String,
+    /// Of proxies that vouch for users by header, if any are believed.
+    pub front_proxy: Option<String>,
+}
+
 /// Who callers are and what they may do.
 pub trait Access: Send + Sync + 'static {
     /// Tells who sends a request, by its certificate (the extension
@@ -50,6 +59,11 @@ pub trait Access: Send + Sync + 'static {
     /// the place to follow roles and bindings.
     fn attach(&self, api: &Arc<Api>) {
         let _ = api;
+    }
+
+    /// Whom this server believes, if that is public.
+    fn authorities(&self) -> Option<&Authorities> {
+        None
     }
 
     /// Issues service accounts' tokens; `None` if there are none here.

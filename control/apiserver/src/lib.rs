@@ -31,6 +31,7 @@ pub mod kubelet;
 pub mod listen;
 pub mod metrics;
 pub mod negotiate;
+pub mod oidc;
 pub mod openapi;
 pub mod options;
 pub mod proxy;
@@ -49,7 +50,7 @@ pub mod write;
 
 pub use access::ClusterAccess;
 pub use certificates::Certificates;
-pub use chain::{Access, Verdict};
+pub use chain::{Access, Authorities, Verdict};
 pub use config::Config;
 pub use kubelet::Kubelets;
 pub use server::{ApiServer, Error, Service};

@@ -10,7 +10,7 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply::{self, Answer};
-use crate::{discovery, health, openapi, reviews, subresources, verbs};
+use crate::{discovery, health, oidc, openapi, reviews, subresources, verbs};
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -111,7 +111,9 @@ fn paths(context: &Context) -> Answer {
         {
             Ok(health::health(context, path))
         }
-        _ => Ok(document(context, path).unwrap_or_else(not_found)),
+        _ => Ok(oidc::document(context, path)
+            .or_else(|| document(context, path))
+            .unwrap_or_else(not_found)),
     }
 }
 

@@ -135,6 +135,46 @@ pub async fn kubernetes_service(api: &Api) -> Result<(), Error> {
     .map_err(failed("default/kubernetes"))
 }
 
+/// Publishes whom this server believes, where extension servers and stock
+/// components look: kube-system/extension-apiserver-authentication.
+///
+/// # Errors
+/// When it cannot be written.
+pub async fn authentication(api: &Api) -> Result<(), Error> {
+    let Some(authorities) = api.config.access.authorities() else {
+        return Ok(());
+    };
+    let mut data = value!({"client-ca-file": (authorities.clients.as_str())});
+    if let Some(proxies) = &authorities.front_proxy {
+        data.insert("requestheader-client-ca-file", proxies.as_str());
+        for (key, list) in [
+            ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+            ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+            ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+            ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+            (
+                "requestheader-extra-headers-prefix",
+                r#"["X-Remote-Extra-"]"#,
+            ),
+        ] {
+            data.insert(key, list);
+        }
+    }
+    let name = "extension-apiserver-authentication";
+    let object = value!({
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "data": (data)
+    });
+    let key = format!("kube-system/{name}");
+    ensure(api, "", "configmaps", &key, object, |old, new| {
+        copy(old, new, &["data"])
+    })
+    .await
+    .map_err(failed(&key))
+}
+
 /// Copies members and tells whether any differed.
 fn copy(old: &mut Value, new: &Value, members: &[&'static str]) -> bool {
     let mut changed = false;
@@ -188,7 +228,11 @@ pub async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             _ = rounds.tick() => {}
         }
-        for result in [namespaces(&api).await, kubernetes_service(&api).await] {
+        for result in [
+            namespaces(&api).await,
+            kubernetes_service(&api).await,
+            authentication(&api).await,
+        ] {
             if let Err(error) = result {
                 tracing::warn!(%error, "cannot look after the server's own objects");
             }

@@ -6,6 +6,7 @@
 //! refused, never taken for nobody. Then impersonation. Authorisation: the group
 //! `system:masters`, the graph of nodes, RBAC, in this order.
 
+pub mod escalation;
 mod follow;
 mod impersonate;
 
@@ -23,7 +24,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use crate::api::Api;
-use crate::chain::{Access, Verdict};
+use crate::chain::{Access, Authorities, Verdict};
 use crate::listen::PeerCertificates;
 
 /// Certificates, tokens, RBAC and nodes.
@@ -33,6 +34,7 @@ pub struct ClusterAccess {
     tokens: Tokens,
     rbac: Arc<Rbac>,
     nodes: Arc<NodeGraph>,
+    authorities: Option<Authorities>,
     /// Set when the server starts.
     api: OnceLock<Weak<Api>>,
 }
@@ -51,8 +53,17 @@ impl ClusterAccess {
             tokens,
             rbac: Arc::default(),
             nodes: Arc::default(),
+            authorities: None,
             api: OnceLock::new(),
         }
+    }
+
+    /// Publishes whom this server believes, for extension servers and stock
+    /// components: kube-system/extension-apiserver-authentication.
+    #[must_use]
+    pub fn publishing(mut self, authorities: Authorities) -> Self {
+        self.authorities = Some(authorities);
+        self
     }
 
     fn api(&self) -> Option<Arc<Api>> {
@@ -137,6 +148,10 @@ impl Access for ClusterAccess {
             return;
         }
         follow::start(api, &self.rbac, &self.nodes);
+    }
+
+    fn authorities(&self) -> Option<&Authorities> {
+        self.authorities.as_ref()
     }
 
     fn tokens(&self) -> Option<&Tokens> {

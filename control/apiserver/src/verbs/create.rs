@@ -8,6 +8,7 @@ use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
+use crate::access::escalation;
 use crate::admission;
 use crate::api::Served;
 use crate::body::Body;
@@ -69,6 +70,7 @@ pub async fn store(
         ));
     }
     (served.kind.default)(&mut object);
+    escalation::check(context, served, &object, None)?;
     let prefix = if given.is_empty() {
         meta::generate_name(&object).to_owned()
     } else {

@@ -8,6 +8,7 @@ use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
+use crate::access::escalation;
 use crate::admission;
 use crate::api::{Served, name_of};
 use crate::body::Body;
@@ -174,6 +175,7 @@ impl Change<'_> {
             crate::convert::to_version(&mut old, served);
         }
         let mut new = make(&old)?;
+        escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;
         meta::metadata_mut(&mut new).remove("managedFields");
         if self.subresource.is_empty() {
@@ -219,8 +221,10 @@ impl Change<'_> {
         let given = meta::resource_version(new);
         let uid = meta::uid(new);
         if !uid.is_empty() && uid != meta::uid(old) {
+            let stored = self.served.store_key(key)?;
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                String::from_utf8_lossy(&stored),
                 meta::uid(old)
             );
             return Err(self.served.conflict(key, &why));

@@ -1,0 +1,51 @@
+//! What verifiers of service accounts' tokens need to know of this cluster:
+//! OpenID Connect discovery 1.0 and the keys (RFC 7517).
+
+use std::net::SocketAddr;
+
+use control_access::Tokens;
+use control_types::value;
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, Response};
+
+use crate::body::Body;
+use crate::chain::Context;
+use crate::reply;
+
+/// Where the keys are.
+const KEYS: &str = "/openid/v1/jwks";
+
+/// The document of a path, if it is one of the two and tokens are issued here.
+#[must_use]
+pub fn document(context: &Context, path: &str) -> Option<Response<Body>> {
+    let config = &context.api.config;
+    let (content_type, body) = match path {
+        "/.well-known/openid-configuration" => {
+            let address = (config.advertise_address, config.advertise_port).into();
+            let provider = provider(config.access.tokens()?, address);
+            ("application/json", provider.to_vec())
+        }
+        KEYS => {
+            let keys = config.access.tokens()?.key().jwks();
+            ("application/jwk-set+json", keys.to_string().into_bytes())
+        }
+        _ => return None,
+    };
+    let mut response = reply::bytes(200, content_type, body);
+    // Keys outlive the hour: verifiers ask again for a key that they do not know.
+    response.headers_mut().insert(
+        CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=3600"),
+    );
+    Some(response)
+}
+
+fn provider(tokens: &Tokens, address: SocketAddr) -> value::Value {
+    value!({
+        "issuer": (tokens.issuer()),
+        "jwks_uri": (format!("https://{address}{KEYS}")),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"]
+    })
+}
