@@ -3,8 +3,8 @@
 
 use std::{
     fs::{self, File},
-    io::Write,
-    os::unix::fs::PermissionsExt,
+    io::{self, Write},
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -42,13 +42,31 @@ pub fn configuration(ranges: &[IpNet], mtu: u32) -> String {
     format!("{value:#}\n")
 }
 
-/// Installs binary and configuration; what is there already is left alone.
-/// True if the configuration changed.
+/// Installs the plugin's binary; one that is there already is left alone.
 ///
 /// # Errors
 /// [`Error::File`] for the first file that cannot be read or written.
-pub fn install(places: &Places, configuration: &str) -> Result<bool, Error> {
-    install_binary(places)?;
+pub fn install(places: &Places) -> Result<(), Error> {
+    let bytes =
+        fs::read(&places.source).map_err(Error::file("read the CNI plugin", &places.source))?;
+    fs::create_dir_all(&places.bin_dir).map_err(Error::file("make", &places.bin_dir))?;
+    put(&places.bin_dir.join(BINARY), &bytes)?;
+    // Somebody else's loopback plugin serves as well and is not ours to replace.
+    let loopback = places.bin_dir.join(LOOPBACK);
+    match symlink(BINARY, &loopback) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::file("write", &loopback)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the configuration, after [`install`]: a runtime that sees it finds
+/// the plugin. True if it changed.
+///
+/// # Errors
+/// [`Error::File`] when it cannot be written.
+pub fn configure(places: &Places, configuration: &str) -> Result<bool, Error> {
     let path = places.conf_dir.join(CONFIGURATION);
     if fs::read_to_string(&path).is_ok_and(|present| present == configuration) {
         return Ok(false);
@@ -60,19 +78,6 @@ pub fn install(places: &Places, configuration: &str) -> Result<bool, Error> {
         .and_then(|mut file| file.write_all(configuration.as_bytes()))
         .map_err(Error::file("write", &path))?;
     Ok(true)
-}
-
-fn install_binary(places: &Places) -> Result<(), Error> {
-    let bytes =
-        fs::read(&places.source).map_err(Error::file("read the CNI plugin", &places.source))?;
-    fs::create_dir_all(&places.bin_dir).map_err(Error::file("make", &places.bin_dir))?;
-    put(&places.bin_dir.join(BINARY), &bytes)?;
-    let loopback = places.bin_dir.join(LOOPBACK);
-    // Somebody else's loopback plugin serves as well and is not ours to replace.
-    if loopback.exists() {
-        return Ok(());
-    }
-    put(&loopback, &bytes)
 }
 
 /// Puts a program in place by renaming: the running one, if any, stays whole.
@@ -105,25 +110,25 @@ mod tests {
     fn everything_is_installed_once_and_replaced_when_it_changed() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let places = places(folder.path());
-        let range: IpNet = "10.244.1.0/24".parse().expect("range");
-        let first = configuration(&[range], 1500);
-        install(&places, &first).expect("install");
-        let path = places.conf_dir.join(CONFIGURATION);
-        let written = fs::metadata(&path)
-            .and_then(|meta| meta.modified())
-            .expect("time");
-        install(&places, &first).expect("again");
-        let again = fs::metadata(&path)
-            .and_then(|meta| meta.modified())
-            .expect("time");
-        assert_eq!(written, again, "an unchanged file is left alone");
-        let second = configuration(&[range], 1400);
-        install(&places, &second).expect("changed");
-        assert_eq!(fs::read_to_string(&path).expect("configuration"), second);
+        install(&places).expect("install");
         let mode = fs::metadata(places.bin_dir.join(BINARY))
             .expect("binary")
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o755);
+        fs::write(&places.source, b"newer").expect("another build");
+        install(&places).expect("again");
+        for name in [BINARY, LOOPBACK] {
+            let present = fs::read(places.bin_dir.join(name)).expect("plugin");
+            assert_eq!(present, b"newer", "{name}");
+        }
+        let range: IpNet = "10.244.1.0/24".parse().expect("range");
+        let first = configuration(&[range], 1500);
+        assert!(configure(&places, &first).expect("written"));
+        assert!(!configure(&places, &first).expect("left alone"));
+        let second = configuration(&[range], 1400);
+        assert!(configure(&places, &second).expect("changed"));
+        let path = places.conf_dir.join(CONFIGURATION);
+        assert_eq!(fs::read_to_string(path).expect("configuration"), second);
     }
 
     #[test]
@@ -132,8 +137,19 @@ mod tests {
         let places = places(folder.path());
         fs::create_dir_all(&places.bin_dir).expect("folder");
         fs::write(places.bin_dir.join(LOOPBACK), b"foreign").expect("foreign plugin");
-        install(&places, &configuration(&[], 0)).expect("install");
+        install(&places).expect("install");
         let present = fs::read(places.bin_dir.join(LOOPBACK)).expect("loopback");
         assert_eq!(present, b"foreign");
+    }
+
+    #[test]
+    fn a_plugin_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let places = Places {
+            source: folder.path().join("nothing"),
+            ..places(folder.path())
+        };
+        let error = install(&places).expect_err("no plugin").to_string();
+        assert!(error.contains("nothing"), "{error}");
     }
 }

@@ -44,13 +44,14 @@ impl Network {
     /// Runs until `shutdown`; failures are logged and tried again.
     ///
     /// # Errors
-    /// [`Error::NetlinkSocket`], [`Error::NoAddress`]: what no waiting heals.
+    /// [`Error::NetlinkSocket`], [`Error::NoAddress`], [`Error::File`]: what no waiting heals.
     pub async fn run(
         self,
         mut changes: Changes<Node>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         netlink::mtu_of(&netlink::connect()?, self.address).await?;
+        cni::install(&self.places)?;
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = self.nodes.synced() => {}
@@ -108,7 +109,7 @@ impl Network {
         }
         sysctl::apply(&ranges)?;
         let mtu = netlink::mtu_of(kernel, self.address).await?;
-        if cni::install(&self.places, &cni::configuration(&ranges, mtu))? {
+        if cni::configure(&self.places, &cni::configuration(&ranges, mtu))? {
             info!(?ranges, mtu, "the pod network is configured");
         }
         Ok(())
