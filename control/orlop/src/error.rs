@@ -26,6 +26,15 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// No address that others could use.
+    #[error("this machine has no default route to tell its address by: give {option}")]
+    NoAddress {
+        /// The option that names it.
+        option: &'static str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
     /// A socket that was inherited and is none.
     #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
     Inherited(#[source] std::io::Error),

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod address;
+mod api;
 mod commands;
 mod error;
 mod listen;
@@ -29,13 +31,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// The whole control plane: API server, scheduler and controllers.
+    Server(commands::server::Options),
     /// The API server alone, with its embedded store.
-    Apiserver(commands::apiserver::Options),
+    Apiserver(api::Options),
     /// The scheduler, against any API server.
     Scheduler(commands::scheduler::Options),
     /// The controllers, against any API server.
     Controllers(commands::controllers::Options),
-    /// Service load balancing on this node: replaces kube-proxy beside any kubelet.
+    /// What a node does: pods, services, cluster DNS, routes; or the services alone.
     NodeAgent(commands::node_agent::Options),
     /// Look into a running node.
     Debug {
@@ -54,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let done = match command {
+        Command::Server(options) => run::service(commands::server::run(options)),
         Command::Apiserver(options) => run::service(commands::apiserver::run(options)),
         Command::Scheduler(options) => run::service(commands::scheduler::run(options)),
         Command::NodeAgent(options) => run::service(commands::node_agent::run(options)),

@@ -7,3 +7,4 @@ pub mod debug;
 pub mod demo;
 pub mod node_agent;
 pub mod scheduler;
+pub mod server;

@@ -1,0 +1,202 @@
+//! The API server as commands start it: its folder, keys, socket and options.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use clap::Args;
+use control_access::{Tokens, User};
+use control_apiserver::{ApiServer, Config, Kubelets, access::ClusterAccess};
+use control_client::{Client, RequestBody};
+use control_pki::{
+    ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config, write_private,
+};
+use control_store::embedded::{Embedded, Options as StoreOptions};
+use http_body_util::BodyExt;
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower::{BoxError, ServiceExt};
+
+use crate::{address, error::Error, listen};
+
+/// Where the API server keeps its state and listens.
+#[derive(Args)]
+pub struct Options {
+    /// Folder of the store, the authorities and the keys; made if missing.
+    #[arg(long, default_value = "/var/lib/orlop/server")]
+    pub data_dir: PathBuf,
+    /// Address to listen on.
+    #[arg(long, default_value = "0.0.0.0")]
+    pub bind_address: IpAddr,
+    /// Port to listen on.
+    #[arg(long, default_value_t = 6443)]
+    pub secure_port: u16,
+    /// Where other hosts reach this server; the bind address unless given, or
+    /// the address of the default route's device if that is any address.
+    #[arg(long)]
+    pub advertise_address: Option<IpAddr>,
+    /// Ranges of Service addresses: one, or one of each IP version, the primary first.
+    #[arg(long, value_delimiter = ',', default_value = "10.96.0.0/16")]
+    pub service_cluster_ip_range: Vec<IpNet>,
+    /// Write the administrator's kubeconfig here once the server is ready.
+    #[arg(long)]
+    pub write_kubeconfig: Option<PathBuf>,
+}
+
+/// An API server that is ready to serve; components in this process may call it.
+pub struct Api {
+    server: ApiServer,
+    listener: TcpListener,
+    tls: rustls::ServerConfig,
+    /// The certificate by which everybody knows the server, in PEM.
+    pub authority: String,
+}
+
+impl Options {
+    /// Opens the store and the socket, makes what every cluster has.
+    ///
+    /// # Errors
+    /// What cannot be used: folder, store, certificates, address.
+    pub async fn open(&self) -> Result<Api, Error> {
+        let dir = &self.data_dir;
+        std::fs::create_dir_all(dir).map_err(|source| Error::File {
+            path: dir.clone(),
+            source,
+        })?;
+        // The socket first: what cannot listen leaves nothing behind.
+        let socket = SocketAddr::new(self.bind_address, self.secure_port);
+        let listener = match listen::inherited()? {
+            Some(listener) => listener,
+            None => listen::open(socket).await?,
+        };
+        let advertise = match self.advertise_address {
+            Some(address) => address,
+            None if self.bind_address.is_unspecified() => {
+                address::of_default_route(self.bind_address).map_err(|source| Error::NoAddress {
+                    option: "--advertise-address",
+                    source,
+                })?
+            }
+            None => self.bind_address,
+        };
+        let pki = Cluster::load_or_create(dir.join("pki")).map_err(Error::Pki)?;
+        let trust = ClientTrust::new(pki.ca.certificate_pem()).map_err(Error::Pki)?;
+        let serving = pki.serving(self.names(advertise)).map_err(Error::Pki)?;
+        let identity =
+            ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt")).map_err(Error::Pki)?;
+        let tls = server_config(identity, &[&trust]).map_err(Error::Pki)?;
+        let sealing =
+            SealingKey::load_or_create(&dir.join("pki/encryption.key")).map_err(Error::Pki)?;
+        let store = Embedded::open(dir.join("store.redb"), StoreOptions::default())
+            .map_err(Error::Store)?;
+        let administrator = pki.administrator().map_err(Error::Pki)?;
+        let authority = pki.ca.certificate_pem().to_owned();
+        let kubelets = pki
+            .kubelet_client()
+            .and_then(|own| Kubelets::new(&authority, &own))
+            .map_err(Error::Pki)?;
+        let server = ApiServer::new(Config {
+            store: Arc::new(store),
+            access: Arc::new(ClusterAccess::new(
+                trust,
+                Tokens::new(Arc::new(pki.service_account_key)),
+            )),
+            sealing_key: Some(Arc::new(sealing)),
+            advertise_address: advertise,
+            advertise_port: self.secure_port,
+            service_cidrs: self.service_cluster_ip_range.clone(),
+            node_ports: (30_000, 32_767),
+            kubelets: Some(kubelets),
+        })
+        .await
+        .map_err(Error::ApiServer)?;
+        if let Some(path) = &self.write_kubeconfig {
+            let text = kubeconfig(
+                &self.local_url(),
+                &authority,
+                &administrator,
+                "orlop",
+                "kubernetes-admin",
+            );
+            write_private(path, text.as_bytes()).map_err(Error::Pki)?;
+        }
+        tracing::info!(
+            address = %socket,
+            advertised = %advertise,
+            data_dir = %dir.display(),
+            "the API server is ready"
+        );
+        Ok(Api {
+            server,
+            listener,
+            tls,
+            authority,
+        })
+    }
+
+    /// The URL of the server for programs on this machine.
+    pub fn local_url(&self) -> String {
+        let host = match self.bind_address {
+            IpAddr::V4(address) if address.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+            IpAddr::V6(address) if address.is_unspecified() => {
+                IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])
+            }
+            address => address,
+        };
+        format!("https://{}", SocketAddr::new(host, self.secure_port))
+    }
+
+    /// The names and addresses by which clients may call the server: its own,
+    /// those of the `kubernetes` Service, and loopback.
+    fn names(&self, advertise: IpAddr) -> Vec<String> {
+        let mut names: Vec<String> = [
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "localhost",
+            "127.0.0.1",
+            "::1",
+        ]
+        .map(str::to_owned)
+        .into();
+        for address in [advertise, self.bind_address] {
+            if !address.is_unspecified() {
+                names.push(address.to_string());
+            }
+        }
+        names.extend(
+            self.service_cluster_ip_range
+                .iter()
+                .filter_map(|range| range.hosts().next())
+                .map(|address| address.to_string()),
+        );
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+impl Api {
+    /// A client in this process, as that user.
+    pub fn client(&self, user: User) -> Client {
+        let service = self
+            .server
+            .service()
+            .map_request(|request: http::Request<RequestBody>| {
+                request.map(|body| body.map_err(BoxError::from).boxed_unsync())
+            });
+        Client::in_process(service, user)
+    }
+
+    /// Serves until `shutdown`, then lets open requests finish. Clients in
+    /// this process must have ended before.
+    pub async fn serve(self, shutdown: CancellationToken) {
+        let tls = Arc::new(ArcSwap::from_pointee(self.tls));
+        self.server.serve(self.listener, tls, shutdown).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! `orlop server`: the control plane in one process. Scheduler and controllers
+//! call the API server without a network between, each under the identity that
+//! the bootstrap policy gives it rights for.
+
+use std::net::IpAddr;
+
+use clap::Args;
+use control_access::User;
+use control_client::{Client, resources};
+use control_controllers::Identities;
+use ipnet::IpNet;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{api, error::Error, run};
+
+/// Which addresses the cluster uses.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub api: api::Options,
+    /// The pods' ranges, divided among nodes: at most one of each IP version.
+    #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16")]
+    pub cluster_cidr: Vec<IpNet>,
+    /// Address of the DNS Service; the tenth of the first Service range unless given.
+    #[arg(long)]
+    pub cluster_dns: Option<IpAddr>,
+}
+
+/// Serves until a signal, then lets open requests finish.
+///
+/// # Errors
+/// What cannot be used: folder, store, certificates, address; a part that ended.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let shutdown = run::shutdown_on_signals()?;
+    serve(options, shutdown).await
+}
+
+/// Serves until `shutdown`.
+///
+/// # Errors
+/// As [`run`].
+pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    let api = options.api.open().await?;
+    let reader = api.client(component("kube-controller-manager"));
+    let dns = options
+        .cluster_dns
+        .or_else(|| tenth(options.api.service_cluster_ip_range.first()?));
+    let identities = {
+        let accounts: Vec<_> = control_controllers::CONTROLLERS
+            .iter()
+            .map(|controller| controller.service_account)
+            .map(|name| (name, api.client(account(name)).named(name)))
+            .collect();
+        Identities {
+            reader: reader.clone(),
+            account: Box::new(move |name| {
+                accounts
+                    .iter()
+                    .find(|(account, _)| *account == name)
+                    .map_or_else(|| reader.clone(), |(_, client)| client.clone())
+            }),
+        }
+    };
+    let controllers = control_controllers::run(
+        identities,
+        control_controllers::Config {
+            cluster_cidrs: options.cluster_cidr,
+            root_ca_pem: Some(api.authority.clone()),
+            ..control_controllers::Config::default()
+        },
+        shutdown.clone(),
+    );
+    let scheduler = control_scheduler::run(
+        api.client(component("kube-scheduler")),
+        control_scheduler::Config::default(),
+        shutdown.clone(),
+    );
+    let addons = dns_service(
+        api.client(User::named("system:apiserver", ["system:masters"])),
+        dns,
+    );
+    // The server outlives its callers, who write their last words to it.
+    let serving = CancellationToken::new();
+    let parts = async {
+        let parts = async {
+            tokio::try_join!(
+                async { controllers.await.map_err(Error::Controllers) },
+                async { scheduler.await.map_err(Error::Scheduler) },
+                async { addons.await.map_err(Error::Client) },
+            )
+        };
+        let result = parts.await;
+        serving.cancel();
+        result.map(drop)
+    };
+    let (result, ()) = tokio::join!(parts, api.serve(serving.clone()));
+    result
+}
+
+fn component(name: &str) -> User {
+    User::named(format!("system:{name}"), [])
+}
+
+fn account(name: &str) -> User {
+    User::named(
+        format!("system:serviceaccount:kube-system:{name}"),
+        [
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+        ],
+    )
+}
+
+fn tenth(range: &IpNet) -> Option<IpAddr> {
+    match range {
+        IpNet::V4(range) => range.hosts().nth(9).map(IpAddr::V4),
+        IpNet::V6(range) => range.hosts().nth(10).map(IpAddr::V6),
+    }
+}
+
+/// The Service by which pods know the DNS servers. It selects nothing: each
+/// node's agent answers at its address itself.
+async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), control_client::Error> {
+    let Some(address) = address else {
+        return Ok(());
+    };
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kube-dns",
+            "namespace": "kube-system",
+            "labels": {
+                "k8s-app": "kube-dns",
+                "kubernetes.io/cluster-service": "true",
+                "kubernetes.io/name": "CoreDNS"
+            }
+        },
+        "spec": {
+            "clusterIP": address.to_string(),
+            "ports": [
+                {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+                {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53}
+            ]
+        }
+    });
+    let created: Result<serde_json::Value, _> = client
+        .create(&resources::SERVICES, "kube-system", &service)
+        .await;
+    match created {
+        Err(error) if !error.is_already_exists() => Err(error),
+        _ => Ok(()),
+    }
+}
