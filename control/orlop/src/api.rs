@@ -24,7 +24,9 @@ use tower::{BoxError, ServiceExt};
 use crate::{address, error::Error, listen};
 
 /// Where the API server keeps its state and listens.
+// Another command flattens it into options of its own: groups need unique names.
 #[derive(Args)]
+#[group(id = "api")]
 pub struct Options {
     /// Folder of the store, the authorities and the keys; made if missing.
     #[arg(long, default_value = "/var/lib/orlop/server")]
