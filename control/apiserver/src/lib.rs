@@ -42,6 +42,7 @@ pub mod route;
 pub mod selection;
 pub mod server;
 pub mod storage;
+pub mod streams;
 pub mod subresources;
 pub mod system;
 pub mod table;

@@ -11,10 +11,11 @@ use control_types::status::Status;
 use super::node;
 use crate::api::Served;
 use crate::chain::{Context, Verdict};
-use crate::proxy::connect::Target;
 use crate::proxy::{headers, upgrade};
 use crate::reply::Answer;
 use crate::request::pairs;
+use crate::streams::remotecommand::Wanted;
+use crate::streams::{remotecommand, tunnel};
 
 /// Connects the client's streams with a pod's.
 ///
@@ -43,11 +44,19 @@ pub async fn connect(context: &Context, served: &Arc<Served>) -> Answer {
     if !headers::wants_upgrade(&context.parts.headers) {
         return Err(upgrade::required());
     }
-    pass(context, &target, &path).await
-}
-
-async fn pass(context: &Context, target: &Target, path: &str) -> Answer {
-    upgrade::pass(context, target, path).await
+    if endpoint.websockets {
+        return upgrade::pass(context, &target, &path).await;
+    }
+    let (method, asked) = (&context.parts.method, &context.parts.headers);
+    match context.info.subresource.as_str() {
+        "portforward" if tunnel::is_asked(method, asked) => {
+            tunnel::tunnel(context, &target, &path).await
+        }
+        "exec" | "attach" if remotecommand::is_asked(method, asked) => {
+            remotecommand::translate(context, target, path, options.wanted)
+        }
+        _ => upgrade::pass(context, &target, &path).await,
+    }
 }
 
 /// A WebSocket begins with GET, which counts as `get`; what it does here is
@@ -85,14 +94,8 @@ fn may_create(context: &Context) -> Result<(), Status> {
 pub struct Options {
     /// The container, or empty.
     pub container: String,
-    /// Whether there is standard input.
-    pub stdin: bool,
-    /// Whether standard output is wanted.
-    pub stdout: bool,
-    /// Whether standard error is wanted.
-    pub stderr: bool,
-    /// Whether the process has a terminal.
-    pub tty: bool,
+    /// The streams.
+    pub wanted: Wanted,
     command: Vec<String>,
     ports: Vec<u16>,
 }
@@ -111,10 +114,10 @@ impl Options {
                     .ports
                     .extend(value.split(',').filter_map(|port| port.parse::<u16>().ok())),
                 "container" if first => options.container = value,
-                "stdin" if first => options.stdin = flag(&value),
-                "stdout" if first => options.stdout = flag(&value),
-                "stderr" if first => options.stderr = flag(&value),
-                "tty" if first => options.tty = flag(&value),
+                "stdin" if first => options.wanted.stdin = flag(&value),
+                "stdout" if first => options.wanted.stdout = flag(&value),
+                "stderr" if first => options.wanted.stderr = flag(&value),
+                "tty" if first => options.wanted.tty = flag(&value),
                 _ => continue,
             }
             seen.push(key);
@@ -132,10 +135,10 @@ impl Options {
             }
         } else {
             for (key, set) in [
-                ("input", self.stdin),
-                ("output", self.stdout),
-                ("error", self.stderr),
-                ("tty", self.tty),
+                ("input", self.wanted.stdin),
+                ("output", self.wanted.stdout),
+                ("error", self.wanted.stderr),
+                ("tty", self.wanted.tty),
             ] {
                 if set {
                     pairs.push((key, "1".to_owned()));
@@ -195,6 +198,9 @@ mod tests {
     #[test]
     fn the_first_of_several_values_holds() {
         let options = Options::parse(Some("container=a&container=b&tty=0&tty=1"));
-        assert_eq!((options.container.as_str(), options.tty), ("a", false));
+        assert_eq!(
+            (options.container.as_str(), options.wanted.tty),
+            ("a", false)
+        );
     }
 }
