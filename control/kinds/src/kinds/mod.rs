@@ -13,10 +13,14 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod ingress;
+mod ingress_class;
+mod ip_address;
 mod job;
 mod lease;
 mod limit_range;
 mod namespace;
+mod network_policy;
 mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
@@ -33,6 +37,7 @@ mod runtime_class;
 mod secret;
 mod service;
 mod service_account;
+mod service_cidr;
 mod stateful_set;
 mod storage_class;
 mod volume_attachment;
@@ -78,4 +83,9 @@ pub(crate) static ALL: &[&Kind] = &[
     &storage_class::KIND,
     &volume_attachment::KIND,
     &volume_attributes_class::KIND,
+    &network_policy::KIND,
+    &ingress::KIND,
+    &ingress_class::KIND,
+    &ip_address::KIND,
+    &service_cidr::KIND,
 ];

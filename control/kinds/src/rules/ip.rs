@@ -138,6 +138,48 @@ pub(crate) fn legacy_cidr(text: &str, known: &[&str], at: &Path<'_>, errors: &mu
     }
 }
 
+/// A range in its canonical form.
+pub(crate) fn canonical_cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    if let Some(net) = cidr(text, at, errors) {
+        let form = net.to_string();
+        if form != text {
+            let form = quoted(&form);
+            errors.invalid(at, text, format!("must be in canonical form ({form})"));
+        }
+    }
+}
+
+/// Warnings for a range that is accepted but oddly written.
+pub(crate) fn cidr_warnings(at: &Path<'_>, text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let Some(net) = parse_cidr_sloppy(text) else {
+        return out;
+    };
+    let Some((address, prefix)) = text.split_once('/') else {
+        return out;
+    };
+    let form = quoted(&net.to_string());
+    let shown = quoted(text);
+    if let Some(address) = parse_sloppy(address).filter(|address| *address != net.addr()) {
+        let single = quoted(&format!("{address}/{}", net.max_prefix_len()));
+        out.push(format!(
+            "{at}: CIDR value {shown} is ambiguous in this context (should be {form} or {single}?)"
+        ));
+    }
+    let leading = prefix.len() > 1 && prefix.starts_with('0');
+    if address.parse::<IpAddr>().is_err() || leading || is_mapped(address) {
+        out.push(format!(
+            "{at}: non-standard CIDR value {shown} is invalid: use {form}"
+        ));
+    }
+    if out.is_empty() && net.addr().is_ipv6() && net.to_string() != text {
+        out.push(format!(
+            "{at}: IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({form})"
+        ));
+    }
+    out
+}
+
 /// An address that a service may send traffic to.
 pub(crate) fn endpoint(text: &str, at: &Path<'_>, errors: &mut Errors) {
     let Some(address) = parse_sloppy(text) else {

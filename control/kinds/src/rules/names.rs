@@ -4,6 +4,8 @@
 //! means that it is right. The messages are those that the API documents and
 //! that clients match on.
 
+use crate::error::{Errors, Path};
+
 /// Messages saying what is wrong; empty when nothing is.
 pub type Messages = Vec<String>;
 
@@ -360,6 +362,29 @@ pub(crate) fn subdomain_name(text: &str, prefix: bool) -> Messages {
         dns_subdomain(&unprefixed(text, prefix))
     } else {
         dns_subdomain(text)
+    }
+}
+
+/// A domain and a path below it, as in `acme.io/foo`.
+pub(crate) fn domain_path(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    if text.is_empty() {
+        errors.required(at, "");
+        return;
+    }
+    let (host, path) = text.split_once('/').unwrap_or_default();
+    if host.is_empty() || path.is_empty() {
+        errors.invalid(
+            at,
+            text,
+            "must be a domain-prefixed path (such as \"acme.io/foo\")",
+        );
+        return;
+    }
+    errors.invalid_each(at, host, dns_subdomain(host));
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+    if !path.bytes().all(allowed) {
+        let regex = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
+        errors.invalid(at, path, regex_message("Invalid path", regex, &[]));
     }
 }
 

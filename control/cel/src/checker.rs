@@ -1,0 +1,388 @@
+//! Names and types: the type of an expression, or what is wrong with it.
+
+use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
+use crate::functions;
+use crate::issue::{Issue, Issues};
+use crate::types::{Bindings, Type};
+use crate::{Env, regex};
+
+/// The type of `expression`.
+pub(crate) fn check(source: &str, expression: &Expr, env: &Env) -> Result<Type, Issues> {
+    let mut checker = Checker {
+        env,
+        scopes: Vec::new(),
+        issues: Vec::new(),
+    };
+    let of = checker.infer(expression);
+    if checker.issues.is_empty() {
+        Ok(of)
+    } else {
+        Err(Issues::new(source, checker.issues))
+    }
+}
+
+struct Checker<'a> {
+    env: &'a Env,
+    /// Variables of the macros around.
+    scopes: Vec<(String, Type)>,
+    issues: Vec<Issue>,
+}
+
+impl Checker<'_> {
+    fn report(&mut self, at: &Expr, message: String) -> Type {
+        self.issues.push(Issue {
+            offset: Some(at.offset),
+            message,
+        });
+        Type::Error
+    }
+
+    fn undeclared(&mut self, at: &Expr, name: &str) -> Type {
+        self.report(
+            at,
+            format!("undeclared reference to '{name}' (in container '')"),
+        )
+    }
+
+    fn lookup(&self, name: &str) -> Option<Type> {
+        if let Some((_, of)) = self.scopes.iter().rev().find(|(known, _)| known == name) {
+            return Some(of.clone());
+        }
+        self.env.lookup(name).cloned().or_else(|| type_name(name))
+    }
+
+    fn infer(&mut self, expression: &Expr) -> Type {
+        match &expression.kind {
+            Kind::Literal(literal) => literal_type(literal),
+            Kind::Ident(name) => match self.lookup(name) {
+                Some(of) => of,
+                None => self.undeclared(expression, name),
+            },
+            Kind::Select {
+                target,
+                field,
+                optional,
+            } => self.select(expression, target, field, *optional),
+            Kind::Has(select) => {
+                self.infer(select);
+                Type::Bool
+            }
+            Kind::Call {
+                function,
+                target,
+                arguments,
+            } => match target {
+                Some(target) => self.method(expression, function, target, arguments),
+                None => self.call(expression, function, arguments),
+            },
+            Kind::List(items) => {
+                let types: Vec<Type> = items.iter().map(|item| self.infer(item)).collect();
+                Type::List(Box::new(join(types)))
+            }
+            Kind::Map(entries) => {
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
+                for (key, value) in entries {
+                    keys.push(self.infer(key));
+                    values.push(self.infer(value));
+                }
+                Type::Map(Box::new(join(keys)), Box::new(join(values)))
+            }
+            Kind::Struct { name, fields } => {
+                for (_, value) in fields {
+                    self.infer(value);
+                }
+                match name.as_str() {
+                    "google.protobuf.Duration" => Type::Duration,
+                    "google.protobuf.Timestamp" => Type::Timestamp,
+                    known if known.starts_with("google.protobuf.") => Type::Dyn,
+                    // made of whatever the mutation is about
+                    known if known == "JSONPatch" || is_object(known) => Type::Dyn,
+                    other => self.undeclared(expression, other),
+                }
+            }
+            Kind::Comprehension(inner) => self.comprehension(inner),
+        }
+    }
+
+    fn select(&mut self, at: &Expr, target: &Expr, field: &str, optional: bool) -> Type {
+        if let Some(of) = dotted(at).and_then(|name| type_name(&name)) {
+            return of;
+        }
+        let of = self.infer(target);
+        let (of, wrapped) = match of {
+            Type::Optional(inner) => (*inner, true),
+            of => (of, optional),
+        };
+        let found = match of {
+            Type::Dyn | Type::Param(_) => Type::Dyn,
+            Type::Error => return Type::Error,
+            Type::Map(_, value) => *value,
+            Type::Object(object) => match object.fields.iter().find(|(name, _)| *name == field) {
+                Some((_, of)) => of(),
+                None => return self.report(at, format!("undefined field '{field}'")),
+            },
+            other => {
+                let message = format!("type '{other}' does not support field selection");
+                return self.report(at, message);
+            }
+        };
+        if wrapped {
+            Type::Optional(Box::new(found))
+        } else {
+            found
+        }
+    }
+
+    fn method(&mut self, at: &Expr, function: &str, target: &Expr, arguments: &[Expr]) -> Type {
+        // `optional.of(x)`: a function whose name has a dot
+        if let Some(name) = dotted(target) {
+            let name = format!("{name}.{function}");
+            if functions::overloads(&name).is_some_and(|all| all.iter().any(|one| !one.method)) {
+                return self.call(at, &name, arguments);
+            }
+        }
+        let of = self.infer(target);
+        if let (Type::Optional(inner), "optMap" | "optFlatMap", [variable, value]) =
+            (&of, function, arguments)
+        {
+            return self.optional_map(inner, function, variable, value);
+        }
+        let mut types = vec![of];
+        types.extend(arguments.iter().map(|argument| self.infer(argument)));
+        self.resolve(at, function, true, &types, arguments)
+    }
+
+    fn optional_map(
+        &mut self,
+        inner: &Type,
+        function: &str,
+        variable: &Expr,
+        value: &Expr,
+    ) -> Type {
+        let Kind::Ident(name) = &variable.kind else {
+            return self.report(
+                variable,
+                format!("{function}() variable name must be a simple identifier"),
+            );
+        };
+        self.scopes.push((name.clone(), inner.clone()));
+        let of = self.infer(value);
+        self.scopes.pop();
+        match of {
+            of if function == "optMap" => Type::Optional(Box::new(of)),
+            of => of,
+        }
+    }
+
+    fn call(&mut self, at: &Expr, function: &str, arguments: &[Expr]) -> Type {
+        if matches!(function, "_&&_" | "_||_") {
+            for argument in arguments {
+                let of = self.infer(argument);
+                if !Bindings::default().fits(&Type::Bool, &of) {
+                    let message = format!("expected type 'bool' but found '{of}'");
+                    self.report(argument, message);
+                }
+            }
+            return Type::Bool;
+        }
+        let types: Vec<Type> = arguments.iter().map(|a| self.infer(a)).collect();
+        if let ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) = (function, types.as_slice()) {
+            if comparable(a, b) {
+                return Type::Bool;
+            }
+            return self.no_overload(at, function, false, &types);
+        }
+        self.resolve(at, function, false, &types, arguments)
+    }
+
+    fn resolve(
+        &mut self,
+        at: &Expr,
+        function: &str,
+        method: bool,
+        types: &[Type],
+        arguments: &[Expr],
+    ) -> Type {
+        let Some(overloads) = functions::overloads(function) else {
+            return self.undeclared(at, function);
+        };
+        let mut results: Vec<Type> = Vec::new();
+        for overload in overloads.iter().filter(|one| one.method == method) {
+            let mut bindings = Bindings::default();
+            if overload.parameters.len() == types.len()
+                && overload
+                    .parameters
+                    .iter()
+                    .zip(types)
+                    .all(|(wanted, given)| bindings.fits(wanted, given))
+            {
+                results.push(bindings.apply(&overload.result));
+            }
+        }
+        if results.is_empty() {
+            return self.no_overload(at, function, method, types);
+        }
+        if function == "matches"
+            && let Some(last) = arguments.last()
+            && let Kind::Literal(Literal::String(pattern)) = &last.kind
+            && !regex::balanced(pattern)
+        {
+            return self.report(last, "invalid matches argument".to_owned());
+        }
+        join(results)
+    }
+
+    fn no_overload(&mut self, at: &Expr, function: &str, method: bool, types: &[Type]) -> Type {
+        if types.contains(&Type::Error) {
+            return Type::Error;
+        }
+        let list = |types: &[Type]| {
+            let all: Vec<String> = types.iter().map(ToString::to_string).collect();
+            all.join(", ")
+        };
+        let applied = match types {
+            [target, rest @ ..] if method => format!("{target}.({})", list(rest)),
+            all => format!("({})", list(all)),
+        };
+        let message = format!("found no matching overload for '{function}' applied to '{applied}'");
+        self.report(at, message)
+    }
+
+    fn comprehension(&mut self, inner: &Comprehension) -> Type {
+        let range = self.infer(&inner.range);
+        let (key, value) = match &range {
+            Type::List(items) => (Type::Int, (**items).clone()),
+            Type::Map(keys, values) => ((**keys).clone(), (**values).clone()),
+            Type::Dyn | Type::Param(_) => (Type::Dyn, Type::Dyn),
+            Type::Error => (Type::Error, Type::Error),
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.report(&inner.range, message);
+                (Type::Error, Type::Error)
+            }
+        };
+        let bound = inner.variables.len();
+        match inner.variables.as_slice() {
+            [one] => {
+                // a single variable runs over items of a list, keys of a map
+                let of = if matches!(range, Type::Map(..)) {
+                    key.clone()
+                } else {
+                    value.clone()
+                };
+                self.scopes.push((one.clone(), of));
+            }
+            many => {
+                for (name, of) in many.iter().zip([&key, &value]) {
+                    self.scopes.push((name.clone(), of.clone()));
+                }
+            }
+        }
+        let mut last = Type::Dyn;
+        let conditions = match inner.of {
+            Macro::Truth | Macro::Filter => inner.steps.len(),
+            Macro::List | Macro::Map | Macro::Entries => inner.steps.len().saturating_sub(1),
+        };
+        for (i, step) in inner.steps.iter().enumerate() {
+            last = self.infer(step);
+            if i < conditions && !Bindings::default().fits(&Type::Bool, &last) {
+                let message = format!("expected type 'bool' but found '{last}'");
+                self.report(step, message);
+            }
+        }
+        self.scopes
+            .truncate(self.scopes.len().saturating_sub(bound));
+        match inner.of {
+            Macro::Truth => Type::Bool,
+            Macro::List => Type::List(Box::new(last)),
+            Macro::Filter => match range {
+                Type::Map(keys, _) => Type::List(keys),
+                other => other,
+            },
+            Macro::Map => Type::Map(Box::new(key), Box::new(last)),
+            Macro::Entries => last,
+        }
+    }
+}
+
+/// What may be ordered: equal types that have an order, numbers of any two types.
+fn comparable(a: &Type, b: &Type) -> bool {
+    let number = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double);
+    let ordered = |of: &Type| {
+        number(of)
+            || of.is_open()
+            || matches!(
+                of,
+                Type::Bool | Type::String | Type::Bytes | Type::Duration | Type::Timestamp
+            )
+    };
+    ordered(a) && ordered(b) && (a.is_open() || b.is_open() || a == b || (number(a) && number(b)))
+}
+
+fn literal_type(literal: &Literal) -> Type {
+    match literal {
+        Literal::Null => Type::Null,
+        Literal::Bool => Type::Bool,
+        Literal::Int => Type::Int,
+        Literal::Uint => Type::Uint,
+        Literal::Double => Type::Double,
+        Literal::String(_) => Type::String,
+        Literal::Bytes => Type::Bytes,
+    }
+}
+
+/// The types that can be named as values.
+fn type_name(name: &str) -> Option<Type> {
+    let of = match name {
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "double" => Type::Double,
+        "string" => Type::String,
+        "bytes" => Type::Bytes,
+        "null_type" => Type::Null,
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn)),
+        "type" => Type::Dyn,
+        "optional_type" => Type::Optional(Box::new(Type::Dyn)),
+        "google.protobuf.Duration" => Type::Duration,
+        "google.protobuf.Timestamp" => Type::Timestamp,
+        "net.IP" => Type::Opaque("net.IP"),
+        "net.CIDR" => Type::Opaque("net.CIDR"),
+        _ => return None,
+    };
+    Some(Type::Type(Box::new(of)))
+}
+
+/// `Object`, and the types of its parts: `Object.spec`, …
+fn is_object(name: &str) -> bool {
+    name == "Object" || name.starts_with("Object.")
+}
+
+/// `a.b.c` as one name, if the expression is nothing else.
+fn dotted(expression: &Expr) -> Option<String> {
+    match &expression.kind {
+        Kind::Ident(name) => Some(name.clone()),
+        Kind::Select {
+            target,
+            field,
+            optional: false,
+        } => Some(format!("{}.{field}", dotted(target)?)),
+        _ => None,
+    }
+}
+
+/// The one type of all, or open when they differ.
+fn join(types: Vec<Type>) -> Type {
+    let mut all = types.into_iter();
+    let Some(first) = all.next() else {
+        return Type::Param('_');
+    };
+    if all.all(|of| of == first) {
+        first
+    } else {
+        Type::Dyn
+    }
+}

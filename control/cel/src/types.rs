@@ -1,0 +1,167 @@
+//! Types of values.
+
+use std::fmt;
+
+/// A message type whose fields are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// Name, as errors show it.
+    pub name: &'static str,
+    /// Fields and their types; the types are made on demand, since they nest.
+    pub fields: &'static [(&'static str, fn() -> Type)],
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// Known only when the expression runs.
+    Dyn,
+    /// What an error left behind: fits everywhere, so that it is told once.
+    Error,
+    /// `null`.
+    Null,
+    /// A truth value.
+    Bool,
+    /// A signed integer of 64 bits.
+    Int,
+    /// An unsigned integer of 64 bits.
+    Uint,
+    /// A floating point number of 64 bits.
+    Double,
+    /// Text.
+    String,
+    /// Bytes.
+    Bytes,
+    /// A span of time.
+    Duration,
+    /// A moment.
+    Timestamp,
+    /// Items of one type.
+    List(Box<Type>),
+    /// Values of one type by keys of another.
+    Map(Box<Type>, Box<Type>),
+    /// A value that may be missing.
+    Optional(Box<Type>),
+    /// A type as a value.
+    Type(Box<Type>),
+    /// A type of a library, such as `kubernetes.Quantity`.
+    Opaque(&'static str),
+    /// A message with known fields.
+    Object(&'static Object),
+    /// A placeholder in a function's signature, or the type of the items of `[]`.
+    Param(char),
+}
+
+impl Type {
+    /// A list of `items`.
+    #[must_use]
+    pub fn list(items: Type) -> Self {
+        Self::List(Box::new(items))
+    }
+
+    /// A map from text to `values`.
+    #[must_use]
+    pub fn map(values: Type) -> Self {
+        Self::Map(Box::new(Self::String), Box::new(values))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error | Self::Param(_))
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Duration => f.write_str("google.protobuf.Duration"),
+            Self::Timestamp => f.write_str("google.protobuf.Timestamp"),
+            Self::List(items) => write!(f, "list({items})"),
+            Self::Map(keys, values) => write!(f, "map({keys}, {values})"),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Type(inner) => write!(f, "type({inner})"),
+            Self::Opaque(name) => f.write_str(name),
+            Self::Object(object) => f.write_str(object.name),
+            Self::Param(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+/// What the placeholders of a signature stand for in one call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bindings(Vec<(char, Type)>);
+
+impl Bindings {
+    fn get(&self, name: char) -> Option<&Type> {
+        self.0
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, of)| of)
+    }
+
+    /// Whether a value of type `given` may stand where `wanted` is asked for.
+    pub fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
+        if let Type::Param(name) = wanted {
+            let Some(bound) = self.get(*name).cloned() else {
+                self.0.push((*name, given.clone()));
+                return true;
+            };
+            // the first that says something of the type is what counts
+            if matches!(bound, Type::Null | Type::Param(_)) && !given.is_open() {
+                self.0.retain(|(known, _)| known != name);
+                self.0.push((*name, given.clone()));
+            }
+            return matches!(bound, Type::Param(_)) || Self::default().fits(&bound, given);
+        }
+        if wanted.is_open() || given.is_open() {
+            return true;
+        }
+        match (wanted, given) {
+            (Type::List(a), Type::List(b))
+            | (Type::Optional(a), Type::Optional(b))
+            | (Type::Type(a), Type::Type(b)) => self.fits(a, b),
+            (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c) && self.fits(b, d),
+            (Type::Null, other) | (other, Type::Null) => matches!(
+                other,
+                Type::Null
+                    | Type::Duration
+                    | Type::Timestamp
+                    | Type::Object(_)
+                    | Type::Opaque(_)
+                    | Type::Optional(_)
+            ),
+            (a, b) => a == b,
+        }
+    }
+
+    /// `of` with its placeholders replaced; those that nothing bound are open.
+    pub fn apply(&self, of: &Type) -> Type {
+        match of {
+            Type::Param(name) => match self.get(*name) {
+                Some(Type::Param(_)) | None => Type::Dyn,
+                Some(bound) => bound.clone(),
+            },
+            Type::List(items) => Type::List(Box::new(self.apply(items))),
+            Type::Optional(inner) => Type::Optional(Box::new(self.apply(inner))),
+            Type::Type(inner) => Type::Type(Box::new(self.apply(inner))),
+            Type::Map(keys, values) => {
+                Type::Map(Box::new(self.apply(keys)), Box::new(self.apply(values)))
+            }
+            other => other.clone(),
+        }
+    }
+}
