@@ -59,5 +59,16 @@ pub fn check(source: &str, env: &Env) -> Result<Type, Issues> {
     checker::check(source, &expression, env)
 }
 
+/// Whether `name` can be the name of a variable.
+#[must_use]
+pub fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    chars.next().is_some_and(|c| word(c) && !c.is_ascii_digit())
+        && chars.all(word)
+        && !parser::RESERVED.contains(&name)
+        && !matches!(name, "true" | "false" | "null" | "in")
+}
+
 #[cfg(test)]
 mod tests;

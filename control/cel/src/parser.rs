@@ -9,6 +9,11 @@ const DEPTH: usize = 250;
 /// How long an expression may be, in characters.
 const LENGTH: usize = 100_000;
 
+/// Words that may become part of the language; no variable has such a name.
+pub(crate) const RESERVED: &[&str] = &[
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+    "package", "namespace", "return", "var", "void", "while",
+];
 const START: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 const START_OR_CLOSE: &str = "'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 
@@ -487,6 +492,10 @@ impl Parser {
     fn named(&mut self) -> Parsed<Expr> {
         let token = self.take();
         let offset = token.offset;
+        if RESERVED.contains(&token.text.as_str()) {
+            let message = format!("reserved identifier: {}", token.text);
+            self.issues.push(issue(offset, message));
+        }
         if self.is("(") {
             let at = self.take().offset;
             let arguments = self.arguments()?;

@@ -54,6 +54,8 @@ pub enum Type {
     Opaque(&'static str),
     /// A message with known fields.
     Object(&'static Object),
+    /// A set of named values that is known only at run time, such as a policy's variables.
+    Record(Vec<(String, Type)>),
     /// A placeholder in a function's signature, or the type of the items of `[]`.
     Param(char),
 }
@@ -96,6 +98,7 @@ impl fmt::Display for Type {
             Self::Type(inner) => write!(f, "type({inner})"),
             Self::Opaque(name) => f.write_str(name),
             Self::Object(object) => f.write_str(object.name),
+            Self::Record(_) => f.write_str("record"),
             Self::Param(name) => write!(f, "{name}"),
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::Kind;
 
+mod admission_policy;
+mod admission_policy_binding;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -42,6 +44,7 @@ mod stateful_set;
 mod storage_class;
 mod volume_attachment;
 mod volume_attributes_class;
+mod webhook_configuration;
 
 /// Every kind that has something particular.
 pub(crate) static ALL: &[&Kind] = &[
@@ -88,4 +91,10 @@ pub(crate) static ALL: &[&Kind] = &[
     &ingress_class::KIND,
     &ip_address::KIND,
     &service_cidr::KIND,
+    &webhook_configuration::VALIDATING,
+    &webhook_configuration::MUTATING,
+    &admission_policy::VALIDATING,
+    &admission_policy::MUTATING,
+    &admission_policy_binding::VALIDATING,
+    &admission_policy_binding::MUTATING,
 ];

@@ -496,3 +496,19 @@ pub(crate) const VOLUME_ATTRIBUTES_CLASS: &[Column] = &[
     ),
     AGE,
 ];
+
+pub(crate) const MUTATING_ADMISSION_POLICY: &[Column] = &[
+    NAME,
+    typed(
+        "Mutations",
+        "integer",
+        "Mutation indicates the number of mutations rules defined in this configuration",
+    ),
+    text(
+        "ParamKind",
+        "ParamKind specifies the kind of resources used to parameterize this policy",
+    ),
+    AGE,
+];
+
+pub(crate) const MUTATING_ADMISSION_POLICY_BINDING: &[Column] = VALIDATING_ADMISSION_POLICY_BINDING;

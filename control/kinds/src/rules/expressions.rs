@@ -1,0 +1,185 @@
+//! CEL expressions about admission requests: what they may name, and what they
+//! must give.
+
+use control_cel::{Env, Object, Type};
+use control_types::value::Value;
+
+use crate::error::{Errors, Path};
+
+/// What an expression may name besides the request itself.
+#[derive(Clone, Default)]
+pub(crate) struct Names {
+    /// `params`: the policy has parameters.
+    pub params: bool,
+    /// `authorizer`.
+    pub authorizer: bool,
+    /// `variables`: those that stand before.
+    pub variables: Option<Vec<(String, Type)>>,
+}
+
+impl Names {
+    fn env(&self) -> Env {
+        let mut env = Env::new()
+            .with("object", Type::Dyn)
+            .with("oldObject", Type::Dyn)
+            .with("request", Type::Object(&REQUEST))
+            .with("namespaceObject", Type::Object(&NAMESPACE));
+        if self.params {
+            env = env.with("params", Type::Dyn);
+        }
+        if self.authorizer {
+            let authorizer = Type::Opaque("kubernetes.authorization.Authorizer");
+            let check = Type::Opaque("kubernetes.authorization.ResourceCheck");
+            env = env
+                .with("authorizer", authorizer)
+                .with("authorizer.requestResource", check);
+        }
+        if let Some(variables) = &self.variables {
+            env = env.with("variables", Type::Record(variables.clone()));
+        }
+        env
+    }
+}
+
+/// The type of `expression` if it is right; else an error at `at`. `wanted` are
+/// the types that its result may have; none: any.
+pub(crate) fn check(
+    expression: &str,
+    names: &Names,
+    wanted: &[Type],
+    at: &Path<'_>,
+    errors: &mut Errors,
+) -> Type {
+    match control_cel::check(expression, &names.env()) {
+        Ok(of) if wanted.is_empty() || wanted.contains(&of) => of,
+        Ok(of) => {
+            let reason = match wanted {
+                [one] => format!("must evaluate to {one}"),
+                all => {
+                    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                    format!("must evaluate to one of [{}]", all.join(" "))
+                }
+            };
+            errors.invalid(at, expression, format!("{reason} but got {of}"));
+            of
+        }
+        Err(issues) => {
+            errors.invalid(at, expression, format!("compilation failed: {issues}"));
+            Type::Error
+        }
+    }
+}
+
+/// `matchConditions` of webhooks and policies.
+pub(crate) fn match_conditions(list: &[Value], params: bool, all: &Path<'_>, errors: &mut Errors) {
+    use crate::tree::Read;
+    const MOST: usize = 64;
+    if list.len() > MOST {
+        errors.too_many(all, list.len(), MOST);
+    }
+    let names = Names {
+        params,
+        authorizer: true,
+        variables: None,
+    };
+    for (i, condition) in list.iter().enumerate() {
+        let at = all.index(i);
+        let expression = condition.text("expression").trim();
+        if expression.is_empty() {
+            errors.required(&at.child("expression"), "");
+        } else {
+            check(
+                expression,
+                &names,
+                &[Type::Bool],
+                &at.child("expression"),
+                errors,
+            );
+        }
+        let name = condition.text("name");
+        if name.is_empty() {
+            errors.required(&at.child("name"), "");
+            continue;
+        }
+        super::labels::label_key(name, &at.child("name"), errors);
+        if list.iter().take(i).any(|other| other.text("name") == name) {
+            errors.duplicate(&at.child("name"), name);
+        }
+    }
+}
+
+fn text() -> Type {
+    Type::String
+}
+
+fn texts() -> Type {
+    Type::list(Type::String)
+}
+
+static KIND: Object = Object {
+    name: "kubernetes.GroupVersionKind",
+    fields: &[("group", text), ("version", text), ("kind", text)],
+};
+static RESOURCE: Object = Object {
+    name: "kubernetes.GroupVersionResource",
+    fields: &[("group", text), ("version", text), ("resource", text)],
+};
+static USER: Object = Object {
+    name: "kubernetes.UserInfo",
+    fields: &[
+        ("username", text),
+        ("uid", text),
+        ("groups", texts),
+        ("extra", || Type::map(texts())),
+    ],
+};
+static REQUEST: Object = Object {
+    name: "kubernetes.AdmissionRequest",
+    fields: &[
+        ("kind", || Type::Object(&KIND)),
+        ("resource", || Type::Object(&RESOURCE)),
+        ("subResource", text),
+        ("requestKind", || Type::Object(&KIND)),
+        ("requestResource", || Type::Object(&RESOURCE)),
+        ("requestSubResource", text),
+        ("name", text),
+        ("namespace", text),
+        ("operation", text),
+        ("userInfo", || Type::Object(&USER)),
+        ("dryRun", || Type::Bool),
+        ("options", || Type::Dyn),
+    ],
+};
+static METADATA: Object = Object {
+    name: "kubernetes.NamespaceMetadata",
+    fields: &[
+        ("name", text),
+        ("generateName", text),
+        ("namespace", text),
+        ("labels", || Type::map(Type::String)),
+        ("annotations", || Type::map(Type::String)),
+        ("UID", text),
+        ("creationTimestamp", || Type::Timestamp),
+        ("deletionGracePeriodSeconds", || Type::Int),
+        ("deletionTimestamp", || Type::Timestamp),
+        ("generation", || Type::Int),
+        ("resourceVersion", text),
+        ("finalizers", texts),
+    ],
+};
+static NAMESPACE: Object = Object {
+    name: "kubernetes.Namespace",
+    fields: &[
+        ("metadata", || Type::Object(&METADATA)),
+        ("spec", || Type::Object(&NAMESPACE_SPEC)),
+        ("status", || Type::Object(&NAMESPACE_STATUS)),
+    ],
+};
+static NAMESPACE_SPEC: Object = Object {
+    name: "kubernetes.NamespaceSpec",
+    fields: &[("finalizers", texts)],
+};
+static NAMESPACE_STATUS: Object = Object {
+    name: "kubernetes.NamespaceStatus",
+    fields: &[("phase", text)],
+};
