@@ -32,6 +32,16 @@ const PACKAGES: &[Package] = &[
         reason: "builds the TLS library",
     },
     Package {
+        name: "protobuf-compiler",
+        sign: "/usr/bin/protoc",
+        reason: "compiles etcd's protocol",
+    },
+    Package {
+        name: "libprotobuf-dev",
+        sign: "/usr/include/google/protobuf/descriptor.proto",
+        reason: "files that etcd's protocol includes",
+    },
+    Package {
         name: "containerd",
         sign: "/usr/bin/containerd",
         reason: "runs containers",

@@ -75,6 +75,39 @@ pub enum Error {
         #[source]
         source: Arc<std::io::Error>,
     },
+    /// No member of etcd answers, or none knows its leader. It is unknown
+    /// whether a write happened.
+    #[error(
+        "etcd at {endpoints} does not answer: check that it runs, has a leader, and that addresses and certificates are right"
+    )]
+    Unreachable {
+        /// The members that were asked.
+        endpoints: Arc<str>,
+        /// What became of the call.
+        #[source]
+        source: Arc<etcd_client::Error>,
+    },
+    /// etcd does not let this client do that.
+    #[error(
+        "etcd at {endpoints} refused: {reason}; check the client's certificate, user and roles"
+    )]
+    Refused {
+        /// The members that were asked.
+        endpoints: Arc<str>,
+        /// etcd's own words.
+        reason: String,
+    },
+    /// etcd's quota is used up: it takes no writes but deletions.
+    #[error(
+        "etcd at {endpoints} has used up its space: compact and defragment it and disarm its alarm (`etcdctl alarm disarm`), or raise --quota-backend-bytes"
+    )]
+    Quota {
+        /// The members that were asked.
+        endpoints: Arc<str>,
+    },
+    /// The lease that a key was to have ran out just then; nothing changed.
+    #[error("the lease of the key ran out before it was written: write again")]
+    LeaseNotFound,
     /// The store is closing.
     #[error("the store is closed")]
     Closed,

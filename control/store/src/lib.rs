@@ -18,13 +18,15 @@
 //! etcd is the other backend. A new store stands at revision 1; the first
 //! change is revision 2.
 //!
-//! [`embedded::Embedded`] keeps the map in one file.
+//! [`embedded::Embedded`] keeps the map in one file, [`etcd::Etcd`] in an etcd
+//! cluster.
 
 mod error;
 mod types;
 mod watch;
 
 pub mod embedded;
+pub mod etcd;
 
 pub use error::Error;
 pub use types::{
@@ -89,6 +91,15 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Compacted`] when that much is forgotten already,
     /// [`Error::FutureRevision`], or what the backend suffers.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// The revision of the store's newest change, whoever made it. Where only
+    /// this process writes, that is [`Store::revision`].
+    ///
+    /// # Errors
+    /// What the backend suffers.
+    fn latest(&self) -> BoxFuture<'_, Result<Revision, Error>> {
+        Box::pin(futures::future::ready(Ok(self.revision())))
+    }
 
     /// The revision of the newest durable change that this process knows of.
     /// Never goes back.

@@ -46,7 +46,8 @@ pub enum Write {
         /// The new value.
         value: Bytes,
         /// How long the key lives if nothing else happens to it. It is deleted
-        /// up to a second or two late. `None` takes away an earlier limit.
+        /// up to a second or two late (by etcd: a twentieth of the time, or a
+        /// minute, later than that). `None` takes away an earlier limit.
         ttl: Option<Duration>,
     },
     /// Delete.
