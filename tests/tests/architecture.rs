@@ -10,6 +10,8 @@ struct Graph {
     /// Normal and build dependencies, not those of tests.
     edges: BTreeMap<String, BTreeSet<String>>,
     inherit_lints: BTreeMap<String, bool>,
+    /// Where the members' manifests are.
+    folders: BTreeMap<String, std::path::PathBuf>,
 }
 
 fn graph() -> Graph {
@@ -36,6 +38,14 @@ fn graph() -> Graph {
             (package.name.to_string(), inherits)
         })
         .collect();
+    let folders = metadata
+        .workspace_packages()
+        .iter()
+        .filter_map(|package| {
+            let folder = package.manifest_path.parent()?;
+            Some((package.name.to_string(), folder.into()))
+        })
+        .collect();
     let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for node in metadata.resolve.expect("a resolved graph").nodes {
         let from = edges.entry(names[&node.id].clone()).or_default();
@@ -53,6 +63,7 @@ fn graph() -> Graph {
         members,
         edges,
         inherit_lints,
+        folders,
     }
 }
 
@@ -133,6 +144,58 @@ fn the_store_never_sees_a_kind() {
         &["control-store"],
         &["control-types", "control-kinds", "k8s-openapi", "kube-core"],
     );
+}
+
+/// Packages on which Orlop is to be built, by the wish of those who ordered it.
+const WANTED: &[&str] = &[
+    "aya",
+    "aya-log",
+    "tokio",
+    "netlink-packet-route",
+    "rtnetlink",
+    "cni-plugin",
+    "tonic",
+    "etcd-client",
+    "serde",
+];
+
+#[test]
+fn packages_that_were_asked_for_are_used() {
+    let graph = graph();
+    for wanted in WANTED {
+        let users: Vec<&String> = graph
+            .members
+            .iter()
+            .filter(|member| graph.edges[*member].contains(*wanted))
+            .collect();
+        let word = format!("{}::", wanted.replace('-', "_"));
+        let used = users
+            .iter()
+            .any(|user| sources(&graph.folders[*user]).any(|text| text.contains(&word)));
+        assert!(
+            used,
+            "`{wanted}` is to be used; these depend on it: {users:?}"
+        );
+    }
+}
+
+/// The text of all of a crate's sources.
+fn sources(folder: &std::path::Path) -> impl Iterator<Item = String> {
+    let mut folders = vec![folder.join("src")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+        .into_iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok())
 }
 
 #[test]
