@@ -4,6 +4,7 @@
 //! roles, bindings and pods as objects, decisions go out.
 
 mod attributes;
+mod bootstrap_token;
 mod node;
 mod rbac;
 mod tokens;
@@ -13,6 +14,11 @@ mod x509;
 pub mod bootstrap;
 
 pub use attributes::Attributes;
+pub use bootstrap_token::{
+    BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, BOOTSTRAP_TOKEN_TYPE, BOOTSTRAP_USER_PREFIX,
+    BOOTSTRAPPERS, BootstrapTokenError, is_bootstrap_group, parse_bootstrap_token,
+    user_of_bootstrap_token,
+};
 pub use node::NodeGraph;
 pub use rbac::{PolicyKind, Rbac, Rule};
 pub use tokens::{

@@ -21,6 +21,7 @@ pub mod bootstrap;
 pub mod cache;
 pub mod certificates;
 pub mod chain;
+mod cluster_info;
 pub mod config;
 pub mod convert;
 pub mod decode;

@@ -85,6 +85,7 @@ impl ApiServer {
         crate::system::namespaces(&api).await?;
         crate::system::kubernetes_service(&api).await?;
         crate::system::authentication(&api).await?;
+        crate::system::cluster_info(&api).await?;
         crate::bootstrap::objects(&api).await?;
         api.config.access.attach(&api);
         let upkeep = tokio::spawn(crate::system::keep(Arc::clone(&api), shutdown));

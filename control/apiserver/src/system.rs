@@ -11,6 +11,7 @@ use control_types::value::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
+use crate::cluster_info;
 use crate::server::Error;
 use crate::write::Decision;
 
@@ -175,6 +176,21 @@ pub async fn authentication(api: &Api) -> Result<(), Error> {
     .map_err(failed(&key))
 }
 
+/// Publishes what a machine that joins must know: kube-public/cluster-info.
+///
+/// # Errors
+/// When it cannot be written.
+pub async fn cluster_info(api: &Api) -> Result<(), Error> {
+    let Some(authorities) = api.config.access.authorities() else {
+        return Ok(());
+    };
+    let object = cluster_info::object(&api.config, &authorities.clients);
+    let key = format!("{}/{}", cluster_info::NAMESPACE, cluster_info::NAME);
+    ensure(api, "", "configmaps", &key, object, cluster_info::mend)
+        .await
+        .map_err(failed(&key))
+}
+
 /// Copies members and tells whether any differed.
 fn copy(old: &mut Value, new: &Value, members: &[&'static str]) -> bool {
     let mut changed = false;
@@ -232,6 +248,7 @@ pub async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
             namespaces(&api).await,
             kubernetes_service(&api).await,
             authentication(&api).await,
+            cluster_info(&api).await,
         ] {
             if let Err(error) = result {
                 tracing::warn!(%error, "cannot look after the server's own objects");

@@ -152,6 +152,19 @@ impl Client {
         Ok(Self::over(transport::from_kubeconfig(path.as_ref()).await?))
     }
 
+    /// A client over the network, as the text of a kubeconfig says. `path` is
+    /// where it is from, for errors; files that it names are relative to the
+    /// working directory.
+    ///
+    /// # Errors
+    /// As [`Client::from_kubeconfig`].
+    pub async fn from_kubeconfig_text(
+        text: &str,
+        path: impl AsRef<std::path::Path>,
+    ) -> Result<Self, Error> {
+        Ok(Self::over(transport::from_text(text, path.as_ref()).await?))
+    }
+
     /// A client of an API server in this process: its tower service, and the
     /// identity to put into the extensions of every request (in place of the
     /// one that the network listener finds in the TLS certificate).

@@ -165,6 +165,8 @@ pub mod resources {
         CRON_JOBS = namespaced("batch", "v1", "cronjobs", "CronJob");
         /// `batch/v1` Job.
         JOBS = namespaced("batch", "v1", "jobs", "Job");
+        /// `certificates.k8s.io/v1` CertificateSigningRequest.
+        CERTIFICATE_SIGNING_REQUESTS = cluster("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest");
         /// `coordination.k8s.io/v1` Lease.
         LEASES = namespaced("coordination.k8s.io", "v1", "leases", "Lease");
         /// `discovery.k8s.io/v1` EndpointSlice.

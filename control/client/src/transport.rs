@@ -28,7 +28,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::ConfigExt;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -59,21 +59,32 @@ const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The transport that the kubeconfig at `path` describes.
 pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
+    // kube's own message for an unreadable file names it twice
+    std::fs::metadata(path)
+        .and_then(|_| std::fs::File::open(path))
+        .map_err(|error| Error::Kubeconfig {
+            path: path.to_owned(),
+            problem: one_line(&error),
+            way_out: "name a readable kubeconfig with --kubeconfig",
+        })?;
+    from_parsed(Kubeconfig::read_from(path), path).await
+}
+
+/// The transport that the text of a kubeconfig describes; `path` is for errors.
+pub async fn from_text(text: &str, path: &Path) -> Result<kube::Client, Error> {
+    from_parsed(Kubeconfig::from_yaml(text), path).await
+}
+
+async fn from_parsed(
+    kubeconfig: Result<Kubeconfig, KubeconfigError>,
+    path: &Path,
+) -> Result<kube::Client, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
         problem,
         way_out,
     };
-    // kube's own message for an unreadable file names it twice
-    std::fs::metadata(path)
-        .and_then(|_| std::fs::File::open(path))
-        .map_err(|error| {
-            failed(
-                one_line(&error),
-                "name a readable kubeconfig with --kubeconfig",
-            )
-        })?;
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+    let kubeconfig = kubeconfig.map_err(|error| {
         failed(
             one_line(&error),
             "check that it is YAML of kind Config, version v1",

@@ -1,7 +1,9 @@
 //! The settings of the controllers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use control_pki::Authority;
 use ipnet::IpNet;
 
 use crate::{CONTROLLERS, Controller, Error};
@@ -22,6 +24,11 @@ pub struct Config {
     /// The certificates, in PEM, by which pods know the API server. Without
     /// them no `kube-root-ca.crt` is published.
     pub root_ca_pem: Option<String>,
+    /// Signs certificates that were asked for and approved. Without it nobody
+    /// does here.
+    pub authority: Option<Arc<Authority>>,
+    /// The longest life of such certificates.
+    pub certificate_life: Duration,
     /// How long a node may be silent before it counts as not ready.
     pub node_grace_period: Duration,
     /// How long a new node may be silent at first.
@@ -42,6 +49,8 @@ impl Default for Config {
             node_mask_ipv4: 24,
             node_mask_ipv6: 64,
             root_ca_pem: None,
+            authority: None,
+            certificate_life: Duration::from_secs(365 * 24 * 3600),
             node_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),
             node_monitor_period: Duration::from_secs(5),

@@ -248,6 +248,8 @@ macro_rules! caches {
 caches! {
     /// Pods, by owner.
     pods: Pod, true, Selection::all();
+    /// Requests for certificates.
+    certificate_requests: crate::views::CertificateSigningRequest, false, Selection::all();
     /// Nodes.
     nodes: Node, false, Selection::all();
     /// The leases of nodes.

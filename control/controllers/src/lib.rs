@@ -42,6 +42,8 @@ pub mod views;
 mod work;
 mod written;
 
+mod certificates;
+
 pub use config::Config;
 pub use context::{Context, Key, Kind};
 
@@ -74,6 +76,9 @@ pub static CONTROLLERS: &[Controller] = &[
     node::TAINT_EVICTION,
     node::IPAM,
     pod_gc::CONTROLLER,
+    certificates::APPROVING,
+    certificates::SIGNING,
+    certificates::CLEANING,
 ];
 
 /// As whom the controllers speak to the API server.

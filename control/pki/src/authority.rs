@@ -24,7 +24,7 @@ const AUTHORITY_VALIDITY: Duration = Duration::from_secs(3650 * 24 * 3600);
 pub struct Authority {
     certificate_pem: String,
     key: KeyPair,
-    issuer: Issuer<'static, KeyPair>,
+    pub(crate) issuer: Issuer<'static, KeyPair>,
     expires: SystemTime,
 }
 
@@ -287,7 +287,7 @@ impl Authority {
         Ok(())
     }
 
-    fn params(&self, spec: &Spec) -> Result<CertificateParams, Error> {
+    pub(crate) fn params(&self, spec: &Spec) -> Result<CertificateParams, Error> {
         let mut params = CertificateParams::default();
         for san in &spec.sans {
             let one = CertificateParams::new(vec![san.clone()]).map_err(|_| no_name(san))?;
@@ -412,12 +412,19 @@ impl Facts {
 ///
 /// # Errors
 /// [`Error::Expired`], [`Error::NotYetValid`] or [`Error::Malformed`].
-pub fn check_certificate(
-    pem: &str,
-    path: &Path,
-    way_out: &'static str,
-) -> Result<(), Error> {
+pub fn check_certificate(pem: &str, path: &Path, way_out: &'static str) -> Result<(), Error> {
     Facts::read(pem, path)?.check_time(path, way_out)
+}
+
+/// From when to when the first certificate of a PEM text is valid.
+pub(crate) fn validity(pem: &str, path: &Path) -> Result<(Timestamp, Timestamp), Error> {
+    let facts = Facts::read(pem, path)?;
+    Ok((facts.begins, facts.expires))
+}
+
+/// The public key info (DER) of the first certificate of a PEM text.
+pub(crate) fn public_key(pem: &str, path: &Path) -> Result<Vec<u8>, Error> {
+    Ok(Facts::read(pem, path)?.public_key)
 }
 
 /// The files of a pair.
@@ -451,13 +458,13 @@ fn malformed(path: &Path, expected: &'static str, error: rcgen::Error) -> Error 
     }
 }
 
-fn no_name(name: &str) -> Error {
+pub(crate) fn no_name(name: &str) -> Error {
     Error::Name {
         name: name.to_owned(),
     }
 }
 
-fn distinguished_name(cn: &str, orgs: &[String]) -> Result<DistinguishedName, Error> {
+pub(crate) fn distinguished_name(cn: &str, orgs: &[String]) -> Result<DistinguishedName, Error> {
     let mut name = DistinguishedName::new();
     // The library keeps one value for each type, and does not see that these
     // two types have the same number.
@@ -491,7 +498,7 @@ fn canonical(san: &str) -> String {
         .map_or_else(|_| san.to_lowercase(), |address| address.to_string())
 }
 
-fn address(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
         16 => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),

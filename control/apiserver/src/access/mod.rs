@@ -1,7 +1,8 @@
 //! Who callers are and what they may do: `control-access`, fed from requests
 //! and from this server's caches.
 //!
-//! Authentication: a bearer token of a service account, else a client
+//! Authentication: a bearer token of a service account or of a machine that
+//! joins (bootstrap token), else a client
 //! certificate of the cluster's authority, else nobody. Wrong credentials are
 //! refused, never taken for nobody. Then impersonation. Authorisation: the group
 //! `system:masters`, the graph of nodes, RBAC, in this order.
@@ -12,8 +13,11 @@ mod impersonate;
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use control_access::{
-    Attributes, Existing, NodeGraph, Rbac, Rule, Tokens, User, user_of_certificate,
+    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Existing, NodeGraph, Rbac, Rule,
+    Tokens, User, user_of_bootstrap_token, user_of_certificate,
 };
 use control_pki::ClientTrust;
 use control_types::meta;
@@ -103,6 +107,9 @@ impl ClusterAccess {
     fn bearer(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
         let api = self.api()?;
         let now = jiff::Timestamp::now().as_second();
+        if let Some(parts) = control_access::parse_bootstrap_token(token) {
+            return bootstrap_bearer(&api, parts, audiences, now);
+        }
         match self
             .tokens
             .authenticate(token, audiences, now, &Cached(&api))
@@ -112,6 +119,36 @@ impl ClusterAccess {
                 tracing::debug!(%error, "token refused");
                 None
             }
+        }
+    }
+}
+
+/// Whose bootstrap token this is, by its Secret in kube-system. Such tokens are
+/// good for this server only.
+fn bootstrap_bearer(
+    api: &Api,
+    parts: (&str, &str),
+    audiences: &[String],
+    now: i64,
+) -> Option<control_access::Bearer> {
+    if !audiences.is_empty() {
+        return None;
+    }
+    let name = format!("{BOOTSTRAP_TOKEN_PREFIX}{}", parts.0);
+    let key = format!("{BOOTSTRAP_TOKEN_NAMESPACE}/{name}");
+    let secret = api.cached("", "secrets", &key)?.value().ok()?;
+    let data = |key: &str| {
+        let bytes = STANDARD.decode(secret.str_at(&["data", key])?).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    match user_of_bootstrap_token(parts, &secret, data, now) {
+        Ok(user) => Some(control_access::Bearer {
+            user,
+            audiences: Vec::new(),
+        }),
+        Err(error) => {
+            tracing::info!(secret = name, %error, "the Secret of a bootstrap token does not vouch for it");
+            None
         }
     }
 }

@@ -6,6 +6,7 @@
 //! What a step decides is a pure function of `control_kinds::admission`; here
 //! are the objects found that it looks at.
 
+mod certificates;
 mod service_account;
 
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use crate::chain::Context;
 
 /// The namespaces that every cluster has and keeps.
 pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// Requests for certificates.
+const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
 
 /// Admits a new object, and gives it what the cluster gives to such objects.
 ///
@@ -51,6 +55,10 @@ pub async fn admit_create(
             rules::protect_from_deletion(served.resource.kind, object);
             Ok(())
         }
+        CERTIFICATES => {
+            certificates::admit_create(context, object);
+            Ok(())
+        }
         ("networking.k8s.io", "ingresses") => {
             let classes = values(api, "networking.k8s.io", "ingressclasses", "")?;
             rules::default_ingress_class(object, classes.iter());
@@ -70,6 +78,7 @@ pub fn check_create(context: &Context, served: &Served, object: &Value) -> Resul
         ("scheduling.k8s.io", "priorityclasses") => {
             check_global_default(&context.api, served, object, true)
         }
+        CERTIFICATES => certificates::check_create(served, object),
         ("", "pods") => {
             let class = runtime_class(context, served, object)?;
             rules::check_runtime_class(object, class.as_ref())
@@ -86,6 +95,10 @@ pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &V
         rules::keep_priority(new, old);
         rules::default_tolerations(new);
     }
+    let certificates = (served.resource.group, served.resource.plural) == CERTIFICATES;
+    if certificates && !subresource.is_empty() {
+        certificates::admit_update(new, old);
+    }
 }
 
 /// Looks at an update that is otherwise right.
@@ -93,12 +106,16 @@ pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &V
 /// # Errors
 /// 403.
 pub fn check_update(
-    api: &Api,
+    context: &Context,
     served: &Served,
     subresource: &str,
     new: &Value,
     old: &Value,
 ) -> Result<(), Status> {
+    let api = &context.api;
+    if (served.resource.group, served.resource.plural) == CERTIFICATES {
+        return certificates::check_update(context, served, subresource, new, old);
+    }
     match (served.resource.group, served.resource.plural, subresource) {
         ("", "pods", "resize") | ("", "persistentvolumeclaims", "") if !meta::is_deleting(old) => {
             check_limits(api, served, new)

@@ -191,7 +191,7 @@ impl Change<'_> {
                 &errors,
             ));
         }
-        admission::check_update(&context.api, served, self.subresource, &new, &old)?;
+        admission::check_update(context, served, self.subresource, &new, &old)?;
         warnings.extend((served.kind.warnings)(&new, Some(&old)));
         if is_finished(&new) {
             return Ok(Decision::Delete(new));

@@ -5,6 +5,7 @@
 //! therefore patches and never a view sent back.
 
 mod batch;
+mod certificate;
 mod cluster;
 mod common;
 mod network;
@@ -14,13 +15,14 @@ mod view_impls;
 mod workload;
 
 pub use batch::{CronJob, Job, JobCondition, JobSpec, JobStatus, UncountedPods};
+pub use certificate::{CertificateSigningRequest, RequestSpec, RequestStatus};
 pub use cluster::{ConfigMap, Namespace, ServiceAccount};
 pub use common::{Condition, IntOrString, LabelSelector, Requirement, Text, seconds_now, upsert};
 pub use network::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
     Endpoints, HintName, Hints, Service, ServicePort, ServiceSpec, TargetRef,
 };
-pub use node::{Lease, Node, Taint};
+pub use node::{Lease, Node, NodeAddress, Taint};
 pub(crate) use pod::deletion_order as pod_deletion_order;
 pub use pod::{Phase, Pod, PodPort, Toleration};
 pub(crate) use workload::POD_TEMPLATE_HASH;

@@ -14,7 +14,7 @@ pub struct Node {
     pub metadata: Meta,
     /// Taints and pod ranges.
     pub spec: NodeSpec,
-    /// Conditions only.
+    /// Conditions and addresses.
     pub status: NodeStatus,
 }
 
@@ -42,6 +42,20 @@ pub struct NodeStatus {
     /// Ready, pressure and so on.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
+    /// Where it is reached.
+    #[serde(deserialize_with = "null_as_default")]
+    pub addresses: Vec<NodeAddress>,
+}
+
+/// An address or a name of a node (`v1.NodeAddress`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeAddress {
+    /// `InternalIP`, `Hostname` and so on.
+    #[serde(rename = "type")]
+    pub kind: Text,
+    /// The address or name.
+    pub address: Text,
 }
 
 /// A taint (`v1.Taint`).

@@ -3,9 +3,9 @@
 use control_client::{Meta, Resource, View, resources};
 
 use super::{
-    ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
-    Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Revision, Service,
-    ServiceAccount, StatefulSet,
+    CertificateSigningRequest, ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints,
+    Job, Lease, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController,
+    Revision, Service, ServiceAccount, StatefulSet,
 };
 
 macro_rules! views {
@@ -20,6 +20,7 @@ macro_rules! views {
 }
 
 views! {
+    CertificateSigningRequest = CERTIFICATE_SIGNING_REQUESTS;
     ConfigMap = CONFIG_MAPS;
     CronJob = CRON_JOBS;
     DaemonSet = DAEMON_SETS;

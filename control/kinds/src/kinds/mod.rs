@@ -4,6 +4,7 @@ use crate::Kind;
 
 mod admission_policy;
 mod admission_policy_binding;
+mod certificate_signing_request;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -67,6 +68,7 @@ pub(crate) static ALL: &[&Kind] = &[
     &pod_template::KIND,
     &replication_controller::KIND,
     &controller_revision::KIND,
+    &certificate_signing_request::KIND,
     &event::CORE_EVENT,
     &event::NEW_EVENT,
     &lease::KIND,

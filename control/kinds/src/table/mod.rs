@@ -8,7 +8,7 @@ use control_types::value::Value;
 
 use crate::tree::Read;
 
-pub(crate) use age::{age, since};
+pub(crate) use age::{age, duration, since};
 
 /// The moment for which a table is printed.
 pub type Now = jiff::Timestamp;

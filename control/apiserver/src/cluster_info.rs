@@ -1,0 +1,77 @@
+//! What a machine that joins has to know first: `kube-public/cluster-info`, as
+//! kubeadm lays it out. Anybody may read it; whoever reads it believes it by
+//! the authority's hash, or by a token's signature.
+
+use control_types::value;
+use control_types::value::Value;
+
+use crate::config::Config;
+
+/// Its name.
+pub(crate) const NAME: &str = "cluster-info";
+/// Its namespace.
+pub(crate) const NAMESPACE: &str = "kube-public";
+/// The key of the kubeconfig in it.
+pub(crate) const KUBECONFIG: &str = "kubeconfig";
+
+/// A kubeconfig that names the server and its authority, and no user.
+pub(crate) fn kubeconfig(config: &Config, authority_pem: &str) -> String {
+    use base64::Engine as _;
+    let address = std::net::SocketAddr::new(config.advertise_address, config.advertise_port);
+    let data = base64::engine::general_purpose::STANDARD.encode(authority_pem);
+    let text = value!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": "",
+            "cluster": {
+                "certificate-authority-data": (data.as_str()),
+                "server": (format!("https://{address}").as_str())
+            }
+        }],
+        "contexts": null,
+        "current-context": "",
+        "users": null
+    });
+    // JSON is YAML.
+    let mut text = String::from_utf8_lossy(&text.to_vec()).into_owned();
+    text.push('\n');
+    text
+}
+
+/// The config map; what signers add to an old one stays.
+pub(crate) fn object(config: &Config, authority_pem: &str) -> Value {
+    let text = kubeconfig(config, authority_pem);
+    value!({
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "data": {KUBECONFIG: (text.as_str())}
+    })
+}
+
+/// Brings the kubeconfig of `old` up to date; signatures of another one go.
+pub(crate) fn mend(old: &mut Value, new: &Value) -> bool {
+    let wanted = new.str_at(&["data", KUBECONFIG]);
+    if old.str_at(&["data", KUBECONFIG]) == wanted {
+        return false;
+    }
+    old.insert("data", new.get("data").cloned().unwrap_or_default());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_stay_as_long_as_what_they_sign() {
+        let new = value!({"data": {"kubeconfig": "a"}});
+        let mut old = value!({"data": {"kubeconfig": "a", "jws-kubeconfig-abcdef": "x"}});
+        assert!(!mend(&mut old, &new));
+        assert!(old.str_at(&["data", "jws-kubeconfig-abcdef"]).is_some());
+        let newer = value!({"data": {"kubeconfig": "b"}});
+        assert!(mend(&mut old, &newer));
+        assert_eq!(old.get("data"), newer.get("data"));
+    }
+}

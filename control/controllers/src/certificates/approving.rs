@@ -1,0 +1,290 @@
+//! Approves what nodes' agents ask for: client certificates where access
+//! control lets them have one (`certificatesigningrequests/nodeclient` and
+//! `selfnodeclient`, as kube-controller-manager does), and serving certificates
+//! for the node's own names and addresses, which upstream leaves to people.
+//! Everything else is left to people here as well.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{Client, Queue};
+use control_pki::Requested;
+use serde_json::{Value, json};
+
+use super::{KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::{CertificateSigningRequest, Node, Text, seconds_now};
+use crate::work::{self, Outcome};
+
+/// When to look again at what lacks its Node or the Node's addresses.
+const AGAIN: Duration = Duration::from_millis(500);
+/// For how long that is worth it, in seconds.
+const PATIENCE: i64 = 600;
+
+/// Approves requests of nodes' agents.
+pub const CONTROLLER: Controller = Controller {
+    name: "certificatesigningrequest-approving-controller",
+    service_account: "certificate-controller",
+    start: |ctx| {
+        let this = Arc::new(Approver {
+            client: ctx.client.clone(),
+            requests: ctx.certificate_requests(),
+            nodes: ctx.nodes(),
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        this.requests.on_change(move |change| {
+            if let Some(request) = &change.current
+                && !request.is_decided()
+            {
+                listener.queue.add(Key::of(&request.metadata));
+            }
+        });
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.requests.ready().await;
+            this.nodes.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("csr-approving", 2, &shutdown, work).await;
+        })
+    },
+};
+
+struct Approver {
+    client: Client,
+    requests: Arc<Kind<CertificateSigningRequest>>,
+    nodes: Arc<Kind<Node>>,
+    queue: Queue<Key>,
+}
+
+/// What is done about a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// It is for others to decide.
+    Leave,
+    /// Its Node does not tell yet that the names are its own.
+    Wait,
+    /// It is approved, for this reason.
+    Approve(&'static str),
+    /// It is approved if the requester may create the first or the second of
+    /// these subresources, for the reason beside it.
+    Ask(&'static [(&'static str, &'static str)]),
+}
+
+const OWN: (&str, &str) = (
+    "selfnodeclient",
+    "Auto approving self kubelet client certificate after SubjectAccessReview.",
+);
+const OTHER: (&str, &str) = (
+    "nodeclient",
+    "Auto approving kubelet client certificate after SubjectAccessReview.",
+);
+const SERVING: &str = "Auto approving kubelet serving certificate for the node's own addresses.";
+
+/// Decides by the request alone and the Node of who sent it.
+fn decide(request: &CertificateSigningRequest, asked: &Requested, node: Option<&Node>) -> Decision {
+    if request.is_decided() || !request.status.certificate.is_empty() {
+        return Decision::Leave;
+    }
+    if kubelet::fault(request, asked).is_some() {
+        return Decision::Leave;
+    }
+    let spec = &request.spec;
+    match spec.signer_name.as_str() {
+        KUBELET_CLIENT if spec.username == asked.cn => Decision::Ask(&[OWN, OTHER]),
+        KUBELET_CLIENT => Decision::Ask(&[OTHER]),
+        KUBELET_SERVING => {
+            let is_node = spec.groups.iter().any(|group| group == "system:nodes");
+            if !is_node || spec.username != asked.cn {
+                return Decision::Leave;
+            }
+            match node {
+                Some(node) if owns(node, asked) => Decision::Approve(SERVING),
+                _ => Decision::Wait,
+            }
+        }
+        _ => Decision::Leave,
+    }
+}
+
+/// Whether all names and addresses asked for are the node's.
+fn owns(node: &Node, asked: &Requested) -> bool {
+    let own = &node.status.addresses;
+    let name = |name: &String| {
+        *name == *node.metadata.name
+            || own.iter().any(|address| {
+                matches!(&*address.kind, "Hostname" | "InternalDNS" | "ExternalDNS")
+                    && address.address.eq_ignore_ascii_case(name)
+            })
+    };
+    let address = |wanted: &std::net::IpAddr| {
+        own.iter().any(|address| {
+            matches!(&*address.kind, "InternalIP" | "ExternalIP")
+                && address.address.parse() == Ok(*wanted)
+        })
+    };
+    asked.dns_names.iter().all(name) && asked.addresses.iter().all(address)
+}
+
+impl Approver {
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(request) = self.requests.by_key(&key) else {
+            return Ok(None);
+        };
+        let Ok(asked) = request.read() else {
+            return Ok(None);
+        };
+        let name = request.spec.username.strip_prefix("system:node:");
+        let node = name.and_then(|name| self.nodes.get("", name));
+        let reason = match decide(&request, &asked, node.as_deref()) {
+            Decision::Leave => None,
+            Decision::Wait => {
+                let made = request.metadata.creation_timestamp;
+                let age = made.map_or(0, |made| seconds_now().as_second() - made.as_second());
+                return Ok((age < PATIENCE).then_some(AGAIN));
+            }
+            Decision::Approve(reason) => Some(reason),
+            Decision::Ask(ways) => {
+                let mut found = None;
+                for (subresource, reason) in ways {
+                    if self.may(&request, subresource).await? {
+                        found = Some(*reason);
+                        break;
+                    }
+                }
+                found
+            }
+        };
+        let Some(reason) = reason else {
+            tracing::debug!(request = %key, "left to people");
+            return Ok(None);
+        };
+        change(&self.client, &request, "approval", |object| {
+            add_condition(object, "Approved", "AutoApproved", reason);
+        })
+        .await?;
+        tracing::info!(request = %key, user = %request.spec.username, "certificate approved");
+        Ok(None)
+    }
+
+    /// Asks access control about who sent the request.
+    async fn may(
+        &self,
+        request: &CertificateSigningRequest,
+        subresource: &str,
+    ) -> Result<bool, control_client::Error> {
+        let spec = &request.spec;
+        let extra: &BTreeMap<String, Vec<Text>> = &spec.extra;
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": extra,
+                "resourceAttributes": {
+                    "group": "certificates.k8s.io", "version": "*", "verb": "create",
+                    "resource": "certificatesigningrequests", "subresource": subresource,
+                },
+            },
+        });
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer: Value = self
+            .client
+            .request(http::Method::POST, path, Some(&review))
+            .await?;
+        Ok(answer["status"]["allowed"] == true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_pki::Request;
+
+    use super::*;
+
+    const NODE: &str = "system:node:n1";
+
+    fn asked(cn: &str, sans: &[&str]) -> Requested {
+        let sans: Vec<_> = sans.iter().map(ToString::to_string).collect();
+        let request = Request::new(cn, &["system:nodes"], &sans).expect("a request");
+        Requested::parse(request.request_pem.as_bytes()).expect("read")
+    }
+
+    fn request(signer: &str, user: &str, group: &str) -> CertificateSigningRequest {
+        let usage = if signer == KUBELET_SERVING {
+            "server auth"
+        } else {
+            "client auth"
+        };
+        let spec = json!({"signerName": signer, "usages": ["digital signature", usage],
+            "username": user, "groups": [group]});
+        serde_json::from_value(json!({"spec": spec})).expect("a request")
+    }
+
+    fn node() -> Node {
+        let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "Hostname", "address": "host-1"}]);
+        serde_json::from_value(
+            json!({"metadata": {"name": "n1"}, "status": {"addresses": addresses}}),
+        )
+        .expect("a node")
+    }
+
+    #[test]
+    fn clients_are_approved_by_access_control_only() {
+        let asked = asked(NODE, &[]);
+        let new = request(
+            KUBELET_CLIENT,
+            "system:bootstrap:abcdef",
+            "system:bootstrappers",
+        );
+        assert_eq!(decide(&new, &asked, None), Decision::Ask(&[OTHER]));
+        let renewal = request(KUBELET_CLIENT, NODE, "system:nodes");
+        assert_eq!(decide(&renewal, &asked, None), Decision::Ask(&[OWN, OTHER]));
+        let person = request(super::super::CLIENT, "ann", "ops");
+        assert_eq!(decide(&person, &asked, None), Decision::Leave);
+    }
+
+    #[test]
+    fn a_node_gets_a_serving_certificate_for_what_is_its_own_only() {
+        let (node, own) = (node(), request(KUBELET_SERVING, NODE, "system:nodes"));
+        let ask = |request, sans: &[&str]| decide(request, &asked(NODE, sans), Some(&node));
+        assert_eq!(
+            ask(&own, &["10.0.0.1", "n1", "HOST-1"]),
+            Decision::Approve(SERVING)
+        );
+        for foreign in ["10.0.0.2", "n2", "kubernetes.default.svc", "fd00::1"] {
+            assert_eq!(
+                ask(&own, &["10.0.0.1", foreign]),
+                Decision::Wait,
+                "{foreign}"
+            );
+        }
+        assert_eq!(decide(&own, &asked(NODE, &["n1"]), None), Decision::Wait);
+        let other = request(KUBELET_SERVING, "system:node:n2", "system:nodes");
+        assert_eq!(
+            ask(&other, &["n1"]),
+            Decision::Leave,
+            "in another node's name"
+        );
+        let outsider = request(KUBELET_SERVING, NODE, "system:authenticated");
+        assert_eq!(
+            ask(&outsider, &["n1"]),
+            Decision::Leave,
+            "not in the group of nodes"
+        );
+    }
+
+    #[test]
+    fn what_is_decided_stays() {
+        let mut request = request(KUBELET_SERVING, NODE, "system:nodes");
+        request.status.conditions =
+            serde_json::from_value(json!([{"type": "Denied", "status": "True"}]))
+                .expect("conditions");
+        assert_eq!(
+            decide(&request, &asked(NODE, &["n1"]), Some(&node())),
+            Decision::Leave
+        );
+    }
+}

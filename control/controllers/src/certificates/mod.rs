@@ -1,0 +1,97 @@
+//! Certificates for those who ask the API for them: approved by rule, signed by
+//! the cluster's authority, forgotten when old.
+
+mod approving;
+mod cleaning;
+mod kubelet;
+mod signing;
+
+pub(crate) use approving::CONTROLLER as APPROVING;
+pub(crate) use cleaning::CONTROLLER as CLEANING;
+pub(crate) use signing::CONTROLLER as SIGNING;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control_client::{Client, Error, resources};
+use control_pki::Requested;
+use serde_json::Value;
+
+use crate::views::{CertificateSigningRequest, Text};
+
+/// For clients of the API server that are nodes' agents.
+const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+/// For the serving API of nodes' agents.
+const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
+/// For any client of the API server.
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+
+impl CertificateSigningRequest {
+    /// The request itself, its signature checked.
+    fn read(&self) -> Result<Requested, String> {
+        let pem = STANDARD
+            .decode(&self.spec.request)
+            .map_err(|error| error.to_string())?;
+        Requested::parse(&pem)
+    }
+
+    fn has(&self, condition: &str) -> bool {
+        let conditions = &self.status.conditions;
+        conditions
+            .iter()
+            .any(|c| c.r#type == condition && matches!(c.status.as_str(), "True" | ""))
+    }
+
+    /// Whether somebody approved or denied it.
+    fn is_decided(&self) -> bool {
+        self.has("Approved") || self.has("Denied")
+    }
+
+    /// Whether the usages are exactly these, with or without key encipherment
+    /// (which only RSA keys need).
+    fn is_for(&self, usages: &[&str]) -> bool {
+        let known = |usage: &Text| usage == "key encipherment" || usages.contains(&usage.as_str());
+        self.spec.usages.iter().all(known)
+            && usages
+                .iter()
+                .all(|usage| self.spec.usages.iter().any(|own| own == usage))
+    }
+}
+
+/// Changes a request as it is on the server now, through a subresource; one
+/// that is gone or was replaced stays as it is.
+async fn change(
+    client: &Client,
+    request: &CertificateSigningRequest,
+    subresource: &str,
+    change: impl FnOnce(&mut Value),
+) -> Result<(), Error> {
+    let meta = &request.metadata;
+    let resource = &resources::CERTIFICATE_SIGNING_REQUESTS;
+    let mut object: Value = match client.get(resource, "", &meta.name).await {
+        Ok(object) => object,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if object["metadata"]["uid"] != meta.uid.as_str() {
+        return Ok(());
+    }
+    change(&mut object);
+    let changed = client
+        .update_subresource::<Value>(resource, "", &meta.name, subresource, &object)
+        .await;
+    match changed {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Adds a condition that is true.
+fn add_condition(object: &mut Value, kind: &str, reason: &str, message: &str) {
+    let condition = serde_json::json!({
+        "type": kind, "status": "True", "reason": reason, "message": message,
+    });
+    match &mut object["status"]["conditions"] {
+        Value::Array(conditions) => conditions.push(condition),
+        other => *other = Value::Array(vec![condition]),
+    }
+}

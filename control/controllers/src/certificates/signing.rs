@@ -1,0 +1,186 @@
+//! Signs what was approved, with the cluster's authority.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control_client::{Client, Queue};
+use control_pki::{Authority, Requested, Usage};
+
+use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::CertificateSigningRequest;
+use crate::work::{self, Outcome};
+
+/// The shortest life of a certificate: twice what clocks may differ by.
+const SHORTEST: Duration = Duration::from_secs(600);
+
+/// Signs approved requests.
+pub const CONTROLLER: Controller = Controller {
+    name: "certificatesigningrequest-signing-controller",
+    service_account: "certificate-controller",
+    start: |ctx| {
+        let Some(authority) = ctx.config.authority.clone() else {
+            let shutdown = ctx.shutdown.clone();
+            return Box::pin(async move { shutdown.cancelled().await });
+        };
+        let this = Arc::new(Signer {
+            client: ctx.client.clone(),
+            requests: ctx.certificate_requests(),
+            authority,
+            longest: ctx.config.certificate_life,
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        this.requests.on_change(move |change| {
+            if let Some(request) = &change.current
+                && request.has("Approved")
+            {
+                listener.queue.add(Key::of(&request.metadata));
+            }
+        });
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.requests.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("csr-signing", 2, &shutdown, work).await;
+        })
+    },
+};
+
+struct Signer {
+    client: Client,
+    requests: Arc<Kind<CertificateSigningRequest>>,
+    authority: Arc<Authority>,
+    longest: Duration,
+    queue: Queue<Key>,
+}
+
+/// What is done about a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// It is not ours, not approved, or done.
+    Leave,
+    /// It is not what its signer signs, for this reason.
+    Fail(&'static str),
+    /// It is signed for this use and time.
+    Sign(Usage, Duration),
+}
+
+fn decide(request: &CertificateSigningRequest, asked: &Requested, longest: Duration) -> Decision {
+    if !request.has("Approved")
+        || request.has("Denied")
+        || request.has("Failed")
+        || !request.status.certificate.is_empty()
+    {
+        return Decision::Leave;
+    }
+    let usage = match request.spec.signer_name.as_str() {
+        CLIENT | KUBELET_CLIENT => Usage::Client,
+        KUBELET_SERVING => Usage::Server,
+        _ => return Decision::Leave,
+    };
+    if let Some(fault) = kubelet::fault(request, asked) {
+        return Decision::Fail(fault);
+    }
+    let wanted = request.spec.expiration_seconds;
+    let life = wanted.map_or(longest, |seconds| {
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        Duration::from_secs(seconds).max(SHORTEST).min(longest)
+    });
+    Decision::Sign(usage, life)
+}
+
+impl Signer {
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(request) = self.requests.by_key(&key) else {
+            return Ok(None);
+        };
+        let fail = async |why: &str| {
+            tracing::warn!(request = %key, why, "certificate not signed");
+            change(&self.client, &request, "status", |object| {
+                add_condition(object, "Failed", "SignerValidationFailure", why);
+            })
+            .await
+            .map(|()| None)
+        };
+        let asked = match request.read() {
+            Ok(asked) => asked,
+            Err(_) => return Ok(None),
+        };
+        match decide(&request, &asked, self.longest) {
+            Decision::Leave => Ok(None),
+            Decision::Fail(why) => fail(why).await,
+            Decision::Sign(usage, life) => match self.authority.sign(&asked, usage, life) {
+                // Trying again would not help.
+                Err(error) => fail(&error.to_string()).await,
+                Ok(pem) => {
+                    change(&self.client, &request, "status", |object| {
+                        object["status"]["certificate"] = STANDARD.encode(&pem).into();
+                    })
+                    .await?;
+                    tracing::info!(request = %key, subject = %asked.cn, "certificate signed");
+                    Ok(None)
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_pki::Request;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+    fn request(signer: &str, seconds: Value, status: Value) -> CertificateSigningRequest {
+        serde_json::from_value(
+            json!({"spec": {"signerName": signer, "expirationSeconds": seconds,
+            "usages": ["digital signature", "client auth"]}, "status": status}),
+        )
+        .expect("a request")
+    }
+
+    fn run(request: &CertificateSigningRequest) -> Decision {
+        let asked = Request::new("system:node:n1", &["system:nodes"], &[]).expect("a request");
+        let asked = Requested::parse(asked.request_pem.as_bytes()).expect("read");
+        decide(request, &asked, YEAR)
+    }
+
+    #[test]
+    fn only_what_is_approved_and_not_done_is_signed() {
+        let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+        let sign = |status| run(&request(KUBELET_CLIENT, Value::Null, status));
+        assert_eq!(sign(json!({})), Decision::Leave);
+        assert_eq!(sign(approved.clone()), Decision::Sign(Usage::Client, YEAR));
+        let failed = json!({"conditions": [{"type": "Approved", "status": "True"},
+            {"type": "Failed", "status": "True"}]});
+        assert_eq!(sign(failed), Decision::Leave);
+        let mut done = approved.clone();
+        done["certificate"] = "QQ==".into();
+        assert_eq!(sign(done), Decision::Leave);
+        let foreign = request("example.com/signer", Value::Null, approved.clone());
+        assert_eq!(run(&foreign), Decision::Leave);
+        let wrong = request(KUBELET_SERVING, Value::Null, approved);
+        assert!(matches!(run(&wrong), Decision::Fail(_)));
+    }
+
+    #[test]
+    fn a_shorter_life_is_granted_and_a_longer_one_is_not() {
+        let life = |seconds: i64| {
+            let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
+            match run(&request(KUBELET_CLIENT, seconds.into(), approved)) {
+                Decision::Sign(_, life) => life.as_secs(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(life(3600), 3600);
+        assert_eq!(life(1), 600);
+        assert_eq!(life(i64::from(i32::MAX)), YEAR.as_secs());
+    }
+}

@@ -1,0 +1,57 @@
+//! Requests for certificates.
+
+use std::collections::BTreeMap;
+
+use control_client::Meta;
+use serde::Deserialize;
+
+use super::common::{Condition, Text, null_as_default};
+
+/// A request for a certificate (`certificates.k8s.io/v1`).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct CertificateSigningRequest {
+    /// Name, uid, creation time.
+    pub metadata: Meta,
+    /// What is asked for, and by whom.
+    pub spec: RequestSpec,
+    /// What was decided.
+    pub status: RequestStatus,
+}
+
+/// What is asked for, and by whom; never changes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestSpec {
+    /// The PKCS #10 request: PEM, in base64.
+    pub request: String,
+    /// Who is to sign.
+    pub signer_name: Text,
+    /// What the certificate is for.
+    #[serde(deserialize_with = "null_as_default")]
+    pub usages: Vec<Text>,
+    /// For how long, if not for the usual time.
+    pub expiration_seconds: Option<i64>,
+    /// Who sent it, as the API server stated.
+    pub username: Text,
+    /// The sender's uid.
+    pub uid: Text,
+    /// The sender's groups.
+    #[serde(deserialize_with = "null_as_default")]
+    pub groups: Vec<Text>,
+    /// What else is known of the sender.
+    #[serde(deserialize_with = "null_as_default")]
+    pub extra: BTreeMap<String, Vec<Text>>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RequestStatus {
+    /// `Approved`, `Denied`, `Failed`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<Condition>,
+    /// The certificate: PEM, in base64; empty until it is signed.
+    #[serde(deserialize_with = "null_as_default")]
+    pub certificate: String,
+}
