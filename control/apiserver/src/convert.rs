@@ -1,7 +1,6 @@
 //! Between the version in which an object is stored and those in which it is
-//! served. The two groups of events differ in names of fields. Between
-//! autoscaling/v1 and v2 only the version is changed here: fields that one of
-//! them lacks are not translated.
+//! served. The two groups of events differ in names of fields; `autoscaling/v1`
+//! keeps in annotations what only `v2` has fields for.
 
 use control_types::meta;
 use control_types::value::Value;
@@ -26,6 +25,9 @@ pub fn to_version(object: &mut Value, served: &Served) {
             rename(object, core, event);
         }
     }
+    if is_old_autoscaler(served) {
+        control_kinds::convert::autoscaler_to_v1(object);
+    }
     meta::set_type(object, &served.api_version, served.resource.kind);
 }
 
@@ -36,9 +38,16 @@ pub fn to_storage(object: &mut Value, served: &Served) {
             rename(object, event, core);
         }
     }
+    if is_old_autoscaler(served) {
+        control_kinds::convert::autoscaler_from_v1(object);
+    }
     let (group, version) = served.stored_as;
     let stored = meta::join_api_version(group, version);
     meta::set_type(object, &stored, served.resource.kind);
+}
+
+fn is_old_autoscaler(served: &Served) -> bool {
+    (served.resource.group, served.resource.version) == ("autoscaling", "v1")
 }
 
 fn rename(object: &mut Value, from: &str, to: &'static str) {

@@ -12,6 +12,7 @@
 //! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
 
 pub mod admission;
+pub mod convert;
 mod error;
 mod generic;
 mod kinds;

@@ -16,6 +16,7 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
 mod ip_address;
@@ -99,4 +100,5 @@ pub(crate) static ALL: &[&Kind] = &[
     &admission_policy::MUTATING,
     &admission_policy_binding::VALIDATING,
     &admission_policy_binding::MUTATING,
+    &horizontal_pod_autoscaler::KIND,
 ];
