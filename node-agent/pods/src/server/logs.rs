@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Body, query, streamed, text};
 use crate::cri::api::ContainerId;
+use crate::objects::status::PodStatus;
 use crate::pod::config;
 use crate::shared::Shared;
 
@@ -56,7 +57,7 @@ impl Wanted {
     pub fn parse(text: Option<&str>, now: Timestamp) -> Result<Self, String> {
         let mut wanted = Self::default();
         for (key, value) in query(text) {
-            let flag = || value.is_empty() || value == "true" || value == "1";
+            let flag = || value != "0" && !value.eq_ignore_ascii_case("false");
             let number = || {
                 value
                     .parse::<u64>()
@@ -66,7 +67,8 @@ impl Wanted {
                 "follow" => wanted.follow = flag(),
                 "previous" => wanted.previous = flag(),
                 "timestamps" => wanted.timestamps = flag(),
-                "tailLines" => wanted.tail = Some(number()?),
+                "tail" if value == "all" => wanted.tail = None,
+                "tail" | "tailLines" => wanted.tail = Some(number()?),
                 "limitBytes" => wanted.limit = Some(number()?),
                 "sinceSeconds" => {
                     let seconds = i64::try_from(number()?).unwrap_or(i64::MAX / 2_000_000_000);
@@ -209,26 +211,25 @@ pub(super) fn answer(
         Err(message) => return text(StatusCode::BAD_REQUEST, message),
     };
     let Some(entry) = shared.pods.find(namespace, pod) else {
-        let message = format!("pod \"{pod}\" not found\n");
+        let message = format!("pod \"{pod}\" does not exist");
         return text(StatusCode::NOT_FOUND, message);
     };
     if entry.pod.spec.container(container).is_none() {
-        let message = format!("container \"{container}\" not found in pod \"{pod}\"\n");
+        let message = format!("container \"{container}\" not found in pod \"{pod}\"");
         return text(StatusCode::NOT_FOUND, message);
     }
+    let id = match meant(&entry.status, pod, container, wanted.previous) {
+        Ok(id) => id,
+        Err(message) => return text(StatusCode::BAD_REQUEST, message),
+    };
     let record = entry
         .observed
         .containers
         .iter()
-        .filter(|c| c.name == container)
-        .nth(usize::from(wanted.previous))
+        .find(|record| record.id == id)
         .cloned();
     let Some(record) = record else {
-        let message = if wanted.previous {
-            format!("previous terminated container \"{container}\" in pod \"{pod}\" not found")
-        } else {
-            format!("container \"{container}\" in pod \"{pod}\" is waiting to start")
-        };
+        let message = format!("unable to retrieve container logs for {id}");
         return text(StatusCode::BAD_REQUEST, message);
     };
     let path = if record.log_path.is_empty() {
@@ -258,6 +259,50 @@ pub(super) fn answer(
         }
     });
     streamed(receiver)
+}
+
+/// The runtime's id of the container whose log is meant: the one that runs, else
+/// the last that ran; or why there is none, in the kubelet's words.
+fn meant<'a>(
+    status: &'a PodStatus,
+    pod: &str,
+    container: &str,
+    previous: bool,
+) -> Result<&'a str, String> {
+    let of = format!("container \"{container}\" in pod \"{pod}\"");
+    let found = status
+        .container(container)
+        .ok_or_else(|| format!("{of} is not available"))?;
+    let last = found
+        .last_state
+        .terminated
+        .as_ref()
+        .map(|terminated| terminated.container_id.as_str());
+    let ran = last.filter(|id| !id.is_empty());
+    let state = &found.state;
+    let id = if previous {
+        ran.ok_or_else(|| format!("previous terminated {of} not found"))?
+    } else if state.running.is_some() {
+        &found.container_id
+    } else if let Some(terminated) = &state.terminated {
+        Some(terminated.container_id.as_str())
+            .filter(|id| !id.is_empty())
+            .or(ran)
+            .ok_or_else(|| format!("{of} is terminated"))?
+    } else if last.is_some() {
+        ran.ok_or_else(|| format!("{of} is terminated"))?
+    } else {
+        let why = match &state.waiting {
+            None => return Err(format!("{of} is waiting to start - no logs yet")),
+            Some(waiting) => match waiting.reason.as_str() {
+                "ErrImagePull" => "image can't be pulled",
+                "ImagePullBackOff" => "trying and failing to pull image",
+                other => other,
+            },
+        };
+        return Err(format!("{of} is waiting to start: {why}"));
+    };
+    Ok(id.split_once("://").map_or(id, |(_, id)| id))
 }
 
 /// Sends what is wanted of a log, to its end or for as long as it grows.

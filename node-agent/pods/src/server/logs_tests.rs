@@ -122,3 +122,75 @@ proptest::proptest! {
         Filter::new(Wanted { timestamps: true, ..Wanted::default() }).take(&bytes, &mut out);
     }
 }
+
+#[test]
+fn the_log_meant_is_of_what_runs_or_ran_last() {
+    use crate::objects::status::{ContainerStatus, Running, State, Terminated};
+
+    let running = || State {
+        running: Some(Running::default()),
+        ..State::default()
+    };
+    let ended = |id: &str| State {
+        terminated: Some(Terminated {
+            container_id: id.to_owned(),
+            ..Terminated::default()
+        }),
+        ..State::default()
+    };
+    let waiting = |reason| State::waiting(reason, "");
+    let status = |state, last_state, container_id: &str| PodStatus {
+        container_statuses: vec![ContainerStatus {
+            name: "c".to_owned(),
+            state,
+            last_state,
+            container_id: container_id.to_owned(),
+            ..ContainerStatus::default()
+        }],
+        ..PodStatus::default()
+    };
+    let none = State::default;
+    for (status, now, before) in [
+        (
+            status(running(), none(), "containerd://2"),
+            Ok("2"),
+            Err("previous terminated container \"c\" in pod \"p\" not found"),
+        ),
+        (
+            status(running(), ended("containerd://1"), "containerd://2"),
+            Ok("2"),
+            Ok("1"),
+        ),
+        (
+            status(ended("containerd://2"), none(), "containerd://2"),
+            Ok("2"),
+            Err("previous terminated container \"c\" in pod \"p\" not found"),
+        ),
+        (
+            status(waiting("CrashLoopBackOff"), ended("containerd://2"), ""),
+            Ok("2"),
+            Ok("2"),
+        ),
+        (
+            status(waiting("ContainerCreating"), none(), ""),
+            Err("container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
+            Err("previous terminated container \"c\" in pod \"p\" not found"),
+        ),
+        (
+            status(waiting("ImagePullBackOff"), none(), ""),
+            Err(
+                "container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image",
+            ),
+            Err("previous terminated container \"c\" in pod \"p\" not found"),
+        ),
+        (
+            PodStatus::default(),
+            Err("container \"c\" in pod \"p\" is not available"),
+            Err("container \"c\" in pod \"p\" is not available"),
+        ),
+    ] {
+        let owned = |said: Result<&'static str, &'static str>| said.map_err(str::to_owned);
+        assert_eq!(meant(&status, "p", "c", false), owned(now));
+        assert_eq!(meant(&status, "p", "c", true), owned(before));
+    }
+}

@@ -1,9 +1,11 @@
 //! The serving API: what the API server asks the node for its clients.
 //!
-//! HTTP/1.1 over TLS 1.3, and only for clients whose certificate the cluster's
+//! HTTP/1.1 over TLS, and only for clients whose certificate the cluster's
 //! authority vouches for and whose name is the API server's or an
-//! administrator's.
+//! administrator's. Others are answered 401 (nobody) and 403 (somebody else); a
+//! certificate of another authority ends the handshake.
 
+mod files;
 pub mod logs;
 mod stats;
 mod streams;
@@ -78,6 +80,7 @@ impl Tls {
         let provider = crate::tls::provider();
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .allow_unauthenticated()
                 .build()
                 .map_err(|e| error(&e))?;
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -93,13 +96,11 @@ impl Tls {
         })
     }
 
-    fn admits(&self, certificate: Option<&CertificateDer<'_>>) -> bool {
-        let Some(certificate) = certificate else {
-            return false;
-        };
-        let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else {
-            return false;
-        };
+    /// Whether a client with this certificate may ask; otherwise, the answer.
+    fn admits(&self, certificate: Option<&CertificateDer<'_>>) -> Result<(), StatusCode> {
+        let certificate = certificate.ok_or(StatusCode::UNAUTHORIZED)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+            .map_err(|_| StatusCode::UNAUTHORIZED)?;
         let subject = parsed.subject();
         let named = subject
             .iter_common_name()
@@ -109,7 +110,11 @@ impl Tls {
             .iter_organization()
             .filter_map(|a| a.as_str().ok())
             .any(|group| group == "system:masters");
-        named || master
+        if named || master {
+            Ok(())
+        } else {
+            Err(StatusCode::FORBIDDEN)
+        }
     }
 }
 
@@ -141,7 +146,7 @@ pub async fn serve(
                 tracing::debug!(%peer, "no TLS");
                 return;
             };
-            let known = tls.admits(
+            let admitted = tls.admits(
                 stream
                     .get_ref()
                     .1
@@ -151,10 +156,9 @@ pub async fn serve(
             let service = hyper::service::service_fn(move |request| {
                 let (shared, shutdown) = (shared.clone(), shutdown.clone());
                 async move {
-                    let answer = if known {
-                        Box::pin(route(shared, request, shutdown)).await
-                    } else {
-                        text(StatusCode::FORBIDDEN, "Forbidden")
+                    let answer = match admitted {
+                        Ok(()) => Box::pin(route(shared, request, shutdown)).await,
+                        Err(code) => text(code, code.canonical_reason().unwrap_or_default()),
                     };
                     Ok::<_, Infallible>(answer)
                 }
@@ -184,6 +188,15 @@ async fn route(
         (Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
         (Method::GET, ["pods" | "runningpods"]) => pods(&shared),
         (Method::GET, ["stats", "summary"]) => stats::summary(&shared),
+        (Method::GET | Method::HEAD, ["logs", rest @ ..]) => {
+            let root = shared
+                .node
+                .log_root
+                .parent()
+                .unwrap_or(&shared.node.log_root);
+            files::answer(root, rest, path.ends_with('/')).await
+        }
+        (Method::GET, ["metrics", "probes"]) => reply(StatusCode::OK, stats::METRICS, ""),
         (Method::GET, ["metrics"]) => stats::metrics(&shared),
         (Method::GET, ["metrics", "cadvisor" | "resource"]) => stats::cadvisor(&shared).await,
         (Method::GET, ["containerLogs", namespace, pod, container]) => {
@@ -293,6 +306,33 @@ fn decoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn certificate(name: &str, group: &str, key: &rcgen::KeyPair) -> CertificateDer<'static> {
+        let mut params = rcgen::CertificateParams::default();
+        let subject = &mut params.distinguished_name;
+        subject.push(rcgen::DnType::CommonName, name);
+        subject.push(rcgen::DnType::OrganizationName, group);
+        params.self_signed(key).expect("signed").into()
+    }
+
+    #[test]
+    fn only_the_api_server_and_masters_are_admitted() {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let own = certificate("node", "system:nodes", &key);
+        let pem = rcgen::CertificateParams::default()
+            .self_signed(&key)
+            .expect("signed")
+            .pem();
+        let tls = Tls::new(&pem, &key.serialize_pem(), &pem, &["api"]).expect("usable");
+        assert_eq!(tls.admits(None), Err(StatusCode::UNAUTHORIZED));
+        assert_eq!(tls.admits(Some(&own)), Err(StatusCode::FORBIDDEN));
+        let api = certificate("api", "x", &key);
+        assert_eq!(tls.admits(Some(&api)), Ok(()));
+        let master = certificate("someone", "system:masters", &key);
+        assert_eq!(tls.admits(Some(&master)), Ok(()));
+        let garbage = CertificateDer::from(vec![1, 2, 3]);
+        assert_eq!(tls.admits(Some(&garbage)), Err(StatusCode::UNAUTHORIZED));
+    }
 
     #[test]
     fn queries_are_decoded_in_order() {

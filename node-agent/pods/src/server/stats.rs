@@ -52,7 +52,7 @@ pub(super) fn summary(shared: &Shared) -> Response<Body> {
     reply(StatusCode::OK, "application/json", all.to_string())
 }
 
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `/metrics`: the agent itself.
 pub(super) fn metrics(shared: &Shared) -> Response<Body> {
