@@ -4,6 +4,7 @@ use crate::Kind;
 
 mod admission_policy;
 mod admission_policy_binding;
+mod api_service;
 mod certificate_signing_request;
 mod config_map;
 mod controller_revision;
@@ -16,6 +17,7 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod event;
+mod flow_schema;
 mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
@@ -32,6 +34,7 @@ mod pod;
 mod pod_disruption_budget;
 mod pod_template;
 mod priority_class;
+mod priority_level_configuration;
 mod replica_set;
 mod replication_controller;
 mod resource_quota;
@@ -101,4 +104,8 @@ pub(crate) static ALL: &[&Kind] = &[
     &admission_policy_binding::VALIDATING,
     &admission_policy_binding::MUTATING,
     &horizontal_pod_autoscaler::KIND,
+    &flow_schema::KIND,
+    &priority_level_configuration::KIND,
+    &api_service::KIND,
+    &certificate_signing_request::KIND,
 ];

@@ -3,12 +3,12 @@
 
 use control_types::value::Value;
 
+use crate::Kind;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, expressions, labels, matching, meta, names, one_of};
 use crate::table::{Now, age, columns, name};
 use crate::tree::{Read, Write, same};
-use crate::{FieldError, Kind};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSIONS: &[&str] = &["v1", "v1beta1"];

@@ -11,6 +11,7 @@ pub(crate) mod matching;
 pub(crate) mod meta;
 pub mod names;
 pub(crate) mod node_labels;
+pub(crate) mod pem;
 pub(crate) mod placement;
 pub(crate) mod ports;
 pub(crate) mod qos;
