@@ -328,4 +328,86 @@ mod tests {
         assert_eq!(answer.status(), 301);
         assert_eq!(answer.headers()[LOCATION], "/a/proxy/?b=1");
     }
+
+    /// What comes of an answer that a target gives in raw.
+    async fn answered(raw: &[u8], is_head: bool) -> (http::response::Parts, Vec<u8>) {
+        use tokio::io::AsyncWriteExt as _;
+
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let raw = raw.to_vec();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            stream.write_all(&raw).await.expect("answered");
+            // Until the other side has read it all.
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        });
+        let target = Target {
+            host: "127.0.0.1".to_owned(),
+            port,
+            tls: None,
+        };
+        let mut request = Request::new(body::empty());
+        if is_head {
+            *request.method_mut() = Method::HEAD;
+        }
+        let response = target.send(request).await.expect("an answer");
+        let links = Links {
+            prefix: "/p/proxy".to_owned(),
+            target: target.address(),
+            host: "server".to_owned(),
+        };
+        let response = answer(response, links, is_head, &CancellationToken::new());
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        (parts, body.to_vec())
+    }
+
+    fn gzipped(text: &str) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).expect("packed");
+        encoder.finish().expect("packed")
+    }
+
+    #[tokio::test]
+    async fn links_of_pages_are_rewritten_packed_or_not() {
+        let page = "<a href=\"/x\">y</a>".repeat(5000);
+        let expected = page.replace("/x", "/p/proxy/x");
+        for (encoding, body) in [("", page.clone().into_bytes()), ("gzip", gzipped(&page))] {
+            let mut raw = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\
+                 Content-Encoding: {encoding}\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            )
+            .into_bytes();
+            raw.extend(body);
+            let (parts, got) = answered(&raw, false).await;
+            assert!(got == expected.as_bytes(), "{encoding}");
+            assert!(!parts.headers.contains_key(CONTENT_LENGTH));
+            assert!(!parts.headers.contains_key(CONTENT_ENCODING));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_page_goes_through_as_it_came() {
+        let raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
+            Connection: close\r\n\r\n<a href=\"/x\">";
+        let (parts, got) = answered(raw, false).await;
+        assert_eq!(got, b"<a href=\"/x\">");
+        assert_eq!(parts.headers[CONTENT_LENGTH], "13");
+        let raw = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n";
+        let (parts, got) = answered(raw, true).await;
+        assert!(got.is_empty());
+        assert_eq!(parts.headers[CONTENT_LENGTH], "13");
+    }
+
+    #[tokio::test]
+    async fn redirects_lead_through_the_proxy() {
+        let raw = b"HTTP/1.1 302 Found\r\nLocation: /login?next=/\r\nContent-Length: 0\r\n\r\n";
+        let (parts, _) = answered(raw, false).await;
+        assert_eq!(parts.status, 302);
+        assert_eq!(parts.headers[LOCATION], "/p/proxy/login?next=/");
+    }
 }
