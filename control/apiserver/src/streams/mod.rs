@@ -12,6 +12,7 @@
 
 pub mod remotecommand;
 pub mod spdy;
+pub mod text;
 pub mod tunnel;
 pub mod websocket;
 

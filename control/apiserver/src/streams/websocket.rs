@@ -40,6 +40,8 @@ mod opcode {
 pub enum Message {
     /// A binary message of these parts.
     Binary(Option<u8>, Bytes),
+    /// A message of UTF-8.
+    Text(Bytes),
     /// The answer to a ping.
     Pong(Bytes),
     /// The end, with a code (section 7.4.1).
@@ -134,6 +136,7 @@ fn encode(message: &Message, out: &mut BytesMut) {
     let code;
     let (opcode, first, bytes): (u8, Option<u8>, &[u8]) = match message {
         Message::Binary(first, bytes) => (opcode::BINARY, *first, bytes),
+        Message::Text(bytes) => (opcode::TEXT, None, bytes),
         Message::Pong(bytes) => (opcode::PONG, None, bytes),
         Message::Close(status) => {
             code = status.to_be_bytes();

@@ -17,6 +17,7 @@ use crate::chain::Context;
 use crate::proxy::{forward, plain_error};
 use crate::reply::Answer;
 use crate::request::pairs;
+use crate::streams::{text, websocket};
 
 /// So much of a node's refusal is read at most, in bytes.
 const LONGEST_REFUSAL: usize = 50_000;
@@ -75,6 +76,9 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
         return Err(refusal(answer, name).await);
     }
     let log = forward::until(answer.into_body(), context.api.shutdown.clone());
+    if websocket::is_asked(&context.parts.method, &context.parts.headers) {
+        return text::send(context, log);
+    }
     let mut response = Response::new(log);
     response
         .headers_mut()
