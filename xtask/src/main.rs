@@ -47,6 +47,9 @@ enum Verb {
         /// Do not create the demo Deployment and Service.
         #[arg(long)]
         no_demo: bool,
+        /// Folder with programs to run, `orlop` and `orlop-cni`, instead of building them.
+        #[arg(long)]
+        programs: Option<PathBuf>,
     },
     /// End a cluster and remove everything that it left.
     Down {
@@ -130,10 +133,12 @@ fn perform(verb: Verb) -> Result<(), Error> {
             nodes,
             state,
             no_demo,
+            programs,
         } => cluster::up::up(&cluster::up::Options {
             nodes,
             dir: state,
             no_demo,
+            programs,
         }),
         Verb::Down { state, keep_state } => {
             let dir = std::fs::canonicalize(&state).unwrap_or(state);

@@ -2,9 +2,10 @@
 //!
 //! A Debian kernel boots in qemu without hardware virtualisation; its first
 //! process runs the datapath's tests, built as static programs, and switches
-//! the machine off.
+//! the machine off. What the verifier walked through is printed of each.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -56,12 +57,18 @@ pub fn vm(options: &Options) -> Result<(), Error> {
     let tests = static_tests()?;
     step.done();
     let init = build::images_programs()?.join("vm-init");
+    let mut files = vec![("init".to_owned(), init)];
+    for test in tests {
+        let name = test.file_name().unwrap_or_default().to_string_lossy();
+        files.push((format!("tests/{name}"), test.clone()));
+    }
+    files.extend(program_with_libraries("ip")?);
     for series in &options.kernels {
         let step = Step::begin(format!("kernel {series}"));
         let kernel = kernel(series)?;
         let folder = target().join("vm");
         let image = folder.join(format!("{series}.cpio"));
-        write_initramfs(&image, &init, &tests)?;
+        write_initramfs(&image, &files)?;
         boot(
             series,
             &kernel,
@@ -133,17 +140,64 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
             how: "run apt-get update, or name another series with --kernels".to_owned(),
         })?;
     let folder = target().join("vm").join(newest);
-    if !folder.join("boot").exists() {
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        output(
-            Command::new("apt-get")
-                .args(["download", "-qq", newest])
-                .current_dir(&folder),
-        )?;
-        let package = find(&folder, "linux-image")?;
-        output(Command::new("dpkg-deb").arg("-x").arg(package).arg(&folder))?;
+    if let Ok(image) = find(&folder, "vmlinuz") {
+        return Ok(image);
     }
-    find(&folder.join("boot"), "vmlinuz")
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    output(
+        Command::new("apt-get")
+            .args(["download", "-qq", newest])
+            .current_dir(&folder),
+    )?;
+    let package = find(&folder, "linux-image")?;
+    extract_image(&package, &folder)?;
+    fs::remove_file(&package).map_err(at(&package))?;
+    find(&folder, "vmlinuz")
+}
+
+/// Takes the kernel out of its package, and leaves its modules there.
+fn extract_image(package: &Path, folder: &Path) -> Result<(), Error> {
+    let mut unpack = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(package)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(at(Path::new("dpkg-deb")))?;
+    let stream = unpack.stdout.take();
+    let taken = stream.map(|stream| -> std::io::Result<()> {
+        for entry in tar::Archive::new(stream).entries()? {
+            let mut entry = entry?;
+            let path = entry.path()?.into_owned();
+            if let Some(name) = path.file_name()
+                && path.parent().is_some_and(|folder| folder.ends_with("boot"))
+                && name.to_string_lossy().starts_with("vmlinuz")
+            {
+                entry.unpack(folder.join(name))?;
+                break;
+            }
+        }
+        Ok(())
+    });
+    // It may still want to write the rest.
+    let _ = unpack.kill();
+    let _ = unpack.wait();
+    taken.unwrap_or(Ok(())).map_err(at(package))
+}
+
+/// A program of this machine and the libraries that it is linked with.
+fn program_with_libraries(name: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    let program = which(name).ok_or_else(|| Error::Missing {
+        what: format!("`{name}`"),
+        how: "`cargo xtask setup` installs it".to_owned(),
+    })?;
+    let text = output(Command::new("ldd").arg(&program))?;
+    let libraries = text
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(|path| (path.trim_start_matches('/').to_owned(), PathBuf::from(path)));
+    Ok(std::iter::once((format!("bin/{name}"), program.clone()))
+        .chain(libraries)
+        .collect())
 }
 
 fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
@@ -163,21 +217,20 @@ fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
 
 /// Writes a cpio archive in the `newc` form that the kernel unpacks (kernel
 /// documentation, "initramfs buffer format").
-fn write_initramfs(path: &Path, init: &Path, tests: &[PathBuf]) -> Result<(), Error> {
+fn write_initramfs(path: &Path, files: &[(String, PathBuf)]) -> Result<(), Error> {
     let mut archive = Vec::new();
-    for folder in ["dev", "proc", "sys", "tmp", "run", "tests"] {
-        entry(&mut archive, folder, 0o040_755, &[]);
+    let mut folders: BTreeSet<&Path> = ["dev", "proc", "sys", "tmp", "run"].map(Path::new).into();
+    for (name, _) in files {
+        let parents = Path::new(name).ancestors().skip(1);
+        folders.extend(parents.filter(|folder| !folder.as_os_str().is_empty()));
     }
-    entry(
-        &mut archive,
-        "init",
-        0o100_755,
-        &fs::read(init).map_err(at(init))?,
-    );
-    for test in tests {
-        let name = test.file_name().unwrap_or_default().to_string_lossy();
-        let bytes = fs::read(test).map_err(at(test))?;
-        entry(&mut archive, &format!("tests/{name}"), 0o100_755, &bytes);
+    // Parents come before what they hold.
+    for folder in folders {
+        entry(&mut archive, &folder.to_string_lossy(), 0o040_755, &[]);
+    }
+    for (name, file) in files {
+        let bytes = fs::read(file).map_err(at(file))?;
+        entry(&mut archive, name, 0o100_755, &bytes);
     }
     entry(&mut archive, "TRAILER!!!", 0, &[]);
     File::create(path)
@@ -217,6 +270,8 @@ fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<()
             "tcg",
             "-cpu",
             "max",
+            "-smp",
+            "2",
             "-m",
             "1024",
             "-nographic",
@@ -253,7 +308,8 @@ fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<()
         let Ok(line) = receive.recv_timeout(left) else {
             break;
         };
-        if line.contains("vm: ") || line.starts_with("test ") {
+        // The firmware's last words may stand before our first.
+        if line.contains("vm: ") || line.starts_with("test ") || line.starts_with("cost ") {
             println!("    {}", line.trim_end());
         }
         passed |= line.contains("vm: passed");

@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         stop.cancel();
     });
     server
-        .serve(listener, Arc::new(ArcSwap::from_pointee(tls)), shutdown)
+        .serve([listener], Arc::new(ArcSwap::from_pointee(tls)), shutdown)
         .await;
     Ok(())
 }

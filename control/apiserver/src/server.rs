@@ -115,19 +115,26 @@ impl ApiServer {
         }))
     }
 
-    /// Serves a listener until `shutdown`, then ends watches, lets open
+    /// Serves listeners until `shutdown`, then ends watches, lets open
     /// requests finish, and stops the server's own tasks. The in-process
     /// transport must not be used afterwards.
-    pub async fn serve(self, listener: TcpListener, tls: Tls, shutdown: CancellationToken) {
+    pub async fn serve(
+        self,
+        listeners: impl IntoIterator<Item = TcpListener>,
+        tls: Tls,
+        shutdown: CancellationToken,
+    ) {
         let stop = self.api.shutdown.clone();
-        let serving = listen::serve(listener, tls, self.chain.clone(), shutdown.clone());
+        let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
+            listen::serve(listener, tls.clone(), self.chain.clone(), shutdown.clone())
+        }));
         let ending = async {
             shutdown.cancelled().await;
             // Watches last as long as their clients: they must be ended, or
             // the connections never drain.
             stop.cancel();
         };
-        tokio::join!(serving, ending);
+        let (_, ()) = tokio::join!(serving, ending);
         for task in [self.feeder, self.upkeep] {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "a task of the server ended badly");

@@ -9,7 +9,7 @@ use std::{
 use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Tokens, User};
-use control_apiserver::{ApiServer, Config, Kubelets, access::ClusterAccess};
+use control_apiserver::{ApiServer, Authorities, Config, Kubelets, access::ClusterAccess};
 use control_client::{Client, RequestBody};
 use control_pki::{
     ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config, write_private,
@@ -52,7 +52,7 @@ pub struct Options {
 /// An API server that is ready to serve; components in this process may call it.
 pub struct Api {
     server: ApiServer,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     tls: rustls::ServerConfig,
     /// The certificate by which everybody knows the server, in PEM.
     pub authority: String,
@@ -71,10 +71,8 @@ impl Options {
         })?;
         // The socket first: what cannot listen leaves nothing behind.
         let socket = SocketAddr::new(self.bind_address, self.secure_port);
-        let listener = match listen::inherited()? {
-            Some(listener) => listener,
-            None => listen::open(socket).await?,
-        };
+        let mut listeners = vec![listen::open(socket).await?];
+        listeners.extend(listen::inherited()?);
         let advertise = match self.advertise_address {
             Some(address) => address,
             None if self.bind_address.is_unspecified() => {
@@ -101,12 +99,15 @@ impl Options {
             .kubelet_client()
             .and_then(|own| Kubelets::new(&authority, &own))
             .map_err(Error::Pki)?;
+        let published = Authorities {
+            clients: authority.clone(),
+            front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
+        };
+        let access = ClusterAccess::new(trust, Tokens::new(Arc::new(pki.service_account_key)))
+            .publishing(published);
         let server = ApiServer::new(Config {
             store: Arc::new(store),
-            access: Arc::new(ClusterAccess::new(
-                trust,
-                Tokens::new(Arc::new(pki.service_account_key)),
-            )),
+            access: Arc::new(access),
             sealing_key: Some(Arc::new(sealing)),
             advertise_address: advertise,
             advertise_port: self.secure_port,
@@ -134,7 +135,7 @@ impl Options {
         );
         Ok(Api {
             server,
-            listener,
+            listeners,
             tls,
             authority,
         })
@@ -199,6 +200,6 @@ impl Api {
     /// this process must have ended before.
     pub async fn serve(self, shutdown: CancellationToken) {
         let tls = Arc::new(ArcSwap::from_pointee(self.tls));
-        self.server.serve(self.listener, tls, shutdown).await;
+        self.server.serve(self.listeners, tls, shutdown).await;
     }
 }

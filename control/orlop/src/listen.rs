@@ -22,7 +22,7 @@ pub async fn open(address: SocketAddr) -> Result<TcpListener, Error> {
         .map_err(|source| Error::Listen { address, source })
 }
 
-/// The socket that a service manager passed on, if it did. It stays open over
+/// A further socket that a service manager passed on, if it did. It stays open over
 /// restarts of this process, so that clients wait instead of being refused.
 ///
 /// # Errors

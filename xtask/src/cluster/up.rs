@@ -29,6 +29,18 @@ pub struct Options {
     pub dir: PathBuf,
     /// Stop once the nodes are ready, without the show.
     pub no_demo: bool,
+    /// Folder of the programs to run; without, they are built.
+    pub programs: Option<PathBuf>,
+}
+
+impl Options {
+    fn programs(&self) -> Result<PathBuf, Error> {
+        let folder = match &self.programs {
+            Some(folder) => folder.clone(),
+            None => target().join("release"),
+        };
+        fs::canonicalize(&folder).map_err(at(&folder))
+    }
 }
 
 const CONTAINERD: &str = r#"version = 2
@@ -57,8 +69,10 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 /// # Errors
 /// The first thing that is missing or fails; what was started is ended again.
 pub fn up(options: &Options) -> Result<(), Error> {
-    setup::setup()?;
-    build::build()?;
+    if options.programs.is_none() {
+        setup::setup()?;
+        build::build()?;
+    }
     setup::check_kernel()?;
     let dir = &options.dir;
     fs::create_dir_all(dir).map_err(at(dir))?;
@@ -114,10 +128,11 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     cluster.save(dir)?;
     namespace_of(lan)?;
     network::bridge(lan)?;
-    credentials(dir, options.nodes, port)?;
+    let programs = options.programs()?;
+    credentials(&programs.join("orlop"), dir, options.nodes, port)?;
     let mut socket = Some(OwnedFd::from(socket));
     for number in 1..=options.nodes {
-        let node = start_node(dir, &id, number, socket.take())?;
+        let node = start_node(&programs, dir, &id, number, socket.take())?;
         cluster.nodes.push(node);
         cluster.save(dir)?;
     }
@@ -220,15 +235,11 @@ fn namespace_of(pid: i32) -> Result<(), Error> {
     )
 }
 
-fn orlop() -> PathBuf {
-    target().join("release/orlop")
-}
-
 /// The authorities, the administrator's kubeconfig and each node's credentials.
-fn credentials(dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
+fn credentials(orlop: &Path, dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
     let data = dir.join("server");
     output(
-        Command::new(orlop())
+        Command::new(orlop)
             .args(["credentials", "admin", "--data-dir"])
             .arg(&data)
             .args(["--server", &format!("https://127.0.0.1:{port}"), "--output"])
@@ -237,7 +248,7 @@ fn credentials(dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
     for number in 1..=nodes {
         let name = format!("node-{number}");
         output(
-            Command::new(orlop())
+            Command::new(orlop)
                 .args(["credentials", "node", "--data-dir"])
                 .arg(&data)
                 .args(["--name", &name])
@@ -253,7 +264,13 @@ fn credentials(dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Result<Node, Error> {
+fn start_node(
+    programs: &Path,
+    dir: &Path,
+    id: &str,
+    number: u8,
+    socket: Option<OwnedFd>,
+) -> Result<Node, Error> {
     let name = format!("node-{number}");
     let address = network::address(number);
     let folder = node_dir(dir, &name);
@@ -274,21 +291,18 @@ fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Resu
         |folder| format!("{folder}/containerd"),
     );
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
-    let mut programs = vec![Program {
+    let mut started = vec![Program {
         name: "containerd".to_owned(),
         command: words(format!("{containerd} --config /mnt/containerd.toml")),
         socket: false,
     }];
-    let mut binds = vec![(
-        "bin".to_owned(),
-        target().join("release").display().to_string(),
-    )];
+    let mut binds = vec![("bin".to_owned(), programs.display().to_string())];
     if number == 1 {
         binds.push((
             "server".to_owned(),
             dir.join("server").display().to_string(),
         ));
-        programs.push(Program {
+        started.push(Program {
             name: "server".to_owned(),
             command: words(format!(
                 "/mnt/bin/orlop server --data-dir /mnt/server --bind-address 0.0.0.0 \
@@ -298,7 +312,7 @@ fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Resu
             socket: socket.is_some(),
         });
     }
-    programs.push(Program {
+    started.push(Program {
         name: "node-agent".to_owned(),
         command: words(format!(
             "/mnt/bin/orlop node-agent --kubeconfig /mnt/credentials/kubeconfig \
@@ -317,7 +331,7 @@ fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Resu
         name: name.clone(),
         group,
         binds,
-        programs,
+        programs: started,
     }
     .save(&folder)?;
     let pid = keeper(
@@ -339,7 +353,7 @@ fn start_node(dir: &Path, id: &str, number: u8, socket: Option<OwnedFd>) -> Resu
 
 /// Waits for the nodes and does the main job for all to see.
 fn show(options: &Options, dir: &Path, cluster: &Cluster) -> Result<(), Error> {
-    let mut command = Command::new(orlop());
+    let mut command = Command::new(options.programs()?.join("orlop"));
     command
         .args(["demo", "--kubeconfig"])
         .arg(dir.join("admin.kubeconfig"))

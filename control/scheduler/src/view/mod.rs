@@ -1,0 +1,369 @@
+//! What the scheduler reads of pods, nodes and the objects that group pods.
+//!
+//! A pod's spec is reduced while it is parsed to its [`Shape`]: what decides
+//! where it may and should run. Pods of one workload have equal shapes, and
+//! equal shapes are one allocation, so that 50 000 pods cost little more than
+//! their names, and equal pods are recognised by pointer.
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use compact_str::CompactString;
+use control_client::{Meta, Resource, StringMap, View, resources};
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+
+use crate::selector::{LabelSelector, NodeTerm};
+
+#[cfg(test)]
+mod tests;
+mod wire;
+
+/// The view of a pod.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "wire::RawPod")]
+pub struct Pod {
+    /// The object's metadata, without annotations.
+    pub metadata: Meta,
+    /// The node that it is bound to; empty while it is not.
+    pub node_name: CompactString,
+    /// The scheduler that is to place it.
+    pub scheduler_name: CompactString,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Whether others may be evicted for it.
+    pub preempts: bool,
+    /// Whether it is not to be placed yet (scheduling gates).
+    pub gated: bool,
+    /// Whether its containers ended for good, so that it uses nothing.
+    pub finished: bool,
+    /// The node that is being emptied for it; empty for none.
+    pub nominated_node: CompactString,
+    /// The condition `PodScheduled`, if it has one.
+    pub scheduled: Option<Box<ScheduledCondition>>,
+    /// What decides its placement.
+    pub shape: Arc<Shape>,
+}
+
+/// The condition `PodScheduled` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ScheduledCondition {
+    /// `True` or `False`.
+    pub status: CompactString,
+    /// One word.
+    pub reason: CompactString,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What decides where pods may and should run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// What it needs.
+    pub requests: Requests,
+    /// Labels that the node must have.
+    pub node_selector: Box<[(CompactString, CompactString)]>,
+    /// Required node affinity: one of the terms must match. `None`: none
+    /// required; an empty list matches no node.
+    pub required_nodes: Option<Box<[NodeTerm]>>,
+    /// Preferred node affinity, with weights.
+    pub preferred_nodes: Box<[(i32, NodeTerm)]>,
+    /// Taints that it tolerates.
+    pub tolerations: Box<[Toleration]>,
+    /// Ports of the host that it uses.
+    pub ports: Box<[HostPort]>,
+    /// How pods like it are to be spread.
+    pub spread: Box<[Spread]>,
+    /// Pods near which it must run.
+    pub affinity: Box<[PodTerm]>,
+    /// Pods near which it must not run.
+    pub anti_affinity: Box<[PodTerm]>,
+    /// Pods near which it should run (negative weight: should not).
+    pub preferred_pods: Box<[(i32, PodTerm)]>,
+    /// Images of its containers, normalised.
+    pub images: Box<[CompactString]>,
+    /// How many containers there are, init containers included.
+    pub containers: u32,
+}
+
+/// What a pod needs of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Requests {
+    /// Thousandths of a CPU.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+    /// Bytes.
+    pub storage: i64,
+    /// As `cpu`, with 100 m for each container that asks for none: for scores.
+    pub cpu_nonzero: i64,
+    /// As `memory`, with 200 MiB for each container that asks for none.
+    pub memory_nonzero: i64,
+    /// All other resources, sorted by name.
+    pub extended: Box<[(CompactString, i64)]>,
+}
+
+/// A toleration of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Toleration {
+    /// Empty: any key.
+    pub key: CompactString,
+    /// `Equal` (also when empty), `Exists`.
+    pub operator: CompactString,
+    /// The value for `Equal`.
+    pub value: CompactString,
+    /// Empty: any effect.
+    pub effect: CompactString,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// Its key.
+    pub key: CompactString,
+    /// Its value.
+    pub value: CompactString,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: CompactString,
+}
+
+/// A port of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    /// `0.0.0.0` for all addresses.
+    pub address: CompactString,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: CompactString,
+    /// Its number.
+    pub port: u16,
+}
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Spread {
+    /// By how much a domain may exceed the smallest.
+    pub max_skew: i32,
+    /// The node label whose values are the domains.
+    pub topology_key: CompactString,
+    /// Whether placement fails otherwise (`DoNotSchedule`).
+    pub hard: bool,
+    /// Fewer domains than this count as one more, empty.
+    pub min_domains: i32,
+    /// Pods that count.
+    pub selector: LabelSelector,
+    /// Labels of the pod itself that are added to the selector.
+    pub match_label_keys: Box<[CompactString]>,
+    /// Whether nodes that the pod's affinity excludes are left out.
+    pub honour_affinity: bool,
+    /// Whether nodes whose taints the pod does not tolerate are left out.
+    pub honour_taints: bool,
+}
+
+/// A pod affinity term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    /// Pods that it is about.
+    pub selector: LabelSelector,
+    /// The node label whose equal values are "near".
+    pub topology_key: CompactString,
+    /// Namespaces of those pods; with no selector either, the pod's own.
+    pub namespaces: Box<[CompactString]>,
+    /// Namespaces by their labels.
+    pub namespace_selector: Option<LabelSelector>,
+    /// Labels of the pod that the others must have, too.
+    pub match_label_keys: Box<[CompactString]>,
+    /// Labels of the pod in which the others must differ.
+    pub mismatch_label_keys: Box<[CompactString]>,
+}
+
+/// The view of a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "wire::RawNode")]
+pub struct Node {
+    /// The object's metadata, without annotations.
+    pub metadata: Meta,
+    /// Whether it is cordoned.
+    pub unschedulable: bool,
+    /// Its taints.
+    pub taints: Box<[Taint]>,
+    /// What it has for pods.
+    pub allocatable: Allocatable,
+    /// Images on it, by each of their names, with their sizes in bytes.
+    pub images: Box<[(CompactString, i64)]>,
+}
+
+/// What a node has for pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allocatable {
+    /// Thousandths of a CPU.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+    /// Bytes.
+    pub storage: i64,
+    /// How many pods.
+    pub pods: i64,
+    /// All other resources.
+    pub extended: Box<[(CompactString, i64)]>,
+}
+
+/// The view of a service: which pods it selects.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Service {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Its spec.
+    #[serde(default)]
+    pub spec: ServiceSpec,
+}
+
+/// Spec of a [`Service`] or a [`ReplicationController`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceSpec {
+    /// Labels of the pods; absent: none.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub selector: StringMap,
+}
+
+/// The view of a replication controller: which pods are its.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ReplicationController {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Its spec.
+    #[serde(default)]
+    pub spec: ServiceSpec,
+}
+
+/// The view of a replica set: which pods are its.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ReplicaSet {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Its spec.
+    #[serde(default)]
+    pub spec: SetSpec,
+}
+
+/// The view of a stateful set: which pods are its.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct StatefulSet {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Its spec.
+    #[serde(default)]
+    pub spec: SetSpec,
+}
+
+/// Spec of a [`ReplicaSet`] or a [`StatefulSet`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SetSpec {
+    /// Pods that are its.
+    pub selector: LabelSelector,
+}
+
+/// The view of a namespace: its labels.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Namespace {
+    /// The object's metadata.
+    pub metadata: Meta,
+}
+
+macro_rules! view {
+    ($($view:ident = $resource:ident),* $(,)?) => {
+        $(impl View for $view {
+            const RESOURCE: Resource = resources::$resource;
+
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+        })*
+    };
+}
+
+view! {
+    Pod = PODS,
+    Node = NODES,
+    Service = SERVICES,
+    ReplicationController = REPLICATION_CONTROLLERS,
+    ReplicaSet = REPLICA_SETS,
+    StatefulSet = STATEFUL_SETS,
+    Namespace = NAMESPACES,
+}
+
+// === impl Shape ===
+
+/// All shapes that are in use. Weak in effect: see [`Shape::shared`].
+static SHAPES: LazyLock<Mutex<Shapes>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Shapes {
+    known: FxHashSet<Arc<Shape>>,
+    /// Sweep out what nobody uses when there are this many.
+    sweep_at: usize,
+}
+
+impl Shape {
+    /// The one allocation of shapes equal to this.
+    #[must_use]
+    pub fn shared(self) -> Arc<Self> {
+        let mut shapes = SHAPES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = shapes.known.get(&self) {
+            return Arc::clone(known);
+        }
+        if shapes.known.len() >= shapes.sweep_at.max(256) {
+            shapes.known.retain(|shape| Arc::strong_count(shape) > 1);
+            shapes.sweep_at = shapes.known.len() * 2;
+        }
+        let shape = Arc::new(self);
+        shapes.known.insert(Arc::clone(&shape));
+        shape
+    }
+
+    /// Whether its placement depends on where other pods are, beyond what
+    /// they use.
+    #[must_use]
+    pub fn minds_pods(&self) -> bool {
+        !self.affinity.is_empty()
+            || !self.anti_affinity.is_empty()
+            || !self.preferred_pods.is_empty()
+    }
+}
+
+// === impl Toleration ===
+
+impl Toleration {
+    /// Whether a taint is tolerated (`core/v1` Toleration).
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            // `Lt` and `Gt` are behind a gate that is off by default
+            _ => false,
+        }
+    }
+}
+
+// === impl HostPort ===
+
+impl HostPort {
+    /// Whether both cannot be used on one node.
+    #[must_use]
+    pub fn conflicts(&self, other: &Self) -> bool {
+        const ANY: &str = "0.0.0.0";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.address == other.address || self.address == ANY || other.address == ANY)
+    }
+}

@@ -1,0 +1,99 @@
+use serde_json::json;
+
+use super::*;
+
+fn pod(spec: serde_json::Value) -> Pod {
+    serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap()
+}
+
+#[test]
+fn requests_are_summed_with_sidecars_init_containers_and_overhead() {
+    let pod = pod(json!({
+        "containers": [
+            {"resources": {"requests": {"cpu": "100m", "memory": "64Mi", "example.com/gpu": "2"}}},
+            {},
+        ],
+        "initContainers": [
+            {"restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}},
+            {"resources": {"requests": {"cpu": 1}}},
+        ],
+        "overhead": {"cpu": "10m"},
+    }));
+    let requests = &pod.shape.requests;
+    // the init container beside the sidecar needs more than all containers
+    assert_eq!(requests.cpu, 1050 + 10);
+    assert_eq!(requests.memory, 64 << 20);
+    assert_eq!(requests.cpu_nonzero, 1060);
+    assert_eq!(requests.memory_nonzero, (64 << 20) + 2 * (200 << 20));
+    assert_eq!(*requests.extended, [("example.com/gpu".into(), 2)]);
+}
+
+#[test]
+fn requests_of_the_pod_replace_those_of_its_containers() {
+    let pod = pod(json!({
+        "containers": [{"resources": {"requests": {"cpu": "100m", "example.com/gpu": "1"}}}],
+        "resources": {"requests": {"cpu": "2", "example.com/gpu": "9"}},
+    }));
+    assert_eq!(pod.shape.requests.cpu, 2000);
+    assert_eq!(
+        *pod.shape.requests.extended,
+        [("example.com/gpu".into(), 1)]
+    );
+}
+
+#[test]
+fn equal_shapes_are_one_allocation() {
+    let spec = json!({"containers": [{"image": "web"}], "tolerations": [{"operator": "Exists"}]});
+    let (a, b) = (pod(spec.clone()), pod(spec));
+    assert!(Arc::ptr_eq(&a.shape, &b.shape));
+    assert_eq!(*a.shape.images, ["web:latest"]);
+    let other = pod(json!({"containers": [{"image": "registry:5000/web:2"}]}));
+    assert!(!Arc::ptr_eq(&a.shape, &other.shape));
+    assert_eq!(*other.shape.images, ["registry:5000/web:2"]);
+}
+
+#[test]
+fn a_node_is_read_with_numbers_as_quantities() {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": 2, "memory": "1Gi", "pods": "110", "example.com/gpu": "3"}},
+    }))
+    .unwrap();
+    assert_eq!(node.allocatable.cpu, 2000);
+    assert_eq!(node.allocatable.memory, 1 << 30);
+    assert_eq!(node.allocatable.pods, 110);
+    assert_eq!(*node.allocatable.extended, [("example.com/gpu".into(), 3)]);
+}
+
+#[test]
+fn tolerations_and_host_ports_match_as_the_api_says() {
+    let taint = Taint {
+        key: "a".into(),
+        value: "1".into(),
+        effect: "NoSchedule".into(),
+    };
+    let tolerates = |json| {
+        serde_json::from_value::<Toleration>(json)
+            .unwrap()
+            .tolerates(&taint)
+    };
+    assert!(tolerates(json!({"operator": "Exists"})));
+    assert!(tolerates(json!({"key": "a", "value": "1"})));
+    assert!(tolerates(
+        json!({"key": "a", "operator": "Exists", "effect": "NoSchedule"})
+    ));
+    assert!(!tolerates(json!({"key": "a", "value": "2"})));
+    assert!(!tolerates(
+        json!({"key": "a", "operator": "Exists", "effect": "NoExecute"})
+    ));
+    assert!(!tolerates(json!({"key": "b", "operator": "Exists"})));
+
+    let port = |address: &str, protocol: &str, port| HostPort {
+        address: address.into(),
+        protocol: protocol.into(),
+        port,
+    };
+    assert!(port("0.0.0.0", "TCP", 80).conflicts(&port("127.0.0.1", "TCP", 80)));
+    assert!(!port("10.0.0.1", "TCP", 80).conflicts(&port("127.0.0.1", "TCP", 80)));
+    assert!(!port("0.0.0.0", "TCP", 80).conflicts(&port("0.0.0.0", "UDP", 80)));
+}

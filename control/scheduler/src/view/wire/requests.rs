@@ -1,0 +1,146 @@
+//! What a pod needs of a node.
+
+use compact_str::CompactString;
+use control_types::quantity::Quantity;
+use serde::Deserialize;
+
+use super::{RawContainer, RawPodSpec};
+use crate::view::Requests;
+
+/// Quantities by resource: thousandths for `cpu`, whole units otherwise.
+#[derive(Clone, Default, Deserialize)]
+#[serde(from = "StringOrNumberMap")]
+pub(super) struct Quantities(pub(super) Vec<(CompactString, i64)>);
+
+/// JSON allows quantities to be numbers.
+#[derive(Deserialize)]
+struct StringOrNumberMap(std::collections::BTreeMap<CompactString, StringOrNumber>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StringOrNumber {
+    String(CompactString),
+    Number(serde_json::Number),
+}
+
+impl From<StringOrNumberMap> for Quantities {
+    fn from(map: StringOrNumberMap) -> Self {
+        let quantity = |name: &str, text: &str| {
+            // the API server accepts no other; what is none counts as zero
+            let quantity = Quantity::parse(text).unwrap_or(Quantity::ZERO);
+            if name == "cpu" {
+                quantity.milli_value()
+            } else {
+                quantity.value()
+            }
+        };
+        Self(
+            map.0
+                .into_iter()
+                .map(|(name, value)| {
+                    let number = match value {
+                        StringOrNumber::String(text) => quantity(&name, &text),
+                        StringOrNumber::Number(number) => quantity(&name, &number.to_string()),
+                    };
+                    (name, number)
+                })
+                .collect(),
+        )
+    }
+}
+
+impl Quantities {
+    pub(super) fn get(&self, name: &str) -> Option<i64> {
+        self.0
+            .iter()
+            .find(|(candidate, _)| candidate == name)
+            .map(|(_, value)| *value)
+    }
+
+    fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
+        for (name, value) in &other.0 {
+            match self.0.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => *known = with(*known, *value),
+                None => self.0.push((name.clone(), with(0, *value))),
+            }
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_add);
+    }
+
+    fn raise(&mut self, other: &Self) {
+        self.combine(other, i64::max);
+    }
+}
+
+/// The sum of what a pod needs (KEP-753 for sidecars, KEP-2837 for requests of
+/// the whole pod).
+pub(super) fn requests(spec: &RawPodSpec) -> Requests {
+    const CPU: i64 = 100;
+    const MEMORY: i64 = 200 << 20;
+
+    let total = |nonzero: bool| {
+        let of = |container: &RawContainer| {
+            let mut requests = container.resources.requests.clone();
+            if nonzero {
+                for (name, default) in [("cpu", CPU), ("memory", MEMORY)] {
+                    if requests.get(name).is_none() {
+                        requests.0.push((name.into(), default));
+                    }
+                }
+            }
+            requests
+        };
+        let mut sum = Quantities::default();
+        for container in &spec.containers {
+            sum.add(&of(container));
+        }
+        // init containers run one after the other, beside the sidecars that
+        // were started before them
+        let mut sidecars = Quantities::default();
+        let mut starting = Quantities::default();
+        for container in &spec.init_containers {
+            let mut needs = of(container);
+            if container.restart_policy == "Always" {
+                sum.add(&needs);
+                sidecars.add(&needs);
+                needs = sidecars.clone();
+            } else {
+                needs.add(&sidecars);
+            }
+            starting.raise(&needs);
+        }
+        sum.raise(&starting);
+        for (name, value) in &spec.resources.requests.0 {
+            if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+                match sum.0.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, known)) => *known = *value,
+                    None => sum.0.push((name.clone(), *value)),
+                }
+            }
+        }
+        sum.add(&spec.overhead);
+        sum
+    };
+    let sum = total(false);
+    let nonzero = total(true);
+    let mut extended: Vec<(CompactString, i64)> = sum
+        .0
+        .iter()
+        .filter(|(name, value)| {
+            *value != 0 && !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage")
+        })
+        .cloned()
+        .collect();
+    extended.sort();
+    Requests {
+        cpu: sum.get("cpu").unwrap_or(0),
+        memory: sum.get("memory").unwrap_or(0),
+        storage: sum.get("ephemeral-storage").unwrap_or(0),
+        cpu_nonzero: nonzero.get("cpu").unwrap_or(0),
+        memory_nonzero: nonzero.get("memory").unwrap_or(0),
+        extended: extended.into(),
+    }
+}
