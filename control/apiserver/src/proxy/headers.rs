@@ -4,10 +4,14 @@ use std::net::IpAddr;
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// What a subprotocol begins with that is a bearer token.
+const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Headers of one connection only (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -102,6 +106,21 @@ fn drop_credentials(headers: &mut HeaderMap) {
     for name in impersonation {
         headers.remove(name);
     }
+    // Browsers cannot set headers on a WebSocket: they name their token as a
+    // subprotocol.
+    let protocols: Vec<HeaderValue> = headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|protocol| !protocol.starts_with(BEARER_PROTOCOL))
+        .filter_map(|protocol| HeaderValue::from_str(protocol).ok())
+        .collect();
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    for protocol in protocols {
+        headers.append(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
 }
 
 fn forwarded_for(headers: &mut HeaderMap, client: Option<IpAddr>) {
@@ -158,6 +177,10 @@ mod tests {
             ("upgrade", "SPDY/3.1"),
             ("x-stream-protocol-version", "v4.channel.k8s.io"),
             ("authorization", "Bearer secret"),
+            (
+                "sec-websocket-protocol",
+                "base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io",
+            ),
             ("content-length", "0"),
         ]);
         assert!(wants_upgrade(&sent));
@@ -166,6 +189,7 @@ mod tests {
             ("connection", "Upgrade"),
             ("upgrade", "SPDY/3.1"),
             ("x-stream-protocol-version", "v4.channel.k8s.io"),
+            ("sec-websocket-protocol", "v4.channel.k8s.io"),
         ]);
         assert_eq!(passed, expected);
     }

@@ -435,4 +435,32 @@ pub(super) mod tests {
         expected.extend([0x88, 2, 3, 232]);
         assert!(wire == expected);
     }
+
+    const BEGINNINGS: [[u8; 4]; 4] = [
+        [0x82, 0x83, 0, 0],
+        [0x02, 0x80, 1, 2],
+        [0x89, 0x85, 0, 1],
+        [0x82, 0xfe, 0, 9],
+    ];
+
+    #[tokio::test]
+    async fn no_bytes_make_the_reader_panic_or_go_on_forever() {
+        use rand::prelude::*;
+
+        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        for _ in 0..5000 {
+            let length = random.random_range(0..200);
+            let mut wire: Vec<u8> = (0..length).map(|_| random.random()).collect();
+            // Else nearly all end at the first byte.
+            if let [first, second, third, fourth, ..] = wire.as_mut_slice() {
+                [*first, *second, *third, *fourth] = *BEGINNINGS.choose(&mut random).expect("some");
+            }
+            let mut reader = Reader::new(wire.as_slice());
+            let mut events = 0;
+            while reader.next().await.is_ok() {
+                events += 1;
+                assert!(events <= 200, "{wire:?}");
+            }
+        }
+    }
 }
