@@ -73,7 +73,8 @@ fn run_all() -> bool {
     for program in programs {
         println!("vm: {}", program.display());
         let status = Command::new(&program)
-            .args(["--test-threads", "1"])
+            .args(["--test-threads", "1", "--show-output"])
+            .env("PATH", "/bin")
             .env("ORLOP_VM", "1")
             .status();
         match status {
