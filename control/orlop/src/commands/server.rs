@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use clap::Args;
 use control_access::User;
-use control_client::{Client, resources};
+use control_client::{Client, Discard, resources};
 use control_controllers::Identities;
 use ipnet::IpNet;
 use serde_json::json;
@@ -145,11 +145,24 @@ async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), cont
             ]
         }
     });
-    let created: Result<serde_json::Value, _> = client
+    // Asked first: an address that the Service itself holds is refused as taken.
+    let there: Result<Discard, _> = client
+        .get(&resources::SERVICES, "kube-system", "kube-dns")
+        .await;
+    match there {
+        Ok(_) => return Ok(()),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    let created: Result<Discard, _> = client
         .create(&resources::SERVICES, "kube-system", &service)
         .await;
     match created {
-        Err(error) if !error.is_already_exists() => Err(error),
+        Err(error) if !error.is_already_exists() => {
+            // The cluster works without it, but for names.
+            tracing::warn!(%address, error = %error.chain(), "cannot make the DNS Service");
+            Ok(())
+        }
         _ => Ok(()),
     }
 }
