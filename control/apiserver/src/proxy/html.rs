@@ -371,7 +371,7 @@ mod tests {
             "<a href=", "<script", "</script", "<title>", "</title>", "/x", "\u{e9}", "\n",
             "<img src",
         ];
-        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let mut random = StdRng::seed_from_u64(7);
         for _ in 0..5000 {
             let page: String = (0..random.random_range(0..20))
                 .filter_map(|_| PIECES.choose(&mut random).copied())

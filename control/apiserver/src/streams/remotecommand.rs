@@ -224,11 +224,11 @@ impl Session<'_> {
                 tracing::debug!(%error, "a node's streams broke off");
             }
             // Reading will end, too, and tells how the command did until then.
-            futures::future::pending::<()>().await
+            futures::future::pending::<()>().await;
         };
         tokio::select! {
-            outcome = self.from_node(node_reads, to_node.clone(), opened) => Ok(outcome?),
-            ended = self.from_client(client, to_node, are_open) => {
+            outcome = self.read_node(node_reads, to_node.clone(), opened) => Ok(outcome?),
+            ended = self.read_client(client, to_node, are_open) => {
                 Err(ended.err().unwrap_or_else(|| io::ErrorKind::ConnectionAborted.into()))
             }
             () = writer => Err(io::ErrorKind::BrokenPipe.into()),
@@ -249,7 +249,7 @@ impl Session<'_> {
 
     /// Opens the streams and passes on what comes from the node, to the end of
     /// all outputs and of the outcome.
-    async fn from_node(
+    async fn read_node(
         &self,
         reads: impl AsyncRead + Unpin,
         to_node: mpsc::Sender<Frame>,
@@ -321,7 +321,7 @@ impl Session<'_> {
     }
 
     /// Passes on what comes from the client, until it goes away.
-    async fn from_client(
+    async fn read_client(
         &self,
         reads: impl AsyncRead + Unpin,
         to_node: mpsc::Sender<Frame>,

@@ -447,7 +447,7 @@ pub(super) mod tests {
     async fn no_bytes_make_the_reader_panic_or_go_on_forever() {
         use rand::prelude::*;
 
-        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let mut random = StdRng::seed_from_u64(7);
         for _ in 0..5000 {
             let length = random.random_range(0..200);
             let mut wire: Vec<u8> = (0..length).map(|_| random.random()).collect();
