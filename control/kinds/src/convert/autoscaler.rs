@@ -30,7 +30,9 @@ fn take_annotation(object: &mut Value, key: &str) -> Option<Value> {
     let annotations = object.there("metadata")?.there("annotations")?;
     let text = annotations.text(key).to_owned();
     annotations.drop_field(key);
-    let empty = annotations.as_object().is_some_and(|map| map.is_empty());
+    let empty = annotations
+        .as_object()
+        .is_some_and(control_types::Map::is_empty);
     if empty {
         object.make("metadata").drop_field("annotations");
     }

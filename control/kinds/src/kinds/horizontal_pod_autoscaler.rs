@@ -324,7 +324,7 @@ fn check_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
     let window_at = at.child("stabilizationWindowSeconds");
     match rules.int("stabilizationWindowSeconds") {
         Some(seconds) if seconds < 0 => {
-            errors.invalid(&window_at, seconds, "must be greater than or equal to zero")
+            errors.invalid(&window_at, seconds, "must be greater than or equal to zero");
         }
         Some(seconds) if seconds > WINDOW => {
             let why = format!("must be less than or equal to {WINDOW}");

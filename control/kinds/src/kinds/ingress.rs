@@ -204,7 +204,7 @@ fn check_backend(backend: &Value, at: &Path<'_>, errors: &mut Errors) {
                 ("", 0) => errors.required(at, "port name or number is required"),
                 ("", number) => ports::number(number, &port_at.child("number"), errors),
                 (name, 0) => {
-                    errors.invalid_each(&port_at.child("name"), name, names::port_name(name))
+                    errors.invalid_each(&port_at.child("name"), name, names::port_name(name));
                 }
                 _ => errors.invalid(at, "", "cannot set both port name & port number"),
             }

@@ -49,7 +49,7 @@ fn check(object: &Value, errors: &mut Errors) {
     let namespace_at = at.child("namespace");
     match parameters.text("scope") {
         "Namespace" if !parameters.has("namespace") => {
-            errors.required(&namespace_at, "`parameters.scope` is set to 'Namespace'")
+            errors.required(&namespace_at, "`parameters.scope` is set to 'Namespace'");
         }
         "Namespace" => {
             let namespace = parameters.text("namespace");

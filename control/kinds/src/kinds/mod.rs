@@ -12,8 +12,10 @@ mod cron_job;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
+mod device_class;
 mod endpoint_slice;
 mod endpoints;
 mod event;
@@ -37,7 +39,9 @@ mod priority_class;
 mod priority_level_configuration;
 mod replica_set;
 mod replication_controller;
+mod resource_claim;
 mod resource_quota;
+mod resource_slice;
 mod role;
 mod role_binding;
 mod runtime_class;
@@ -108,4 +112,9 @@ pub(crate) static ALL: &[&Kind] = &[
     &priority_level_configuration::KIND,
     &api_service::KIND,
     &certificate_signing_request::KIND,
+    &device_class::KIND,
+    &resource_claim::CLAIM,
+    &resource_claim::TEMPLATE,
+    &resource_slice::KIND,
+    &custom_resource_definition::KIND,
 ];

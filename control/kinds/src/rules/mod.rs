@@ -3,7 +3,9 @@
 pub(crate) mod claims;
 pub(crate) mod conditions;
 pub(crate) mod container;
+pub(crate) mod crd_schema;
 pub(crate) mod defaults;
+pub(crate) mod devices;
 pub(crate) mod expressions;
 pub(crate) mod ip;
 pub(crate) mod labels;
@@ -37,6 +39,13 @@ pub(crate) fn collect(check: impl FnOnce(&mut Errors)) -> Vec<FieldError> {
     let mut errors = Errors::new();
     check(&mut errors);
     errors.into_vec()
+}
+
+/// The annotations and labels of a template's metadata.
+pub(crate) fn annotations_and_labels(metadata: &Value, at: &Path<'_>, errors: &mut Errors) {
+    use crate::tree::Read;
+    meta::annotations(metadata.at("annotations"), &at.child("annotations"), errors);
+    labels::labels(metadata.at("labels"), &at.child("labels"), errors);
 }
 
 /// A value out of an enumeration (sorted, as the message lists it).

@@ -284,7 +284,11 @@ pub(crate) fn topology_term(term: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub(crate) fn parameters(map: &Value, may_be_empty: bool, at: &Path<'_>, errors: &mut Errors) {
     const MOST: usize = 512;
     const SIZE: usize = 256 * 1024;
-    let entries = || map.as_object().into_iter().flat_map(|map| map.iter());
+    let entries = || {
+        map.as_object()
+            .into_iter()
+            .flat_map(control_types::Map::iter)
+    };
     if entries().count() > MOST {
         errors.too_long(at, MOST);
         return;
