@@ -18,7 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::signal::{SigSet, Signal};
+
 const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long it goes on serving once it is told to end: clients learn a moment
+/// later than the container that it is to go.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -72,7 +78,21 @@ fn any(port: u16) -> SocketAddr {
     (Ipv6Addr::UNSPECIFIED, port).into()
 }
 
+/// The first process of a container gets only the signals that it asks for.
+fn end_on_signals() -> std::io::Result<()> {
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+    signals.thread_block()?;
+    thread::spawn(move || {
+        if signals.wait().is_ok() {
+            thread::sleep(LAST_CALLS);
+        }
+        std::process::exit(0);
+    });
+    Ok(())
+}
+
 fn serve(http: u16, echo: u16) -> std::io::Result<()> {
+    end_on_signals()?;
     let name = nix::unistd::gethostname()?.to_string_lossy().into_owned();
     let udp = UdpSocket::bind(any(echo))?;
     thread::spawn(move || {
