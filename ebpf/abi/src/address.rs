@@ -1,61 +1,72 @@
 //! Addresses and ports, as they stand in keys.
 
+use core::cmp::Ordering;
+
 /// An IPv4 or IPv6 address in 16 bytes, network order; IPv4 is stored mapped
 /// (`::ffff:a.b.c.d`, RFC 4291 section 2.5.5.2).
 ///
 /// One form for both families means one map and one code path, and a socket
 /// of family `AF_INET6` that talks to a mapped address finds the same entries
 /// as one of family `AF_INET`.
+///
+/// It is made of words, since for runs of zero bytes the compiler calls a
+/// function that writes them one by one.
 #[repr(C, align(8))]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address(pub [u8; 16]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Address([u32; 4]);
 
 impl Address {
     /// `::`, which no service has.
-    pub const UNSPECIFIED: Self = Self([0; 16]);
+    pub const UNSPECIFIED: Self = Self([0; 4]);
 
     /// The mapped form of an IPv4 address given in network order.
     #[inline(always)]
     #[must_use]
     pub const fn v4(octets: [u8; 4]) -> Self {
-        let [a, b, c, d] = octets;
-        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+        Self([0, 0, V4_MARK, u32::from_ne_bytes(octets)])
     }
 
     /// An IPv6 address given in network order.
     #[inline(always)]
     #[must_use]
     pub const fn v6(octets: [u8; 16]) -> Self {
-        Self(octets)
+        let b = octets;
+        Self([
+            u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
+            u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+            u32::from_ne_bytes([b[8], b[9], b[10], b[11]]),
+            u32::from_ne_bytes([b[12], b[13], b[14], b[15]]),
+        ])
     }
 
     /// From the four words of `user_ip6`, each in network order in memory.
     #[inline(always)]
     #[must_use]
     pub const fn from_words(words: [u32; 4]) -> Self {
-        let [a, b, c, d] = words;
-        let (a, b, c, d) = (
-            a.to_ne_bytes(),
-            b.to_ne_bytes(),
-            c.to_ne_bytes(),
-            d.to_ne_bytes(),
-        );
-        Self([
-            a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], c[0], c[1], c[2], c[3], d[0], d[1],
-            d[2], d[3],
-        ])
+        Self(words)
     }
 
     /// As the four words of `user_ip6`.
     #[inline(always)]
     #[must_use]
     pub const fn to_words(self) -> [u32; 4] {
-        let b = self.0;
+        self.0
+    }
+
+    /// The address in network order.
+    #[inline(always)]
+    #[must_use]
+    pub const fn octets(self) -> [u8; 16] {
+        let [a, b, c, d] = self.0;
+        let (a, b, c, d) = (
+            a.to_ne_bytes(),
+            b.to_ne_bytes(),
+            c.to_ne_bytes(),
+            d.to_ne_bytes(),
+        );
         [
-            u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
-            u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
-            u32::from_ne_bytes([b[8], b[9], b[10], b[11]]),
-            u32::from_ne_bytes([b[12], b[13], b[14], b[15]]),
+            a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], c[0], c[1], c[2], c[3], d[0], d[1],
+            d[2], d[3],
         ]
     }
 
@@ -63,15 +74,30 @@ impl Address {
     #[inline(always)]
     #[must_use]
     pub const fn is_v4(self) -> bool {
-        let [a, b, c, _] = self.to_words();
-        a == 0 && b == 0 && c == u32::from_ne_bytes([0, 0, 0xff, 0xff])
+        let [a, b, c, _] = self.0;
+        a == 0 && b == 0 && c == V4_MARK
     }
 
     /// The last word: the IPv4 address in network order, if [`is_v4`](Self::is_v4).
     #[inline(always)]
     #[must_use]
     pub const fn last_word(self) -> u32 {
-        self.to_words()[3]
+        self.0[3]
+    }
+}
+
+/// What stands before a mapped IPv4 address.
+const V4_MARK: u32 = u32::from_ne_bytes([0, 0, 0xff, 0xff]);
+
+impl Ord for Address {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.octets().cmp(&other.octets())
+    }
+}
+
+impl PartialOrd for Address {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -128,7 +154,7 @@ mod user {
 
     impl From<Address> for IpAddr {
         fn from(address: Address) -> Self {
-            let v6 = Ipv6Addr::from(address.0);
+            let v6 = Ipv6Addr::from(address.octets());
             v6.to_ipv4_mapped().map_or(Self::V6(v6), Self::V4)
         }
     }

@@ -195,7 +195,8 @@ pub struct MemberKey {
     pub address: Address,
     /// The backend's port.
     pub port: Port,
-    reserved: [u16; 3],
+    reserved16: u16,
+    reserved32: u32,
 }
 
 impl MemberKey {
@@ -208,7 +209,8 @@ impl MemberKey {
             generation,
             address,
             port,
-            reserved: [0; 3],
+            reserved16: 0,
+            reserved32: 0,
         }
     }
 }
@@ -241,7 +243,7 @@ unsafe impl Plain for Service {}
 unsafe impl Plain for SlotKey {}
 // SAFETY: 24 bytes: Address (16), two u16, u32.
 unsafe impl Plain for Backend {}
-// SAFETY: 32 bytes: two u32, Address (16), four u16.
+// SAFETY: 32 bytes: two u32, Address (16), two u16, u32.
 unsafe impl Plain for MemberKey {}
 // SAFETY: one integer.
 unsafe impl Plain for u32 {}

@@ -15,7 +15,8 @@ pub struct OriginalKey {
     pub port: Port,
     /// The protocol.
     pub protocol: Protocol,
-    reserved: [u8; 5],
+    reserved8: u8,
+    reserved32: u32,
 }
 
 impl OriginalKey {
@@ -28,7 +29,8 @@ impl OriginalKey {
             address,
             port,
             protocol,
-            reserved: [0; 5],
+            reserved8: 0,
+            reserved32: 0,
         }
     }
 }
@@ -42,7 +44,8 @@ pub struct Original {
     pub address: Address,
     /// The service's port.
     pub port: Port,
-    reserved: [u16; 3],
+    reserved16: u16,
+    reserved32: u32,
 }
 
 impl Original {
@@ -53,7 +56,8 @@ impl Original {
         Self {
             address,
             port,
-            reserved: [0; 3],
+            reserved16: 0,
+            reserved32: 0,
         }
     }
 }
@@ -84,7 +88,8 @@ pub struct Affinity {
     pub address: Address,
     /// The backend's port.
     pub port: Port,
-    reserved: [u16; 3],
+    reserved16: u16,
+    reserved32: u32,
 }
 
 impl Affinity {
@@ -96,18 +101,19 @@ impl Affinity {
             used,
             address,
             port,
-            reserved: [0; 3],
+            reserved16: 0,
+            reserved32: 0,
         }
     }
 }
 
-// SAFETY: 32 bytes: u64, Address (16), u16, u8 and five bytes of zero.
+// SAFETY: 32 bytes: u64, Address (16), u16, two u8, u32.
 unsafe impl Plain for OriginalKey {}
-// SAFETY: 24 bytes: Address (16), four u16.
+// SAFETY: 24 bytes: Address (16), two u16, u32.
 unsafe impl Plain for Original {}
 // SAFETY: 16 bytes: u64, two u32.
 unsafe impl Plain for AffinityKey {}
-// SAFETY: 32 bytes: u64, Address (16), four u16.
+// SAFETY: 32 bytes: u64, Address (16), two u16, u32.
 unsafe impl Plain for Affinity {}
 
 const _: () = {

@@ -69,7 +69,7 @@ fn write(what: u32, asked: &ServiceKey, level: Level) {
         level,
         "what={} address={:i} port={} protocol={} set={} generation={}",
         what,
-        asked.address.0,
+        asked.address.octets(),
         asked.port.get(),
         asked.protocol.0,
         set,
