@@ -28,6 +28,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     prepare_update: update_spec,
     prepare_status_update: update_status,
     validate_create: validate,
+    settle: nothing,
     validate_update: meta_update,
     validate_status_update: meta_update,
     subresources: &[],

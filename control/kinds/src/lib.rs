@@ -48,6 +48,8 @@ pub struct Kind {
     pub prepare_status_update: fn(new: &mut Value, old: &Value),
     /// Errors of a new object, its metadata included.
     pub validate_create: fn(&Value) -> Vec<FieldError>,
+    /// What reading a new object back from the store would still fill in.
+    pub settle: fn(&mut Value),
     /// Errors of an update, those of metadata by the kind's rule included.
     pub validate_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
     /// Errors of a status update, those of metadata by the kind's rule included.
@@ -120,10 +122,11 @@ impl Kind {
     pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {
         (self.prepare_create)(object);
         let errors = (self.validate_create)(object);
-        if errors.is_empty() {
-            return rules::meta::validate_path_segments(object, self.namespaced);
+        if !errors.is_empty() {
+            return errors;
         }
-        errors
+        (self.settle)(object);
+        rules::meta::validate_path_segments(object, self.namespaced)
     }
 
     /// Prepares and validates an update of the main resource.

@@ -14,8 +14,13 @@ pub(crate) static KIND: Kind = Kind {
     namespaced: Some(true),
     default,
     prepare_create,
+    prepare_update: |new, old| {
+        labels_from_template(new);
+        generic::update_spec(new, old);
+    },
     prepare_status_update: generic::update_status,
     validate_create: rules::job,
+    settle: labels_from_template,
     validate_update: rules::job_update,
     validate_status_update: rules::job_status,
     warnings: rules::job_warnings,
@@ -52,10 +57,19 @@ fn default(object: &mut Value) {
     spec.absent("manualSelector", false);
     defaults::pod_template(Some(spec.make("template")));
     failure_policy(spec);
-    let template_labels = spec.at("template").at("metadata").at("labels").clone();
+    // a new job gets its labels later, together with those that it is given
+    if object.at("metadata").has("uid") {
+        labels_from_template(object);
+    }
+}
+
+/// A job without labels has those of its pods.
+fn labels_from_template(object: &mut Value) {
+    let template = object.at("spec").at("template");
+    let labels = template.at("metadata").at("labels").clone();
     let meta = object.make("metadata");
-    if meta.size("labels") == 0 && template_labels.as_object().is_some_and(|l| !l.is_empty()) {
-        meta.put("labels", template_labels);
+    if meta.size("labels") == 0 && labels.as_object().is_some_and(|l| !l.is_empty()) {
+        meta.put("labels", labels);
     }
 }
 
@@ -85,8 +99,11 @@ fn identity(object: &Value) -> [(&'static str, String); 4] {
 fn prepare_create(object: &mut Value) {
     generic::first_generation_no_status(object);
     if object.at("spec").flag("manualSelector") {
+        labels_from_template(object);
         return;
     }
+    let template = object.at("spec").at("template").at("metadata");
+    let labelled = template.size("labels") > 0;
     let identity = identity(object);
     let uid = object.at("metadata").text("uid").to_owned();
     let spec = object.make("spec");
@@ -102,6 +119,9 @@ fn prepare_create(object: &mut Value) {
     selector
         .make("matchLabels")
         .absent("batch.kubernetes.io/controller-uid", uid);
+    if labelled {
+        labels_from_template(object);
+    }
 }
 
 fn selectable_fields(object: &Value) -> Vec<Field> {
