@@ -12,7 +12,8 @@ use control_access::{Tokens, User};
 use control_apiserver::{ApiServer, Authorities, Config, Kubelets, access::ClusterAccess};
 use control_client::{Client, RequestBody};
 use control_pki::{
-    ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config, write_private,
+    Authority, ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config,
+    write_private,
 };
 use control_store::embedded::{Embedded, Options as StoreOptions};
 use http_body_util::BodyExt;
@@ -56,6 +57,10 @@ pub struct Api {
     tls: rustls::ServerConfig,
     /// The certificate by which everybody knows the server, in PEM.
     pub authority: String,
+    /// Signs certificates as that authority.
+    pub signer: Arc<Authority>,
+    /// Where other hosts reach the server.
+    pub url: String,
 }
 
 impl Options {
@@ -117,14 +122,16 @@ impl Options {
         })
         .await
         .map_err(Error::ApiServer)?;
-        if let Some(path) = &self.write_kubeconfig {
-            let text = kubeconfig(
-                &self.local_url(),
-                &authority,
-                &administrator,
-                "orlop",
-                "kubernetes-admin",
-            );
+        let text = kubeconfig(
+            &self.local_url(),
+            &authority,
+            &administrator,
+            "orlop",
+            "kubernetes-admin",
+        );
+        // Commands on this machine find it there.
+        let own = dir.join("admin.kubeconfig");
+        for path in std::iter::once(&own).chain(&self.write_kubeconfig) {
             write_private(path, text.as_bytes()).map_err(Error::Pki)?;
         }
         tracing::info!(
@@ -138,6 +145,8 @@ impl Options {
             listeners,
             tls,
             authority,
+            signer: Arc::new(pki.ca),
+            url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
         })
     }
 

@@ -53,6 +53,12 @@ pub enum Error {
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),
+    /// Joining a cluster.
+    #[error(transparent)]
+    Join(crate::join::Error),
+    /// Bootstrap tokens.
+    #[error("{0}")]
+    Token(String),
     /// The controllers.
     #[error(transparent)]
     Controllers(control_controllers::Error),

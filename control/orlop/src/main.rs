@@ -9,6 +9,7 @@ mod address;
 mod api;
 mod commands;
 mod error;
+mod join;
 mod listen;
 mod run;
 
@@ -31,6 +32,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A whole cluster of this one machine, which others may join.
+    #[command(after_help = commands::up::EXAMPLES)]
+    Up(commands::up::Options),
     /// The whole control plane: API server, scheduler and controllers.
     Server(commands::server::Options),
     /// The API server alone, with its embedded store.
@@ -41,6 +45,13 @@ enum Command {
     Controllers(commands::controllers::Options),
     /// What a node does: pods, services, cluster DNS, routes; or the services alone.
     NodeAgent(commands::node_agent::Options),
+    /// Join a cluster as a node, and do what a node does.
+    #[command(after_help = commands::agent::EXAMPLES)]
+    Agent(commands::agent::Options),
+    /// Remove from this machine what the agent left: pods, datapath, routes, credentials.
+    Reset(commands::reset::Options),
+    /// Tokens with which machines join the cluster.
+    Token(commands::token::Options),
     /// Look into a running node.
     Debug {
         #[command(subcommand)]
@@ -58,6 +69,10 @@ enum Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let done = match command {
+        Command::Up(options) => run::service(commands::up::run(options)),
+        Command::Agent(options) => run::service(commands::agent::run(options)),
+        Command::Reset(options) => run::service(commands::reset::run(options)),
+        Command::Token(options) => run::command(commands::token::run(options)),
         Command::Server(options) => run::service(commands::server::run(options)),
         Command::Apiserver(options) => run::service(commands::apiserver::run(options)),
         Command::Scheduler(options) => run::service(commands::scheduler::run(options)),

@@ -422,6 +422,11 @@ pub(crate) fn validity(pem: &str, path: &Path) -> Result<(Timestamp, Timestamp),
     Ok((facts.begins, facts.expires))
 }
 
+/// The names and addresses of the first certificate of a PEM text.
+pub(crate) fn names(pem: &str, path: &Path) -> Result<Vec<String>, Error> {
+    Ok(Facts::read(pem, path)?.names)
+}
+
 /// The public key info (DER) of the first certificate of a PEM text.
 pub(crate) fn public_key(pem: &str, path: &Path) -> Result<Vec<u8>, Error> {
     Ok(Facts::read(pem, path)?.public_key)

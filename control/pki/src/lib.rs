@@ -30,7 +30,7 @@ pub use error::Error;
 pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
-pub use request::{Request, Requested, public_key_hash, validity};
+pub use request::{Request, Requested, names, public_key_hash, validity};
 pub use seal::SealingKey;
 pub use service_account::{Rejected, ServiceAccountKey};
 pub use tls::{ClientTrust, ServingIdentity, client_config, parse_certificates, server_config};

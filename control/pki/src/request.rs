@@ -187,6 +187,14 @@ pub fn validity(pem: &str, path: &Path) -> Result<(Timestamp, Timestamp), Error>
     crate::authority::validity(pem, path)
 }
 
+/// The names and addresses of a server's certificate (the first of a PEM text).
+///
+/// # Errors
+/// [`Error::Malformed`], naming `path`.
+pub fn names(pem: &str, path: &Path) -> Result<Vec<String>, Error> {
+    crate::authority::names(pem, path)
+}
+
 /// The hash by which an authority is known to who has not met it yet, as
 /// kubeadm writes it: `sha256:` and the SHA-256 of the subject's public key
 /// info (RFC 7469), in hexadecimal.

@@ -16,10 +16,11 @@ use crate::Error;
 /// The configuration's file name. Runtimes take the first by name: this sorts
 /// before what packages install (`10-containerd-net`, `87-podman-bridge`).
 pub const CONFIGURATION: &str = "05-orlop.conflist";
-const BINARY: &str = "orlop-cni";
+/// The plugin's file name.
+pub const BINARY: &str = "orlop-cni";
 /// containerd 1.6 asks for a plugin of this name before any other; ours does
 /// that job too where no other is installed.
-const LOOPBACK: &str = "loopback";
+pub const LOOPBACK: &str = "loopback";
 
 /// Where things are put.
 #[derive(Clone, Debug)]

@@ -125,6 +125,9 @@ pub enum Error {
     /// There is no default route to tell the node's address.
     #[error("this machine has no default route to tell its address: name it with --node-ip")]
     NoDefaultRoute,
+    /// What could not be removed from the machine.
+    #[error("left on this machine: {0}; end what uses it and try again")]
+    Left(String),
     /// A part ended though nobody asked it to.
     #[error("a part of the node agent ended before the rest: see the log above")]
     Ended,

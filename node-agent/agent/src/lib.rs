@@ -17,7 +17,7 @@
 //! them.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
@@ -31,22 +31,18 @@ mod dns;
 mod error;
 mod network;
 mod preflight;
+mod reset;
 mod routes;
 mod services;
+mod serving;
 mod sysctl;
 mod views;
 
 pub use error::Error;
+pub use reset::reset;
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
-
-/// The port of the serving API, as everywhere.
-const PORT: u16 = 10250;
-
-/// Who asks the serving API: the API server, by the name that kubeadm and
-/// Orlop's own authority give it.
-const SERVED: &[&str] = &["kube-apiserver-kubelet-client"];
 
 /// What the datapath needs to know.
 #[derive(Clone, Debug)]
@@ -101,6 +97,27 @@ pub struct Serving {
     pub key: PathBuf,
     /// The authority of its clients.
     pub client_ca: PathBuf,
+    /// Whether certificate and key may come after the start: the agent serves
+    /// once they are there.
+    pub awaited: bool,
+}
+
+/// Checks what [`run`] needs of this machine, and changes nothing: the right to
+/// do it, the kernel, control groups, the CNI plugin, the serving API's port, the
+/// container runtime.
+///
+/// # Errors
+/// The first thing that is not as it must be, and the way out.
+pub async fn check(options: &Options, shutdown: &CancellationToken) -> Result<(), Error> {
+    preflight::kernel()?;
+    preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    preflight::plugin(&options.cni.source)?;
+    let address = match options.node_ips.first() {
+        Some(address) => *address,
+        None => routes::netlink::default_address()?,
+    };
+    preflight::port(serving::address(address)).await?;
+    preflight::runtime(&options.runtime_endpoint, shutdown).await
 }
 
 /// Does all that a node has to do until `shutdown`. What is pinned, routed and
@@ -123,15 +140,8 @@ pub async fn run(
         options.node_ips.clone()
     };
     let primary = *node_ips.first().ok_or(Error::NoDefaultRoute)?;
-    let serving = options.serving.as_ref().map(tls).transpose()?;
-    let listen = SocketAddr::new(
-        if primary.is_ipv4() {
-            IpAddr::from([0; 4])
-        } else {
-            IpAddr::from([0; 16])
-        },
-        PORT,
-    );
+    let serving = options.serving.as_ref().map(serving::tls).transpose()?;
+    let listen = serving::address(primary);
     preflight::port(listen).await?;
     preflight::runtime(&options.runtime_endpoint, &shutdown).await?;
     info!(node = options.datapath.node_name, address = %primary, "starting");
@@ -159,6 +169,9 @@ pub async fn run(
             },
             stop.clone(),
         ));
+    }
+    if let Some((files, tls)) = options.serving.zip(serving.clone()) {
+        parts.spawn(serving::follow(files, tls, stop.clone()));
     }
     let nodes = reflect(&client.clone().named("network"), Selection::all());
     let network = network::Network {
@@ -230,23 +243,4 @@ pub fn inspect(pin_dir: &Path) -> Result<String, Error> {
     node_agent_datapath::inspect(pin_dir)
         .map(|snapshot| snapshot.to_string())
         .map_err(Error::Datapath)
-}
-
-fn tls(serving: &Serving) -> Result<node_agent_pods::server::Tls, Error> {
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(Error::file("read", path));
-    let certificate = read(&serving.certificate)?;
-    let key = read(&serving.key)?;
-    let client_ca = read(&serving.client_ca)?;
-    control_pki::check_certificate(
-        &certificate,
-        &serving.certificate,
-        "have a new one made (`orlop credentials node`)",
-    )
-    .map_err(Error::Certificate)?;
-    node_agent_pods::server::Tls::new(&certificate, &key, &client_ca, SERVED).map_err(|source| {
-        Error::Serving {
-            certificate: serving.certificate.clone(),
-            source,
-        }
-    })
 }

@@ -71,36 +71,6 @@ pub(super) fn check_create(served: &Served, object: &Value) -> Result<(), Status
     Ok(())
 }
 
-/// Gives conditions the times that they lack.
-pub(super) fn admit_update(new: &mut Value, old: &Value) {
-    let now = control_types::time::now();
-    let before: Vec<Value> = old.items_at(&["status", "conditions"]).to_vec();
-    let Some(Value::Array(conditions)) = new.path_mut(&["status", "conditions"]) else {
-        return;
-    };
-    for condition in conditions {
-        let lacks = |field: &str| condition.str_at(&[field]).is_none_or(str::is_empty);
-        let (update, transition) = (lacks("lastUpdateTime"), lacks("lastTransitionTime"));
-        if update {
-            condition.insert("lastUpdateTime", now.as_str());
-        }
-        if transition {
-            let same = |other: &&Value| {
-                ["type", "status"]
-                    .iter()
-                    .all(|field| other.get(field) == condition.get(field))
-            };
-            let time = before
-                .iter()
-                .find(same)
-                .and_then(|other| other.str_at(&["lastTransitionTime"]))
-                .unwrap_or(now.as_str())
-                .to_owned();
-            condition.insert("lastTransitionTime", time);
-        }
-    }
-}
-
 /// Who approves needs the verb `approve` for the signer, who signs `sign`.
 pub(super) fn check_update(
     context: &Context,

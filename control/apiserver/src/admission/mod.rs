@@ -95,10 +95,6 @@ pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &V
         rules::keep_priority(new, old);
         rules::default_tolerations(new);
     }
-    let certificates = (served.resource.group, served.resource.plural) == CERTIFICATES;
-    if certificates && !subresource.is_empty() {
-        certificates::admit_update(new, old);
-    }
 }
 
 /// Looks at an update that is otherwise right.

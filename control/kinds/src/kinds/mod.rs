@@ -76,7 +76,6 @@ pub(crate) static ALL: &[&Kind] = &[
     &pod_template::KIND,
     &replication_controller::KIND,
     &controller_revision::KIND,
-    &certificate_signing_request::KIND,
     &event::CORE_EVENT,
     &event::NEW_EVENT,
     &lease::KIND,

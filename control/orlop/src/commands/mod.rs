@@ -1,10 +1,14 @@
 //! The commands, one file each.
 
+pub mod agent;
 pub mod apiserver;
 pub mod controllers;
 pub mod credentials;
 pub mod debug;
 pub mod demo;
 pub mod node_agent;
+pub mod reset;
 pub mod scheduler;
 pub mod server;
+pub mod token;
+pub mod up;

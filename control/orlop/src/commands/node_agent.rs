@@ -9,7 +9,7 @@ use clap::Args;
 use control_client::Client;
 use node_agent::{Serving, cni::Places};
 
-use crate::{error::Error, run};
+use crate::{address, error::Error, run};
 
 /// For which node, and where.
 #[derive(Args)]
@@ -18,12 +18,23 @@ pub struct Options {
     /// read Services and EndpointSlices.
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// The Node object's name; the host's name unless given.
-    #[arg(long)]
-    node_name: Option<String>,
     /// Only the datapath: beside another kubelet, in kube-proxy's place.
     #[arg(long)]
     datapath_only: bool,
+    #[command(flatten)]
+    node: Node,
+    #[command(flatten)]
+    serving: ServingFiles,
+}
+
+/// What every way to run the agent needs to know.
+// Other commands flatten it as well: groups need unique names.
+#[derive(Args)]
+#[group(id = "node")]
+pub struct Node {
+    /// The Node object's name; the host's name unless given.
+    #[arg(long)]
+    node_name: Option<String>,
     /// The cgroup v2 folder whose processes see services; the node's pods run below it. The root
     /// of the hierarchy unless given.
     #[arg(long)]
@@ -32,11 +43,28 @@ pub struct Options {
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     #[command(flatten)]
-    node: NodeOptions,
+    whole: NodeOptions,
+}
+
+/// The serving API's certificate, for who makes it by hand.
+#[derive(Args)]
+#[group(id = "serving")]
+#[command(next_help_heading = "Options of the whole agent")]
+struct ServingFiles {
+    /// Certificate of the serving API on port 10250. Without it, logs and exec do not work.
+    #[arg(long, requires_all = ["tls_private_key_file", "client_ca_file"], value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    tls_private_key_file: Option<PathBuf>,
+    /// The authority of those who may ask the serving API.
+    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
 }
 
 /// What the datapath alone does not need.
 #[derive(Args)]
+#[group(id = "whole")]
 #[command(next_help_heading = "Options of the whole agent")]
 struct NodeOptions {
     /// The node's address, and for a second IP version one more; the address by which the default
@@ -53,15 +81,6 @@ struct NodeOptions {
         value_name = "SOCKET"
     )]
     container_runtime_endpoint: String,
-    /// Certificate of the serving API on port 10250. Without it, logs and exec do not work.
-    #[arg(long, requires_all = ["tls_private_key_file", "client_ca_file"], value_name = "FILE")]
-    tls_cert_file: Option<PathBuf>,
-    /// Its key.
-    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
-    tls_private_key_file: Option<PathBuf>,
-    /// The authority of those who may ask the serving API.
-    #[arg(long, requires = "tls_cert_file", value_name = "FILE")]
-    client_ca_file: Option<PathBuf>,
     /// Where pods' volumes are.
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "FOLDER")]
     root_dir: PathBuf,
@@ -105,25 +124,70 @@ pub async fn run(options: Options) -> Result<(), Error> {
         .await
         .map_err(Error::Client)?;
     let shutdown = run::shutdown_on_signals()?;
-    let datapath = node_agent::Datapath {
-        node_name: match options.node_name {
-            Some(name) => name,
-            None => host_name()?,
-        },
-        cgroup: options.cgroup,
-        pin_dir: options.pin_dir,
-    };
     let done = if options.datapath_only {
+        let datapath = options.node.datapath()?;
         node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await
     } else {
-        let options = options.node.complete(datapath)?;
-        node_agent::run(client, options, shutdown).await
+        let serving = options.serving.complete();
+        node_agent::run(client, options.node.complete(serving)?, shutdown).await
     };
     done.map_err(Error::NodeAgent)
 }
 
-impl NodeOptions {
-    fn complete(self, datapath: node_agent::Datapath) -> Result<node_agent::Options, Error> {
+impl Node {
+    /// The Node object's name.
+    ///
+    /// # Errors
+    /// [`Error::Start`] when the host's name cannot be read.
+    pub fn name(&self) -> Result<String, Error> {
+        match &self.node_name {
+            Some(name) => Ok(name.clone()),
+            None => host_name(),
+        }
+    }
+
+    /// The node's addresses: those given, or that of the default route.
+    ///
+    /// # Errors
+    /// [`Error::NoAddress`] when there is neither.
+    pub fn addresses(&self) -> Result<Vec<IpAddr>, Error> {
+        if !self.whole.node_ip.is_empty() {
+            return Ok(self.whole.node_ip.clone());
+        }
+        let any = IpAddr::from([0, 0, 0, 0]);
+        match address::of_default_route(any) {
+            Ok(address) => Ok(vec![address]),
+            Err(source) => Err(Error::NoAddress {
+                option: "--node-ip",
+                source,
+            }),
+        }
+    }
+
+    /// The address of the DNS Service that the agent answers.
+    pub fn cluster_dns(&self) -> Option<IpAddr> {
+        self.whole.cluster_dns.first().copied()
+    }
+
+    fn datapath(&self) -> Result<node_agent::Datapath, Error> {
+        Ok(node_agent::Datapath {
+            node_name: self.name()?,
+            cgroup: self.cgroup.clone(),
+            pin_dir: self.pin_dir.clone(),
+        })
+    }
+
+    /// All that the agent needs, with this serving certificate.
+    ///
+    /// # Errors
+    /// [`Error::Start`] when the host's or this program's name cannot be read.
+    pub fn complete(&self, serving: Option<Serving>) -> Result<node_agent::Options, Error> {
+        self.whole.complete(self.datapath()?, serving)
+    }
+}
+
+impl ServingFiles {
+    fn complete(self) -> Option<Serving> {
         let serving = self
             .tls_cert_file
             .zip(self.tls_private_key_file)
@@ -132,30 +196,41 @@ impl NodeOptions {
                 certificate,
                 key,
                 client_ca,
+                awaited: false,
             });
         if serving.is_none() {
             tracing::warn!("no --tls-cert-file: logs, exec and port-forward will not work");
         }
-        let source = match self.cni_plugin {
-            Some(path) => path,
+        serving
+    }
+}
+
+impl NodeOptions {
+    fn complete(
+        &self,
+        datapath: node_agent::Datapath,
+        serving: Option<Serving>,
+    ) -> Result<node_agent::Options, Error> {
+        let source = match &self.cni_plugin {
+            Some(path) => path.clone(),
             None => beside_this_program("orlop-cni")?,
         };
         Ok(node_agent::Options {
             datapath,
-            node_ips: self.node_ip,
-            labels: self.node_labels,
-            runtime_endpoint: self.container_runtime_endpoint,
+            node_ips: self.node_ip.clone(),
+            labels: self.node_labels.clone(),
+            runtime_endpoint: self.container_runtime_endpoint.clone(),
             serving,
-            root: self.root_dir,
-            log_root: self.pod_logs_dir,
-            cluster_dns: self.cluster_dns,
-            cluster_domain: self.cluster_domain,
-            resolv_conf: self.resolv_conf,
+            root: self.root_dir.clone(),
+            log_root: self.pod_logs_dir.clone(),
+            cluster_dns: self.cluster_dns.clone(),
+            cluster_domain: self.cluster_domain.clone(),
+            resolv_conf: self.resolv_conf.clone(),
             most_pods: self.max_pods,
             cni: Places {
                 source,
-                bin_dir: self.cni_bin_dir,
-                conf_dir: self.cni_conf_dir,
+                bin_dir: self.cni_bin_dir.clone(),
+                conf_dir: self.cni_conf_dir.clone(),
             },
         })
     }

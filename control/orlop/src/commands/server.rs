@@ -41,7 +41,24 @@ pub async fn run(options: Options) -> Result<(), Error> {
 /// # Errors
 /// As [`run`].
 pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    serve_with(options, |_| async { Ok(()) }, shutdown).await
+}
+
+/// Serves until `shutdown`, with one part more in the same process: `more`
+/// makes it once the API server is there. It ends before the server does.
+///
+/// # Errors
+/// As [`run`], or what the part ended with.
+pub async fn serve_with<F>(
+    options: Options,
+    more: impl FnOnce(&api::Api) -> F,
+    shutdown: CancellationToken,
+) -> Result<(), Error>
+where
+    F: Future<Output = Result<(), Error>>,
+{
     let api = options.api.open().await?;
+    let more = more(&api);
     let reader = api.client(component("kube-controller-manager"));
     let dns = options
         .cluster_dns
@@ -67,6 +84,7 @@ pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), 
         control_controllers::Config {
             cluster_cidrs: options.cluster_cidr,
             root_ca_pem: Some(api.authority.clone()),
+            authority: Some(api.signer.clone()),
             ..control_controllers::Config::default()
         },
         shutdown.clone(),
@@ -88,6 +106,7 @@ pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), 
                 async { controllers.await.map_err(Error::Controllers) },
                 async { scheduler.await.map_err(Error::Scheduler) },
                 async { addons.await.map_err(Error::Client) },
+                more,
             )
         };
         let result = parts.await;

@@ -9,6 +9,7 @@ mod files;
 pub mod logs;
 mod stats;
 mod streams;
+mod tls;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,103 +21,16 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::shared::{Entry, Shared};
 
+pub use tls::{Tls, TlsError};
+
 /// The body of an answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
-
-/// The TLS of the serving API. `Clone` shares.
-#[derive(Clone)]
-pub struct Tls {
-    config: Arc<ServerConfig>,
-    names: Arc<[String]>,
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tls")
-            .field("names", &self.names)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why the TLS of the serving API cannot be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("the serving certificate of the node cannot be used: {0}")]
-pub struct TlsError(String);
-
-impl Tls {
-    /// Serves with this certificate and key, to clients of the authorities in
-    /// `client_ca` whose common name is one of `names` or who are in the group
-    /// `system:masters`. All are PEM.
-    ///
-    /// # Errors
-    /// When one of them cannot be read, or the key does not fit.
-    pub fn new(
-        certificate: &str,
-        key: &str,
-        client_ca: &str,
-        names: &[&str],
-    ) -> Result<Self, TlsError> {
-        let error = |e: &dyn std::fmt::Display| TlsError(e.to_string());
-        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| error(&e))?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| error(&e))?;
-        let mut roots = RootCertStore::empty();
-        for root in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
-            roots
-                .add(root.map_err(|e| error(&e))?)
-                .map_err(|e| error(&e))?;
-        }
-        let provider = crate::tls::provider();
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .allow_unauthenticated()
-                .build()
-                .map_err(|e| error(&e))?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|e| error(&e))?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)
-            .map_err(|e| error(&e))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
-            config: Arc::new(config),
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
-        })
-    }
-
-    /// Whether a client with this certificate may ask; otherwise, the answer.
-    fn admits(&self, certificate: Option<&CertificateDer<'_>>) -> Result<(), StatusCode> {
-        let certificate = certificate.ok_or(StatusCode::UNAUTHORIZED)?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
-            .map_err(|_| StatusCode::UNAUTHORIZED)?;
-        let subject = parsed.subject();
-        let named = subject
-            .iter_common_name()
-            .filter_map(|a| a.as_str().ok())
-            .any(|cn| self.names.iter().any(|n| n == cn));
-        let master = subject
-            .iter_organization()
-            .filter_map(|a| a.as_str().ok())
-            .any(|group| group == "system:masters");
-        if named || master {
-            Ok(())
-        } else {
-            Err(StatusCode::FORBIDDEN)
-        }
-    }
-}
 
 /// Serves until `shutdown`.
 pub async fn serve(
@@ -125,7 +39,7 @@ pub async fn serve(
     tls: Tls,
     shutdown: CancellationToken,
 ) {
-    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config.clone());
+    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,

@@ -1,0 +1,396 @@
+//! `orlop token`: tokens with which machines join the cluster, kept as
+//! Kubernetes' bootstrap token Secrets. Those that kubeadm made are listed and
+//! deleted as well.
+
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use clap::{Args, Subcommand};
+use control_access::{
+    BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, BOOTSTRAP_TOKEN_TYPE, is_bootstrap_group,
+    parse_bootstrap_token,
+};
+use control_client::{Client, DeleteOptions, Selection, resources};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{error::Error, join};
+
+/// What to do, and against which cluster.
+#[derive(Args)]
+pub struct Options {
+    /// Kubeconfig of an administrator; on the server, its own is there.
+    #[arg(
+        long,
+        global = true,
+        env = "KUBECONFIG",
+        default_value = "/var/lib/orlop/server/admin.kubeconfig",
+        value_name = "FILE"
+    )]
+    kubeconfig: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+enum Command {
+    /// Make a token, and print the line with which a machine joins.
+    Create(Create),
+    /// Show the tokens, without their secrets.
+    List,
+    /// Delete tokens: nobody joins with them any more. Who did, stays.
+    Delete {
+        /// The tokens' ids, or whole tokens.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+/// What the token is to be.
+#[derive(Args)]
+struct Create {
+    /// How long it is good, such as 30m, 24h or 7d; 0 for ever.
+    #[arg(long, default_value = "24h", value_parser = life, value_name = "TIME")]
+    ttl: Duration,
+    /// What it is for, for people.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    description: String,
+    /// Groups that who comes with it is in, besides system:bootstrappers. The default is
+    /// kubeadm's.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "system:bootstrappers:kubeadm:default-node-token",
+        value_name = "GROUP"
+    )]
+    groups: Vec<String>,
+    /// Print the token alone.
+    #[arg(long)]
+    only_token: bool,
+}
+
+/// A Secret that may be a token.
+#[derive(Debug, Deserialize)]
+struct Secret {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    data: Option<BTreeMap<String, String>>,
+}
+
+/// What is shown of a token.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    id: String,
+    expires: String,
+    usages: String,
+    description: String,
+}
+
+/// Does it.
+///
+/// # Errors
+/// An unusable kubeconfig, or what the API answers.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let client = Client::from_kubeconfig(&options.kubeconfig)
+        .await
+        .map_err(Error::Client)?
+        .named("orlop-token");
+    match options.command {
+        Command::Create(create) => {
+            let token = create.create(&client).await?;
+            if create.only_token {
+                println!("{token}");
+            } else {
+                println!("{}", line(&client, &token).await?);
+            }
+            Ok(())
+        }
+        Command::List => {
+            print!("{}", table(&list(&client).await?));
+            Ok(())
+        }
+        Command::Delete { ids } => {
+            for id in ids {
+                delete(&client, &id).await?;
+                println!(
+                    "token {} is deleted",
+                    id.split('.').next().unwrap_or_default()
+                );
+            }
+            Ok(())
+        }
+    }
+}
+
+impl Create {
+    async fn create(&self, client: &Client) -> Result<String, Error> {
+        if let Some(group) = self.groups.iter().find(|group| !is_bootstrap_group(group)) {
+            return Err(Error::Token(format!(
+                "`{group}` is no group for a token: it must begin with system:bootstrappers: and go on in small letters, digits, - and :"
+            )));
+        }
+        let (id, secret) = (random(6), random(16));
+        let body = self.secret(&id, &secret, Timestamp::now());
+        client
+            .create::<Value>(&resources::SECRETS, BOOTSTRAP_TOKEN_NAMESPACE, &body)
+            .await
+            .map_err(Error::Client)?;
+        Ok(format!("{id}.{secret}"))
+    }
+
+    fn secret(&self, id: &str, secret: &str, now: Timestamp) -> Value {
+        let mut data = json!({
+            "token-id": id,
+            "token-secret": secret,
+            "usage-bootstrap-authentication": "true",
+            "usage-bootstrap-signing": "true",
+            "auth-extra-groups": self.groups.join(","),
+        });
+        if !self.description.is_empty() {
+            data["description"] = self.description.as_str().into();
+        }
+        if !self.ttl.is_zero() {
+            let ends = Timestamp::from_second((now + self.ttl).as_second()).unwrap_or(now);
+            data["expiration"] = ends.to_string().into();
+        }
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": format!("{BOOTSTRAP_TOKEN_PREFIX}{id}"),
+                "namespace": BOOTSTRAP_TOKEN_NAMESPACE,
+            },
+            "type": BOOTSTRAP_TOKEN_TYPE,
+            "stringData": data,
+        })
+    }
+}
+
+/// The line with which a machine joins.
+async fn line(client: &Client, token: &str) -> Result<String, Error> {
+    let map: Value = client
+        .get(&resources::CONFIG_MAPS, "kube-public", "cluster-info")
+        .await
+        .map_err(Error::Client)?;
+    let cluster = join::read(&map).map_err(|problem| {
+        Error::Token(format!(
+            "the token is made, but the line to join cannot be: {problem} in the ConfigMap kube-public/cluster-info"
+        ))
+    })?;
+    Ok(format!(
+        "orlop agent --join {} --token {token} --ca-cert-hash {}",
+        cluster.server, cluster.hash
+    ))
+}
+
+async fn list(client: &Client) -> Result<Vec<Row>, Error> {
+    let selection = Selection::all()
+        .namespace(BOOTSTRAP_TOKEN_NAMESPACE)
+        .fields(format!("type={BOOTSTRAP_TOKEN_TYPE}"));
+    let secrets = client
+        .list::<Secret>(&resources::SECRETS, &selection)
+        .await
+        .map_err(Error::Client)?;
+    Ok(secrets.items.iter().filter_map(row).collect())
+}
+
+fn row(secret: &Secret) -> Option<Row> {
+    let data = secret.data.as_ref()?;
+    let text = |key: &str| -> String {
+        let bytes = data.get(key).and_then(|text| STANDARD.decode(text).ok());
+        String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+    };
+    if secret.kind != BOOTSTRAP_TOKEN_TYPE {
+        return None;
+    }
+    let usages: Vec<_> = ["authentication", "signing"]
+        .into_iter()
+        .filter(|usage| text(&format!("usage-bootstrap-{usage}")) == "true")
+        .collect();
+    let expires = match text("expiration") {
+        never if never.is_empty() => "never".to_owned(),
+        time => match time.parse::<Timestamp>() {
+            Ok(ends) if ends < Timestamp::now() => format!("{ends} (over)"),
+            _ => time,
+        },
+    };
+    Some(Row {
+        id: text("token-id"),
+        expires,
+        usages: usages.join(","),
+        description: text("description"),
+    })
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<8} {:<28} {:<24} DESCRIPTION\n",
+        "ID", "EXPIRES", "USAGES"
+    );
+    for row in rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<8} {:<28} {:<24} {}",
+            row.id, row.expires, row.usages, row.description
+        );
+    }
+    text
+}
+
+async fn delete(client: &Client, id: &str) -> Result<(), Error> {
+    let id = parse_bootstrap_token(id).map_or(id, |(id, _)| id);
+    let right = id.len() == 6
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if !right {
+        return Err(Error::Token(format!(
+            "`{id}` is no token's id: `orlop token list` shows them"
+        )));
+    }
+    let name = format!("{BOOTSTRAP_TOKEN_PREFIX}{id}");
+    client
+        .delete(
+            &resources::SECRETS,
+            BOOTSTRAP_TOKEN_NAMESPACE,
+            &name,
+            &DeleteOptions::default(),
+        )
+        .await
+        .map_err(|error| match error {
+            control_client::Error::NotFound(_) => Error::Token(format!(
+                "there is no token `{id}`: `orlop token list` shows those that are"
+            )),
+            other => Error::Client(other),
+        })
+}
+
+/// Small letters and digits that nobody guesses.
+fn random(length: usize) -> String {
+    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    (0..length)
+        .filter_map(|_| LETTERS.get(rand::random_range(0..LETTERS.len())))
+        .map(|letter| char::from(*letter))
+        .collect()
+}
+
+/// Reads `90s`, `30m`, `24h`, `7d`, `1h30m` or `0`.
+fn life(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write a number with s, m, h or d, such as 24h");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u32 = rest[..digits].parse().map_err(|_| wrong())?;
+        let mut units = rest[digits..].chars();
+        let seconds = match units.next() {
+            Some('s') => 1,
+            Some('m') => 60,
+            Some('h') => 3600,
+            Some('d') => 24 * 3600,
+            _ => return Err(wrong()),
+        };
+        total += Duration::from_secs(seconds) * number;
+        rest = units.as_str();
+    }
+    let longest = Duration::from_secs(100 * 365 * 24 * 3600);
+    if text.is_empty() || total > longest {
+        return Err(wrong());
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_rubbish_is_refused() {
+        let seconds = |text: &str| life(text).map(|time| time.as_secs());
+        assert_eq!(seconds("24h"), Ok(86_400));
+        assert_eq!(seconds("1h30m"), Ok(5_400));
+        assert_eq!(seconds("7d"), Ok(604_800));
+        assert_eq!(seconds("0"), Ok(0));
+        for no in [
+            "",
+            "h",
+            "1",
+            "1w",
+            "-1h",
+            "1h ",
+            "99999999999h",
+            "4000000000d",
+            "1é",
+        ] {
+            assert!(life(no).is_err(), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_new_token_has_the_form_of_one_and_its_secret_says_all() {
+        let token = format!("{}.{}", random(6), random(16));
+        assert!(parse_bootstrap_token(&token).is_some(), "{token}");
+        let create = Create {
+            ttl: Duration::from_secs(3600),
+            description: "for a test".to_owned(),
+            groups: vec![
+                "system:bootstrappers:a".to_owned(),
+                "system:bootstrappers:b".to_owned(),
+            ],
+            only_token: false,
+        };
+        let now: Timestamp = "2026-01-01T00:00:00.5Z".parse().expect("a time");
+        let secret = create.secret("abcdef", "0123456789abcdef", now);
+        assert_eq!(secret["metadata"]["name"], "bootstrap-token-abcdef");
+        assert_eq!(secret["stringData"]["expiration"], "2026-01-01T01:00:00Z");
+        assert_eq!(
+            secret["stringData"]["auth-extra-groups"],
+            "system:bootstrappers:a,system:bootstrappers:b"
+        );
+        let forever = Create {
+            ttl: Duration::ZERO,
+            ..create
+        };
+        assert_eq!(
+            forever.secret("a", "b", now)["stringData"]["expiration"],
+            Value::Null
+        );
+    }
+
+    #[test]
+    fn the_list_shows_no_secret() {
+        let data = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value)))
+                .collect()
+        };
+        let secret = Secret {
+            kind: BOOTSTRAP_TOKEN_TYPE.to_owned(),
+            data: Some(data(&[
+                ("token-id", "abcdef"),
+                ("token-secret", "0123456789abcdef"),
+                ("expiration", "2020-01-01T00:00:00Z"),
+                ("usage-bootstrap-authentication", "true"),
+            ])),
+        };
+        let shown = table(&[row(&secret).expect("a token")]);
+        assert!(
+            shown.contains("abcdef") && shown.contains("(over)"),
+            "{shown}"
+        );
+        assert!(!shown.contains("0123456789abcdef"), "{shown}");
+        let other = Secret {
+            kind: "Opaque".to_owned(),
+            ..secret
+        };
+        assert_eq!(row(&other), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! Keeps a node's certificates: gets the serving certificate once the Node is
+//! registered, and new ones in time.
+
+use std::{path::Path, time::Duration};
+
+use control_client::Client;
+use control_pki::{Issued, Request, check_certificate, validity};
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, Folder, request, user};
+
+/// Wait after a failure.
+const RETRY: Duration = Duration::from_secs(10);
+/// Longest sleep: clocks may be set, machines may sleep.
+const ROUND: Duration = Duration::from_secs(3600);
+
+/// Keeps the certificates in `folder` until `shutdown`, or until there is a new
+/// client certificate: then `true`, and the caller starts again with it.
+/// `names` are the node's names and addresses for the serving certificate.
+pub async fn keep(
+    folder: &Folder,
+    node: &str,
+    names: &[String],
+    client: &Client,
+    shutdown: &CancellationToken,
+) -> bool {
+    // Not all nodes at the same time.
+    let share = rand::random_range(0.7..0.9);
+    loop {
+        let wait = match round(folder, node, names, client, share).await {
+            Ok(Next::Renewed) => return true,
+            Ok(Next::In(wait)) => wait.min(ROUND),
+            Err(error) => {
+                let error = crate::run::in_one_line(&crate::error::Error::Join(error));
+                tracing::warn!(
+                    error,
+                    "cannot keep the node's certificates; trying again in {RETRY:?}"
+                );
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return false,
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// Renews the client certificate whatever its age.
+#[cfg(test)]
+pub(super) async fn renew_now(folder: &Folder, node: &str, client: &Client) -> Result<bool, Error> {
+    let next = round(folder, node, &[], client, 0.0).await?;
+    Ok(matches!(next, Next::Renewed))
+}
+
+enum Next {
+    Renewed,
+    In(Duration),
+}
+
+async fn round(
+    folder: &Folder,
+    node: &str,
+    names: &[String],
+    client: &Client,
+    share: f64,
+) -> Result<Next, Error> {
+    let now = Timestamp::now();
+    let mut own = match folder.load(node)? {
+        Some(own) => own,
+        None => {
+            let folder = folder.path().to_owned();
+            return Err(Error::NotJoined { folder });
+        }
+    };
+    let client_due = due(&own.client.cert_pem, &folder.file("client.crt"), share)?;
+    if client_due <= now {
+        let asked = Request::new(&user(node), &["system:nodes"], &[])?;
+        let pem = request::certificate(client, &asked, request::Kind::Client)
+            .await
+            .map_err(|error| error.of(&own.server))?;
+        own.client = Issued {
+            cert_pem: pem,
+            key_pem: asked.key_pem,
+        };
+        folder.save(&own, node)?;
+        tracing::info!(certificate = %folder.file("client.crt").display(), "the node's certificate is renewed");
+        return Ok(Next::Renewed);
+    }
+    let path = folder.file("serving.crt");
+    let serving_due = match std::fs::read_to_string(&path) {
+        Ok(pem) if check_certificate(&pem, &path, "").is_ok() && covers(&pem, &path, names) => {
+            due(&pem, &path, share)?
+        }
+        _ => now,
+    };
+    if serving_due > now {
+        let next = client_due.min(serving_due);
+        let wait = u64::try_from(next.as_second() - now.as_second()).unwrap_or(0);
+        return Ok(Next::In(Duration::from_secs(wait.max(1))));
+    }
+    let asked = Request::new(&user(node), &["system:nodes"], names)?;
+    let pem = request::certificate(client, &asked, request::Kind::Serving)
+        .await
+        .map_err(|error| error.of(&own.server))?;
+    folder.save_serving(&Issued {
+        cert_pem: pem,
+        key_pem: asked.key_pem,
+    })?;
+    tracing::info!(certificate = %path.display(), "the node has a serving certificate");
+    Ok(Next::In(Duration::from_secs(1)))
+}
+
+/// When a certificate is to be renewed: after this share of its life.
+fn due(pem: &str, path: &Path, share: f64) -> Result<Timestamp, Error> {
+    let (begins, ends) = validity(pem, path)?;
+    Ok(at_share(begins, ends, share))
+}
+
+fn at_share(begins: Timestamp, ends: Timestamp, share: f64) -> Timestamp {
+    let life = ends.duration_since(begins);
+    begins + life.mul_f64(share)
+}
+
+/// Whether a certificate has all these names; a node may get another address.
+fn covers(pem: &str, path: &Path, names: &[String]) -> bool {
+    control_pki::names(pem, path).is_ok_and(|own| {
+        names
+            .iter()
+            .all(|name| own.iter().any(|known| known.eq_ignore_ascii_case(name)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use control_pki::{Authority, Spec};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_due_before_its_end() {
+        let begins: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let ends: Timestamp = "2026-01-11T00:00:00Z".parse().expect("a time");
+        let expected: Timestamp = "2026-01-08T00:00:00Z".parse().expect("a time");
+        assert_eq!(at_share(begins, ends, 0.7), expected);
+    }
+
+    #[test]
+    fn a_new_address_needs_a_new_certificate() {
+        let authority = Authority::create("kubernetes").expect("an authority");
+        let issued = authority
+            .issue(&Spec::server("n1", ["n1", "10.0.0.1"]))
+            .expect("issued");
+        let covers = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            covers(&issued.cert_pem, Path::new("serving.crt"), &names)
+        };
+        assert!(covers(&["10.0.0.1", "N1"]));
+        assert!(!covers(&["10.0.0.2", "n1"]));
+    }
+}

@@ -1,0 +1,126 @@
+//! How a machine becomes a node: it comes to know the cluster's authority by
+//! its hash, shows a bootstrap token, and asks for its certificates; later it
+//! renews them by themselves. The protocol is that of Kubernetes (TLS
+//! bootstrapping), so the server may be a stock one.
+
+mod discover;
+mod error;
+mod folder;
+mod keep;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use control_client::Client;
+use control_pki::Issued;
+use serde_json::json;
+
+pub use discover::{cluster, read};
+pub use error::Error;
+pub use folder::{Folder, Own};
+pub use keep::keep;
+
+/// What a machine needs to know to join.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The API server's URL.
+    pub server: String,
+    /// The bootstrap token.
+    pub token: String,
+    /// Hashes of the cluster's authority; one of them must be right.
+    pub hashes: Vec<String>,
+}
+
+/// The user that a node is.
+pub fn user(node: &str) -> String {
+    format!("system:node:{node}")
+}
+
+/// Sees to it that `folder` holds credentials of the node: those that are
+/// there, or new ones by `join`.
+///
+/// # Errors
+/// [`Error`], each with its way out.
+pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<Own, Error> {
+    match folder.load(node) {
+        Ok(Some(own)) => {
+            if join.is_some() {
+                tracing::info!(folder = %folder.path().display(), "the node has joined before: its credentials are used, the token is not");
+            }
+            Ok(own)
+        }
+        Ok(None) => {
+            let join = join.ok_or_else(|| Error::NotJoined {
+                folder: folder.path().to_owned(),
+            })?;
+            new(folder, node, join).await
+        }
+        // What is too old may be replaced by a token.
+        Err(Error::Pki(control_pki::Error::Expired { path, expired, .. })) => match join {
+            Some(join) => new(folder, node, join).await,
+            None => Err(Error::Expired { path, expired }),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
+    if control_access::parse_bootstrap_token(&join.token).is_none() {
+        return Err(Error::TokenForm);
+    }
+    folder.prepare()?;
+    let cluster = cluster(&join.server, &join.hashes).await?;
+    let client = with_token(&join.server, &cluster.authority, &join.token).await?;
+    let asked = control_pki::Request::new(&user(node), &["system:nodes"], &[])?;
+    let certificate = request::certificate(&client, &asked, request::Kind::Client)
+        .await
+        .map_err(|error| error.of(&join.server))?;
+    let own = Own {
+        server: join.server.clone(),
+        authority: cluster.authority,
+        client: Issued {
+            cert_pem: certificate,
+            key_pem: asked.key_pem,
+        },
+    };
+    folder.save(&own, node)?;
+    tracing::info!(server = join.server, node, folder = %folder.path().display(), "joined");
+    Ok(own)
+}
+
+/// A client that shows a token to the server of a known authority.
+async fn with_token(server: &str, authority: &str, token: &str) -> Result<Client, Error> {
+    let cluster = json!({
+        "server": server,
+        "certificate-authority-data": encode(authority),
+    });
+    let text = kubeconfig(&cluster, &json!({"token": token}));
+    Client::from_kubeconfig_text(&text, "--token")
+        .await
+        .map_err(Error::Client)
+}
+
+fn kubeconfig(cluster: &serde_json::Value, user: &serde_json::Value) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    })
+    .to_string()
+}
+
+fn encode(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+fn decode(text: &str) -> Option<String> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .ok()?;
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,277 @@
+//! Joining against a real server on loopback, with its controllers.
+
+use std::{net::TcpListener, path::Path, time::Duration};
+
+use clap::Parser;
+use control_client::{Client, Selection, resources};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, Folder, Join, encode, ensure, keep, keep::keep as keep_up, request};
+use crate::commands::server;
+
+const TOKEN: &str = "abcdef.0123456789abcdef";
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: server::Options,
+}
+
+struct Server {
+    url: String,
+    admin: Client,
+    hash: String,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(dir: &Path) -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let line = [
+            "test",
+            "--data-dir",
+            &dir.display().to_string(),
+            "--bind-address",
+            "127.0.0.1",
+            "--secure-port",
+            &port.to_string(),
+        ]
+        .map(str::to_owned);
+        let options = Line::parse_from(line).options;
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let running = tokio::spawn(async move {
+            server::serve(options, until).await.expect("served");
+        });
+        let kubeconfig = dir.join("admin.kubeconfig");
+        let mut found = None;
+        for _ in 0..400 {
+            if kubeconfig.exists() {
+                let client = Client::from_kubeconfig(&kubeconfig)
+                    .await
+                    .expect("a client");
+                let map = client
+                    .get::<Value>(&resources::CONFIG_MAPS, "kube-public", "cluster-info")
+                    .await;
+                if let Ok(map) = map {
+                    found = Some((client, map));
+                    break;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        let (admin, map) = found.expect("the server comes up");
+        let cluster = super::read(&map).expect("cluster-info");
+        assert_eq!(cluster.server, format!("https://127.0.0.1:{port}"));
+        Self {
+            url: cluster.server,
+            admin,
+            hash: cluster.hash,
+            stop,
+            running,
+        }
+    }
+
+    /// A token as kubeadm makes it.
+    async fn token(&self, token: &str, expiration: &str) {
+        let (id, secret) = token.split_once('.').expect("a token");
+        let data = json!({
+            "token-id": encode(id), "token-secret": encode(secret),
+            "usage-bootstrap-authentication": encode("true"),
+            "expiration": encode(expiration),
+            "auth-extra-groups": encode("system:bootstrappers:kubeadm:default-node-token"),
+        });
+        let body = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+            "type": "bootstrap.kubernetes.io/token", "data": data});
+        self.admin
+            .create::<Value>(&resources::SECRETS, "kube-system", &body)
+            .await
+            .expect("created");
+        // Credentials are looked up in the cache, which learns of it a moment later.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    fn join(&self, token: &str) -> Join {
+        Join {
+            server: self.url.clone(),
+            token: token.to_owned(),
+            hashes: vec![self.hash.clone()],
+        }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.running.await.expect("no panic");
+    }
+}
+
+async fn who_am_i(client: &Client) -> Value {
+    let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer: Value = client
+        .request(http::Method::POST, path, Some(&body))
+        .await
+        .expect("an answer");
+    answer["status"]["userInfo"].clone()
+}
+
+/// A node registers itself, as its agent does.
+async fn register(client: &Client, name: &str, address: &str) {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        "status": {"addresses": [{"type": "InternalIP", "address": address}]}});
+    let made: Value = client
+        .create(&resources::NODES, "", &node)
+        .await
+        .expect("created");
+    let mut with_status = made;
+    with_status["status"] = node["status"].clone();
+    client
+        .update_status::<Value>(&resources::NODES, "", name, &with_status)
+        .await
+        .expect("updated");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_joins_serves_and_renews() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let server = Server::start(&dir.path().join("server")).await;
+    let folder = Folder::new(dir.path().join("agent"));
+    server.token(TOKEN, "2099-01-01T00:00:00Z").await;
+
+    let own = ensure(&folder, "n1", Some(&server.join(TOKEN)))
+        .await
+        .expect("joined");
+    let client = Client::from_kubeconfig(folder.file("kubeconfig"))
+        .await
+        .expect("a client");
+    let user = who_am_i(&client).await;
+    assert_eq!(user["username"], "system:node:n1");
+    assert!(
+        user["groups"]
+            .as_array()
+            .is_some_and(|all| all.contains(&json!("system:nodes"))),
+        "{user}"
+    );
+    let again = ensure(&folder, "n1", None).await.expect("no token needed");
+    assert_eq!(again.client, own.client);
+
+    // No serving certificate before the Node says what its addresses are, and none for others'.
+    let names = ["127.0.0.1".to_owned(), "n1".to_owned()];
+    let stop = CancellationToken::new();
+    let keeping = {
+        let (folder, client, stop) = (folder.clone(), client.clone(), stop.clone());
+        tokio::spawn(async move { keep_up(&folder, "n1", &names, &client, &stop).await })
+    };
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!folder.file("serving.crt").exists());
+    register(&client, "n1", "127.0.0.1").await;
+    for _ in 0..200 {
+        if folder.file("serving.crt").exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let pem = std::fs::read_to_string(folder.file("serving.crt")).expect("a certificate");
+    let mut found = control_pki::names(&pem, &folder.file("serving.crt")).expect("read");
+    found.sort();
+    assert_eq!(found, ["127.0.0.1", "n1"]);
+    stop.cancel();
+    assert!(!keeping.await.expect("no panic"), "nothing was renewed");
+
+    let foreign = ["127.0.0.1".to_owned(), "kubernetes.default.svc".to_owned()];
+    let asked = control_pki::Request::new("system:node:n1", &["system:nodes"], &foreign)
+        .expect("a request");
+    let refused = tokio::time::timeout(
+        Duration::from_secs(2),
+        request::certificate(&client, &asked, request::Kind::Serving),
+    );
+    assert!(refused.await.is_err(), "it must stay for people to decide");
+
+    let renewed = keep::renew_now(&folder, "n1", &client).await;
+    assert!(renewed.expect("renewed"));
+    let new = ensure(&folder, "n1", None).await.expect("there");
+    assert_ne!(new.client, own.client);
+    let client = Client::from_kubeconfig(folder.file("kubeconfig"))
+        .await
+        .expect("a client");
+    assert_eq!(who_am_i(&client).await["username"], "system:node:n1");
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_should_not_join_is_told_why() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let server = Server::start(&dir.path().join("server")).await;
+    let folder = Folder::new(dir.path().join("agent"));
+    server
+        .token("expire.0123456789abcdef", "2020-01-01T00:00:00Z")
+        .await;
+    server.token(TOKEN, "2099-01-01T00:00:00Z").await;
+
+    for token in [
+        "expire.0123456789abcdef",
+        "nobody.0123456789abcdef",
+        "abcdef.0123456789abcdeg",
+    ] {
+        let error = ensure(&folder, "n1", Some(&server.join(token)))
+            .await
+            .expect_err(token);
+        assert!(
+            matches!(error, Error::TokenRefused { .. }),
+            "{token}: {error}"
+        );
+    }
+    let mut join = server.join(TOKEN);
+    join.hashes = vec![format!("sha256:{}", "0".repeat(64))];
+    let error = ensure(&folder, "n1", Some(&join)).await.expect_err("hash");
+    assert!(matches!(error, Error::WrongAuthority { .. }), "{error}");
+    assert!(error.to_string().contains(&server.hash), "{error}");
+    let mut join = server.join("rubbish");
+    let error = ensure(&folder, "n1", Some(&join)).await.expect_err("form");
+    assert!(matches!(error, Error::TokenForm), "{error}");
+    join = server.join(TOKEN);
+    join.server = "https://127.0.0.1:1".to_owned();
+    let error = ensure(&folder, "n1", Some(&join))
+        .await
+        .expect_err("nobody");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    let error = ensure(&folder, "n1", None).await.expect_err("nothing");
+    assert!(matches!(error, Error::NotJoined { .. }), "{error}");
+    assert!(
+        !folder.file("kubeconfig").exists(),
+        "nothing half done stays"
+    );
+
+    // A token lets its bearer ask for a certificate, and no more.
+    let text = control_client_text(&server.url, TOKEN);
+    let bearer = Client::from_kubeconfig_text(&text, "test")
+        .await
+        .expect("a client");
+    let user = who_am_i(&bearer).await;
+    assert_eq!(user["username"], "system:bootstrap:abcdef");
+    let secrets = Selection::all().namespace("kube-system");
+    let listed = bearer.list::<Value>(&resources::SECRETS, &secrets).await;
+    assert!(matches!(listed, Err(control_client::Error::Forbidden(_))));
+    let asked =
+        control_pki::Request::new("system:masters", &["system:masters"], &[]).expect("a request");
+    let master = tokio::time::timeout(
+        Duration::from_secs(1),
+        request::certificate(&bearer, &asked, request::Kind::Client),
+    );
+    assert!(master.await.is_err(), "nobody approves that");
+    server.end().await;
+}
+
+fn control_client_text(url: &str, token: &str) -> String {
+    super::kubeconfig(
+        &json!({"server": url, "insecure-skip-tls-verify": true}),
+        &json!({"token": token}),
+    )
+}

@@ -1,0 +1,156 @@
+//! The TLS of the serving API: whom it shows, and who may ask.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::StatusCode;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+/// The TLS of the serving API. `Clone` shares.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    identity: Arc<Identity>,
+    names: Arc<[String]>,
+}
+
+/// The certificate that is shown, once there is one.
+#[derive(Debug, Default)]
+struct Identity(RwLock<Option<Arc<CertifiedKey>>>);
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the TLS of the serving API cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the serving certificate of the node cannot be used: {0}")]
+pub struct TlsError(String);
+
+impl TlsError {
+    #[allow(clippy::needless_pass_by_value)] // for `map_err`
+    fn of(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl ResolvesServerCert for Identity {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Tls {
+    /// Serves with this certificate and key, to clients of the authorities in
+    /// `client_ca` whose common name is one of `names` or who are in the group
+    /// `system:masters`. All are PEM.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or the key does not fit.
+    pub fn new(
+        certificate: &str,
+        key: &str,
+        client_ca: &str,
+        names: &[&str],
+    ) -> Result<Self, TlsError> {
+        let tls = Self::without_certificate(client_ca, names)?;
+        tls.replace(certificate, key)?;
+        Ok(tls)
+    }
+
+    /// As [`Tls::new`], for a node that will get its certificate by and by:
+    /// until [`Tls::replace`] no connection comes about.
+    ///
+    /// # Errors
+    /// When the authorities cannot be read.
+    pub fn without_certificate(client_ca: &str, names: &[&str]) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
+            roots
+                .add(root.map_err(TlsError::of)?)
+                .map_err(TlsError::of)?;
+        }
+        let provider = crate::tls::provider();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .allow_unauthenticated()
+                .build()
+                .map_err(TlsError::of)?;
+        let identity = Arc::new(Identity::default());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::of)?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(identity.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            config: Arc::new(config),
+            identity,
+            names: names.iter().map(|n| (*n).to_owned()).collect(),
+        })
+    }
+
+    /// Shows another certificate to those who connect from now on.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the key does not fit; the old one then stays.
+    pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(TlsError::of)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(TlsError::of)?;
+        let certified =
+            CertifiedKey::from_der(chain, key, &crate::tls::provider()).map_err(TlsError::of)?;
+        let shown = &self.identity.0;
+        *shown.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        Ok(())
+    }
+
+    /// Whether there is a certificate to show.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let shown = &self.identity.0;
+        shown
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Whether a client with this certificate may ask; otherwise, the answer.
+    pub(super) fn admits(
+        &self,
+        certificate: Option<&CertificateDer<'_>>,
+    ) -> Result<(), StatusCode> {
+        let certificate = certificate.ok_or(StatusCode::UNAUTHORIZED)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+            .map_err(|_| StatusCode::UNAUTHORIZED)?;
+        let subject = parsed.subject();
+        let named = subject
+            .iter_common_name()
+            .filter_map(|a| a.as_str().ok())
+            .any(|cn| self.names.iter().any(|n| n == cn));
+        let master = subject
+            .iter_organization()
+            .filter_map(|a| a.as_str().ok())
+            .any(|group| group == "system:masters");
+        if named || master {
+            Ok(())
+        } else {
+            Err(StatusCode::FORBIDDEN)
+        }
+    }
+}
