@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use aya::EbpfLoader;
 use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::{
     Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Sealed, Service,
@@ -14,9 +13,11 @@ use ebpf_abi::{
 use node_agent_plan::{Action, Current};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::batch::entries;
 use crate::environment;
 use crate::error::Error;
 use crate::links::{self, Cost};
+use crate::loader;
 use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
@@ -60,8 +61,8 @@ pub struct Capacity {
 pub struct Datapath {
     services: HashMap<MapData, Raw<ServiceKey>, Raw<Sealed<Service>>>,
     slots: HashMap<MapData, Raw<SlotKey>, Raw<Sealed<Backend>>>,
-    members: HashMap<MapData, Raw<MemberKey>, u32>,
-    names: HashMap<MapData, u32, Raw<SetName>>,
+    members: HashMap<MapData, Raw<MemberKey>, Raw<u32>>,
+    names: HashMap<MapData, Raw<u32>, Raw<SetName>>,
     counters: Counters,
     capacity: Capacity,
     costs: Vec<Cost>,
@@ -136,9 +137,7 @@ impl Datapath {
         }
 
         let paths = maps::ALL.map(|name| (name, directory.join(name)));
-        let mut loader = EbpfLoader::new();
-        // Nothing in the object is relocated against the kernel's types.
-        loader.btf(None);
+        let mut loader = loader::without_kernel_types(&directory);
         for (name, path) in &paths {
             loader.map_pin_path(name, path.as_path());
         }
@@ -184,7 +183,7 @@ impl Datapath {
                 &mut self.names,
                 maps::NAMES,
                 self.capacity.services,
-                *set,
+                Raw(*set),
                 Raw(SetName::new(name)),
             ),
             Action::PutSlot(key, backend) => {
@@ -202,7 +201,7 @@ impl Datapath {
                 maps::MEMBERS,
                 self.capacity.members,
                 Raw(*key),
-                *slot,
+                Raw(*slot),
             ),
             Action::PutService(key, service) => {
                 let value = Raw(Sealed::new(key, *service));
@@ -217,7 +216,7 @@ impl Datapath {
             Action::DeleteService(key) => delete(&mut self.services, maps::SERVICES, &Raw(*key)),
             Action::DeleteSlot(key) => delete(&mut self.slots, maps::SLOTS, &Raw(*key)),
             Action::DeleteMember(key) => delete(&mut self.members, maps::MEMBERS, &Raw(*key)),
-            Action::DeleteName(set) => delete(&mut self.names, maps::NAMES, set),
+            Action::DeleteName(set) => delete(&mut self.names, maps::NAMES, &Raw(*set)),
         }
     }
 
@@ -228,24 +227,20 @@ impl Datapath {
     /// [`Error::Map`].
     pub fn dump(&self) -> Result<Current, Error> {
         let mut current = Current::default();
-        for entry in &self.services {
-            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SERVICES))?;
+        for (key, sealed) in entries(&self.services, maps::SERVICES)? {
             if let Some(service) = sealed.open(&key) {
                 current.services.insert(key, service);
             }
         }
-        for entry in &self.slots {
-            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SLOTS))?;
+        for (key, sealed) in entries(&self.slots, maps::SLOTS)? {
             if let Some(backend) = sealed.open(&key) {
                 current.slots.insert(key, backend);
             }
         }
-        for entry in &self.members {
-            let (Raw(key), slot) = entry.map_err(unreadable(maps::MEMBERS))?;
+        for (key, slot) in entries(&self.members, maps::MEMBERS)? {
             current.members.insert(key, slot);
         }
-        for entry in &self.names {
-            let (set, Raw(name)) = entry.map_err(unreadable(maps::NAMES))?;
+        for (set, name) in entries(&self.names, maps::NAMES)? {
             current.names.insert(set, name.as_str().into());
         }
         Ok(current)
@@ -324,14 +319,12 @@ impl Datapath {
     /// to which they are invisible, would never remove them.
     fn sweep(&mut self) -> Result<(), Error> {
         let mut broken = (Vec::new(), Vec::new());
-        for entry in &self.services {
-            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SERVICES))?;
+        for (key, sealed) in entries(&self.services, maps::SERVICES)? {
             if sealed.open(&key).is_none() {
                 broken.0.push(key);
             }
         }
-        for entry in &self.slots {
-            let (Raw(key), Raw(sealed)) = entry.map_err(unreadable(maps::SLOTS))?;
+        for (key, sealed) in entries(&self.slots, maps::SLOTS)? {
             if sealed.open(&key).is_none() {
                 broken.1.push(key);
             }

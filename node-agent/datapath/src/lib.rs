@@ -29,11 +29,13 @@
 //! This crate and all that depends on it compile without; only a crate that
 //! calls [`embedded_object!`] fails then, with a sentence that says what to do.
 
+mod batch;
 mod datapath;
 mod engine;
 mod environment;
 mod error;
 mod links;
+mod loader;
 mod log;
 mod pod;
 mod snapshot;

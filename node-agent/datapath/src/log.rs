@@ -135,7 +135,7 @@ fn read(mut logger: EbpfLogger<Bridge>, stopped: &OwnedFd) {
 
 /// Makes events with fields of aya-log's text.
 struct Bridge {
-    names: HashMap<MapData, u32, Raw<SetName>>,
+    names: HashMap<MapData, Raw<u32>, Raw<SetName>>,
 }
 
 impl log::Log for Bridge {
@@ -156,7 +156,7 @@ impl log::Log for Bridge {
             tracing::warn!(target: LOG_TARGET, %text, "a message of another version");
             return;
         };
-        let name = self.names.get(&set, 0).ok();
+        let name = self.names.get(&Raw(set), 0).ok();
         let service = name.as_ref().map_or("", |Raw(name)| name.as_str());
         let reason = what.label();
         if record.level() <= log::Level::Warn {

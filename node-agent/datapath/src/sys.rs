@@ -3,14 +3,16 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ebpf_abi::Plain;
 use nix::libc;
 
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
 
@@ -40,6 +42,31 @@ struct LinkUpdate {
 struct LinkDetach {
     link_fd: u32,
 }
+
+#[repr(C)]
+struct LookupBatch {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+/// What one call read of a map.
+pub(crate) struct Portion<K, V> {
+    /// Entries.
+    pub(crate) entries: Vec<(K, V)>,
+    /// Where to go on, or why not: `ENOENT` at the map's end, with the last
+    /// entries.
+    pub(crate) end: io::Result<Place>,
+}
+
+/// A place in a map, known to the kernel. It writes four bytes for hash maps.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place([u64; 4]);
 
 /// `struct bpf_link_info` as far as it concerns cgroups; the kernel fills what
 /// is there.
@@ -109,6 +136,51 @@ pub(crate) fn detach_link(link: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Reads up to `most` entries of a hash map, from `place` on. Its keys and
+/// values must be as large as `K` and `V` (their layout was checked when the
+/// map was opened).
+pub(crate) fn read_batch<K: Plain, V: Plain>(
+    map: &impl AsFd,
+    place: Option<Place>,
+    most: usize,
+) -> Portion<K, V> {
+    let mut next = Place::default();
+    let mut keys: Vec<K> = Vec::with_capacity(most);
+    let mut values: Vec<V> = Vec::with_capacity(most);
+    let mut attr = LookupBatch {
+        in_batch: place.as_ref().map_or(0, |it| it.0.as_ptr() as u64),
+        out_batch: next.0.as_mut_ptr() as u64,
+        keys: keys.as_mut_ptr() as u64,
+        values: values.as_mut_ptr() as u64,
+        count: u32::try_from(most).unwrap_or(u32::MAX),
+        map_fd: number(map.as_fd()),
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_LOOKUP_BATCH; what it points to
+    // lives, has room for `count` keys and values, and for the place.
+    let end = unsafe { bpf_mut(BPF_MAP_LOOKUP_BATCH, &mut attr) };
+    let valid = match &end {
+        Ok(_) => true,
+        Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+    };
+    let count = if valid {
+        (attr.count as usize).min(most)
+    } else {
+        0
+    };
+    // SAFETY: the kernel wrote so many of each, they have room, and every bit
+    // pattern is a value of plain data.
+    unsafe {
+        keys.set_len(count);
+        values.set_len(count);
+    }
+    Portion {
+        entries: keys.into_iter().zip(values).collect(),
+        end: end.map(|_| next),
+    }
+}
+
 fn number(fd: BorrowedFd<'_>) -> u32 {
     // Open descriptors are not negative.
     fd.as_raw_fd().cast_unsigned()
@@ -118,16 +190,27 @@ fn number(fd: BorrowedFd<'_>) -> u32 {
 ///
 /// `attr` must be what `command` takes, and all that it points to must live.
 unsafe fn bpf<T>(command: libc::c_long, attr: &T) -> io::Result<RawFd> {
-    // SAFETY: the caller vouches for the attribute; the kernel reads `size`
-    // bytes of it, which is its size.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_ref(attr),
-            size_of::<T>(),
-        )
-    };
+    // SAFETY: the caller vouches for the attribute.
+    unsafe { call(command, std::ptr::from_ref(attr)) }
+}
+
+/// As [`bpf`], for commands whose answer is in the attribute.
+///
+/// # Safety
+///
+/// As for [`bpf`].
+unsafe fn bpf_mut<T>(command: libc::c_long, attr: &mut T) -> io::Result<RawFd> {
+    // SAFETY: the caller vouches for the attribute.
+    unsafe { call(command, std::ptr::from_mut(attr)) }
+}
+
+/// # Safety
+///
+/// As for [`bpf`].
+unsafe fn call<T>(command: libc::c_long, attr: *const T) -> io::Result<RawFd> {
+    // SAFETY: the kernel reads `size` bytes of the attribute, which is its
+    // size, and writes only to what `command` answers in.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

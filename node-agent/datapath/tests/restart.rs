@@ -242,6 +242,33 @@ fn removal_leaves_nothing_and_ends_translation() {
 }
 
 #[test]
+fn many_entries_are_all_read_back() {
+    const SERVICES: usize = 1_500;
+    let Some(host) = Host::new() else { return };
+    let tell_all = |engine: &mut Engine| {
+        for number in 0..SERVICES {
+            let (a, b) = (number / 250, number % 250);
+            let name = format!("s{number}");
+            put_service(engine, &service(&name, &[&format!("10.96.{a}.{b}")], 80));
+            let pods: Vec<_> = (1..=3).map(|n| format!("10.{}.{b}.{n}", 100 + a)).collect();
+            let pods: Vec<_> = pods.iter().map(String::as_str).collect();
+            put_slice(engine, &slice(&format!("e{number}"), &name, &pods, 8080));
+        }
+    };
+    let mut engine = Engine::open(&host.options(), Host::config()).unwrap();
+    tell_all(&mut engine);
+    engine.resync().unwrap();
+    let maps = engine.dump().unwrap().maps;
+    assert_eq!(maps.services.len(), SERVICES * 2);
+    assert_eq!(maps.slots.len(), SERVICES * 2 * 3);
+    drop(engine);
+    let mut engine = Engine::open(&host.options(), Host::config()).unwrap();
+    tell_all(&mut engine);
+    assert_eq!(engine.resync().unwrap(), 0, "a restart finds nothing to do");
+    assert_eq!(engine.dump().unwrap().maps, maps);
+}
+
+#[test]
 fn map_of_another_layout_is_not_adopted() {
     let Some(host) = Host::new() else { return };
     drop(host.engine());
