@@ -75,7 +75,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
     let shutdown = CancellationToken::new();
     let service = server.service();
     let tls = Arc::new(ArcSwap::from_pointee(own));
-    let serving = tokio::spawn(server.serve(listener, tls, shutdown.clone()));
+    let serving = tokio::spawn(server.serve([listener], tls, shutdown.clone()));
     let stage = Stage {
         address,
         service,
