@@ -1,10 +1,11 @@
 //! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use control_access::User;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -34,6 +35,40 @@ pub type Tls = Arc<ArcSwap<rustls::ServerConfig>>;
 /// request's extensions. Absent when the client showed none.
 #[derive(Debug, Clone)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// Who a connection's client turned out to be, put into each request's
+/// extensions: a certificate is verified once a minute, not with every request
+/// (the signature check would be a third of the cost of a GET).
+#[derive(Debug, Clone, Default)]
+pub struct KnownPeer(Arc<Mutex<Option<(Instant, User)>>>);
+
+/// How long a verified certificate is believed before it is looked at again.
+const BELIEVED: Duration = Duration::from_secs(60);
+
+impl KnownPeer {
+    /// The user, if that was found out within the last minute; else what
+    /// `find` finds out now. Failures are not remembered.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub fn get_or_find<E>(&self, find: impl FnOnce() -> Result<User, E>) -> Result<User, E> {
+        let known = |peer: &Self| {
+            peer.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        if let Some((at, user)) = known(self)
+            && at.elapsed() < BELIEVED
+        {
+            return Ok(user);
+        }
+        let user = find()?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), user.clone()));
+        Ok(user)
+    }
+}
 
 /// The address of the client, put into each request's extensions.
 #[derive(Debug, Clone, Copy)]
@@ -118,12 +153,14 @@ async fn connection(
                 .collect(),
         )
     });
+    let known = KnownPeer::default();
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request =
             request.map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
         request.extensions_mut().insert(ClientAddr(address));
         if let Some(certificates) = &certificates {
             request.extensions_mut().insert(certificates.clone());
+            request.extensions_mut().insert(known.clone());
         }
         let chain = chain.clone();
         async move { Ok::<_, std::convert::Infallible>(chain.answer(request).await) }

@@ -26,10 +26,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
 use crate::chain::{Access, Authorities, Verdict};
-use crate::listen::PeerCertificates;
+use crate::listen::{KnownPeer, PeerCertificates};
 
 /// Certificates, tokens, RBAC and nodes.
 #[derive(Debug)]
@@ -93,6 +94,14 @@ impl ClusterAccess {
         let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() else {
             return Ok(User::anonymous());
         };
+        match parts.extensions.get::<KnownPeer>() {
+            Some(known) => known.get_or_find(|| self.certified(chain)),
+            None => self.certified(chain),
+        }
+    }
+
+    /// Whom a certificate chain names, if it is to be believed.
+    fn certified(&self, chain: &[CertificateDer<'_>]) -> Result<User, Status> {
         let first = chain.first().ok_or_else(Status::unauthorized)?;
         if let Err(error) = self.clients.verify(chain) {
             tracing::debug!(%error, "client certificate refused");
