@@ -236,3 +236,124 @@ pub fn default_address() -> Result<IpAddr, Error> {
     }
     Err(Error::NoDefaultRoute)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+    use crate::routes::diff;
+
+    /// Runs `work` in a network namespace of its own, with an interface that
+    /// has 10.9.0.1/24.
+    fn in_namespace(work: impl AsyncFnOnce(Handle) + Send) {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root to make network namespaces");
+            return;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+                ip("link set lo up");
+                ip("link add eth0 mtu 1400 type veth peer name far0");
+                ip("link set far0 up");
+                ip("addr add 10.9.0.1/24 dev eth0");
+                ip("link set eth0 up");
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("a runtime")
+                    .block_on(async { work(connect().expect("netlink")).await });
+            });
+        });
+    }
+
+    fn ip(arguments: &str) {
+        let words = arguments.split(' ');
+        let status = Command::new("ip")
+            .args(words)
+            .status()
+            .expect("the program `ip`");
+        assert!(status.success(), "ip {arguments}");
+    }
+
+    fn net(text: &str) -> IpNet {
+        text.parse().expect("range")
+    }
+
+    #[test]
+    fn the_kernel_s_table_becomes_what_is_desired_and_others_routes_stay() {
+        in_namespace(async |kernel| {
+            ip("route add 198.51.100.0/24 via 10.9.0.9");
+            let steps: [Routes; 3] = [
+                Routes::from([
+                    (net("10.0.0.0/24"), Way::Unreachable),
+                    (net("10.0.1.0/24"), Way::Via([10, 9, 0, 2].into())),
+                    (net("10.0.2.0/24"), Way::Via([10, 9, 0, 3].into())),
+                ]),
+                Routes::from([
+                    (net("10.0.0.0/24"), Way::Unreachable),
+                    (net("10.0.1.0/24"), Way::Via([10, 9, 0, 4].into())),
+                ]),
+                Routes::new(),
+            ];
+            for desired in steps {
+                let found = present(&kernel).await.expect("routes");
+                for action in diff(&found, &desired) {
+                    apply(&kernel, action).await.expect("applied");
+                }
+                assert_eq!(present(&kernel).await.expect("routes"), desired);
+            }
+            ip("route get 198.51.100.1");
+            let gone = Action::Remove(net("10.0.1.0/24"), Way::Via([10, 9, 0, 2].into()));
+            apply(&kernel, gone)
+                .await
+                .expect("gone already is no error");
+            let far = Action::Set(net("10.0.9.0/24"), Way::Via([203, 0, 113, 1].into()));
+            let error = apply(&kernel, far).await.expect_err("no way there");
+            assert!(error.to_string().contains("10.0.9.0/24"), "{error}");
+        });
+    }
+
+    #[test]
+    fn the_interface_of_an_address_tells_the_mtu() {
+        in_namespace(async |kernel| {
+            let own = IpAddr::from([10, 9, 0, 1]);
+            assert_eq!(mtu_of(&kernel, own).await.expect("found"), 1400);
+            let other = IpAddr::from([10, 9, 0, 7]);
+            let error = mtu_of(&kernel, other).await.expect_err("nobody's");
+            assert!(matches!(error, Error::NoAddress(address) if address == other));
+        });
+    }
+
+    #[test]
+    fn the_default_route_tells_the_node_s_address() {
+        in_namespace(async |_| {
+            assert!(matches!(default_address(), Err(Error::NoDefaultRoute)));
+            ip("route add default via 10.9.0.9");
+            let address = default_address().expect("found");
+            assert_eq!(address, IpAddr::from([10, 9, 0, 1]));
+        });
+    }
+
+    #[test]
+    fn an_address_is_taken_and_given_back_and_both_twice() {
+        in_namespace(async |kernel| {
+            let address = IpAddr::from([10, 96, 0, 10]);
+            let bind = || std::net::UdpSocket::bind((address, 53));
+            assert!(bind().is_err());
+            for _ in 0..2 {
+                add_local(&kernel, address).await.expect("taken");
+                bind().expect("our own");
+            }
+            for _ in 0..2 {
+                remove_local(&kernel, address).await.expect("given back");
+                assert!(bind().is_err());
+            }
+            let loopback = IpAddr::from([127, 0, 0, 1]);
+            assert!(std::net::UdpSocket::bind((loopback, 0)).is_ok());
+        });
+    }
+}
