@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -29,11 +29,6 @@ const MOST_FILES: usize = 5;
 /// How often a log that is followed is looked at, and all logs for rotation.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
-
-/// A container is young for so long after its start, and so long may its first
-/// words take.
-const YOUNG: Duration = Duration::from_secs(1);
-const FIRST_WORDS: Duration = Duration::from_millis(500);
 
 /// What of a log is wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -257,12 +252,7 @@ pub(super) fn answer(
                 .any(|c| c.id == id && c.running())
         }
     };
-    let ran_for = Timestamp::now().as_nanosecond() - i128::from(record.started_at);
-    let young = !wanted.follow && ran_for < i128::try_from(YOUNG.as_nanos()).unwrap_or(0);
     tokio::task::spawn_blocking(move || {
-        if young {
-            wait_for_first_words(&path);
-        }
         if let Err(error) = copy(&path, wanted, running, &sender) {
             let message = format!("failed to read the log `{}`: {error}\n", path.display());
             let _ = sender.blocking_send(Bytes::from(message));
@@ -313,16 +303,6 @@ fn meant<'a>(
         return Err(format!("{of} is waiting to start: {why}"));
     };
     Ok(id.split_once("://").map_or(id, |(_, id)| id))
-}
-
-/// Gives a container that has just started a moment to write something. Its pod
-/// is reported to run as soon as it does, and who sees that and asks for the log
-/// expects it to have begun, as it has where reports come a second later.
-fn wait_for_first_words(path: &Path) {
-    let until = Instant::now() + FIRST_WORDS;
-    while fs::metadata(path).map_or(0, |m| m.len()) == 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Sends what is wanted of a log, to its end or for as long as it grows.

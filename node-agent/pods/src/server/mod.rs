@@ -167,10 +167,19 @@ pub(crate) fn reply(
 }
 
 /// An answer that comes bit by bit.
+///
+/// Its end is sent apart from its last bytes: kube-apiserver, copying a log to a
+/// WebSocket, drops bytes that it reads together with the end.
 pub(crate) fn streamed(chunks: tokio::sync::mpsc::Receiver<Bytes>) -> Response<Body> {
     let stream = futures::stream::unfold(chunks, |mut chunks| async move {
-        let chunk = chunks.recv().await?;
-        Some((chunk, chunks))
+        match chunks.recv().await {
+            Some(chunk) => Some((chunk, chunks)),
+            None => {
+                // What waits here is flushed.
+                tokio::task::yield_now().await;
+                None
+            }
+        }
     });
     let body = StreamBody::new(stream.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync();
     let mut answer = Response::new(body);
@@ -219,6 +228,8 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::CertificateDer;
+
     use super::*;
 
     fn certificate(name: &str, group: &str, key: &rcgen::KeyPair) -> CertificateDer<'static> {
@@ -246,6 +257,24 @@ mod tests {
         assert_eq!(tls.admits(Some(&master)), Ok(()));
         let garbage = CertificateDer::from(vec![1, 2, 3]);
         assert_eq!(tls.admits(Some(&garbage)), Err(StatusCode::UNAUTHORIZED));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_stream_comes_apart_from_its_last_bytes() {
+        use futures::FutureExt;
+
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        sender
+            .send(Bytes::from_static(b"last"))
+            .await
+            .expect("sent");
+        drop(sender);
+        let mut body = streamed(receiver).into_body();
+        let first = body.frame().now_or_never().expect("at once");
+        let data = first.expect("a frame").expect("no error").into_data();
+        assert_eq!(data.expect("data"), "last");
+        assert!(body.frame().now_or_never().is_none(), "not at once");
+        assert!(body.frame().await.is_none(), "the end");
     }
 
     #[test]
