@@ -31,6 +31,7 @@ use rustls::pki_types::CertificateDer;
 use crate::api::Api;
 use crate::chain::{Access, Authorities, Verdict};
 use crate::listen::{KnownPeer, PeerCertificates};
+use crate::streams::websocket;
 
 /// Certificates, tokens, RBAC and nodes.
 #[derive(Debug)]
@@ -76,20 +77,23 @@ impl ClusterAccess {
     }
 
     fn identify(&self, parts: &Parts) -> Result<User, Status> {
-        if let Some(value) = parts.headers.get(AUTHORIZATION) {
-            // Other schemes are not known here; stock ignores them.
-            let token = value.to_str().ok().and_then(|value| {
-                let (scheme, token) = value.split_once(' ')?;
+        // Other schemes are not known here; stock ignores them.
+        let token = parts
+            .headers
+            .get(AUTHORIZATION)
+            .and_then(|value| {
+                let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
                 scheme
                     .eq_ignore_ascii_case("bearer")
-                    .then_some(token.trim())
-            });
-            if let Some(token) = token.filter(|token| !token.is_empty()) {
-                return self
-                    .bearer(token, &[])
-                    .map(|bearer| bearer.user)
-                    .ok_or_else(Status::unauthorized);
-            }
+                    .then(|| token.trim().to_owned())
+            })
+            .filter(|token| !token.is_empty())
+            .or_else(|| websocket::bearer(&parts.method, &parts.headers));
+        if let Some(token) = token {
+            return self
+                .bearer(&token, &[])
+                .map(|bearer| bearer.user)
+                .ok_or_else(Status::unauthorized);
         }
         let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() else {
             return Ok(User::anonymous());

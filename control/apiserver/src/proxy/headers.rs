@@ -11,7 +11,7 @@ use http::header::{
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// What a subprotocol begins with that is a bearer token.
-const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+pub const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Headers of one connection only (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 9] = [

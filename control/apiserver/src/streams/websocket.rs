@@ -4,7 +4,7 @@ use std::io;
 
 use aws_lc_rs::digest;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::{BufMut, Bytes, BytesMut};
 use control_types::status::Status;
 use http::header::{
@@ -75,6 +75,18 @@ pub fn is_asked(method: &Method, headers: &HeaderMap) -> bool {
 /// The subprotocols that the client offers.
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     upgrade::listed(headers, SEC_WEBSOCKET_PROTOCOL.as_str())
+}
+
+/// The bearer token of a WebSocket whose client cannot set headers (browsers):
+/// one of its subprotocols, which counts only beside another.
+#[must_use]
+pub fn bearer(method: &Method, from: &HeaderMap) -> Option<String> {
+    if !is_asked(method, from) || protocols(from).count() < 2 {
+        return None;
+    }
+    let encoded =
+        protocols(from).find_map(|protocol| protocol.strip_prefix(headers::BEARER_PROTOCOL))?;
+    String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()
 }
 
 /// The answer that agrees to a WebSocket, with this subprotocol if any.
@@ -340,6 +352,30 @@ pub(super) mod tests {
         );
         headers.insert("sec-websocket-key", HeaderValue::from_static("short"));
         assert_eq!(agree(&headers, None).expect_err("refused").code, 400);
+    }
+
+    #[test]
+    fn a_token_may_be_a_subprotocol_beside_another() {
+        let mut headers = HeaderMap::new();
+        headers.insert("connection", HeaderValue::from_static("Upgrade"));
+        headers.insert("upgrade", HeaderValue::from_static("websocket"));
+        for (offered, expected) in [
+            (
+                "base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io",
+                Some("secret"),
+            ),
+            ("base64url.bearer.authorization.k8s.io.c2VjcmV0", None),
+            (
+                "base64url.bearer.authorization.k8s.io.?, v4.channel.k8s.io",
+                None,
+            ),
+            ("binary.k8s.io, v4.channel.k8s.io", None),
+        ] {
+            let value = HeaderValue::from_static(offered);
+            headers.insert("sec-websocket-protocol", value);
+            let token = bearer(&Method::GET, &headers);
+            assert_eq!(token.as_deref(), expected, "{offered}");
+        }
     }
 
     #[tokio::test]
