@@ -35,6 +35,9 @@ const SWEEP_IDLE: usize = 1024;
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 const EXPIRY_KEYS: usize = 512;
 
+/// How long nobody must have written before the file is settled.
+const SETTLE_AFTER: Duration = Duration::from_millis(100);
+
 /// How long to wait before the file is opened again after a fault, if nobody
 /// asks earlier.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -67,6 +70,8 @@ pub(super) struct Writer {
     /// The earliest time, in Unix milliseconds, at which a key may have to go.
     next_expiry: Option<u64>,
     last_expiry: Instant,
+    /// When the last commit was made that a crash would have verified.
+    unsettled: Option<Instant>,
 }
 
 /// What one transaction did.
@@ -149,7 +154,7 @@ fn stored_state(database: &Database) -> Result<Option<Vec<u8>>, redb::Error> {
 
 fn create_tables(database: &Database) -> Result<State, redb::Error> {
     let state = State::new();
-    let transaction = begin(database)?;
+    let transaction = database.begin_write()?;
     let mut tables = Tables::open(&transaction)?;
     tables
         .counters
@@ -159,12 +164,19 @@ fn create_tables(database: &Database) -> Result<State, redb::Error> {
     Ok(state)
 }
 
-/// A transaction that is durable when its commit returns and whose file needs
-/// no walk through all of it after a crash.
-fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+/// Makes a commit after which a crash costs no walk through the file.
+///
+/// A commit is durable when it returns, after one flush: pages and the root that
+/// names them go to the disk together, checksums tell after a crash whether all
+/// of it arrived, and if not, the root before it holds (redb's design, "1PC+C").
+/// The price is that the next opening verifies the whole file. A settling commit
+/// takes two flushes and writes down which pages are free; who waits for a write
+/// should not wait for that, so it is made when nobody writes.
+fn settle(database: &Database) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
-    Ok(transaction)
+    transaction.commit()?;
+    Ok(())
 }
 
 // === impl Writer ===
@@ -184,6 +196,7 @@ impl Writer {
             marks: VecDeque::new(),
             next_expiry: None,
             last_expiry: Instant::now(),
+            unsettled: None,
         };
         writer.next_expiry = writer.read(|database| {
             let expiry = database.begin_read()?.open_table(EXPIRY)?;
@@ -356,7 +369,11 @@ impl Writer {
             }
             Some(due.saturating_duration_since(now))
         });
-        broken.into_iter().chain(expiry).chain(compaction).min()
+        let settling = self
+            .unsettled
+            .map(|at| (at + SETTLE_AFTER).saturating_duration_since(now));
+        let due = expiry.into_iter().chain(compaction).chain(settling);
+        broken.into_iter().chain(due).min()
     }
 
     /// What is due by itself: opening the file again, expiry, compaction.
@@ -369,6 +386,16 @@ impl Writer {
         }
         self.expire();
         self.compact_by_age();
+        if idle
+            && self
+                .unsettled
+                .is_some_and(|at| at.elapsed() >= SETTLE_AFTER)
+        {
+            self.unsettled = None;
+            if let Err(error) = self.guarded(|this| this.read(settle)) {
+                tracing::warn!(%error, "store cannot settle");
+            }
+        }
         if idle && self.state.swept < self.state.compacted {
             let mut state = self.state;
             let result = self.transact(|tables| {
@@ -490,9 +517,9 @@ impl Writer {
         if self.database_is_closed() {
             self.reopen()?;
         }
-        let attempt = || {
-            self.read(|database| {
-                let transaction = begin(database)?;
+        let attempt = |this: &Self| {
+            this.read(|database| {
+                let transaction = database.begin_write()?;
                 let mut tables = Tables::open(&transaction)?;
                 let (answer, change) = work(&mut tables)?;
                 if let Change::To(state) = change {
@@ -501,13 +528,25 @@ impl Writer {
                         .insert(STATE_KEY, state.encode().as_slice())?;
                 }
                 drop(tables);
-                match change {
-                    Change::To(_) => transaction.commit()?,
-                    Change::Nothing => transaction.abort()?,
+                let changed = matches!(change, Change::To(_));
+                if changed {
+                    transaction.commit()?;
+                } else {
+                    transaction.abort()?;
                 }
-                Ok(answer)
+                Ok((answer, changed))
             })
         };
+        let result = self.guarded(attempt)?;
+        if result.1 {
+            self.unsettled = Some(Instant::now());
+        }
+        Ok(result.0)
+    }
+
+    /// Does something with the file; after a fault opens it anew.
+    fn guarded<T>(&mut self, attempt: impl FnOnce(&Self) -> Result<T, Error>) -> Result<T, Error> {
+        let attempt = || attempt(self);
         let result = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|payload| {
             Err(fault::corrupt(
                 &self.shared.path,
