@@ -18,11 +18,17 @@ pub fn workspace() -> PathBuf {
         .to_owned()
 }
 
-/// Where the built programs are.
+/// Where the built programs are: `xtask` builds them in the release profile.
 pub fn programs() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir));
     target.join("release")
+}
+
+/// The programs that nodes run: `$ORLOP_PROGRAMS`, for trying others, or
+/// [`programs`].
+pub fn node_programs() -> PathBuf {
+    std::env::var_os("ORLOP_PROGRAMS").map_or_else(programs, PathBuf::from)
 }
 
 /// A stock kubectl: `$KUBECTL`, or the one on the PATH.
@@ -56,7 +62,9 @@ impl Cluster {
         let mut command = xtask();
         command
             .args(["up", "--nodes", &nodes.to_string(), "--state"])
-            .arg(dir);
+            .arg(dir)
+            .arg("--programs")
+            .arg(node_programs());
         if !demo {
             command.arg("--no-demo");
         }

@@ -38,8 +38,18 @@ pub fn test(options: &Options) -> Result<(), Error> {
     ]))?;
     say("unit, property, differential and namespace tests");
     let mut command = cargo();
-    command.args(["test", "--workspace", "--exclude", "ebpf-programs"]);
+    command.args([
+        "test",
+        "--workspace",
+        "--exclude",
+        "ebpf-programs",
+        "--exclude",
+        "tests",
+    ]);
     run(command.args(&options.filter))?;
-    say("tests with clusters are left out: `orlop server` and `orlop agent` are not wired yet");
+    say("tests with clusters of test hosts");
+    run(cargo()
+        .args(["test", "--package", "tests"])
+        .args(&options.filter))?;
     Ok(())
 }
