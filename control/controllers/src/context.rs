@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
+use crate::cluster_role::ClusterRole;
 use crate::views::{
     ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
     Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Revision, Service,
@@ -282,6 +283,8 @@ caches! {
     jobs: Job, true, Selection::all();
     /// CronJobs.
     cron_jobs: CronJob, false, Selection::all();
+    /// ClusterRoles.
+    cluster_roles: ClusterRole, false, Selection::all();
     /// PodDisruptionBudgets.
     budgets: PodDisruptionBudget, false, Selection::all();
 }

@@ -23,6 +23,7 @@ use ipnet::IpNet;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+mod cluster_role;
 mod config;
 mod context;
 mod custom;
@@ -72,6 +73,7 @@ pub static CONTROLLERS: &[Controller] = &[
     namespace::CONTROLLER,
     service_account::CONTROLLER,
     root_ca::CONTROLLER,
+    cluster_role::CONTROLLER,
     node::LIFECYCLE,
     node::TAINT_EVICTION,
     node::IPAM,

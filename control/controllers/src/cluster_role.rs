@@ -1,0 +1,178 @@
+//! Aggregated ClusterRoles: a role whose `aggregationRule` selects others holds
+//! the rules of all of them.
+
+use std::sync::Arc;
+
+use control_client::{Client, Discard, Meta, Patch, Queue, Resource, View};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::LabelSelector;
+use crate::work::{self, Outcome};
+
+const CLUSTER_ROLES: Resource = Resource::cluster(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "clusterroles",
+    "ClusterRole",
+);
+
+/// Keeps the rules of aggregated roles what their parts make them.
+pub const CONTROLLER: Controller = Controller {
+    name: "clusterrole-aggregation-controller",
+    service_account: "clusterrole-aggregation-controller",
+    start: |ctx| {
+        let this = Arc::new(Aggregator {
+            client: ctx.client.clone(),
+            roles: ctx.cluster_roles(),
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        // Any role may be a part, or may have ceased to be one.
+        this.roles.on_change(move |_| {
+            for role in listener.roles.all() {
+                if role.is_aggregated() {
+                    listener.queue.add(Key::of(&role.metadata));
+                }
+            }
+        });
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.roles.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue
+                .run("clusterrole-aggregation", 1, &shutdown, work)
+                .await;
+        })
+    },
+};
+
+/// A ClusterRole.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterRole {
+    /// Name and labels.
+    pub metadata: Meta,
+    /// What it grants, as it stands.
+    pub rules: Option<Vec<Value>>,
+    /// Which roles' rules it takes.
+    pub aggregation_rule: Option<AggregationRule>,
+}
+
+/// Which roles' rules a role takes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AggregationRule {
+    /// Selectors over roles; each alone suffices.
+    pub cluster_role_selectors: Vec<LabelSelector>,
+}
+
+impl View for ClusterRole {
+    const RESOURCE: Resource = CLUSTER_ROLES;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl ClusterRole {
+    fn is_aggregated(&self) -> bool {
+        self.aggregation_rule.is_some()
+    }
+}
+
+struct Aggregator {
+    client: Client,
+    roles: Arc<Kind<ClusterRole>>,
+    queue: Queue<Key>,
+}
+
+/// The rules that a role should hold, if they are others than it does: those of
+/// the selected roles by name, selector after selector, each rule once.
+fn decide(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Option<Vec<Value>> {
+    let selectors = &role.aggregation_rule.as_ref()?.cluster_role_selectors;
+    let mut parts: Vec<&ClusterRole> = all
+        .iter()
+        .map(Arc::as_ref)
+        .filter(|part| part.metadata.name != role.metadata.name)
+        .collect();
+    parts.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    let mut rules: Vec<Value> = Vec::new();
+    for selector in selectors {
+        for part in &parts {
+            if !selector.matches_meta(&part.metadata) {
+                continue;
+            }
+            for rule in part.rules.iter().flatten() {
+                if !rules.contains(rule) {
+                    rules.push(rule.clone());
+                }
+            }
+        }
+    }
+    (role.rules.as_deref().unwrap_or_default() != rules).then_some(rules)
+}
+
+impl Aggregator {
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(role) = self.roles.by_key(&key) else {
+            return Ok(None);
+        };
+        let Some(rules) = decide(&role, &self.roles.all()) else {
+            return Ok(None);
+        };
+        let patch = json!({
+            "metadata": {"resourceVersion": role.metadata.resource_version},
+            "rules": rules
+        });
+        let result = self
+            .client
+            .patch::<Discard>(&CLUSTER_ROLES, "", &key.name, "", Patch::Merge(&patch))
+            .await;
+        match result {
+            Err(error) if error.is_not_found() => Ok(None),
+            other => other.map(|_| None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn role(value: Value) -> Arc<ClusterRole> {
+        Arc::new(serde_json::from_value(value).expect("a role"))
+    }
+
+    #[test]
+    fn an_aggregated_role_holds_the_rules_of_its_parts_and_no_others() {
+        let part = |name: &str, label: &str, verb: &str| {
+            role(
+                json!({"metadata": {"name": name, "labels": {label: "true"}}, "rules": [{"verbs": [verb]}]}),
+            )
+        };
+        let all = [
+            part("b", "view", "list"),
+            part("a", "view", "get"),
+            part("c", "view", "get"),
+            part("d", "edit", "update"),
+            role(json!({
+                "metadata": {"name": "all", "labels": {"view": "true"}},
+                "rules": [{"verbs": ["own"]}],
+                "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"view": "true"}}]}
+            })),
+        ];
+        let rules = decide(&all[4], &all).expect("other rules");
+        assert_eq!(
+            rules,
+            [json!({"verbs": ["get"]}), json!({"verbs": ["list"]})]
+        );
+        let settled = ClusterRole {
+            rules: Some(rules),
+            ..(*all[4]).clone()
+        };
+        assert_eq!(decide(&settled, &all), None);
+        assert_eq!(decide(&all[0], &all), None, "not an aggregated one");
+    }
+}
