@@ -223,7 +223,10 @@ fn image_is_latest(image: &str) -> bool {
                 && !part.contains("..")
                 && !part.contains("___")
         });
-    if !tag_is_right || !path_is_right {
+    // an identifier alone is no name
+    let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    let is_identifier = image.len() == 64 && image.bytes().all(hex);
+    if !tag_is_right || !path_is_right || is_identifier {
         return false;
     }
     match tag {
@@ -249,6 +252,7 @@ mod tests {
             "UPPER",
             "a..b:latest",
             "-x",
+            &"a".repeat(64),
         ] {
             assert!(!image_is_latest(fixed), "{fixed}");
         }
