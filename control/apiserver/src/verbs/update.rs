@@ -177,6 +177,10 @@ impl Change<'_> {
         let mut new = make(&old)?;
         escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;
+        if matches!(meta::resource_version(&new), "" | "0") {
+            // An update of whatever version there is: from here on, of this one.
+            meta::set_resource_version(&mut new, meta::resource_version(&old));
+        }
         meta::metadata_mut(&mut new).remove("managedFields");
         if self.subresource.is_empty() {
             *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
