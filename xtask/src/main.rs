@@ -41,6 +41,9 @@ enum Verb {
         /// Number of nodes.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
         nodes: u8,
+        /// This machine itself is the one node: its network and its containerd are used.
+        #[arg(long, conflicts_with = "nodes")]
+        host: bool,
         /// Folder of the cluster's files.
         #[arg(long, default_value = "target/cluster")]
         state: PathBuf,
@@ -130,7 +133,15 @@ fn perform(verb: Verb) -> Result<(), Error> {
             build::build()
         }
         Verb::Up {
+            host: true,
+            state,
+            no_demo,
+            programs,
+            ..
+        } => cluster::real::up(&state, no_demo, programs.as_deref()),
+        Verb::Up {
             nodes,
+            host: false,
             state,
             no_demo,
             programs,
@@ -142,6 +153,9 @@ fn perform(verb: Verb) -> Result<(), Error> {
         }),
         Verb::Down { state, keep_state } => {
             let dir = std::fs::canonicalize(&state).unwrap_or(state);
+            if cluster::real::is_one(&dir) {
+                return cluster::real::down(&dir, keep_state);
+            }
             cluster::down::down(&dir, keep_state)
         }
         Verb::Status { state } => {

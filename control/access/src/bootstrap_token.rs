@@ -87,8 +87,8 @@ pub fn user_of_bootstrap_token(
     }
     let expiration = text("expiration");
     if !expiration.is_empty() {
-        let ends = control_types::time::parse(&expiration).map(|time| time.as_second());
-        if ends.is_none_or(|ends| ends < now) {
+        let ends = control_types::time::parse(&expiration);
+        if ends.is_none_or(|ends| ends.as_second() < now) {
             return Err(BootstrapTokenError::Expired);
         }
     }

@@ -44,6 +44,7 @@ mod work;
 mod written;
 
 mod certificates;
+mod token_cleaner;
 
 pub use config::Config;
 pub use context::{Context, Key, Kind};
@@ -81,6 +82,7 @@ pub static CONTROLLERS: &[Controller] = &[
     certificates::APPROVING,
     certificates::SIGNING,
     certificates::CLEANING,
+    token_cleaner::CONTROLLER,
 ];
 
 /// As whom the controllers speak to the API server.

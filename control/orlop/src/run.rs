@@ -9,6 +9,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;
 
+/// What is logged unless told otherwise. A machine that joins meets a server
+/// that it cannot know yet, and believes its authority by the hash: no news.
+const USUAL: &str = "info,kube_client::client::tls=error";
+
 /// Runs a command that ends by itself.
 ///
 /// # Errors
@@ -23,7 +27,7 @@ pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Erro
 /// # Errors
 /// The service's own, or [`Error::Start`].
 pub fn service(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)

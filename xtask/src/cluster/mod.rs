@@ -21,6 +21,7 @@ pub mod down;
 pub mod groups;
 pub mod host;
 pub mod network;
+pub mod real;
 pub mod spec;
 pub mod status;
 pub mod up;

@@ -17,7 +17,8 @@ use crate::{api, error::Error, join, run};
 /// What to type, for the help.
 pub const EXAMPLES: &str = "\
 It needs root, a kernel with type information (BTF), cgroup v2 and containerd, and checks this
-first. It runs until it is stopped; pods and services go on working then, and the next start takes
+first. The administrator's kubeconfig is /etc/orlop/admin.kubeconfig unless --write-kubeconfig names
+another place. It runs until it is stopped; pods and services go on working then, and the next start takes
 them over.";
 
 /// Where the administrator's kubeconfig goes.
