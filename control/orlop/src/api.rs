@@ -15,14 +15,13 @@ use control_pki::{
     Authority, ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config,
     write_private,
 };
-use control_store::embedded::{Embedded, Options as StoreOptions};
 use http_body_util::BodyExt;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
-use crate::{address, error::Error, listen};
+use crate::{address, error::Error, listen, store};
 
 /// Where the API server keeps its state and listens.
 // Another command flattens it into options of its own: groups need unique names.
@@ -45,6 +44,8 @@ pub struct Options {
     /// Ranges of Service addresses: one, or one of each IP version, the primary first.
     #[arg(long, value_delimiter = ',', default_value = "10.96.0.0/16")]
     pub service_cluster_ip_range: Vec<IpNet>,
+    #[command(flatten)]
+    pub store: store::Options,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -70,14 +71,14 @@ impl Options {
     /// What cannot be used: folder, store, certificates, address.
     pub async fn open(&self) -> Result<Api, Error> {
         let dir = &self.data_dir;
-        std::fs::create_dir_all(dir).map_err(|source| Error::File {
-            path: dir.clone(),
-            source,
-        })?;
         // The socket first: what cannot listen leaves nothing behind.
         let socket = SocketAddr::new(self.bind_address, self.secure_port);
         let mut listeners = vec![listen::open(socket).await?];
         listeners.extend(listen::inherited()?);
+        std::fs::create_dir_all(dir).map_err(|source| Error::File {
+            path: dir.clone(),
+            source,
+        })?;
         let advertise = match self.advertise_address {
             Some(address) => address,
             None if self.bind_address.is_unspecified() => {
@@ -96,8 +97,7 @@ impl Options {
         let tls = server_config(identity, &[&trust]).map_err(Error::Pki)?;
         let sealing =
             SealingKey::load_or_create(&dir.join("pki/encryption.key")).map_err(Error::Pki)?;
-        let store = Embedded::open(dir.join("store.redb"), StoreOptions::default())
-            .map_err(Error::Store)?;
+        let store = self.store.open(dir).await?;
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
         let kubelets = pki
@@ -111,7 +111,7 @@ impl Options {
         let access = ClusterAccess::new(trust, Tokens::new(Arc::new(pki.service_account_key)))
             .publishing(published);
         let server = ApiServer::new(Config {
-            store: Arc::new(store),
+            store,
             access: Arc::new(access),
             sealing_key: Some(Arc::new(sealing)),
             advertise_address: advertise,

@@ -12,6 +12,7 @@ mod error;
 mod join;
 mod listen;
 mod run;
+mod store;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,0 +1,76 @@
+//! Where the API server keeps objects: its own file, or an etcd.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::Args;
+use control_store::{
+    Store,
+    embedded::{Embedded, Options as EmbeddedOptions},
+    etcd::{Etcd, Options as EtcdOptions, Tls},
+};
+
+use crate::error::Error;
+
+/// An etcd to keep objects in, in place of the embedded store.
+#[derive(Args)]
+#[group(id = "etcd")]
+pub struct Options {
+    /// URLs of etcd's members; without, the embedded store is used.
+    #[arg(long, value_delimiter = ',')]
+    etcd_servers: Vec<String>,
+    /// PEM file of the authority that signed etcd's certificates.
+    #[arg(long, requires = "etcd_servers")]
+    etcd_cafile: Option<PathBuf>,
+    /// PEM file of the client certificate for etcd.
+    #[arg(long, requires_all = ["etcd_cafile", "etcd_keyfile"])]
+    etcd_certfile: Option<PathBuf>,
+    /// PEM file of that certificate's key.
+    #[arg(long, requires = "etcd_certfile")]
+    etcd_keyfile: Option<PathBuf>,
+}
+
+impl Options {
+    /// Opens the store; the embedded one is a file in `dir`.
+    ///
+    /// # Errors
+    /// A corrupt or locked file, an etcd that does not answer, certificates.
+    pub async fn open(&self, dir: &Path) -> Result<Arc<dyn Store>, Error> {
+        if self.etcd_servers.is_empty() {
+            return Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
+                .map(|store| Arc::new(store) as Arc<dyn Store>)
+                .map_err(Error::Store);
+        }
+        let etcd = Etcd::connect(EtcdOptions {
+            endpoints: self.etcd_servers.clone(),
+            tls: self.tls()?,
+            ..EtcdOptions::default()
+        })
+        .await
+        .map_err(Error::Store)?;
+        Ok(Arc::new(etcd))
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Error> {
+        let Some(ca) = &self.etcd_cafile else {
+            return Ok(None);
+        };
+        let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => None,
+        };
+        Ok(Some(Tls {
+            ca: read(ca)?,
+            identity,
+        }))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
+}
