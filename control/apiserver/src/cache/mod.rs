@@ -112,9 +112,20 @@ impl Caches {
     /// revision that a snapshot taken afterwards has at least.
     ///
     /// # Errors
-    /// After three seconds.
+    /// After three seconds, and when the store does not answer.
     pub async fn catch_up(&self) -> Result<(), Behind> {
-        self.reach(self.store.revision()).await
+        // Another API server may have written what this one has not heard of.
+        match self.store.latest().await {
+            Ok(revision) => self.reach(revision).await,
+            Err(error) => {
+                tracing::warn!(%error, "the store does not say its revision");
+                let applied = self.applied();
+                Err(Behind {
+                    wanted: applied.max(self.store.revision()),
+                    applied,
+                })
+            }
+        }
     }
 
     /// Fills the caches and returns the task that keeps them filled. The caches
