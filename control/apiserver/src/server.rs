@@ -83,6 +83,7 @@ impl ApiServer {
         ));
         api.allocators.rebuild(&api);
         crate::system::namespaces(&api).await?;
+        crate::system::service_cidr(&api).await?;
         crate::system::kubernetes_service(&api).await?;
         crate::system::authentication(&api).await?;
         crate::system::cluster_info(&api).await?;

@@ -47,6 +47,43 @@ pub async fn namespaces(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes the range from which services get their addresses known as an object.
+///
+/// # Errors
+/// When it cannot be written.
+pub async fn service_cidr(api: &Api) -> Result<(), Error> {
+    let ranges: Vec<String> = api
+        .config
+        .service_cidrs
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    let at = control_types::time::now();
+    let object = value!({
+        "kind": "ServiceCIDR",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": (ranges)},
+        "status": {"conditions": [{
+            "type": "Ready", "status": "True", "lastTransitionTime": (at.as_str()),
+            "reason": "", "message": "Kubernetes Service CIDR is ready"
+        }]}
+    });
+    ensure(
+        api,
+        "networking.k8s.io",
+        "servicecidrs",
+        "kubernetes",
+        object,
+        |_, _| false,
+    )
+    .await
+    .map_err(failed("kubernetes"))
+}
+
 /// Makes or mends the `kubernetes` Service and its endpoints.
 ///
 /// # Errors
