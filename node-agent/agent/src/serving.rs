@@ -63,10 +63,9 @@ pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Re
     loop {
         let there = changed_at(&files);
         if there.is_some() && there != shown {
+            let certificate = files.certificate.display();
             match load(&files, &tls) {
-                Ok(()) => {
-                    info!(certificate = %files.certificate.display(), "serving certificate loaded")
-                }
+                Ok(()) => info!(%certificate, "serving certificate loaded"),
                 Err(error) => warn!(%error, "the new serving certificate cannot be used"),
             }
             shown = there;

@@ -128,10 +128,12 @@ fn start(options: &Options, folder: &Path) -> Result<(), Error> {
     let program = options.programs.join("orlop").display().to_string();
     let record = dir.join(RECORD);
     fs::write(&record, format!("{}\n{program}\n", child.id())).map_err(at(&record))?;
+    let mut ended = false;
     wait_until("the API server", Duration::from_secs(30), &log, || {
-        kubeconfig.exists() || running(dir).is_none()
+        ended = !matches!(child.try_wait(), Ok(None));
+        ended || kubeconfig.exists()
     })?;
-    if running(dir).is_none() {
+    if ended {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let last = text.lines().last().unwrap_or("see its log").to_owned();
         return Err(Error::State(last));

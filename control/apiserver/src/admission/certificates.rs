@@ -27,7 +27,7 @@ pub(super) fn admit_create(context: &Context, object: &mut Value) {
     };
     let spec = object
         .make_object()
-        .get_or_insert_with("spec", || Value::object());
+        .get_or_insert_with("spec", Value::object);
     let spec = spec.make_object();
     for field in ["username", "uid", "groups", "extra"] {
         spec.remove(field);
@@ -56,7 +56,7 @@ pub(super) fn check_create(served: &Served, object: &Value) -> Result<(), Status
     let asked = asked.map_err(|why| {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
-            message: format!("Invalid value: {}: {why}", quote(text)).into(),
+            message: format!("Invalid value: {}: {why}", quote(text)),
             field: "spec.request".into(),
         };
         let resource = served.resource;

@@ -106,9 +106,8 @@ impl Signer {
             .await
             .map(|()| None)
         };
-        let asked = match request.read() {
-            Ok(asked) => asked,
-            Err(_) => return Ok(None),
+        let Ok(asked) = request.read() else {
+            return Ok(None);
         };
         match decide(&request, &asked, self.longest) {
             Decision::Leave => Ok(None),

@@ -33,7 +33,7 @@ pub struct Options {
 /// What cannot be used: folder, store, certificates, address; a part that ended.
 pub async fn run(options: Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
-    serve(options, shutdown).await
+    Box::pin(serve(options, shutdown)).await
 }
 
 /// Serves until `shutdown`.
@@ -41,7 +41,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 /// # Errors
 /// As [`run`].
 pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    serve_with(options, |_| async { Ok(()) }, shutdown).await
+    Box::pin(serve_with(options, |_| async { Ok(()) }, shutdown)).await
 }
 
 /// Serves until `shutdown`, with one part more in the same process: `more`

@@ -86,7 +86,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
                 .map_err(Error::NodeAgent)
         }
     };
-    server::serve_with(options, more, shutdown).await
+    Box::pin(server::serve_with(options, more, shutdown)).await
 }
 
 /// The node's serving certificate, from the authority in this very process.

@@ -67,12 +67,9 @@ async fn round(
     share: f64,
 ) -> Result<Next, Error> {
     let now = Timestamp::now();
-    let mut own = match folder.load(node)? {
-        Some(own) => own,
-        None => {
-            let folder = folder.path().to_owned();
-            return Err(Error::NotJoined { folder });
-        }
+    let Some(mut own) = folder.load(node)? else {
+        let folder = folder.path().to_owned();
+        return Err(Error::NotJoined { folder });
     };
     let client_due = due(&own.client.cert_pem, &folder.file("client.crt"), share)?;
     if client_due <= now {

@@ -47,7 +47,9 @@ impl Server {
         let stop = CancellationToken::new();
         let until = stop.clone();
         let running = tokio::spawn(async move {
-            server::serve(options, until).await.expect("served");
+            Box::pin(server::serve(options, until))
+                .await
+                .expect("served");
         });
         let kubeconfig = dir.join("admin.kubeconfig");
         let mut found = None;
