@@ -3,7 +3,7 @@
 use std::{net::TcpListener, path::Path, time::Duration};
 
 use clap::Parser;
-use control_client::{Client, Selection, resources};
+use control_client::{Client, Patch, Selection, resources};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -126,18 +126,17 @@ async fn who_am_i(client: &Client) -> Value {
 
 /// A node registers itself, as its agent does.
 async fn register(client: &Client, name: &str, address: &str) {
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-        "status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-    let made: Value = client
-        .create(&resources::NODES, "", &node)
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+    client
+        .create::<Value>(&resources::NODES, "", &node)
         .await
         .expect("created");
-    let mut with_status = made;
-    with_status["status"] = node["status"].clone();
+    // A patch: controllers write to a new node at the same time.
+    let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
     client
-        .update_status::<Value>(&resources::NODES, "", name, &with_status)
+        .patch_status::<Value>(&resources::NODES, "", name, Patch::Merge(&status))
         .await
-        .expect("updated");
+        .expect("patched");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
