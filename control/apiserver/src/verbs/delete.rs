@@ -79,6 +79,7 @@ pub async fn remove(
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
+    let mut found = Value::Null;
     let done = context
         .api
         .modify(served, key, options.dry_run, None, |current| {
@@ -87,6 +88,7 @@ pub async fn remove(
             crate::admission::admit_delete(served, key)?;
             let before = object.clone();
             mark(served, &mut object, options)?;
+            found.clone_from(&before);
             Ok(if is_finished(&object) {
                 Decision::Delete(object)
             } else if object == before {
@@ -102,6 +104,9 @@ pub async fn remove(
     let mut object = done.object;
     if done.deleted && meta::finalizers(&object).next().is_none() && !was_marked(&object, served) {
         // Gone at once: it is shown as it was, not as being deleted.
+        let revision = meta::resource_version(&object).to_owned();
+        object = found;
+        meta::set_resource_version(&mut object, &revision);
         let metadata = meta::metadata_mut(&mut object);
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");

@@ -47,7 +47,7 @@ pub async fn send(
     path: &str,
     headers: &[(&str, &str)],
     object: Option<Value>,
-) -> Response<control_apiserver::body::Body> {
+) -> Response<body::Body> {
     let bytes = object.map_or_else(Bytes::new, |object| object.to_vec().into());
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
@@ -91,7 +91,7 @@ pub async fn ask(
 }
 
 /// The events of a watch, until there is none for a while or it ends.
-pub async fn events(answer: Response<control_apiserver::body::Body>) -> Vec<Value> {
+pub async fn events(answer: Response<body::Body>) -> Vec<Value> {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
     while let Ok(Some(Ok(frame))) =
