@@ -121,12 +121,10 @@ impl Checker<'_> {
                 Some((_, of)) => of(),
                 None => return self.report(at, format!("undefined field '{field}'")),
             },
-            Type::Record(fields) => {
-                match fields.into_iter().find(|(name, _)| name == field) {
-                    Some((_, of)) => of,
-                    None => return self.report(at, format!("undefined field '{field}'")),
-                }
-            }
+            Type::Record(fields) => match fields.into_iter().find(|(name, _)| name == field) {
+                Some((_, of)) => of,
+                None => return self.report(at, format!("undefined field '{field}'")),
+            },
             other => {
                 let message = format!("type '{other}' does not support field selection");
                 return self.report(at, message);
