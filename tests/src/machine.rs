@@ -30,7 +30,7 @@ impl Traces {
     /// Looks at the machine now.
     pub fn now() -> Self {
         let mut namespaces = BTreeSet::new();
-        for pid in processes() {
+        for pid in processes().into_iter().filter(|pid| !has_ended(*pid)) {
             for kind in ["net", "mnt", "pid", "uts"] {
                 if let Ok(name) = fs::read_link(format!("/proc/{pid}/ns/{kind}")) {
                     namespaces.insert(name.display().to_string());
@@ -64,6 +64,15 @@ impl Traces {
         }
         left
     }
+}
+
+/// Whether the process only waits for its parent to ask how it ended, which is
+/// the business of the machine's first process for those whose parent is gone.
+fn has_ended(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it is in brackets and may hold anything.
+    stat.rsplit_once(')')
+        .is_none_or(|(_, rest)| matches!(rest.trim_start().as_bytes().first(), Some(b'Z' | b'X')))
 }
 
 fn ours(path: &Path) -> bool {

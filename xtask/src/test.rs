@@ -5,6 +5,7 @@ use clap::Args;
 use crate::{
     build,
     error::Error,
+    generate,
     run::{Step, cargo, run, say},
     setup,
 };
@@ -36,6 +37,11 @@ pub fn test(options: &Options) -> Result<(), Error> {
         "-D",
         "warnings",
     ]))?;
+    say("tables of the API, as published");
+    match generate::run(true) {
+        Err(Error::Missing { what, how }) => say(format!("skipped: {what} is missing ({how})")),
+        result => result?,
+    }
     say("unit, property, differential and namespace tests");
     let mut command = cargo();
     command.args([

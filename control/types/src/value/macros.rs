@@ -10,7 +10,7 @@
 macro_rules! value {
     (null) => { $crate::value::Value::Null };
     ([ $($items:tt)* ]) => {{
-        #[allow(unused_mut)]
+        #[allow(unused_mut, reason = "an empty literal changes nothing")]
         let mut items = $crate::value::no_items();
         $crate::value!(@items items $($items)*);
         $crate::value::Value::Array(items)
@@ -62,7 +62,7 @@ macro_rules! value {
 #[macro_export]
 macro_rules! object {
     ({ $($members:tt)* }) => {{
-        #[allow(unused_mut)]
+        #[allow(unused_mut, reason = "an empty literal changes nothing")]
         let mut map = $crate::value::Map::new();
         $crate::value!(@members map $($members)*);
         map
