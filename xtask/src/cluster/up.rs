@@ -286,9 +286,12 @@ fn start_node(
         .ok_or_else(|| Error::State("no cgroup2 hierarchy is mounted".to_owned()))?
         .join(&group);
 
+    // Another containerd brings its own shim, which it looks for on its path.
     let containerd = std::env::var("ORLOP_CONTAINERD").map_or_else(
         |_| "containerd".to_owned(),
-        |folder| format!("{folder}/containerd"),
+        |folder| {
+            format!("env PATH={folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin {folder}/containerd")
+        },
     );
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
     let mut started = vec![Program {
