@@ -8,6 +8,7 @@
 //! resource waits for that number alone. Reads never touch the store.
 
 mod object;
+mod past;
 mod resource;
 mod ring;
 mod tree;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use object::{Cached, Change, encode, frame};
+pub use past::{Next, Past};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
 pub use tree::{Keyed, Position, Tree};
@@ -274,14 +276,7 @@ impl Caches {
     }
 
     fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {
-        let made = match self.transform.open(&kv.key, &kv.value) {
-            Ok(stored) => cache.decode(key, &stored, kv.mod_revision, kv.version <= 1).map_err(|error| tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "unreadable object in the store")),
-            Err(error) => {
-                tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "object in the store cannot be decrypted");
-                Err(())
-            }
-        };
-        made.ok()
+        opened(&self.transform, cache, key, kv)
     }
 
     /// The cache that a key of the store belongs to, and the rest of the key.
@@ -297,6 +292,30 @@ impl Caches {
         self.by_prefix
             .get(&key[..second])
             .map(|cache| (cache, &key[second..]))
+    }
+}
+
+/// The cached form of what the store holds under a key; `None`, with a word in
+/// the log, when that cannot be read.
+fn opened(
+    transform: &Transform,
+    cache: &ResourceCache,
+    key: &str,
+    kv: &KeyValue,
+) -> Option<Arc<Cached>> {
+    let stored = match transform.open(&kv.key, &kv.value) {
+        Ok(stored) => stored,
+        Err(error) => {
+            tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "object in the store cannot be decrypted");
+            return None;
+        }
+    };
+    match cache.decode(key, &stored, kv.mod_revision, kv.version <= 1) {
+        Ok(object) => Some(object),
+        Err(error) => {
+            tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "unreadable object in the store");
+            None
+        }
     }
 }
 

@@ -35,6 +35,18 @@ pub struct Event {
     at: Instant,
 }
 
+impl Event {
+    /// An event of this moment.
+    pub(super) fn new(change: Change, object: Arc<Cached>, previous: Option<Arc<Cached>>) -> Self {
+        Self {
+            change,
+            object,
+            previous,
+            at: Instant::now(),
+        }
+    }
+}
+
 /// All objects of a resource at one moment.
 #[derive(Debug)]
 pub struct State {

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
-use crate::cache::{Cached, Change, Event, Position, Read, State, frame};
+use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, frame};
 use crate::chain::Context;
 use crate::negotiate::{Format, Shape};
 use crate::options::ListOptions;
@@ -73,14 +73,10 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let wake = cache.wake();
     let state = cache.state();
     let snapshot_revision = applied.max(state.revision);
-    let (next, floor, refused) = match revision {
+    let (next, floor, past) = match revision {
         Some(revision) if !initial && revision > 0 => match cache.first_after(revision) {
             Ok(next) => (next, revision, None),
-            Err(oldest) => (
-                0,
-                0,
-                Some(Status::too_old_resource_version(revision, oldest)),
-            ),
+            Err(_) => (0, revision, Some(api.caches.past(&cache, revision))),
         },
         _ => (state.next, state.revision, None),
     };
@@ -105,7 +101,8 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         wake,
         deadline,
         columns_sent: false,
-        refused,
+        past,
+        refused: None,
         ended: false,
     };
     let frames = stream::unfold(watcher, |mut watcher| async move {
@@ -151,6 +148,8 @@ struct Watcher {
     wake: Receiver<u64>,
     deadline: Instant,
     columns_sent: bool,
+    /// Events that the ring has forgotten, before those that it has.
+    past: Option<Past>,
     refused: Option<Status>,
     ended: bool,
 }
@@ -174,6 +173,12 @@ impl Watcher {
             }
             if let Some(revision) = self.initial_bookmark.take() {
                 return Some(self.bookmark(revision, true));
+            }
+            if self.past.is_some() {
+                match self.past_event().await {
+                    Some(bytes) => return Some(bytes),
+                    None => continue,
+                }
             }
             // Read before the ring: all events up to it are in the ring then.
             let applied = self.api.caches.applied();
@@ -201,6 +206,37 @@ impl Watcher {
                 }
             }
         }
+    }
+
+    /// The next event out of the store's history, if it concerns this watcher;
+    /// takes leave of the history where the ring begins, or says why it ends.
+    async fn past_event(&mut self) -> Option<Bytes> {
+        let past = self.past.as_mut()?;
+        let next = tokio::select! {
+            next = past.next() => next,
+            () = self.api.shutdown.cancelled() => Err(control_store::Error::Closed),
+            () = tokio::time::sleep_until(self.deadline) => Err(control_store::Error::Closed),
+        };
+        match next {
+            Ok(Next::Event(event)) => {
+                self.delivered = self.delivered.max(event.object.revision());
+                return self.event(&event);
+            }
+            Ok(Next::Ring(next)) => {
+                // The store may be ahead of the ring, which then still gets
+                // what was sent from here.
+                self.floor = self.floor.max(past.revision());
+                self.next = next;
+            }
+            Err(control_store::Error::Closed) => self.ended = true,
+            Err(control_store::Error::Compacted {
+                requested,
+                compacted,
+            }) => self.refused = Some(Status::too_old_resource_version(requested, compacted)),
+            Err(error) => self.refused = Some(crate::write::store_error(&error)),
+        }
+        self.past = None;
+        None
     }
 
     /// Some of the objects to begin with; `None` when there are no more.
