@@ -282,7 +282,7 @@ async fn nobody_grants_more_than_they_have() {
     );
 
     let mut code = 0;
-    for _ in 0..100 {
+    for _ in 0..1000 {
         (code, _) = ask(
             &server,
             &ann,
