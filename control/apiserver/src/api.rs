@@ -143,6 +143,12 @@ impl Api {
             .ok_or_else(Status::unknown_path)
     }
 
+    /// Whether anything is served in this group.
+    #[must_use]
+    pub fn has_group(&self, group: &str) -> bool {
+        self.resources.keys().any(|(known, ..)| *known == group)
+    }
+
     /// Whether anything is served in this group and version.
     #[must_use]
     pub fn has_version(&self, group: &str, version: &str) -> bool {
@@ -246,6 +252,17 @@ impl Served {
             format!("{namespace}/{name}")
         } else {
             name.to_owned()
+        }
+    }
+
+    /// The namespace to look in, of the one that a request names: none for what
+    /// has no namespace, such as namespaces themselves.
+    #[must_use]
+    pub fn scope<'a>(&self, namespace: &'a str) -> &'a str {
+        if self.resource.namespaced {
+            namespace
+        } else {
+            ""
         }
     }
 

@@ -171,7 +171,6 @@ impl Chain {
         let metrics = &self.api.metrics;
         let running = metrics.begin(&info);
         let warnings = Warnings::default();
-        warnings.extend(deprecation(&info).map(str::to_owned));
         let steps = self
             .clone()
             .steps(info, parts, body, began, warnings.clone());
@@ -214,6 +213,11 @@ impl Chain {
             return Err(denied(&attributes, &reason));
         }
         let long = info.is_long_running();
+        let time = if long {
+            TIMEOUT
+        } else {
+            allotted(parts.uri.query())?
+        };
         let limit = if info.is_read_only() {
             &self.reads
         } else {
@@ -238,7 +242,7 @@ impl Chain {
         if long {
             return handler.await;
         }
-        tokio::time::timeout(TIMEOUT, handler)
+        tokio::time::timeout(time, handler)
             .await
             .unwrap_or_else(|_| {
                 Err(Status::timeout(
@@ -249,15 +253,24 @@ impl Chain {
     }
 }
 
-/// What clients of an old API are told with every answer.
-fn deprecation(info: &RequestInfo) -> Option<&'static str> {
-    match (&*info.group, &*info.version, &*info.resource) {
-        ("", "v1", "endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        ("", "v1", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
+/// How long a request may take: what it says itself, at most [`TIMEOUT`].
+fn allotted(query: Option<&str>) -> Result<Duration, Status> {
+    let asked = crate::request::pairs(query.unwrap_or_default())
+        .find(|(key, value)| key == "timeout" && !value.is_empty());
+    let Some((_, text)) = asked else {
+        return Ok(TIMEOUT);
+    };
+    let parsed = crate::duration::parse(&text).ok_or_else(|| {
+        Status::bad_request(format!(
+            "invalid timeout specified in the request URL - time: invalid duration {}",
+            control_types::status::quote(&text)
+        ))
+    })?;
+    Ok(if parsed.is_zero() {
+        TIMEOUT
+    } else {
+        parsed.min(TIMEOUT)
+    })
 }
 
 fn attributes(info: &RequestInfo, user: &User) -> Attributes {

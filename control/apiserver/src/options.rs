@@ -110,13 +110,8 @@ fn boolean(value: &str) -> bool {
 
 /// An integer as Go reads it.
 fn integer(value: &str) -> Result<i64, Status> {
-    value.parse().map_err(|error: std::num::ParseIntError| {
-        let why = match error.kind() {
-            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
-                "value out of range"
-            }
-            _ => "invalid syntax",
-        };
+    value.parse().map_err(|error| {
+        let why = why_no_number(&error);
         Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(value)))
     })
 }
@@ -128,18 +123,18 @@ impl ListOptions {
     /// When a number is none.
     pub fn parse(query: Option<&str>) -> Result<Self, Status> {
         let mut options = Self::default();
-        for (key, value) in pairs(query.unwrap_or_default()) {
+        for (key, value) in firsts(query) {
             match key.as_str() {
                 "labelSelector" => options.label_selector = value,
                 "fieldSelector" => options.field_selector = value,
                 "allowWatchBookmarks" => options.allow_watch_bookmarks = boolean(&value),
                 "resourceVersion" => options.resource_version = value,
                 "resourceVersionMatch" => options.resource_version_match = value,
-                "timeoutSeconds" if !value.is_empty() => {
+                "timeoutSeconds" => {
                     options.timeout_seconds =
                         Some(u64::try_from(integer(&value)?).unwrap_or_default());
                 }
-                "limit" if !value.is_empty() => {
+                "limit" => {
                     options.limit = usize::try_from(integer(&value)?).unwrap_or_default();
                 }
                 "continue" => options.continue_token = value,
@@ -148,6 +143,30 @@ impl ListOptions {
             }
         }
         Ok(options)
+    }
+
+    /// How many objects a page holds at most; 0 for all. Version "0" is answered
+    /// from memory, whole.
+    #[must_use]
+    pub fn page_size(&self) -> usize {
+        if self.resource_version == "0" && self.continue_token.is_empty() {
+            0
+        } else {
+            self.limit
+        }
+    }
+
+    /// Fills in what a watch without a version of its own asks for: it begins
+    /// with all objects (KEP-3157).
+    pub fn default_watch(&mut self) {
+        let unspecific = matches!(self.resource_version.as_str(), "" | "0");
+        if unspecific
+            && self.send_initial_events.is_none()
+            && self.resource_version_match.is_empty()
+        {
+            self.send_initial_events = Some(true);
+            self.resource_version_match = "NotOlderThan".into();
+        }
     }
 
     /// Checks which options go together.
@@ -217,28 +236,77 @@ impl ListOptions {
         finish("ListOptions", causes)
     }
 
-    /// The resource version as a number; `None` when absent.
+    /// The resource version of a list as a number; `None` when absent.
     ///
     /// # Errors
-    /// When it is no number.
+    /// 400 when it is no number.
     pub fn revision(&self) -> Result<Option<u64>, Status> {
-        parse_revision(&self.resource_version)
+        let text = self.resource_version.as_str();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|error| {
+            let why = not_a_revision(text, &error);
+            Status::bad_request(format!("invalid resource version: resourceVersion: {why}"))
+        })
     }
 }
 
 /// A resource version as a number; `None` when it is empty.
 ///
 /// # Errors
-/// When it is no number.
+/// When it is no number: 500 without a reason, since that is how the versioner's
+/// error reaches clients of GET and watch.
 pub fn parse_revision(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| {
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax",
-            quote(text)
-        ))
+    text.parse()
+        .map(Some)
+        .map_err(|error| plain(format!("resourceVersion: {}", not_a_revision(text, &error))))
+}
+
+/// What is wrong with a resource version that is no number.
+fn not_a_revision(text: &str, error: &std::num::ParseIntError) -> String {
+    let text = quote(text);
+    format!(
+        "Invalid value: {text}: strconv.ParseUint: parsing {text}: {}",
+        why_no_number(error)
+    )
+}
+
+/// Why Go's `strconv` takes a text for no number.
+#[must_use]
+pub fn why_no_number(error: &std::num::ParseIntError) -> &'static str {
+    match error.kind() {
+        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+            "value out of range"
+        }
+        _ => "invalid syntax",
+    }
+}
+
+/// 500 with a message alone: what clients get of errors that are not Statuses.
+#[must_use]
+pub fn plain(message: impl Into<String>) -> Status {
+    Status {
+        code: 500,
+        reason: "",
+        message: message.into(),
+        details: None,
+        continue_token: String::new(),
+    }
+}
+
+/// The options of a query; of several values of one the first holds.
+fn firsts(query: Option<&str>) -> impl Iterator<Item = (String, String)> + '_ {
+    let mut seen: Vec<String> = Vec::new();
+    pairs(query.unwrap_or_default()).filter(move |(key, _)| {
+        let new = !seen.contains(key);
+        if new {
+            seen.push(key.clone());
+        }
+        new
     })
 }
 
@@ -283,6 +351,9 @@ impl WriteOptions {
                 "Too long: may not be more than 128 bytes".into(),
             ));
         }
+        if let Some(bad) = unprintable(&options.field_manager) {
+            causes.push(bad);
+        }
         options.dry_run = read_dry_run(&dry_run, &mut causes);
         options.field_validation = match validation.as_deref() {
             None | Some("" | "Warn") => FieldValidation::Warn,
@@ -300,6 +371,23 @@ impl WriteOptions {
         finish(kind, causes)?;
         Ok(options)
     }
+}
+
+/// The first character of a manager's name that cannot be printed. Positions
+/// are in bytes, as Go counts them.
+fn unprintable(manager: &str) -> Option<Cause> {
+    let (at, letter) = manager
+        .char_indices()
+        .find(|(_, letter)| letter.is_control())?;
+    Some(cause(
+        "fieldManager",
+        "FieldValueInvalid",
+        format!(
+            "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+            quote(manager),
+            u32::from(letter)
+        ),
+    ))
 }
 
 fn read_dry_run(values: &[String], causes: &mut Vec<Cause>) -> bool {
@@ -339,13 +427,13 @@ impl DeleteOptions {
         } else {
             for (key, value) in pairs(query.unwrap_or_default()) {
                 match key.as_str() {
-                    "gracePeriodSeconds" if !value.is_empty() => {
+                    "gracePeriodSeconds" => {
                         options.grace_period_seconds = Some(integer(&value)?);
                     }
-                    "orphanDependents" if !value.is_empty() => {
+                    "orphanDependents" => {
                         options.orphan_dependents = Some(boolean(&value));
                     }
-                    "propagationPolicy" if !value.is_empty() => {
+                    "propagationPolicy" => {
                         options.propagation_policy = Some(value);
                     }
                     "dryRun" => dry_run.push(value),

@@ -10,7 +10,8 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply::{self, Answer};
-use crate::{discovery, health, oidc, openapi, reviews, subresources, verbs};
+use crate::request::RequestInfo;
+use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -26,13 +27,15 @@ pub async fn route(context: Context, body: Body) -> Answer {
         .served(&info.group, &info.version, &info.resource)
         .cloned()
     else {
-        return if context.api.has_version(&info.group, &info.version) {
-            Err(Status::unknown_path())
-        } else {
-            Ok(not_found())
-        };
+        return unknown(&context);
     };
     let resource = served.resource;
+    // A slash in a name is one of the path, however it was sent; only proxies
+    // take what follows a subresource.
+    let is_proxy = info.subresource == "proxy";
+    if (info.name_in_path && info.name.contains('/')) || (!info.rest.is_empty() && !is_proxy) {
+        return Err(Status::unknown_path());
+    }
     if resource.namespaced {
         // Objects of a namespace are read across all namespaces, but written
         // in one only.
@@ -59,10 +62,10 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
     let info = &context.info;
     let named = info.name_in_path;
     let verb = match (&context.parts.method, named) {
-        (&Method::GET | &Method::HEAD, true) if info.verb == "watch" => "watch",
-        (&Method::GET | &Method::HEAD, true) => "get",
-        (&Method::GET | &Method::HEAD, false) if info.verb == "watch" => "watch",
-        (&Method::GET | &Method::HEAD, false) => "list",
+        (&Method::GET, true) if info.verb == "watch" => "watch",
+        (&Method::GET, true) => "get",
+        (&Method::GET, false) if info.verb == "watch" => "watch",
+        (&Method::GET, false) => "list",
         (&Method::POST, false) => "create",
         (&Method::PUT, true) => "update",
         (&Method::PATCH, true) => "patch",
@@ -78,6 +81,9 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
             Status::method_not_allowed()
         });
     }
+    context
+        .warnings
+        .extend(deprecation(info).map(str::to_owned));
     match verb {
         "get" => verbs::get::get(&context, &served).await,
         "list" => verbs::list::list(&context, &served).await,
@@ -93,27 +99,68 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
     }
 }
 
+/// What clients of an old API are told with every answer.
+fn deprecation(info: &RequestInfo) -> Option<&'static str> {
+    match (&*info.group, &*info.version, &*info.resource) {
+        ("", "v1", "endpoints") => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        ("", "v1", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
+
 /// Everything that is no resource.
 fn paths(context: &Context) -> Answer {
-    if !matches!(context.parts.method, Method::GET | Method::HEAD) {
-        return Err(Status::method_not_allowed());
-    }
     let path = context.info.path.trim_end_matches('/');
-    match path {
-        "/version" => Ok(reply::json(200, health::version().to_vec_pretty())),
-        "/metrics" => Ok(context.api.metrics.page()),
-        _ if ["/healthz", "/livez", "/readyz"].iter().any(|root| {
-            path == *root
-                || path
-                    .strip_prefix(root)
-                    .is_some_and(|rest| rest.starts_with('/'))
-        }) =>
-        {
-            Ok(health::health(context, path))
+    if path.is_empty() {
+        return Ok(reply::json(200, paths::index().to_vec_pretty()));
+    }
+    if ["/healthz", "/livez", "/readyz"].iter().any(|root| {
+        path.strip_prefix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }) {
+        return Ok(health::health(context, path));
+    }
+    if path == "/metrics" {
+        return Ok(context.api.metrics.page());
+    }
+    // Groups are told to whoever asks, however they ask.
+    let any_method = path == "/apis"
+        || path
+            .strip_prefix("/apis/")
+            .is_some_and(|rest| !rest.contains('/'))
+        || path.starts_with("/openapi/");
+    let found = match path {
+        "/version" => Some(reply::json(200, health::version().to_vec_pretty())),
+        _ => oidc::document(context, path).or_else(|| document(context, path)),
+    };
+    match found {
+        Some(_) if !any_method && context.parts.method != Method::GET => {
+            Err(Status::method_not_allowed())
         }
-        _ => Ok(oidc::document(context, path)
-            .or_else(|| document(context, path))
-            .unwrap_or_else(not_found)),
+        Some(answer) => Ok(answer),
+        None => unknown(context),
+    }
+}
+
+/// 404: a Status below the roots that an API has, text elsewhere.
+fn unknown(context: &Context) -> Answer {
+    let path = context.info.path.as_str();
+    let below = |root: &str| {
+        path.strip_prefix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let group = path
+        .strip_prefix("/apis/")
+        .and_then(|rest| rest.split_once('/'))
+        .map(|(group, _)| group);
+    let known = group.is_some_and(|group| context.api.has_group(group))
+        || paths::ROOTS.iter().any(|root| below(root));
+    if known {
+        Err(Status::unknown_path())
+    } else {
+        Ok(reply::text(404, "404 page not found\n"))
     }
 }
 
@@ -151,9 +198,4 @@ fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
         response.headers_mut().insert(ETAG, etag);
     }
     Some(response)
-}
-
-/// 404 for paths that belong to no API.
-fn not_found() -> http::Response<Body> {
-    reply::text(404, "404 page not found\n")
 }

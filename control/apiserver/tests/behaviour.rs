@@ -24,17 +24,17 @@ async fn a_change_of_another_version_or_object_is_a_conflict() {
     let (code, made) = ask(&server, &root, Method::POST, MAPS, Some(map("m"))).await;
     assert_eq!(code, 201, "{made:?}");
     let one = format!("{MAPS}/m");
-    for metadata in [
-        value!({"resourceVersion": "1"}),
-        value!({"uid": "00000000-0000-4000-8000-000000000000"}),
+    for (metadata, refused) in [
+        (value!({"resourceVersion": "1"}), (409, Some("Conflict"))),
+        // A patched uid is no precondition but a change of what never changes.
+        (
+            value!({"uid": "00000000-0000-4000-8000-000000000000"}),
+            (422, Some("Invalid")),
+        ),
     ] {
         let patch = value!({"metadata": (metadata.clone()), "data": {"c": "d"}});
         let (code, refusal) = ask(&server, &root, Method::PATCH, &one, Some(patch)).await;
-        assert_eq!(
-            (code, refusal.str_at(&["reason"])),
-            (409, Some("Conflict")),
-            "{metadata:?}"
-        );
+        assert_eq!((code, refusal.str_at(&["reason"])), refused, "{metadata:?}");
         let member = if metadata.get("uid").is_some() {
             "uid"
         } else {

@@ -38,7 +38,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
         .object;
     let name = context.info.name.as_str();
     let given = meta::name(&binding);
-    if !given.is_empty() && given != name {
+    if given != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
         ));

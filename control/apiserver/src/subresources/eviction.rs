@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use control_types::labels::Selector;
+use control_types::meta;
 use control_types::registry;
 use control_types::status::{Cause, Details, Status};
 use control_types::value;
@@ -37,6 +38,11 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     let eviction = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    if meta::name(&eviction) != context.info.name {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
+    }
     let mut deletion = DeleteOptions::parse(None, eviction.get("deleteOptions"))?;
     deletion.dry_run |= options.dry_run;
     let key = served.key(&context.info.namespace, &context.info.name);
@@ -50,7 +56,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         pod.str_at(&["status", "phase"]),
         Some("Succeeded" | "Failed")
     );
-    let going = control_types::meta::is_deleting(&pod);
+    let going = meta::is_deleting(&pod);
     let waiting = pod.str_at(&["status", "phase"]) == Some("Pending");
     if !ended && !going && !waiting {
         ask_budget(&context.api, context, &pod, deletion.dry_run).await?;
@@ -92,7 +98,7 @@ async fn ask_budget(
         };
     };
     let key = format!("{prefix}{}", budget.name());
-    let name = control_types::meta::name(pod).to_owned();
+    let name = meta::name(pod).to_owned();
     api.modify(budgets, &key, dry_run, None, |current| {
         let Some(current) = current else {
             return Ok(Decision::Keep(Value::Null));
@@ -110,7 +116,7 @@ fn take_one(budget: &mut Value, pod: &str) -> Result<(), Status> {
     let observed = budget
         .i64_at(&["status", "observedGeneration"])
         .unwrap_or_default();
-    if observed < control_types::meta::generation(budget) {
+    if observed < meta::generation(budget) {
         return Err(refused(
             budget,
             "The disruption budget is still being processed by the server.",
@@ -120,7 +126,7 @@ fn take_one(budget: &mut Value, pod: &str) -> Result<(), Status> {
         .i64_at(&["status", "disruptionsAllowed"])
         .unwrap_or_default();
     if allowed <= 0 {
-        let name = control_types::meta::name(budget);
+        let name = meta::name(budget);
         let wanted = budget
             .i64_at(&["status", "desiredHealthy"])
             .unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::decode::{self, Expected};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
-use crate::verbs::update::is_finished;
+use crate::verbs::update::{check_name, is_finished};
 use crate::write::Decision;
 
 /// Replaces `spec.finalizers`.
@@ -24,9 +24,10 @@ pub async fn finalize(context: &Context, served: &Arc<Served>, body: Body) -> An
     let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
     let headers = &context.parts.headers;
     let expected = Expected::of(served);
-    let given = decode::object(headers, body, expected, options.field_validation)
+    let mut given = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    check_name(context, served, &mut given)?;
     let finalizers: Value = given
         .path(&["spec", "finalizers"])
         .cloned()

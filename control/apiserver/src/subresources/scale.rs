@@ -18,7 +18,7 @@ use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::patch::{self, Patch};
-use crate::verbs::update::Change;
+use crate::verbs::update::{Change, check_name};
 
 fn paths(served: &Served) -> Result<Scale, Status> {
     served.kind.scale.ok_or_else(Status::unknown_path)
@@ -108,9 +108,10 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
 pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
     let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
     let headers = &context.parts.headers;
-    let scale = decode::object(headers, body, expected()?, options.field_validation)
+    let mut scale = decode::object(headers, body, expected()?, options.field_validation)
         .await?
         .object;
+    check_name(context, served, &mut scale)?;
     change(context, served, options.dry_run, |_| Ok(scale.clone())).await
 }
 

@@ -16,7 +16,7 @@ use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::invalid;
 use crate::negotiate::Format;
-use crate::options::WriteOptions;
+use crate::options::{WriteOptions, plain};
 use crate::reply::{self, Answer};
 
 /// How often a generated name is tried anew.
@@ -64,11 +64,9 @@ pub async fn store(
 ) -> Result<Value, Status> {
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
-    if !meta::resource_version(&object).is_empty() && meta::resource_version(&object) != "0" {
-        return Err(Status::bad_request(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
+    // Only what is stored must not claim a version.
+    let version = meta::resource_version(&object).to_owned();
+    let versioned = version.parse::<u64>().is_ok_and(|version| version != 0);
     (served.kind.default)(&mut object);
     escalation::check(context, served, &object, None)?;
     let prefix = if given.is_empty() {
@@ -109,7 +107,13 @@ pub async fn store(
                     &name,
                 ));
             }
+            meta::set_resource_version(&mut object, &version);
             return Ok(object);
+        }
+        if versioned {
+            return Err(plain(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         let ttl = (served.resource.plural == "events").then_some(EVENTS);
         match context.api.store_new(served, &key, object, ttl).await {

@@ -87,7 +87,7 @@ pub async fn remove(
             check_preconditions(served, key, &object, options)?;
             crate::admission::admit_delete(served, key)?;
             let before = object.clone();
-            mark(served, &mut object, options)?;
+            mark(served, &mut object, options);
             found.clone_from(&before);
             Ok(if is_finished(&object) {
                 Decision::Delete(object)
@@ -160,28 +160,24 @@ fn check_preconditions(
 }
 
 /// Marks an object for deletion: finalizers by policy, the time, the grace period.
-fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) -> Result<(), Status> {
-    set_policy(served, object, options);
+fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
     let now = jiff::Timestamp::now();
-    let grace = match served.kind.graceful {
-        Some(graceful) => {
-            if options
-                .grace_period_seconds
-                .is_some_and(|seconds| seconds < -1)
-            {
-                return Err(Status::bad_request(format!(
-                    "invalid grace period {}",
-                    options.grace_period_seconds.unwrap_or_default()
-                )));
-            }
-            graceful(object, options.grace_period_seconds)
-        }
-        None => 0,
-    };
-    if meta::is_deleting(object) {
-        // Only a shorter grace period changes anything.
-        let left = meta::deletion_grace_period_seconds(object).unwrap_or_default();
-        if left > 0 && (options.grace_period_seconds.is_some() && grace < left) {
+    // Any negative period is the shortest there is.
+    let given = options.grace_period_seconds.map(|seconds| seconds.max(-1));
+    let grace = served
+        .kind
+        .graceful
+        .map_or(0, |graceful| graceful(object, given));
+    let deleting = meta::is_deleting(object);
+    let left = meta::deletion_grace_period_seconds(object).unwrap_or_default();
+    let shorter = given.is_some() && grace < left;
+    if deleting && left > 0 && !shorter {
+        // Under way already: nothing changes, not even what becomes of dependents.
+        return;
+    }
+    set_policy(served, object, options);
+    if deleting {
+        if left > 0 {
             let began = meta::deletion_timestamp(object)
                 .and_then(|at| at.checked_sub(jiff::SignedDuration::from_secs(left)).ok())
                 .unwrap_or(now);
@@ -192,7 +188,7 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) -> Result<
             meta::set_deletion_timestamp(object, at);
             meta::set_deletion_grace_period_seconds(object, grace);
         }
-        return Ok(());
+        return;
     }
     let at = now
         .checked_add(jiff::SignedDuration::from_secs(grace))
@@ -208,7 +204,6 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) -> Result<
     if is_namespace(served) {
         object.set_path(&["status", "phase"], "Terminating");
     }
-    Ok(())
 }
 
 /// Adds or takes away the two finalizers of the garbage collector.

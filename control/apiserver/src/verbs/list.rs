@@ -54,17 +54,17 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     let info = &context.info;
     let selection = Selection::new(
         served.kind,
-        &info.namespace,
+        served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
     )?;
     let (snapshot, start) = snapshot(&context.api, served, &options, &selection).await?;
-    let page = Page::new(&snapshot, &selection, start, options.limit);
+    let page = Page::new(&snapshot, &selection, start, options.page_size());
     respond(served, page, selection, format)
 }
 
 /// The snapshot that a request asks for, and the place where its page begins.
-async fn snapshot(
+pub(crate) async fn snapshot(
     api: &Api,
     served: &Served,
     options: &ListOptions,
@@ -72,13 +72,17 @@ async fn snapshot(
 ) -> Result<(Snapshot, Option<String>), Status> {
     let revision = options.revision()?;
     if !options.continue_token.is_empty() {
-        if revision.is_some_and(|revision| revision != 0) {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
         let token = Token::decode(&options.continue_token)?;
-        let start = Some(format!("{}{}", selection.prefix(), token.start));
+        let start = Some(format!(
+            "{}{}",
+            selection.prefix(),
+            token.start.trim_start_matches('/')
+        ));
         let Some(at) = token.revision else {
             api.catch_up().await?;
             return Ok((present(api, served)?, start));
@@ -226,7 +230,7 @@ impl Token {
 }
 
 /// One page of a snapshot.
-struct Page {
+pub(crate) struct Page {
     objects: Arc<Tree<Cached>>,
     revision: Revision,
     begin: Position,
@@ -237,7 +241,9 @@ struct Page {
 }
 
 impl Page {
-    fn new(
+    /// The page that begins at `start`, or with the first object; `limit` 0
+    /// takes all.
+    pub(crate) fn new(
         snapshot: &Snapshot,
         selection: &Selection,
         start: Option<String>,
@@ -293,6 +299,17 @@ impl Page {
             .encode();
         }
         page
+    }
+
+    /// The selected objects of the page.
+    pub(crate) fn selected(&self, selection: &Selection) -> Vec<Arc<Cached>> {
+        self.objects
+            .iter_from(self.begin)
+            .take_while(|object| object.key().starts_with(selection.prefix()))
+            .filter(|object| selection.matches(object))
+            .take(self.items.unwrap_or(usize::MAX))
+            .cloned()
+            .collect()
     }
 
     /// `metadata` of the list.
@@ -368,7 +385,13 @@ impl Iterator for Writer {
     }
 }
 
-fn respond(served: &Arc<Served>, page: Page, selection: Selection, format: Format) -> Answer {
+/// Writes a page in the shape that the client wants.
+pub(crate) fn respond(
+    served: &Arc<Served>,
+    page: Page,
+    selection: Selection,
+    format: Format,
+) -> Answer {
     let mut head = Vec::with_capacity(256);
     let (kind, version, items, item): (String, String, &[u8], WriteItem) = match format.shape {
         Shape::Plain if served.is_stored_form() => (

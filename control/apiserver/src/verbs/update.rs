@@ -16,7 +16,7 @@ use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::invalid;
 use crate::negotiate::Format;
-use crate::options::WriteOptions;
+use crate::options::{WriteOptions, plain, why_no_number};
 use crate::reply::{self, Answer};
 use crate::verbs::create;
 use crate::write::{Current, Decision};
@@ -76,7 +76,11 @@ pub async fn through(
 }
 
 /// Name and namespace of the body must be those of the path.
-fn check_name(context: &Context, served: &Served, object: &mut Value) -> Result<(), Status> {
+pub(crate) fn check_name(
+    context: &Context,
+    served: &Served,
+    object: &mut Value,
+) -> Result<(), Status> {
     let wanted = context.info.name.as_str();
     match meta::name(object) {
         "" => {
@@ -182,6 +186,7 @@ impl Change<'_> {
             meta::set_resource_version(&mut new, meta::resource_version(&old));
         }
         meta::metadata_mut(&mut new).remove("managedFields");
+        meta::metadata_mut(&mut new).remove("selfLink");
         if self.subresource.is_empty() {
             *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
         }
@@ -224,7 +229,8 @@ impl Change<'_> {
         let resource = self.served.resource;
         let given = meta::resource_version(new);
         let uid = meta::uid(new);
-        if !uid.is_empty() && uid != meta::uid(old) {
+        // A patched uid is a change of the object, which validation refuses.
+        if !uid.is_empty() && uid != meta::uid(old) && self.context.info.verb != "patch" {
             let stored = self.served.store_key(key)?;
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
@@ -249,21 +255,12 @@ impl Change<'_> {
                 vec![cause],
             ));
         }
-        if given.parse::<u64>().is_err() {
-            let cause = Cause {
-                reason: "FieldValueInvalid".into(),
-                message: format!(
-                    "Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax",
-                    control_types::status::quote(given)
-                ),
-                field: "metadata.resourceVersion".into(),
-            };
-            return Err(Status::invalid(
-                resource.group,
-                resource.kind,
-                name_of(key),
-                vec![cause],
-            ));
+        if let Err(error) = given.parse::<u64>() {
+            return Err(plain(format!(
+                "strconv.ParseUint: parsing {}: {}",
+                control_types::status::quote(given),
+                why_no_number(&error)
+            )));
         }
         if given != meta::resource_version(old) {
             return Err(Status::modified(

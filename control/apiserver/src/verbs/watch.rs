@@ -24,8 +24,8 @@ use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
 use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, frame};
 use crate::chain::Context;
-use crate::negotiate::{Format, Shape};
-use crate::options::ListOptions;
+use crate::negotiate::{Format, Media, Shape};
+use crate::options::{ListOptions, parse_revision};
 use crate::reply::Answer;
 use crate::selection::Selection;
 use crate::table;
@@ -36,6 +36,11 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts at least when its client does not say.
 const SHORTEST: u64 = 1800;
+/// The media types that watches are written in.
+const WATCH_MEDIA_TYPES: &[&str] = &[
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 /// How much is gathered into one frame of the connection.
 const GATHER: usize = 64 * 1024;
 
@@ -45,21 +50,24 @@ const GATHER: usize = 64 * 1024;
 /// When options are malformed. A resource version that is too old is no error
 /// of the request: it is told in the stream.
 pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
-    let options = ListOptions::parse(context.query())?;
+    let mut options = ListOptions::parse(context.query())?;
+    options.default_watch();
     options.validate(true)?;
     let format = Format::of(&context.parts.headers, context.query())?;
+    if format.media == Media::Yaml {
+        return Err(Status::not_acceptable(WATCH_MEDIA_TYPES));
+    }
     let info = &context.info;
     let selection = Selection::new(
         served.kind,
-        &info.namespace,
+        served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
     )?;
-    let revision = options.revision()?;
+    let revision = parse_revision(&options.resource_version)?;
     let api = &context.api;
     let cache = Arc::clone(served.cache()?);
-    // Without a resource version a watch begins with all objects, as it does
-    // from "0"; unless the client says that it wants no such beginning.
+    // A client may say that it wants no beginning with all objects.
     let initial = options
         .send_initial_events
         .unwrap_or(revision.is_none_or(|revision| revision == 0));
@@ -363,14 +371,16 @@ impl Watcher {
         if ends_beginning {
             metadata.insert("annotations", value!({"k8s.io/initial-events-end": "true"}));
         }
+        let object = value!({"kind": (self.served.resource.kind), "apiVersion": (self.served.api_version.as_str()), "metadata": (metadata)});
         let object = match self.format.shape {
-            Shape::Plain => {
-                value!({"kind": (self.served.resource.kind), "apiVersion": (self.served.api_version.as_str()), "metadata": (metadata)})
-            }
-            Shape::Metadata => table::partial(value!({"metadata": (metadata)}), self.format),
+            Shape::Plain => object,
+            Shape::Metadata => table::partial(object, self.format),
             Shape::Table => {
+                // A row like any other, of an object that has no name.
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
-                table::table(self.served.kind, Vec::new(), metadata, columns, self.format)
+                let metadata = value!({"resourceVersion": (revision.to_string())});
+                let row = table::row(self.served.kind, object, self.format);
+                table::table(self.served.kind, vec![row], metadata, columns, self.format)
             }
         };
         line(&value!({"type": "BOOKMARK", "object": (object)}))
