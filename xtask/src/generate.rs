@@ -3,8 +3,10 @@
 //! Kubernetes publishes its API as data: discovery documents (groups, verbs,
 //! short names), OpenAPI (required fields, lists, defaults) and struct tags
 //! (order, pointers, protobuf numbers, merge keys). These are read from the Go
-//! module cache and written as plain tables to `control/types/src/generated`.
-//! Only facts are taken: names, numbers and flags, no descriptive text.
+//! module cache and written as plain tables to `control/types/src/generated`:
+//! names, numbers and flags as Rust, and what is said in words (descriptions of
+//! types, fields and parameters) as one deflated file with its attribution, since
+//! `kubectl explain` shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,6 +21,7 @@ mod emit;
 mod golang;
 mod resources;
 mod schema;
+mod texts;
 
 /// The release whose API is served.
 const KUBERNETES: &str = "v1.36.3";
@@ -44,18 +47,18 @@ pub fn run(check: bool) -> Result<(), Error> {
     let files = tables(&modules)?;
     let folder = folder();
     let mut different = Vec::new();
-    for (name, text) in &files {
+    for (name, bytes) in &files {
         let path = folder.join(name);
-        let same = fs::read_to_string(&path).is_ok_and(|old| old == *text);
+        let same = fs::read(&path).is_ok_and(|old| old == *bytes);
         if same {
             println!("same     {}", path.display());
         } else if check {
             different.push(path.display().to_string());
         } else {
             fs::create_dir_all(&folder)
-                .and_then(|()| fs::write(&path, text))
+                .and_then(|()| fs::write(&path, bytes))
                 .map_err(|error| failed(format!("cannot write `{}`: {error}", path.display())))?;
-            println!("written  {} ({} bytes)", path.display(), text.len());
+            println!("written  {} ({} bytes)", path.display(), bytes.len());
         }
     }
     if different.is_empty() {
@@ -85,13 +88,18 @@ fn failed(message: impl Into<String>) -> Error {
     Error::Failed(message.into())
 }
 
-/// All tables: file name and text. The same input gives the same bytes.
-fn tables(modules: &Modules) -> Result<Vec<(&'static str, String)>, Error> {
+/// All tables: file name and content. The same input gives the same bytes.
+fn tables(modules: &Modules) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     let api = PublishedApi::read(modules)?;
     let mut go = golang::Packages::new(modules);
     let resources = resources::collect(&api)?;
     let schema = schema::collect(&api, &mut go, &resources)?;
-    Ok(emit::files(&resources, &schema))
+    let mut files: Vec<(&'static str, Vec<u8>)> = emit::files(&resources, &schema)
+        .into_iter()
+        .map(|(name, text)| (name, text.into_bytes()))
+        .collect();
+    files.push(("texts.z", texts::file(&api, modules, schema.keys())?));
+    Ok(files)
 }
 
 /// The folders of the modules.
@@ -157,6 +165,12 @@ pub struct PublishedApi {
     discovery: BTreeMap<String, Value>,
     /// OpenAPI schemas by name.
     schemas: BTreeMap<String, Value>,
+    /// The OpenAPI document of `api/v1`.
+    core: Value,
+    /// Paths of objects whose deletion answers the object, not a status.
+    returning: BTreeSet<String>,
+    /// Kinds that a type is decoded for, in all groups, by the type's name.
+    kinds: BTreeMap<String, Value>,
 }
 
 impl PublishedApi {
@@ -164,9 +178,18 @@ impl PublishedApi {
         let root = modules.folder("k8s.io/kubernetes").unwrap_or_default();
         let discovery = read_folder(&root.join("api/discovery"))?;
         let mut schemas = BTreeMap::new();
+        let mut core = Value::Null;
+        let mut returning = BTreeSet::new();
         for (name, document) in read_folder(&root.join("api/openapi-spec/v3"))? {
             if name.contains("alpha") || name.contains("beta") {
                 continue;
+            }
+            for (path, item) in document["paths"].as_object().into_iter().flatten() {
+                let answer = &item["delete"]["responses"]["200"]["content"]["application/json"];
+                let answer = answer["schema"]["$ref"].as_str().unwrap_or("Status");
+                if path.ends_with("{name}") && !answer.ends_with("Status") {
+                    returning.insert(path.clone());
+                }
             }
             let Some(found) = document
                 .pointer("/components/schemas")
@@ -179,15 +202,39 @@ impl PublishedApi {
                     .iter()
                     .map(|(name, schema)| (name.clone(), schema.clone())),
             );
+            if name == "api__v1_openapi" {
+                core = document;
+            }
         }
-        Ok(Self { discovery, schemas })
+        // Documents of one version name its own kinds only.
+        let all = read_file(&root.join("api/openapi-spec/swagger.json"))?;
+        let kinds = all["definitions"].as_object().into_iter().flatten();
+        let kinds = kinds
+            .filter_map(|(name, one)| {
+                let kinds = one.get("x-kubernetes-group-version-kind")?;
+                Some((name.clone(), kinds.clone()))
+            })
+            .collect();
+        Ok(Self {
+            discovery,
+            schemas,
+            core,
+            returning,
+            kinds,
+        })
     }
 }
 
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    failed(format!("cannot read `{}`: {error}", path.display()))
+}
+
+fn read_file(path: &Path) -> Result<Value, Error> {
+    let text = fs::read(path).map_err(|error| unreadable(path, &error))?;
+    serde_json::from_slice(&text).map_err(|error| unreadable(path, &error))
+}
+
 fn read_folder(folder: &Path) -> Result<BTreeMap<String, Value>, Error> {
-    let unreadable = |path: &Path, error: &dyn std::fmt::Display| {
-        failed(format!("cannot read `{}`: {error}", path.display()))
-    };
     let mut out = BTreeMap::new();
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
     let paths: BTreeSet<PathBuf> = entries
@@ -197,8 +244,7 @@ fn read_folder(folder: &Path) -> Result<BTreeMap<String, Value>, Error> {
         .iter()
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
     {
-        let text = fs::read(path).map_err(|error| unreadable(path, &error))?;
-        let document = serde_json::from_slice(&text).map_err(|error| unreadable(path, &error))?;
+        let document = read_file(path)?;
         let name = path
             .file_stem()
             .unwrap_or_default()
@@ -231,10 +277,10 @@ mod tests {
             return;
         };
         let once = tables(&modules).unwrap();
-        for (name, text) in &once {
-            let committed = fs::read_to_string(folder().join(name)).unwrap();
+        for (name, bytes) in &once {
+            let committed = fs::read(folder().join(name)).unwrap();
             assert!(
-                committed == *text,
+                committed == *bytes,
                 "{name} differs: run `cargo xtask generate`"
             );
         }

@@ -20,6 +20,11 @@ use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verb
 pub async fn route(context: Context, body: Body) -> Answer {
     let info = &context.info;
     if !info.is_resource {
+        if info.path.starts_with("/openapi/") {
+            let path = context.parts.uri.path();
+            let answer = openapi::answer(&context, path).await;
+            return Ok(answer.unwrap_or_else(not_found));
+        }
         return paths(&context);
     }
     let Some(served) = context
@@ -164,7 +169,7 @@ fn unknown(context: &Context) -> Answer {
     }
 }
 
-/// Discovery and OpenAPI: documents that never change while the server runs.
+/// Discovery: documents that never change while the server runs.
 fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
     let headers = &context.parts.headers;
     let text = |name| {
@@ -173,8 +178,7 @@ fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let accept = text(ACCEPT).unwrap_or_default();
-    let Some(document) = discovery::document(path, accept).or_else(|| openapi::document(path))
-    else {
+    let Some(document) = discovery::document(path, accept) else {
         let config = &context.api.config;
         let address = (config.advertise_address, config.advertise_port).into();
         return (path == "/api").then(|| {

@@ -52,6 +52,8 @@ pub struct Resource {
     pub schema: TypeId,
     /// Type of a list; absent where nothing can be listed.
     pub list_schema: Option<TypeId>,
+    /// Whether a deletion answers the deleted object, and not a status.
+    pub returns_deleted: bool,
 }
 
 /// A subresource.

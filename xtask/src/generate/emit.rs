@@ -60,7 +60,9 @@ pub fn files(resources: &Resources, types: &BTreeMap<String, Type>) -> Vec<(&'st
         .collect();
     let names: Vec<&str> = names.into_iter().collect();
     let module = format!(
-        "{HEADER}#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n"
+        "{HEADER}#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n\n\
+         /// What the API says in words, as `xtask/src/generate/texts.rs` lays it out.\n\
+         pub static TEXTS: &[u8] = include_bytes!(\"texts.z\");\n"
     );
     vec![
         ("mod.rs", module),
@@ -276,7 +278,7 @@ fn resource(out: &mut String, one: &Resource, id: &impl Fn(&str, &str, &str) -> 
     }
     let _ = writeln!(
         out,
-        "        storage_version_hash: {:?}, storage: Storage {{ group: {:?}, version: {:?} }},\n        schema: TypeId({schema}), list_schema: {list},\n    }},",
-        one.hash, one.storage.0, one.storage.1
+        "        storage_version_hash: {:?}, storage: Storage {{ group: {:?}, version: {:?} }},\n        schema: TypeId({schema}), list_schema: {list}, returns_deleted: {},\n    }},",
+        one.hash, one.storage.0, one.storage.1, one.returns_deleted
     );
 }

@@ -26,6 +26,7 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     pub hash: String,
     pub storage: (String, String),
+    pub returns_deleted: bool,
 }
 
 pub struct Subresource {
@@ -152,6 +153,13 @@ fn of_version(
         }
         let kind = text(row, "kind");
         let hash = text(row, "storageVersionHash");
+        let base = if group.is_empty() { "/api" } else { "/apis" };
+        let returns_deleted = api.returning.iter().any(|path| {
+            path.strip_prefix(base)
+                .and_then(|path| path.trim_start_matches('/').strip_prefix(group))
+                .and_then(|path| path.trim_start_matches('/').strip_prefix(version))
+                .is_some_and(|path| path.ends_with(&format!("/{name}/{{name}}")))
+        });
         let storage = storage(api, &hash, &kind).unwrap_or((group.to_owned(), version.to_owned()));
         out.push(Resource {
             group: group.to_owned(),
@@ -169,6 +177,7 @@ fn of_version(
             kind,
             hash,
             storage,
+            returns_deleted,
         });
     }
     Ok(())

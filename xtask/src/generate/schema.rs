@@ -12,7 +12,7 @@ use crate::error::Error;
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
 /// Kinds that belong to no resource: what every group knows, and what webhooks are sent.
-const MORE: [(&str, &[&str]); 3] = [
+const MORE: [(&str, &[&str]); 4] = [
     (
         META,
         &[
@@ -35,6 +35,7 @@ const MORE: [(&str, &[&str]); 3] = [
             "WatchEvent",
         ],
     ),
+    ("k8s.io/apimachinery/pkg/version", &["Info"]),
     ("k8s.io/api/core/v1", &["SerializedReference"]),
     ("k8s.io/api/admission/v1", &["AdmissionReview"]),
 ];
@@ -131,11 +132,12 @@ pub fn collect(
     }
     let mut types = BTreeMap::new();
     let mut seen = BTreeSet::new();
+    let mut holders = Holders::new();
     while let Some(name) = queue.pop_front() {
         if !seen.insert(name.clone()) {
             continue;
         }
-        let one = collect_type(api, go, &name, &mut queue)?;
+        let one = collect_type(api, go, &name, &mut queue, &mut holders)?;
         types.insert(name.openapi(), one);
     }
     for (name, one) in &types {
@@ -175,14 +177,20 @@ enum Special {
     Shape(&'static str),
 }
 
+/// Types that are published only as part of the one which they stand in: its name
+/// by theirs.
+type Holders = BTreeMap<String, String>;
+
 fn collect_type(
     api: &PublishedApi,
     go: &mut Packages<'_>,
     name: &Name,
     queue: &mut VecDeque<Name>,
+    holders: &mut Holders,
 ) -> Result<Type, Error> {
     let openapi = name.openapi();
     let schema = api.schemas.get(&openapi);
+    let facts = schema.or_else(|| api.schemas.get(holders.get(&openapi)?));
     let mut one = Type {
         go: name.short(),
         shape: "Struct",
@@ -216,8 +224,16 @@ fn collect_type(
         }
     };
     for field in &fields {
-        one.fields
-            .extend(collect_field(go, schema, &openapi, field, queue)?);
+        let row = collect_field(go, facts, &openapi, field, queue)?;
+        if let Some(row) = &row
+            && row.flags & INLINE != 0
+            && let Ref::Object(inner) = &row.type_ref
+            && !api.schemas.contains_key(inner)
+        {
+            let holder = holders.get(&openapi).unwrap_or(&openapi).clone();
+            holders.entry(inner.clone()).or_insert(holder);
+        }
+        one.fields.extend(row);
     }
     Ok(one)
 }

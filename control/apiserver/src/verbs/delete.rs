@@ -250,25 +250,5 @@ fn warnings(served: &Served, options: &DeleteOptions) -> Vec<String> {
 
 /// The kinds whose deletion answers the object instead of a Status.
 fn returns_object(served: &Served) -> bool {
-    matches!(
-        (served.resource.group, served.resource.plural),
-        (
-            "",
-            "pods"
-                | "services"
-                | "serviceaccounts"
-                | "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "namespaces"
-                | "resourcequotas"
-                | "podtemplates"
-        ) | (
-            "storage.k8s.io",
-            "storageclasses"
-                | "csidrivers"
-                | "csinodes"
-                | "volumeattachments"
-                | "volumeattributesclasses"
-        ) | ("resource.k8s.io", _)
-    )
+    served.resource.returns_deleted || is_namespace(served)
 }

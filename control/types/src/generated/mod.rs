@@ -6,3 +6,6 @@ pub mod names;
 pub mod resources;
 #[rustfmt::skip]
 pub mod schema;
+
+/// What the API says in words, as `xtask/src/generate/texts.rs` lays it out.
+pub static TEXTS: &[u8] = include_bytes!("texts.z");

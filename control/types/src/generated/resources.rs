@@ -36,7 +36,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(161), list_schema: None,
+        schema: TypeId(161), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "ComponentStatus", plural: "componentstatuses", singular: "componentstatus",
@@ -44,7 +44,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["get", "list"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(172), list_schema: Some(TypeId(173)),
+        schema: TypeId(172), list_schema: Some(TypeId(173)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", singular: "configmap",
@@ -52,7 +52,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "qFsyl6wFWjQ=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(174), list_schema: Some(TypeId(177)),
+        schema: TypeId(174), list_schema: Some(TypeId(177)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "Endpoints", plural: "endpoints", singular: "endpoints",
@@ -60,7 +60,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "fWeeMqaN/OA=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(202), list_schema: Some(TypeId(203)),
+        schema: TypeId(202), list_schema: Some(TypeId(203)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "Event", plural: "events", singular: "event",
@@ -68,7 +68,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "r2yiGXH7wu8=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(210), list_schema: Some(TypeId(211)),
+        schema: TypeId(210), list_schema: Some(TypeId(211)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "LimitRange", plural: "limitranges", singular: "limitrange",
@@ -76,7 +76,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "EBKMFVe6cwo=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(237), list_schema: Some(TypeId(239)),
+        schema: TypeId(237), list_schema: Some(TypeId(239)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "Namespace", plural: "namespaces", singular: "namespace",
@@ -87,7 +87,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Namespace", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(248) },
         ],
         storage_version_hash: "Q3oi5N2YM8M=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(248), list_schema: Some(TypeId(250)),
+        schema: TypeId(248), list_schema: Some(TypeId(250)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "Node", plural: "nodes", singular: "node",
@@ -98,7 +98,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Node", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(253) },
         ],
         storage_version_hash: "XwShjMxG9Fs=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(253), list_schema: Some(TypeId(262)),
+        schema: TypeId(253), list_schema: Some(TypeId(262)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", singular: "persistentvolumeclaim",
@@ -108,7 +108,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "PersistentVolumeClaim", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(276) },
         ],
         storage_version_hash: "QWTyNDq0dC4=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(276), list_schema: Some(TypeId(278)),
+        schema: TypeId(276), list_schema: Some(TypeId(278)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "PersistentVolume", plural: "persistentvolumes", singular: "persistentvolume",
@@ -118,7 +118,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "PersistentVolume", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(275) },
         ],
         storage_version_hash: "HN/zwEC+JgM=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(275), list_schema: Some(TypeId(283)),
+        schema: TypeId(275), list_schema: Some(TypeId(283)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "Pod", plural: "pods", singular: "pod",
@@ -137,7 +137,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Pod", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(288) },
         ],
         storage_version_hash: "xPOwRZ+Yhw8=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(288), list_schema: Some(TypeId(300)),
+        schema: TypeId(288), list_schema: Some(TypeId(300)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "PodTemplate", plural: "podtemplates", singular: "podtemplate",
@@ -145,7 +145,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "LIXB2x4IFpk=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(312), list_schema: Some(TypeId(313)),
+        schema: TypeId(312), list_schema: Some(TypeId(313)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "ReplicationController", plural: "replicationcontrollers", singular: "replicationcontroller",
@@ -156,7 +156,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ReplicationController", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(324) },
         ],
         storage_version_hash: "Jond2If31h0=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(324), list_schema: Some(TypeId(326)),
+        schema: TypeId(324), list_schema: Some(TypeId(326)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "ResourceQuota", plural: "resourcequotas", singular: "resourcequota",
@@ -166,7 +166,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ResourceQuota", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(332) },
         ],
         storage_version_hash: "8uhSgffRX6w=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(332), list_schema: Some(TypeId(333)),
+        schema: TypeId(332), list_schema: Some(TypeId(333)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "Secret", plural: "secrets", singular: "secret",
@@ -174,7 +174,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "S6u1pOWzb84=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(344), list_schema: Some(TypeId(347)),
+        schema: TypeId(344), list_schema: Some(TypeId(347)), returns_deleted: false,
     },
     Resource {
         group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", singular: "serviceaccount",
@@ -184,7 +184,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "token", kind: "TokenRequest", group: "authentication.k8s.io", version: "v1", verbs: &["create"], schema: TypeId(73) },
         ],
         storage_version_hash: "pbx9ZvyFpBE=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(354), list_schema: Some(TypeId(355)),
+        schema: TypeId(354), list_schema: Some(TypeId(355)), returns_deleted: true,
     },
     Resource {
         group: "", version: "v1", kind: "Service", plural: "services", singular: "service",
@@ -195,17 +195,17 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Service", group: "", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(353) },
         ],
         storage_version_hash: "0/CO1lhkEBI=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(353), list_schema: Some(TypeId(357)),
+        schema: TypeId(353), list_schema: Some(TypeId(357)), returns_deleted: true,
     },
     Resource {
         group: "apiregistration.k8s.io", version: "v1", kind: "APIService", plural: "apiservices", singular: "apiservice",
         short_names: &[], categories: &["api-extensions"], namespaced: false,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[
-            Subresource { name: "status", kind: "APIService", group: "apiregistration.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(609) },
+            Subresource { name: "status", kind: "APIService", group: "apiregistration.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(610) },
         ],
         storage_version_hash: "InPBPD7+PqM=", storage: Storage { group: "apiregistration.k8s.io", version: "v1" },
-        schema: TypeId(609), list_schema: Some(TypeId(611)),
+        schema: TypeId(610), list_schema: Some(TypeId(612)), returns_deleted: false,
     },
     Resource {
         group: "apps", version: "v1", kind: "ControllerRevision", plural: "controllerrevisions", singular: "controllerrevision",
@@ -213,7 +213,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "85nkx63pcBU=", storage: Storage { group: "apps", version: "v1" },
-        schema: TypeId(39), list_schema: Some(TypeId(40)),
+        schema: TypeId(39), list_schema: Some(TypeId(40)), returns_deleted: false,
     },
     Resource {
         group: "apps", version: "v1", kind: "DaemonSet", plural: "daemonsets", singular: "daemonset",
@@ -223,7 +223,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "DaemonSet", group: "apps", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(41) },
         ],
         storage_version_hash: "dd7pWHUlMKQ=", storage: Storage { group: "apps", version: "v1" },
-        schema: TypeId(41), list_schema: Some(TypeId(43)),
+        schema: TypeId(41), list_schema: Some(TypeId(43)), returns_deleted: false,
     },
     Resource {
         group: "apps", version: "v1", kind: "Deployment", plural: "deployments", singular: "deployment",
@@ -234,7 +234,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Deployment", group: "apps", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(47) },
         ],
         storage_version_hash: "8aSe+NMegvE=", storage: Storage { group: "apps", version: "v1" },
-        schema: TypeId(47), list_schema: Some(TypeId(49)),
+        schema: TypeId(47), list_schema: Some(TypeId(49)), returns_deleted: false,
     },
     Resource {
         group: "apps", version: "v1", kind: "ReplicaSet", plural: "replicasets", singular: "replicaset",
@@ -245,7 +245,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ReplicaSet", group: "apps", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(53) },
         ],
         storage_version_hash: "P1RzHs8/mWQ=", storage: Storage { group: "apps", version: "v1" },
-        schema: TypeId(53), list_schema: Some(TypeId(55)),
+        schema: TypeId(53), list_schema: Some(TypeId(55)), returns_deleted: false,
     },
     Resource {
         group: "apps", version: "v1", kind: "StatefulSet", plural: "statefulsets", singular: "statefulset",
@@ -256,7 +256,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "StatefulSet", group: "apps", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(61) },
         ],
         storage_version_hash: "H+vl74LkKdo=", storage: Storage { group: "apps", version: "v1" },
-        schema: TypeId(61), list_schema: Some(TypeId(63)),
+        schema: TypeId(61), list_schema: Some(TypeId(63)), returns_deleted: false,
     },
     Resource {
         group: "events.k8s.io", version: "v1", kind: "Event", plural: "events", singular: "event",
@@ -264,7 +264,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "r2yiGXH7wu8=", storage: Storage { group: "", version: "v1" },
-        schema: TypeId(395), list_schema: Some(TypeId(396)),
+        schema: TypeId(395), list_schema: Some(TypeId(396)), returns_deleted: false,
     },
     Resource {
         group: "authentication.k8s.io", version: "v1", kind: "SelfSubjectReview", plural: "selfsubjectreviews", singular: "selfsubjectreview",
@@ -272,7 +272,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authentication.k8s.io", version: "v1" },
-        schema: TypeId(71), list_schema: None,
+        schema: TypeId(71), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "authentication.k8s.io", version: "v1", kind: "TokenReview", plural: "tokenreviews", singular: "tokenreview",
@@ -280,7 +280,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authentication.k8s.io", version: "v1" },
-        schema: TypeId(76), list_schema: None,
+        schema: TypeId(76), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "authorization.k8s.io", version: "v1", kind: "LocalSubjectAccessReview", plural: "localsubjectaccessreviews", singular: "localsubjectaccessreview",
@@ -288,7 +288,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authorization.k8s.io", version: "v1" },
-        schema: TypeId(83), list_schema: None,
+        schema: TypeId(83), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "authorization.k8s.io", version: "v1", kind: "SelfSubjectAccessReview", plural: "selfsubjectaccessreviews", singular: "selfsubjectaccessreview",
@@ -296,7 +296,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authorization.k8s.io", version: "v1" },
-        schema: TypeId(88), list_schema: None,
+        schema: TypeId(88), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "authorization.k8s.io", version: "v1", kind: "SelfSubjectRulesReview", plural: "selfsubjectrulesreviews", singular: "selfsubjectrulesreview",
@@ -304,7 +304,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authorization.k8s.io", version: "v1" },
-        schema: TypeId(90), list_schema: None,
+        schema: TypeId(90), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "authorization.k8s.io", version: "v1", kind: "SubjectAccessReview", plural: "subjectaccessreviews", singular: "subjectaccessreview",
@@ -312,7 +312,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create"],
         subresources: &[],
         storage_version_hash: "", storage: Storage { group: "authorization.k8s.io", version: "v1" },
-        schema: TypeId(92), list_schema: None,
+        schema: TypeId(92), list_schema: None, returns_deleted: false,
     },
     Resource {
         group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", singular: "horizontalpodautoscaler",
@@ -322,7 +322,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "HorizontalPodAutoscaler", group: "autoscaling", version: "v2", verbs: &["get", "patch", "update"], schema: TypeId(111) },
         ],
         storage_version_hash: "qwQve8ut294=", storage: Storage { group: "autoscaling", version: "v2" },
-        schema: TypeId(111), list_schema: Some(TypeId(114)),
+        schema: TypeId(111), list_schema: Some(TypeId(114)), returns_deleted: false,
     },
     Resource {
         group: "autoscaling", version: "v1", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", singular: "horizontalpodautoscaler",
@@ -332,7 +332,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "HorizontalPodAutoscaler", group: "autoscaling", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(97) },
         ],
         storage_version_hash: "qwQve8ut294=", storage: Storage { group: "autoscaling", version: "v2" },
-        schema: TypeId(97), list_schema: Some(TypeId(98)),
+        schema: TypeId(97), list_schema: Some(TypeId(98)), returns_deleted: false,
     },
     Resource {
         group: "batch", version: "v1", kind: "CronJob", plural: "cronjobs", singular: "cronjob",
@@ -342,7 +342,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "CronJob", group: "batch", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(128) },
         ],
         storage_version_hash: "sd5LIXh4Fjs=", storage: Storage { group: "batch", version: "v1" },
-        schema: TypeId(128), list_schema: Some(TypeId(129)),
+        schema: TypeId(128), list_schema: Some(TypeId(129)), returns_deleted: false,
     },
     Resource {
         group: "batch", version: "v1", kind: "Job", plural: "jobs", singular: "job",
@@ -352,7 +352,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Job", group: "batch", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(132) },
         ],
         storage_version_hash: "mudhfqk/qZY=", storage: Storage { group: "batch", version: "v1" },
-        schema: TypeId(132), list_schema: Some(TypeId(134)),
+        schema: TypeId(132), list_schema: Some(TypeId(134)), returns_deleted: false,
     },
     Resource {
         group: "certificates.k8s.io", version: "v1", kind: "CertificateSigningRequest", plural: "certificatesigningrequests", singular: "certificatesigningrequest",
@@ -363,7 +363,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "CertificateSigningRequest", group: "certificates.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(145) },
         ],
         storage_version_hash: "95fRKMXA+00=", storage: Storage { group: "certificates.k8s.io", version: "v1" },
-        schema: TypeId(145), list_schema: Some(TypeId(147)),
+        schema: TypeId(145), list_schema: Some(TypeId(147)), returns_deleted: false,
     },
     Resource {
         group: "networking.k8s.io", version: "v1", kind: "IngressClass", plural: "ingressclasses", singular: "ingressclass",
@@ -371,7 +371,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "l/iqIbDgFyQ=", storage: Storage { group: "networking.k8s.io", version: "v1" },
-        schema: TypeId(429), list_schema: Some(TypeId(430)),
+        schema: TypeId(429), list_schema: Some(TypeId(430)), returns_deleted: false,
     },
     Resource {
         group: "networking.k8s.io", version: "v1", kind: "Ingress", plural: "ingresses", singular: "ingress",
@@ -381,7 +381,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "Ingress", group: "networking.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(427) },
         ],
         storage_version_hash: "39NQlfNR+bo=", storage: Storage { group: "networking.k8s.io", version: "v1" },
-        schema: TypeId(427), list_schema: Some(TypeId(433)),
+        schema: TypeId(427), list_schema: Some(TypeId(433)), returns_deleted: false,
     },
     Resource {
         group: "networking.k8s.io", version: "v1", kind: "IPAddress", plural: "ipaddresses", singular: "ipaddress",
@@ -389,7 +389,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "3f/plJFChNE=", storage: Storage { group: "networking.k8s.io", version: "v1" },
-        schema: TypeId(423), list_schema: Some(TypeId(424)),
+        schema: TypeId(423), list_schema: Some(TypeId(424)), returns_deleted: false,
     },
     Resource {
         group: "networking.k8s.io", version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", singular: "networkpolicy",
@@ -397,7 +397,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "YpfwF18m1G8=", storage: Storage { group: "networking.k8s.io", version: "v1" },
-        schema: TypeId(443), list_schema: Some(TypeId(446)),
+        schema: TypeId(443), list_schema: Some(TypeId(446)), returns_deleted: false,
     },
     Resource {
         group: "networking.k8s.io", version: "v1", kind: "ServiceCIDR", plural: "servicecidrs", singular: "servicecidr",
@@ -407,7 +407,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ServiceCIDR", group: "networking.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(452) },
         ],
         storage_version_hash: "gNLvruQhW2g=", storage: Storage { group: "networking.k8s.io", version: "v1" },
-        schema: TypeId(452), list_schema: Some(TypeId(453)),
+        schema: TypeId(452), list_schema: Some(TypeId(453)), returns_deleted: false,
     },
     Resource {
         group: "policy", version: "v1", kind: "PodDisruptionBudget", plural: "poddisruptionbudgets", singular: "poddisruptionbudget",
@@ -417,7 +417,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "PodDisruptionBudget", group: "policy", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(461) },
         ],
         storage_version_hash: "EVWiDmWqyJw=", storage: Storage { group: "policy", version: "v1" },
-        schema: TypeId(461), list_schema: Some(TypeId(462)),
+        schema: TypeId(461), list_schema: Some(TypeId(462)), returns_deleted: false,
     },
     Resource {
         group: "rbac.authorization.k8s.io", version: "v1", kind: "ClusterRoleBinding", plural: "clusterrolebindings", singular: "clusterrolebinding",
@@ -425,7 +425,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "48tpQ8gZHFc=", storage: Storage { group: "rbac.authorization.k8s.io", version: "v1" },
-        schema: TypeId(467), list_schema: Some(TypeId(468)),
+        schema: TypeId(467), list_schema: Some(TypeId(468)), returns_deleted: false,
     },
     Resource {
         group: "rbac.authorization.k8s.io", version: "v1", kind: "ClusterRole", plural: "clusterroles", singular: "clusterrole",
@@ -433,7 +433,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "bYE5ZWDrJ44=", storage: Storage { group: "rbac.authorization.k8s.io", version: "v1" },
-        schema: TypeId(466), list_schema: Some(TypeId(469)),
+        schema: TypeId(466), list_schema: Some(TypeId(469)), returns_deleted: false,
     },
     Resource {
         group: "rbac.authorization.k8s.io", version: "v1", kind: "RoleBinding", plural: "rolebindings", singular: "rolebinding",
@@ -441,7 +441,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "eGsCzGH6b1g=", storage: Storage { group: "rbac.authorization.k8s.io", version: "v1" },
-        schema: TypeId(472), list_schema: Some(TypeId(473)),
+        schema: TypeId(472), list_schema: Some(TypeId(473)), returns_deleted: false,
     },
     Resource {
         group: "rbac.authorization.k8s.io", version: "v1", kind: "Role", plural: "roles", singular: "role",
@@ -449,7 +449,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "7FuwZcIIItM=", storage: Storage { group: "rbac.authorization.k8s.io", version: "v1" },
-        schema: TypeId(471), list_schema: Some(TypeId(474)),
+        schema: TypeId(471), list_schema: Some(TypeId(474)), returns_deleted: false,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "CSIDriver", plural: "csidrivers", singular: "csidriver",
@@ -457,7 +457,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "hL6j/rwBV5w=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(523), list_schema: Some(TypeId(524)),
+        schema: TypeId(523), list_schema: Some(TypeId(524)), returns_deleted: true,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "CSINode", plural: "csinodes", singular: "csinode",
@@ -465,7 +465,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "Pe62DkZtjuo=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(526), list_schema: Some(TypeId(528)),
+        schema: TypeId(526), list_schema: Some(TypeId(528)), returns_deleted: true,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "CSIStorageCapacity", plural: "csistoragecapacities", singular: "csistoragecapacity",
@@ -473,7 +473,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "xeVl+2Ly1kE=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(530), list_schema: Some(TypeId(531)),
+        schema: TypeId(530), list_schema: Some(TypeId(531)), returns_deleted: false,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "StorageClass", plural: "storageclasses", singular: "storageclass",
@@ -481,7 +481,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "K+m6uJwbjGY=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(532), list_schema: Some(TypeId(533)),
+        schema: TypeId(532), list_schema: Some(TypeId(533)), returns_deleted: true,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "VolumeAttachment", plural: "volumeattachments", singular: "volumeattachment",
@@ -491,7 +491,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "VolumeAttachment", group: "storage.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(535) },
         ],
         storage_version_hash: "tJx/ezt6UDU=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(535), list_schema: Some(TypeId(536)),
+        schema: TypeId(535), list_schema: Some(TypeId(536)), returns_deleted: true,
     },
     Resource {
         group: "storage.k8s.io", version: "v1", kind: "VolumeAttributesClass", plural: "volumeattributesclasses", singular: "volumeattributesclass",
@@ -499,7 +499,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "tIjydgKBC5w=", storage: Storage { group: "storage.k8s.io", version: "v1" },
-        schema: TypeId(540), list_schema: Some(TypeId(541)),
+        schema: TypeId(540), list_schema: Some(TypeId(541)), returns_deleted: true,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies", singular: "mutatingadmissionpolicy",
@@ -507,7 +507,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "LYmCf+UMVdg=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(9), list_schema: Some(TypeId(13)),
+        schema: TypeId(9), list_schema: Some(TypeId(13)), returns_deleted: false,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "MutatingAdmissionPolicyBinding", plural: "mutatingadmissionpolicybindings", singular: "mutatingadmissionpolicybinding",
@@ -515,7 +515,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "90V5FRZZ3Zg=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(10), list_schema: Some(TypeId(11)),
+        schema: TypeId(10), list_schema: Some(TypeId(11)), returns_deleted: false,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "MutatingWebhookConfiguration", plural: "mutatingwebhookconfigurations", singular: "mutatingwebhookconfiguration",
@@ -523,7 +523,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "Sqi0GUgDaX0=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(16), list_schema: Some(TypeId(17)),
+        schema: TypeId(16), list_schema: Some(TypeId(17)), returns_deleted: false,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", singular: "validatingadmissionpolicy",
@@ -533,7 +533,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ValidatingAdmissionPolicy", group: "admissionregistration.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(26) },
         ],
         storage_version_hash: "6OxvlMmQ6is=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(26), list_schema: Some(TypeId(30)),
+        schema: TypeId(26), list_schema: Some(TypeId(30)), returns_deleted: false,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "ValidatingAdmissionPolicyBinding", plural: "validatingadmissionpolicybindings", singular: "validatingadmissionpolicybinding",
@@ -541,7 +541,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "v9715VZqakg=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(27), list_schema: Some(TypeId(28)),
+        schema: TypeId(27), list_schema: Some(TypeId(28)), returns_deleted: false,
     },
     Resource {
         group: "admissionregistration.k8s.io", version: "v1", kind: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", singular: "validatingwebhookconfiguration",
@@ -549,7 +549,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "B0wHjQmsGNk=", storage: Storage { group: "admissionregistration.k8s.io", version: "v1" },
-        schema: TypeId(34), list_schema: Some(TypeId(35)),
+        schema: TypeId(34), list_schema: Some(TypeId(35)), returns_deleted: false,
     },
     Resource {
         group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", singular: "customresourcedefinition",
@@ -559,7 +559,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "CustomResourceDefinition", group: "apiextensions.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(546) },
         ],
         storage_version_hash: "jfWCUB31mvA=", storage: Storage { group: "apiextensions.k8s.io", version: "v1" },
-        schema: TypeId(546), list_schema: Some(TypeId(548)),
+        schema: TypeId(546), list_schema: Some(TypeId(548)), returns_deleted: false,
     },
     Resource {
         group: "scheduling.k8s.io", version: "v1", kind: "PriorityClass", plural: "priorityclasses", singular: "priorityclass",
@@ -567,7 +567,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "1QwjyaZjj3Y=", storage: Storage { group: "scheduling.k8s.io", version: "v1" },
-        schema: TypeId(521), list_schema: Some(TypeId(522)),
+        schema: TypeId(521), list_schema: Some(TypeId(522)), returns_deleted: false,
     },
     Resource {
         group: "coordination.k8s.io", version: "v1", kind: "Lease", plural: "leases", singular: "lease",
@@ -575,7 +575,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "gqkMMb/YqFM=", storage: Storage { group: "coordination.k8s.io", version: "v1" },
-        schema: TypeId(151), list_schema: Some(TypeId(152)),
+        schema: TypeId(151), list_schema: Some(TypeId(152)), returns_deleted: false,
     },
     Resource {
         group: "node.k8s.io", version: "v1", kind: "RuntimeClass", plural: "runtimeclasses", singular: "runtimeclass",
@@ -583,7 +583,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "WQTu1GL3T2Q=", storage: Storage { group: "node.k8s.io", version: "v1" },
-        schema: TypeId(457), list_schema: Some(TypeId(458)),
+        schema: TypeId(457), list_schema: Some(TypeId(458)), returns_deleted: false,
     },
     Resource {
         group: "discovery.k8s.io", version: "v1", kind: "EndpointSlice", plural: "endpointslices", singular: "endpointslice",
@@ -591,7 +591,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "qgS0xkrxYAI=", storage: Storage { group: "discovery.k8s.io", version: "v1" },
-        schema: TypeId(391), list_schema: Some(TypeId(392)),
+        schema: TypeId(391), list_schema: Some(TypeId(392)), returns_deleted: false,
     },
     Resource {
         group: "resource.k8s.io", version: "v1", kind: "DeviceClass", plural: "deviceclasses", singular: "deviceclass",
@@ -599,7 +599,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "Yk2PTc1Ybxk=", storage: Storage { group: "resource.k8s.io", version: "v1" },
-        schema: TypeId(492), list_schema: Some(TypeId(494)),
+        schema: TypeId(492), list_schema: Some(TypeId(494)), returns_deleted: true,
     },
     Resource {
         group: "resource.k8s.io", version: "v1", kind: "ResourceClaim", plural: "resourceclaims", singular: "resourceclaim",
@@ -609,7 +609,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "ResourceClaim", group: "resource.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(509) },
         ],
         storage_version_hash: "wgAZaHcZxUg=", storage: Storage { group: "resource.k8s.io", version: "v1" },
-        schema: TypeId(509), list_schema: Some(TypeId(511)),
+        schema: TypeId(509), list_schema: Some(TypeId(511)), returns_deleted: true,
     },
     Resource {
         group: "resource.k8s.io", version: "v1", kind: "ResourceClaimTemplate", plural: "resourceclaimtemplates", singular: "resourceclaimtemplate",
@@ -617,7 +617,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "TuzjC49aUfM=", storage: Storage { group: "resource.k8s.io", version: "v1" },
-        schema: TypeId(514), list_schema: Some(TypeId(515)),
+        schema: TypeId(514), list_schema: Some(TypeId(515)), returns_deleted: true,
     },
     Resource {
         group: "resource.k8s.io", version: "v1", kind: "ResourceSlice", plural: "resourceslices", singular: "resourceslice",
@@ -625,7 +625,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         storage_version_hash: "KsC072WgaEY=", storage: Storage { group: "resource.k8s.io", version: "v1" },
-        schema: TypeId(518), list_schema: Some(TypeId(519)),
+        schema: TypeId(518), list_schema: Some(TypeId(519)), returns_deleted: true,
     },
     Resource {
         group: "flowcontrol.apiserver.k8s.io", version: "v1", kind: "FlowSchema", plural: "flowschemas", singular: "flowschema",
@@ -635,7 +635,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "FlowSchema", group: "flowcontrol.apiserver.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(400) },
         ],
         storage_version_hash: "GJVAJZSZBIw=", storage: Storage { group: "flowcontrol.apiserver.k8s.io", version: "v1" },
-        schema: TypeId(400), list_schema: Some(TypeId(402)),
+        schema: TypeId(400), list_schema: Some(TypeId(402)), returns_deleted: false,
     },
     Resource {
         group: "flowcontrol.apiserver.k8s.io", version: "v1", kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", singular: "prioritylevelconfiguration",
@@ -645,6 +645,6 @@ pub(crate) static RESOURCES: &[Resource] = &[
             Subresource { name: "status", kind: "PriorityLevelConfiguration", group: "flowcontrol.apiserver.k8s.io", version: "v1", verbs: &["get", "patch", "update"], schema: TypeId(410) },
         ],
         storage_version_hash: "Kir5PVfvNeI=", storage: Storage { group: "flowcontrol.apiserver.k8s.io", version: "v1" },
-        schema: TypeId(410), list_schema: Some(TypeId(412)),
+        schema: TypeId(410), list_schema: Some(TypeId(412)), returns_deleted: false,
     },
 ];

@@ -4,7 +4,7 @@ use crate::schema::{Field, Merge, Type, TypeId, TypeRef, f};
 use crate::schema::Shape::{Any, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Struct, Texts};
 
 /// Types, ordered by name.
-pub(crate) static TYPES: &[Type; 615] = &[
+pub(crate) static TYPES: &[Type; 616] = &[
     Type { name: "io.k8s.api.admission.v1.AdmissionRequest", go: "v1.AdmissionRequest", shape: Struct, atomic: false, published: false, range: (0, 15) },
     Type { name: "io.k8s.api.admission.v1.AdmissionResponse", go: "v1.AdmissionResponse", shape: Struct, atomic: false, published: false, range: (15, 7) },
     Type { name: "io.k8s.api.admission.v1.AdmissionReview", go: "v1.AdmissionReview", shape: Struct, atomic: false, published: false, range: (22, 3) },
@@ -614,12 +614,13 @@ pub(crate) static TYPES: &[Type; 615] = &[
     Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Verbs", go: "v1.Verbs", shape: Texts, atomic: false, published: false, range: (2392, 0) },
     Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", go: "v1.WatchEvent", shape: Struct, atomic: false, published: true, range: (2392, 2) },
     Type { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", go: "runtime.RawExtension", shape: Any, atomic: false, published: true, range: (2394, 0) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", go: "v1.APIService", shape: Struct, atomic: false, published: true, range: (2394, 4) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", go: "v1.APIServiceCondition", shape: Struct, atomic: false, published: true, range: (2398, 5) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList", go: "v1.APIServiceList", shape: Struct, atomic: false, published: true, range: (2403, 3) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", go: "v1.APIServiceSpec", shape: Struct, atomic: false, published: true, range: (2406, 7) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", go: "v1.APIServiceStatus", shape: Struct, atomic: false, published: true, range: (2413, 1) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2414, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.version.Info", go: "version.Info", shape: Struct, atomic: false, published: true, range: (2394, 13) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", go: "v1.APIService", shape: Struct, atomic: false, published: true, range: (2407, 4) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", go: "v1.APIServiceCondition", shape: Struct, atomic: false, published: true, range: (2411, 5) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList", go: "v1.APIServiceList", shape: Struct, atomic: false, published: true, range: (2416, 3) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", go: "v1.APIServiceSpec", shape: Struct, atomic: false, published: true, range: (2419, 7) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", go: "v1.APIServiceStatus", shape: Struct, atomic: false, published: true, range: (2426, 1) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2427, 3) },
 ];
 
 /// Types of fields.
@@ -1173,15 +1174,15 @@ pub(crate) static REFS: &[TypeRef; 554] = &[
     TypeRef::List(&TypeRef::Object(TypeId(602))),
     TypeRef::List(&TypeRef::Any),
     TypeRef::List(&TypeRef::Object(TypeId(603))),
-    TypeRef::Object(TypeId(612)),
     TypeRef::Object(TypeId(613)),
-    TypeRef::List(&TypeRef::Object(TypeId(609))),
     TypeRef::Object(TypeId(614)),
     TypeRef::List(&TypeRef::Object(TypeId(610))),
+    TypeRef::Object(TypeId(615)),
+    TypeRef::List(&TypeRef::Object(TypeId(611))),
 ];
 
 /// How lists and maps merge.
-pub(crate) static MERGES: &[Merge; 29] = &[
+pub(crate) static MERGES: &[Merge; 25] = &[
     Merge { list_type: "", list_map_keys: &[], map_type: "", patch_strategy: "", patch_merge_key: "" },
     Merge { list_type: "atomic", list_map_keys: &[], map_type: "", patch_strategy: "", patch_merge_key: "" },
     Merge { list_type: "map", list_map_keys: &["name"], map_type: "", patch_strategy: "merge", patch_merge_key: "name" },
@@ -1193,10 +1194,6 @@ pub(crate) static MERGES: &[Merge; 29] = &[
     Merge { list_type: "map", list_map_keys: &["containerPort", "protocol"], map_type: "", patch_strategy: "merge", patch_merge_key: "containerPort" },
     Merge { list_type: "map", list_map_keys: &["mountPath"], map_type: "", patch_strategy: "merge", patch_merge_key: "mountPath" },
     Merge { list_type: "map", list_map_keys: &["devicePath"], map_type: "", patch_strategy: "merge", patch_merge_key: "devicePath" },
-    Merge { list_type: "", list_map_keys: &[], map_type: "", patch_strategy: "merge", patch_merge_key: "containerPort" },
-    Merge { list_type: "", list_map_keys: &[], map_type: "", patch_strategy: "merge", patch_merge_key: "name" },
-    Merge { list_type: "", list_map_keys: &[], map_type: "", patch_strategy: "merge", patch_merge_key: "mountPath" },
-    Merge { list_type: "", list_map_keys: &[], map_type: "", patch_strategy: "merge", patch_merge_key: "devicePath" },
     Merge { list_type: "set", list_map_keys: &[], map_type: "", patch_strategy: "merge", patch_merge_key: "" },
     Merge { list_type: "", list_map_keys: &[], map_type: "granular", patch_strategy: "", patch_merge_key: "" },
     Merge { list_type: "map", list_map_keys: &["name"], map_type: "", patch_strategy: "merge,retainKeys", patch_merge_key: "name" },
@@ -1924,3025 +1921,3039 @@ pub(crate) static GO_TYPES: &[&str; 685] = &[
 ];
 
 /// Fields, type by type: name, protobuf number, flags, type, merge, default, Go type.
-pub(crate) static FIELDS: &[Field; 2417] = &[
+pub(crate) static FIELDS: &[Field; 2430] = &[
     // io.k8s.api.admission.v1.AdmissionRequest
-    f(865, 1, 0, 0, 0, 0, 1), // uid
-    f(383, 2, 0, 1, 0, 0, 2), // kind
-    f(666, 3, 0, 2, 0, 0, 3), // resource
-    f(805, 4, 1, 0, 0, 0, 4), // subResource
-    f(652, 13, 3, 1, 0, 0, 2), // requestKind
-    f(656, 14, 3, 2, 0, 0, 3), // requestResource
-    f(657, 15, 1, 0, 0, 0, 4), // requestSubResource
-    f(482, 5, 1, 0, 0, 0, 4), // name
-    f(485, 6, 1, 0, 0, 0, 4), // namespace
-    f(532, 7, 0, 0, 0, 0, 5), // operation
-    f(880, 8, 0, 3, 0, 0, 6), // userInfo
-    f(522, 9, 1, 4, 0, 0, 7), // object
-    f(525, 10, 1, 4, 0, 0, 7), // oldObject
-    f(221, 11, 3, 5, 0, 0, 8), // dryRun
-    f(537, 12, 1, 4, 0, 0, 7), // options
+    f(878, 1, 0, 0, 0, 0, 1), // uid
+    f(391, 2, 0, 1, 0, 0, 2), // kind
+    f(679, 3, 0, 2, 0, 0, 3), // resource
+    f(818, 4, 1, 0, 0, 0, 4), // subResource
+    f(665, 13, 3, 1, 0, 0, 2), // requestKind
+    f(669, 14, 3, 2, 0, 0, 3), // requestResource
+    f(670, 15, 1, 0, 0, 0, 4), // requestSubResource
+    f(494, 5, 1, 0, 0, 0, 4), // name
+    f(497, 6, 1, 0, 0, 0, 4), // namespace
+    f(544, 7, 0, 0, 0, 0, 5), // operation
+    f(893, 8, 0, 3, 0, 0, 6), // userInfo
+    f(534, 9, 1, 4, 0, 0, 7), // object
+    f(537, 10, 1, 4, 0, 0, 7), // oldObject
+    f(223, 11, 3, 5, 0, 0, 8), // dryRun
+    f(549, 12, 1, 4, 0, 0, 7), // options
     // io.k8s.api.admission.v1.AdmissionResponse
-    f(865, 1, 0, 0, 0, 0, 1), // uid
+    f(878, 1, 0, 0, 0, 0, 1), // uid
     f(35, 2, 0, 5, 0, 0, 8), // allowed
-    f(781, 3, 3, 6, 0, 0, 9), // status
-    f(551, 4, 1, 7, 0, 0, 10), // patch
-    f(552, 5, 3, 0, 0, 0, 11), // patchType
+    f(794, 3, 3, 6, 0, 0, 9), // status
+    f(563, 4, 1, 7, 0, 0, 10), // patch
+    f(564, 5, 3, 0, 0, 0, 11), // patchType
     f(64, 6, 1, 8, 0, 0, 12), // auditAnnotations
-    f(919, 7, 1, 9, 0, 0, 13), // warnings
+    f(932, 7, 1, 9, 0, 0, 13), // warnings
     // io.k8s.api.admission.v1.AdmissionReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(651, 1, 3, 11, 0, 0, 15), // request
-    f(681, 2, 3, 12, 0, 0, 16), // response
+    f(664, 1, 3, 11, 0, 0, 15), // request
+    f(694, 2, 3, 12, 0, 0, 16), // response
     // io.k8s.api.admissionregistration.v1.ApplyConfiguration
-    f(254, 1, 1, 0, 0, 0, 4), // expression
+    f(258, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.AuditAnnotation
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(888, 2, 8, 0, 0, 1, 4), // valueExpression
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(901, 2, 8, 0, 0, 1, 4), // valueExpression
     // io.k8s.api.admissionregistration.v1.ExpressionWarning
-    f(275, 2, 8, 0, 0, 1, 4), // fieldRef
-    f(918, 3, 8, 0, 0, 1, 4), // warning
+    f(279, 2, 8, 0, 0, 1, 4), // fieldRef
+    f(931, 3, 8, 0, 0, 1, 4), // warning
     // io.k8s.api.admissionregistration.v1.JSONPatch
-    f(254, 1, 1, 0, 0, 0, 4), // expression
+    f(258, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.MatchCondition
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(254, 2, 8, 0, 0, 1, 4), // expression
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(258, 2, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.admissionregistration.v1.MatchResources
-    f(486, 1, 3, 13, 0, 0, 17), // namespaceSelector
-    f(523, 2, 3, 13, 0, 0, 17), // objectSelector
-    f(676, 3, 1, 14, 1, 0, 18), // resourceRules
-    f(244, 4, 1, 14, 1, 0, 18), // excludeResourceRules
-    f(441, 7, 3, 0, 0, 0, 19), // matchPolicy
+    f(498, 1, 3, 13, 0, 0, 17), // namespaceSelector
+    f(535, 2, 3, 13, 0, 0, 17), // objectSelector
+    f(689, 3, 1, 14, 1, 0, 18), // resourceRules
+    f(248, 4, 1, 14, 1, 0, 18), // excludeResourceRules
+    f(450, 7, 3, 0, 0, 0, 19), // matchPolicy
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 16, 0, 2, 21), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 16, 0, 2, 21), // spec
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 17, 0, 2, 22), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 17, 0, 2, 22), // spec
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 19, 0, 0, 24), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 19, 0, 0, 24), // items
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingSpec
-    f(589, 1, 1, 0, 0, 0, 4), // policyName
-    f(546, 2, 3, 20, 0, 0, 25), // paramRef
-    f(442, 3, 3, 21, 0, 0, 26), // matchResources
+    f(602, 1, 1, 0, 0, 0, 4), // policyName
+    f(558, 2, 3, 20, 0, 0, 25), // paramRef
+    f(451, 3, 3, 21, 0, 0, 26), // matchResources
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 22, 0, 0, 27), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 22, 0, 0, 27), // items
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec
-    f(545, 1, 3, 23, 0, 0, 28), // paramKind
-    f(435, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(891, 3, 1, 24, 1, 0, 29), // variables
-    f(481, 4, 1, 25, 1, 0, 30), // mutations
-    f(268, 5, 3, 0, 0, 0, 31), // failurePolicy
-    f(434, 6, 1, 26, 2, 0, 32), // matchConditions
-    f(642, 7, 1, 0, 0, 0, 33), // reinvocationPolicy
+    f(557, 1, 3, 23, 0, 0, 28), // paramKind
+    f(444, 2, 3, 21, 0, 0, 26), // matchConstraints
+    f(904, 3, 1, 24, 1, 0, 29), // variables
+    f(493, 4, 1, 25, 1, 0, 30), // mutations
+    f(272, 5, 3, 0, 0, 0, 31), // failurePolicy
+    f(443, 6, 1, 26, 2, 0, 32), // matchConditions
+    f(655, 7, 1, 0, 0, 0, 33), // reinvocationPolicy
     // io.k8s.api.admissionregistration.v1.MutatingWebhook
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(111, 2, 8, 27, 0, 2, 34), // clientConfig
-    f(694, 3, 1, 28, 1, 0, 35), // rules
-    f(268, 4, 3, 0, 0, 0, 31), // failurePolicy
-    f(441, 9, 3, 0, 0, 0, 19), // matchPolicy
-    f(486, 5, 3, 13, 0, 0, 17), // namespaceSelector
-    f(523, 11, 3, 13, 0, 0, 17), // objectSelector
-    f(760, 6, 10, 0, 0, 0, 36), // sideEffects
-    f(846, 7, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(112, 2, 8, 27, 0, 2, 34), // clientConfig
+    f(707, 3, 1, 28, 1, 0, 35), // rules
+    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(450, 9, 3, 0, 0, 0, 19), // matchPolicy
+    f(498, 5, 3, 13, 0, 0, 17), // namespaceSelector
+    f(535, 11, 3, 13, 0, 0, 17), // objectSelector
+    f(773, 6, 10, 0, 0, 0, 36), // sideEffects
+    f(859, 7, 3, 29, 0, 0, 37), // timeoutSeconds
     f(17, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
-    f(642, 10, 3, 0, 0, 0, 33), // reinvocationPolicy
-    f(434, 12, 1, 26, 2, 0, 32), // matchConditions
+    f(655, 10, 3, 0, 0, 0, 33), // reinvocationPolicy
+    f(443, 12, 1, 26, 2, 0, 32), // matchConditions
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(922, 2, 1, 30, 2, 0, 38), // webhooks
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(935, 2, 1, 30, 2, 0, 38), // webhooks
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 31, 0, 0, 39), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 31, 0, 0, 39), // items
     // io.k8s.api.admissionregistration.v1.Mutation
-    f(552, 2, 8, 0, 0, 1, 11), // patchType
+    f(564, 2, 8, 0, 0, 1, 11), // patchType
     f(52, 3, 3, 32, 0, 0, 40), // applyConfiguration
-    f(375, 4, 3, 33, 0, 0, 41), // jsonPatch
+    f(383, 4, 3, 33, 0, 0, 41), // jsonPatch
     // io.k8s.api.admissionregistration.v1.NamedRuleWithOperations
-    f(675, 1, 1, 9, 1, 0, 13), // resourceNames
+    f(688, 1, 1, 9, 1, 0, 13), // resourceNames
     f(65535, 2, 4, 34, 0, 0, 42), // (inline)
     // io.k8s.api.admissionregistration.v1.ParamKind
     f(41, 1, 1, 0, 0, 0, 4), // apiVersion
-    f(383, 2, 1, 0, 0, 0, 4), // kind
+    f(391, 2, 1, 0, 0, 0, 4), // kind
     // io.k8s.api.admissionregistration.v1.ParamRef
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(485, 2, 1, 0, 0, 0, 4), // namespace
-    f(734, 3, 3, 13, 0, 0, 17), // selector
-    f(547, 4, 3, 0, 0, 0, 43), // parameterNotFoundAction
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(497, 2, 1, 0, 0, 0, 4), // namespace
+    f(747, 3, 3, 13, 0, 0, 17), // selector
+    f(559, 4, 3, 0, 0, 0, 43), // parameterNotFoundAction
     // io.k8s.api.admissionregistration.v1.Rule
-    f(40, 1, 1, 9, 0, 0, 13), // apiGroups
-    f(42, 2, 1, 9, 0, 0, 13), // apiVersions
-    f(680, 3, 1, 9, 0, 0, 13), // resources
-    f(714, 4, 3, 0, 0, 0, 44), // scope
+    f(40, 1, 1, 9, 1, 0, 13), // apiGroups
+    f(42, 2, 1, 9, 1, 0, 13), // apiVersions
+    f(693, 3, 1, 9, 1, 0, 13), // resources
+    f(727, 4, 3, 0, 0, 0, 44), // scope
     // io.k8s.api.admissionregistration.v1.RuleWithOperations
-    f(533, 1, 1, 9, 1, 0, 45), // operations
+    f(545, 1, 1, 9, 1, 0, 45), // operations
     f(65535, 2, 4, 35, 0, 0, 46), // (inline)
     // io.k8s.api.admissionregistration.v1.ServiceReference
-    f(485, 1, 8, 0, 0, 1, 4), // namespace
-    f(482, 2, 8, 0, 0, 1, 4), // name
-    f(553, 3, 3, 0, 0, 0, 4), // path
-    f(592, 4, 3, 29, 0, 0, 37), // port
+    f(497, 1, 8, 0, 0, 1, 4), // namespace
+    f(494, 2, 8, 0, 0, 1, 4), // name
+    f(565, 3, 3, 0, 0, 0, 4), // path
+    f(605, 4, 3, 29, 0, 0, 37), // port
     // io.k8s.api.admissionregistration.v1.TypeChecking
-    f(255, 1, 1, 36, 1, 0, 47), // expressionWarnings
+    f(259, 1, 1, 36, 1, 0, 47), // expressionWarnings
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 37, 0, 2, 48), // spec
-    f(781, 3, 1, 38, 0, 2, 49), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 37, 0, 2, 48), // spec
+    f(794, 3, 1, 38, 0, 2, 49), // status
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 9, 39, 0, 2, 50), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 9, 39, 0, 2, 50), // spec
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 40, 0, 0, 51), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 40, 0, 0, 51), // items
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec
-    f(589, 1, 9, 0, 0, 0, 4), // policyName
-    f(546, 2, 3, 20, 0, 0, 25), // paramRef
-    f(442, 3, 3, 21, 0, 0, 26), // matchResources
-    f(885, 4, 9, 9, 3, 0, 52), // validationActions
+    f(602, 1, 9, 0, 0, 0, 4), // policyName
+    f(558, 2, 3, 20, 0, 0, 25), // paramRef
+    f(451, 3, 3, 21, 0, 0, 26), // matchResources
+    f(898, 4, 9, 9, 3, 0, 52), // validationActions
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 41, 0, 0, 53), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 41, 0, 0, 53), // items
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec
-    f(545, 1, 3, 23, 0, 0, 28), // paramKind
-    f(435, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(886, 3, 1, 42, 1, 0, 54), // validations
-    f(268, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(557, 1, 3, 23, 0, 0, 28), // paramKind
+    f(444, 2, 3, 21, 0, 0, 26), // matchConstraints
+    f(899, 3, 1, 42, 1, 0, 54), // validations
+    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
     f(64, 5, 1, 43, 1, 0, 55), // auditAnnotations
-    f(434, 6, 1, 26, 2, 0, 32), // matchConditions
-    f(891, 7, 1, 24, 2, 0, 29), // variables
+    f(443, 6, 1, 26, 2, 0, 32), // matchConditions
+    f(904, 7, 1, 24, 2, 0, 29), // variables
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus
-    f(524, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(864, 2, 3, 45, 0, 0, 57), // typeChecking
-    f(129, 3, 1, 46, 4, 0, 58), // conditions
+    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(877, 2, 3, 45, 0, 0, 57), // typeChecking
+    f(131, 3, 1, 46, 4, 0, 58), // conditions
     // io.k8s.api.admissionregistration.v1.ValidatingWebhook
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(111, 2, 8, 27, 0, 2, 34), // clientConfig
-    f(694, 3, 1, 28, 1, 0, 35), // rules
-    f(268, 4, 3, 0, 0, 0, 31), // failurePolicy
-    f(441, 9, 3, 0, 0, 0, 19), // matchPolicy
-    f(486, 5, 3, 13, 0, 0, 17), // namespaceSelector
-    f(523, 10, 3, 13, 0, 0, 17), // objectSelector
-    f(760, 6, 10, 0, 0, 0, 36), // sideEffects
-    f(846, 7, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(112, 2, 8, 27, 0, 2, 34), // clientConfig
+    f(707, 3, 1, 28, 1, 0, 35), // rules
+    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(450, 9, 3, 0, 0, 0, 19), // matchPolicy
+    f(498, 5, 3, 13, 0, 0, 17), // namespaceSelector
+    f(535, 10, 3, 13, 0, 0, 17), // objectSelector
+    f(773, 6, 10, 0, 0, 0, 36), // sideEffects
+    f(859, 7, 3, 29, 0, 0, 37), // timeoutSeconds
     f(17, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
-    f(434, 11, 1, 26, 2, 0, 32), // matchConditions
+    f(443, 11, 1, 26, 2, 0, 32), // matchConditions
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(922, 2, 1, 47, 2, 0, 59), // webhooks
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(935, 2, 1, 47, 2, 0, 59), // webhooks
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 48, 0, 0, 60), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 48, 0, 0, 60), // items
     // io.k8s.api.admissionregistration.v1.Validation
-    f(254, 1, 8, 0, 0, 1, 4), // expression
-    f(459, 2, 1, 0, 0, 0, 4), // message
-    f(635, 3, 3, 0, 0, 0, 61), // reason
-    f(460, 4, 1, 0, 0, 0, 4), // messageExpression
+    f(258, 1, 8, 0, 0, 1, 4), // expression
+    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(648, 3, 3, 0, 0, 0, 61), // reason
+    f(469, 4, 1, 0, 0, 0, 4), // messageExpression
     // io.k8s.api.admissionregistration.v1.Variable
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(254, 2, 8, 0, 0, 1, 4), // expression
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(258, 2, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.admissionregistration.v1.WebhookClientConfig
-    f(875, 3, 3, 0, 0, 0, 4), // url
-    f(743, 1, 3, 49, 0, 0, 62), // service
-    f(90, 2, 1, 7, 0, 0, 10), // caBundle
+    f(888, 3, 3, 0, 0, 0, 4), // url
+    f(756, 1, 3, 49, 0, 0, 62), // service
+    f(91, 2, 1, 7, 0, 0, 10), // caBundle
     // io.k8s.api.apps.v1.ControllerRevision
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(169, 2, 1, 4, 0, 0, 7), // data
-    f(687, 3, 8, 44, 0, 3, 56), // revision
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(171, 2, 1, 4, 0, 0, 7), // data
+    f(700, 3, 8, 44, 0, 3, 56), // revision
     // io.k8s.api.apps.v1.ControllerRevisionList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 50, 0, 0, 63), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 50, 0, 0, 63), // items
     // io.k8s.api.apps.v1.DaemonSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 51, 0, 2, 64), // spec
-    f(781, 3, 1, 52, 0, 2, 65), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 51, 0, 2, 64), // spec
+    f(794, 3, 1, 52, 0, 2, 65), // status
     // io.k8s.api.apps.v1.DaemonSetCondition
-    f(863, 1, 8, 0, 0, 1, 66), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 66), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.DaemonSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 54, 0, 0, 69), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 54, 0, 0, 69), // items
     // io.k8s.api.apps.v1.DaemonSetSpec
-    f(734, 1, 10, 13, 0, 0, 17), // selector
-    f(834, 2, 8, 55, 0, 2, 70), // template
-    f(872, 3, 1, 56, 0, 2, 71), // updateStrategy
-    f(470, 4, 1, 29, 0, 0, 37), // minReadySeconds
-    f(688, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(747, 1, 10, 13, 0, 0, 17), // selector
+    f(847, 2, 8, 55, 0, 2, 70), // template
+    f(885, 3, 1, 56, 0, 2, 71), // updateStrategy
+    f(481, 4, 1, 29, 0, 0, 37), // minReadySeconds
+    f(701, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
     // io.k8s.api.apps.v1.DaemonSetStatus
-    f(164, 1, 8, 29, 0, 3, 37), // currentNumberScheduled
-    f(519, 2, 8, 29, 0, 3, 37), // numberMisscheduled
-    f(198, 3, 8, 29, 0, 3, 37), // desiredNumberScheduled
-    f(520, 4, 8, 29, 0, 3, 37), // numberReady
-    f(524, 5, 1, 44, 0, 0, 56), // observedGeneration
-    f(873, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
-    f(518, 7, 1, 29, 0, 0, 37), // numberAvailable
-    f(521, 8, 1, 29, 0, 0, 37), // numberUnavailable
-    f(119, 9, 3, 29, 0, 0, 37), // collisionCount
-    f(129, 10, 1, 57, 5, 0, 72), // conditions
+    f(166, 1, 8, 29, 0, 3, 37), // currentNumberScheduled
+    f(531, 2, 8, 29, 0, 3, 37), // numberMisscheduled
+    f(200, 3, 8, 29, 0, 3, 37), // desiredNumberScheduled
+    f(532, 4, 8, 29, 0, 3, 37), // numberReady
+    f(536, 5, 1, 44, 0, 0, 56), // observedGeneration
+    f(886, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
+    f(530, 7, 1, 29, 0, 0, 37), // numberAvailable
+    f(533, 8, 1, 29, 0, 0, 37), // numberUnavailable
+    f(120, 9, 3, 29, 0, 0, 37), // collisionCount
+    f(131, 10, 1, 57, 5, 0, 72), // conditions
     // io.k8s.api.apps.v1.DaemonSetUpdateStrategy
-    f(863, 1, 1, 0, 0, 0, 73), // type
-    f(691, 2, 3, 58, 0, 0, 74), // rollingUpdate
+    f(876, 1, 1, 0, 0, 0, 73), // type
+    f(704, 2, 3, 58, 0, 0, 74), // rollingUpdate
     // io.k8s.api.apps.v1.Deployment
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 59, 0, 2, 75), // spec
-    f(781, 3, 1, 60, 0, 2, 76), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 59, 0, 2, 75), // spec
+    f(794, 3, 1, 60, 0, 2, 76), // status
     // io.k8s.api.apps.v1.DeploymentCondition
-    f(863, 1, 8, 0, 0, 1, 77), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(408, 6, 1, 53, 0, 0, 68), // lastUpdateTime
-    f(407, 7, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 77), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(416, 6, 1, 53, 0, 0, 68), // lastUpdateTime
+    f(415, 7, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.DeploymentList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 61, 0, 0, 78), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 61, 0, 0, 78), // items
     // io.k8s.api.apps.v1.DeploymentSpec
-    f(646, 1, 3, 29, 0, 0, 37), // replicas
-    f(734, 2, 10, 13, 0, 0, 17), // selector
-    f(834, 3, 8, 55, 0, 2, 70), // template
-    f(799, 4, 1, 62, 6, 2, 79), // strategy
-    f(470, 5, 1, 29, 0, 0, 37), // minReadySeconds
-    f(688, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
-    f(558, 7, 1, 5, 0, 0, 8), // paused
-    f(612, 9, 3, 29, 0, 0, 37), // progressDeadlineSeconds
+    f(659, 1, 3, 29, 0, 0, 37), // replicas
+    f(747, 2, 10, 13, 0, 0, 17), // selector
+    f(847, 3, 8, 55, 0, 2, 70), // template
+    f(812, 4, 1, 62, 6, 2, 79), // strategy
+    f(481, 5, 1, 29, 0, 0, 37), // minReadySeconds
+    f(701, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(570, 7, 1, 5, 0, 0, 8), // paused
+    f(625, 9, 3, 29, 0, 0, 37), // progressDeadlineSeconds
     // io.k8s.api.apps.v1.DeploymentStatus
-    f(524, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(646, 2, 1, 29, 0, 0, 37), // replicas
-    f(874, 3, 1, 29, 0, 0, 37), // updatedReplicas
-    f(634, 7, 1, 29, 0, 0, 37), // readyReplicas
+    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(659, 2, 1, 29, 0, 0, 37), // replicas
+    f(887, 3, 1, 29, 0, 0, 37), // updatedReplicas
+    f(647, 7, 1, 29, 0, 0, 37), // readyReplicas
     f(67, 4, 1, 29, 0, 0, 37), // availableReplicas
-    f(866, 5, 1, 29, 0, 0, 37), // unavailableReplicas
-    f(838, 9, 3, 29, 0, 0, 37), // terminatingReplicas
-    f(129, 6, 1, 63, 5, 0, 80), // conditions
-    f(119, 8, 3, 29, 0, 0, 37), // collisionCount
+    f(879, 5, 1, 29, 0, 0, 37), // unavailableReplicas
+    f(851, 9, 3, 29, 0, 0, 37), // terminatingReplicas
+    f(131, 6, 1, 63, 5, 0, 80), // conditions
+    f(120, 8, 3, 29, 0, 0, 37), // collisionCount
     // io.k8s.api.apps.v1.DeploymentStrategy
-    f(863, 1, 1, 0, 0, 0, 81), // type
-    f(691, 2, 3, 64, 0, 0, 82), // rollingUpdate
+    f(876, 1, 1, 0, 0, 0, 81), // type
+    f(704, 2, 3, 64, 0, 0, 82), // rollingUpdate
     // io.k8s.api.apps.v1.ReplicaSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 65, 0, 2, 83), // spec
-    f(781, 3, 1, 66, 0, 2, 84), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 65, 0, 2, 83), // spec
+    f(794, 3, 1, 66, 0, 2, 84), // status
     // io.k8s.api.apps.v1.ReplicaSetCondition
-    f(863, 1, 8, 0, 0, 1, 85), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 85), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.ReplicaSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 67, 0, 0, 86), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 67, 0, 0, 86), // items
     // io.k8s.api.apps.v1.ReplicaSetSpec
-    f(646, 1, 3, 29, 0, 0, 37), // replicas
-    f(470, 4, 1, 29, 0, 0, 37), // minReadySeconds
-    f(734, 2, 10, 13, 0, 0, 17), // selector
-    f(834, 3, 1, 55, 0, 2, 70), // template
+    f(659, 1, 3, 29, 0, 0, 37), // replicas
+    f(481, 4, 1, 29, 0, 0, 37), // minReadySeconds
+    f(747, 2, 10, 13, 0, 0, 17), // selector
+    f(847, 3, 1, 55, 0, 2, 70), // template
     // io.k8s.api.apps.v1.ReplicaSetStatus
-    f(646, 1, 8, 29, 0, 3, 37), // replicas
-    f(296, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
-    f(634, 4, 1, 29, 0, 0, 37), // readyReplicas
+    f(659, 1, 8, 29, 0, 3, 37), // replicas
+    f(300, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
+    f(647, 4, 1, 29, 0, 0, 37), // readyReplicas
     f(67, 5, 1, 29, 0, 0, 37), // availableReplicas
-    f(838, 7, 3, 29, 0, 0, 37), // terminatingReplicas
-    f(524, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(129, 6, 1, 68, 5, 0, 87), // conditions
+    f(851, 7, 3, 29, 0, 0, 37), // terminatingReplicas
+    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(131, 6, 1, 68, 5, 0, 87), // conditions
     // io.k8s.api.apps.v1.RollingUpdateDaemonSet
-    f(454, 1, 3, 69, 0, 0, 88), // maxUnavailable
-    f(453, 2, 3, 69, 0, 0, 88), // maxSurge
+    f(463, 1, 3, 69, 0, 0, 88), // maxUnavailable
+    f(462, 2, 3, 69, 0, 0, 88), // maxSurge
     // io.k8s.api.apps.v1.RollingUpdateDeployment
-    f(454, 1, 3, 69, 0, 0, 88), // maxUnavailable
-    f(453, 2, 3, 69, 0, 0, 88), // maxSurge
+    f(463, 1, 3, 69, 0, 0, 88), // maxUnavailable
+    f(462, 2, 3, 69, 0, 0, 88), // maxSurge
     // io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy
-    f(550, 1, 3, 29, 0, 0, 37), // partition
-    f(454, 2, 3, 69, 0, 0, 88), // maxUnavailable
+    f(562, 1, 3, 29, 0, 0, 37), // partition
+    f(463, 2, 3, 69, 0, 0, 88), // maxUnavailable
     // io.k8s.api.apps.v1.StatefulSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 70, 0, 2, 89), // spec
-    f(781, 3, 1, 71, 0, 2, 90), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 70, 0, 2, 89), // spec
+    f(794, 3, 1, 71, 0, 2, 90), // status
     // io.k8s.api.apps.v1.StatefulSetCondition
-    f(863, 1, 8, 0, 0, 1, 91), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 91), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.StatefulSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 72, 0, 0, 92), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 72, 0, 0, 92), // items
     // io.k8s.api.apps.v1.StatefulSetOrdinals
-    f(774, 1, 0, 29, 0, 3, 37), // start
+    f(787, 1, 0, 29, 0, 3, 37), // start
     // io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy
-    f(924, 1, 1, 0, 0, 0, 93), // whenDeleted
-    f(925, 2, 1, 0, 0, 0, 93), // whenScaled
+    f(937, 1, 1, 0, 0, 0, 93), // whenDeleted
+    f(938, 2, 1, 0, 0, 0, 93), // whenScaled
     // io.k8s.api.apps.v1.StatefulSetSpec
-    f(646, 1, 3, 29, 0, 0, 37), // replicas
-    f(734, 2, 10, 13, 0, 0, 17), // selector
-    f(834, 3, 8, 55, 0, 2, 70), // template
-    f(902, 4, 1, 73, 1, 0, 94), // volumeClaimTemplates
-    f(748, 5, 0, 0, 0, 1, 4), // serviceName
-    f(584, 6, 1, 0, 0, 0, 95), // podManagementPolicy
-    f(872, 7, 1, 74, 0, 2, 96), // updateStrategy
-    f(688, 8, 3, 29, 0, 0, 37), // revisionHistoryLimit
-    f(470, 9, 1, 29, 0, 0, 37), // minReadySeconds
-    f(564, 10, 3, 75, 0, 0, 97), // persistentVolumeClaimRetentionPolicy
-    f(538, 11, 3, 76, 0, 0, 98), // ordinals
+    f(659, 1, 3, 29, 0, 0, 37), // replicas
+    f(747, 2, 10, 13, 0, 0, 17), // selector
+    f(847, 3, 8, 55, 0, 2, 70), // template
+    f(915, 4, 1, 73, 1, 0, 94), // volumeClaimTemplates
+    f(761, 5, 0, 0, 0, 1, 4), // serviceName
+    f(597, 6, 1, 0, 0, 0, 95), // podManagementPolicy
+    f(885, 7, 1, 74, 0, 2, 96), // updateStrategy
+    f(701, 8, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(481, 9, 1, 29, 0, 0, 37), // minReadySeconds
+    f(576, 10, 3, 75, 0, 0, 97), // persistentVolumeClaimRetentionPolicy
+    f(550, 11, 3, 76, 0, 0, 98), // ordinals
     // io.k8s.api.apps.v1.StatefulSetStatus
-    f(524, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(646, 2, 8, 29, 0, 3, 37), // replicas
-    f(634, 3, 1, 29, 0, 0, 37), // readyReplicas
-    f(165, 4, 1, 29, 0, 0, 37), // currentReplicas
-    f(874, 5, 1, 29, 0, 0, 37), // updatedReplicas
-    f(166, 6, 1, 0, 0, 0, 4), // currentRevision
-    f(871, 7, 1, 0, 0, 0, 4), // updateRevision
-    f(119, 9, 3, 29, 0, 0, 37), // collisionCount
-    f(129, 10, 1, 77, 5, 0, 99), // conditions
+    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(659, 2, 8, 29, 0, 3, 37), // replicas
+    f(647, 3, 1, 29, 0, 0, 37), // readyReplicas
+    f(167, 4, 1, 29, 0, 0, 37), // currentReplicas
+    f(887, 5, 1, 29, 0, 0, 37), // updatedReplicas
+    f(168, 6, 1, 0, 0, 0, 4), // currentRevision
+    f(884, 7, 1, 0, 0, 0, 4), // updateRevision
+    f(120, 9, 3, 29, 0, 0, 37), // collisionCount
+    f(131, 10, 1, 77, 5, 0, 99), // conditions
     f(67, 11, 0, 29, 0, 3, 37), // availableReplicas
     // io.k8s.api.apps.v1.StatefulSetUpdateStrategy
-    f(863, 1, 1, 0, 0, 0, 100), // type
-    f(691, 2, 3, 78, 0, 0, 101), // rollingUpdate
+    f(876, 1, 1, 0, 0, 0, 100), // type
+    f(704, 2, 3, 78, 0, 0, 101), // rollingUpdate
     // io.k8s.api.authentication.v1.BoundObjectReference
-    f(383, 1, 1, 0, 0, 0, 4), // kind
+    f(391, 1, 1, 0, 0, 0, 4), // kind
     f(41, 2, 1, 0, 0, 0, 4), // apiVersion
-    f(482, 3, 1, 0, 0, 0, 4), // name
-    f(865, 4, 1, 0, 0, 0, 1), // uid
+    f(494, 3, 1, 0, 0, 0, 4), // name
+    f(878, 4, 1, 0, 0, 0, 1), // uid
     // io.k8s.api.authentication.v1.SelfSubjectReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(781, 2, 1, 79, 0, 2, 102), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(794, 2, 1, 79, 0, 2, 102), // status
     // io.k8s.api.authentication.v1.SelfSubjectReviewStatus
-    f(880, 1, 1, 3, 0, 2, 6), // userInfo
+    f(893, 1, 1, 3, 0, 2, 6), // userInfo
     // io.k8s.api.authentication.v1.TokenRequest
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 0, 80, 0, 2, 103), // spec
-    f(781, 3, 1, 81, 0, 2, 104), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 0, 80, 0, 2, 103), // spec
+    f(794, 3, 1, 81, 0, 2, 104), // status
     // io.k8s.api.authentication.v1.TokenRequestSpec
     f(63, 1, 0, 9, 1, 0, 13), // audiences
-    f(252, 4, 2, 44, 0, 0, 56), // expirationSeconds
+    f(256, 4, 2, 44, 0, 0, 56), // expirationSeconds
     f(88, 3, 2, 82, 0, 0, 105), // boundObjectRef
     // io.k8s.api.authentication.v1.TokenRequestStatus
-    f(850, 1, 0, 0, 0, 1, 4), // token
-    f(253, 2, 0, 53, 0, 0, 68), // expirationTimestamp
+    f(863, 1, 0, 0, 0, 1, 4), // token
+    f(257, 2, 0, 53, 0, 0, 68), // expirationTimestamp
     // io.k8s.api.authentication.v1.TokenReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 83, 0, 2, 106), // spec
-    f(781, 3, 1, 84, 0, 2, 107), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 83, 0, 2, 106), // spec
+    f(794, 3, 1, 84, 0, 2, 107), // status
     // io.k8s.api.authentication.v1.TokenReviewSpec
-    f(850, 1, 9, 0, 0, 0, 4), // token
+    f(863, 1, 9, 0, 0, 0, 4), // token
     f(63, 2, 1, 9, 1, 0, 13), // audiences
     // io.k8s.api.authentication.v1.TokenReviewStatus
     f(65, 1, 1, 5, 0, 0, 8), // authenticated
-    f(878, 2, 1, 3, 0, 2, 6), // user
+    f(891, 2, 1, 3, 0, 2, 6), // user
     f(63, 4, 1, 9, 1, 0, 13), // audiences
-    f(237, 3, 1, 0, 0, 0, 4), // error
+    f(241, 3, 1, 0, 0, 0, 4), // error
     // io.k8s.api.authentication.v1.UserInfo
-    f(882, 1, 1, 0, 0, 0, 4), // username
-    f(865, 2, 1, 0, 0, 0, 4), // uid
-    f(311, 3, 1, 9, 1, 0, 13), // groups
-    f(264, 4, 1, 85, 0, 0, 108), // extra
+    f(895, 1, 1, 0, 0, 0, 4), // username
+    f(878, 2, 1, 0, 0, 0, 4), // uid
+    f(319, 3, 1, 9, 1, 0, 13), // groups
+    f(268, 4, 1, 85, 0, 0, 108), // extra
     // io.k8s.api.authorization.v1.FieldSelectorAttributes
-    f(627, 1, 1, 0, 0, 0, 4), // rawSelector
-    f(661, 2, 1, 86, 1, 0, 109), // requirements
+    f(640, 1, 1, 0, 0, 0, 4), // rawSelector
+    f(674, 2, 1, 86, 1, 0, 109), // requirements
     // io.k8s.api.authorization.v1.LabelSelectorAttributes
-    f(627, 1, 1, 0, 0, 0, 4), // rawSelector
-    f(661, 2, 1, 87, 1, 0, 110), // requirements
+    f(640, 1, 1, 0, 0, 0, 4), // rawSelector
+    f(674, 2, 1, 87, 1, 0, 110), // requirements
     // io.k8s.api.authorization.v1.LocalSubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 88, 0, 2, 111), // spec
-    f(781, 3, 1, 89, 0, 2, 112), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 88, 0, 2, 111), // spec
+    f(794, 3, 1, 89, 0, 2, 112), // status
     // io.k8s.api.authorization.v1.NonResourceAttributes
-    f(553, 1, 1, 0, 0, 0, 4), // path
-    f(892, 2, 1, 0, 0, 0, 4), // verb
+    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(905, 2, 1, 0, 0, 0, 4), // verb
     // io.k8s.api.authorization.v1.NonResourceRule
-    f(893, 1, 8, 9, 1, 0, 13), // verbs
-    f(512, 2, 1, 9, 1, 0, 13), // nonResourceURLs
+    f(906, 1, 8, 9, 1, 0, 13), // verbs
+    f(524, 2, 1, 9, 1, 0, 13), // nonResourceURLs
     // io.k8s.api.authorization.v1.ResourceAttributes
-    f(485, 1, 1, 0, 0, 0, 4), // namespace
-    f(892, 2, 1, 0, 0, 0, 4), // verb
-    f(308, 3, 1, 0, 0, 0, 4), // group
-    f(894, 4, 1, 0, 0, 0, 4), // version
-    f(666, 5, 1, 0, 0, 0, 4), // resource
-    f(808, 6, 1, 0, 0, 0, 4), // subresource
-    f(482, 7, 1, 0, 0, 0, 4), // name
-    f(276, 8, 3, 90, 0, 0, 113), // fieldSelector
-    f(394, 9, 3, 91, 0, 0, 114), // labelSelector
+    f(497, 1, 1, 0, 0, 0, 4), // namespace
+    f(905, 2, 1, 0, 0, 0, 4), // verb
+    f(316, 3, 1, 0, 0, 0, 4), // group
+    f(907, 4, 1, 0, 0, 0, 4), // version
+    f(679, 5, 1, 0, 0, 0, 4), // resource
+    f(821, 6, 1, 0, 0, 0, 4), // subresource
+    f(494, 7, 1, 0, 0, 0, 4), // name
+    f(280, 8, 3, 90, 0, 0, 113), // fieldSelector
+    f(402, 9, 3, 91, 0, 0, 114), // labelSelector
     // io.k8s.api.authorization.v1.ResourceRule
-    f(893, 1, 8, 9, 1, 0, 13), // verbs
+    f(906, 1, 8, 9, 1, 0, 13), // verbs
     f(40, 2, 1, 9, 1, 0, 13), // apiGroups
-    f(680, 3, 1, 9, 1, 0, 13), // resources
-    f(675, 4, 1, 9, 1, 0, 13), // resourceNames
+    f(693, 3, 1, 9, 1, 0, 13), // resources
+    f(688, 4, 1, 9, 1, 0, 13), // resourceNames
     // io.k8s.api.authorization.v1.SelfSubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 92, 0, 2, 115), // spec
-    f(781, 3, 1, 89, 0, 2, 112), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 92, 0, 2, 115), // spec
+    f(794, 3, 1, 89, 0, 2, 112), // status
     // io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec
-    f(667, 1, 3, 93, 0, 0, 116), // resourceAttributes
-    f(510, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
+    f(680, 1, 3, 93, 0, 0, 116), // resourceAttributes
+    f(522, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
     // io.k8s.api.authorization.v1.SelfSubjectRulesReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 95, 0, 2, 118), // spec
-    f(781, 3, 1, 96, 0, 2, 119), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 95, 0, 2, 118), // spec
+    f(794, 3, 1, 96, 0, 2, 119), // status
     // io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec
-    f(485, 1, 1, 0, 0, 0, 4), // namespace
+    f(497, 1, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.authorization.v1.SubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 88, 0, 2, 111), // spec
-    f(781, 3, 1, 89, 0, 2, 112), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 88, 0, 2, 111), // spec
+    f(794, 3, 1, 89, 0, 2, 112), // status
     // io.k8s.api.authorization.v1.SubjectAccessReviewSpec
-    f(667, 1, 3, 93, 0, 0, 116), // resourceAttributes
-    f(510, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
-    f(878, 3, 1, 0, 0, 0, 4), // user
-    f(311, 4, 1, 9, 1, 0, 13), // groups
-    f(264, 5, 1, 97, 0, 0, 108), // extra
-    f(865, 6, 1, 0, 0, 0, 4), // uid
+    f(680, 1, 3, 93, 0, 0, 116), // resourceAttributes
+    f(522, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
+    f(891, 3, 1, 0, 0, 0, 4), // user
+    f(319, 4, 1, 9, 1, 0, 13), // groups
+    f(268, 5, 1, 97, 0, 0, 108), // extra
+    f(878, 6, 1, 0, 0, 0, 4), // uid
     // io.k8s.api.authorization.v1.SubjectAccessReviewStatus
     f(35, 1, 8, 5, 0, 4, 8), // allowed
-    f(183, 4, 1, 5, 0, 0, 8), // denied
-    f(635, 2, 1, 0, 0, 0, 4), // reason
-    f(239, 3, 1, 0, 0, 0, 4), // evaluationError
+    f(185, 4, 1, 5, 0, 0, 8), // denied
+    f(648, 2, 1, 0, 0, 0, 4), // reason
+    f(243, 3, 1, 0, 0, 0, 4), // evaluationError
     // io.k8s.api.authorization.v1.SubjectRulesReviewStatus
-    f(676, 1, 8, 98, 1, 0, 120), // resourceRules
-    f(511, 2, 8, 99, 1, 0, 121), // nonResourceRules
-    f(350, 3, 8, 5, 0, 4, 8), // incomplete
-    f(239, 4, 1, 0, 0, 0, 4), // evaluationError
+    f(689, 1, 8, 98, 1, 0, 120), // resourceRules
+    f(523, 2, 8, 99, 1, 0, 121), // nonResourceRules
+    f(358, 3, 8, 5, 0, 4, 8), // incomplete
+    f(243, 4, 1, 0, 0, 0, 4), // evaluationError
     // io.k8s.api.autoscaling.v1.CrossVersionObjectReference
-    f(383, 1, 8, 0, 0, 1, 4), // kind
-    f(482, 2, 8, 0, 0, 1, 4), // name
+    f(391, 1, 8, 0, 0, 1, 4), // kind
+    f(494, 2, 8, 0, 0, 1, 4), // name
     f(41, 3, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 9, 100, 0, 2, 122), // spec
-    f(781, 3, 1, 101, 0, 2, 123), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 9, 100, 0, 2, 122), // spec
+    f(794, 3, 1, 101, 0, 2, 123), // status
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 102, 0, 0, 124), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 102, 0, 0, 124), // items
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec
-    f(705, 1, 8, 103, 0, 2, 125), // scaleTargetRef
-    f(471, 2, 3, 29, 0, 0, 37), // minReplicas
-    f(451, 3, 8, 29, 0, 3, 37), // maxReplicas
-    f(826, 4, 3, 29, 0, 0, 37), // targetCPUUtilizationPercentage
+    f(718, 1, 8, 103, 0, 2, 125), // scaleTargetRef
+    f(482, 2, 3, 29, 0, 0, 37), // minReplicas
+    f(460, 3, 8, 29, 0, 3, 37), // maxReplicas
+    f(839, 4, 3, 29, 0, 0, 37), // targetCPUUtilizationPercentage
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerStatus
-    f(524, 1, 3, 44, 0, 0, 56), // observedGeneration
-    f(402, 2, 3, 53, 0, 0, 68), // lastScaleTime
-    f(165, 3, 8, 29, 0, 3, 37), // currentReplicas
-    f(199, 4, 8, 29, 0, 3, 37), // desiredReplicas
-    f(161, 5, 3, 29, 0, 0, 37), // currentCPUUtilizationPercentage
+    f(536, 1, 3, 44, 0, 0, 56), // observedGeneration
+    f(410, 2, 3, 53, 0, 0, 68), // lastScaleTime
+    f(167, 3, 8, 29, 0, 3, 37), // currentReplicas
+    f(201, 4, 8, 29, 0, 3, 37), // desiredReplicas
+    f(163, 5, 3, 29, 0, 0, 37), // currentCPUUtilizationPercentage
     // io.k8s.api.autoscaling.v1.Scale
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 104, 0, 2, 126), // spec
-    f(781, 3, 1, 105, 0, 2, 127), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 104, 0, 2, 126), // spec
+    f(794, 3, 1, 105, 0, 2, 127), // status
     // io.k8s.api.autoscaling.v1.ScaleSpec
-    f(646, 1, 1, 29, 0, 3, 37), // replicas
+    f(659, 1, 1, 29, 0, 3, 37), // replicas
     // io.k8s.api.autoscaling.v1.ScaleStatus
-    f(646, 1, 8, 29, 0, 3, 37), // replicas
-    f(734, 2, 1, 0, 0, 0, 4), // selector
+    f(659, 1, 8, 29, 0, 3, 37), // replicas
+    f(747, 2, 1, 0, 0, 0, 4), // selector
     // io.k8s.api.autoscaling.v2.ContainerResourceMetricSource
-    f(482, 1, 8, 0, 0, 1, 128), // name
-    f(825, 2, 8, 106, 0, 2, 129), // target
-    f(138, 3, 8, 0, 0, 1, 4), // container
+    f(494, 1, 8, 0, 0, 1, 128), // name
+    f(838, 2, 8, 106, 0, 2, 129), // target
+    f(140, 3, 8, 0, 0, 1, 4), // container
     // io.k8s.api.autoscaling.v2.ContainerResourceMetricStatus
-    f(482, 1, 8, 0, 0, 1, 128), // name
-    f(160, 2, 8, 107, 0, 2, 130), // current
-    f(138, 3, 8, 0, 0, 1, 4), // container
+    f(494, 1, 8, 0, 0, 1, 128), // name
+    f(162, 2, 8, 107, 0, 2, 130), // current
+    f(140, 3, 8, 0, 0, 1, 4), // container
     // io.k8s.api.autoscaling.v2.CrossVersionObjectReference
-    f(383, 1, 8, 0, 0, 1, 4), // kind
-    f(482, 2, 8, 0, 0, 1, 4), // name
+    f(391, 1, 8, 0, 0, 1, 4), // kind
+    f(494, 2, 8, 0, 0, 1, 4), // name
     f(41, 3, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.api.autoscaling.v2.ExternalMetricSource
-    f(462, 1, 8, 108, 0, 2, 131), // metric
-    f(825, 2, 8, 106, 0, 2, 129), // target
+    f(471, 1, 8, 108, 0, 2, 131), // metric
+    f(838, 2, 8, 106, 0, 2, 129), // target
     // io.k8s.api.autoscaling.v2.ExternalMetricStatus
-    f(462, 1, 8, 108, 0, 2, 131), // metric
-    f(160, 2, 8, 107, 0, 2, 130), // current
+    f(471, 1, 8, 108, 0, 2, 131), // metric
+    f(162, 2, 8, 107, 0, 2, 130), // current
     // io.k8s.api.autoscaling.v2.HPAScalingPolicy
-    f(863, 1, 8, 0, 0, 1, 132), // type
-    f(887, 2, 8, 29, 0, 3, 37), // value
-    f(562, 3, 8, 29, 0, 3, 37), // periodSeconds
+    f(876, 1, 8, 0, 0, 1, 132), // type
+    f(900, 2, 8, 29, 0, 3, 37), // value
+    f(574, 3, 8, 29, 0, 3, 37), // periodSeconds
     // io.k8s.api.autoscaling.v2.HPAScalingRules
-    f(773, 3, 3, 29, 0, 0, 37), // stabilizationWindowSeconds
-    f(732, 1, 3, 0, 0, 0, 133), // selectPolicy
-    f(588, 2, 1, 109, 1, 0, 134), // policies
-    f(852, 4, 3, 110, 0, 0, 135), // tolerance
+    f(786, 3, 3, 29, 0, 0, 37), // stabilizationWindowSeconds
+    f(745, 1, 3, 0, 0, 0, 133), // selectPolicy
+    f(601, 2, 1, 109, 1, 0, 134), // policies
+    f(865, 4, 3, 110, 0, 0, 135), // tolerance
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 9, 111, 0, 2, 136), // spec
-    f(781, 3, 1, 112, 0, 2, 137), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 9, 111, 0, 2, 136), // spec
+    f(794, 3, 1, 112, 0, 2, 137), // status
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior
-    f(706, 1, 3, 113, 0, 0, 138), // scaleUp
-    f(703, 2, 3, 113, 0, 0, 138), // scaleDown
+    f(719, 1, 3, 113, 0, 0, 138), // scaleUp
+    f(716, 2, 3, 113, 0, 0, 138), // scaleDown
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition
-    f(863, 1, 8, 0, 0, 1, 139), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 139), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 114, 0, 0, 140), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 114, 0, 0, 140), // items
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec
-    f(705, 1, 8, 115, 0, 2, 141), // scaleTargetRef
-    f(471, 2, 3, 29, 0, 0, 37), // minReplicas
-    f(451, 3, 8, 29, 0, 3, 37), // maxReplicas
-    f(463, 4, 1, 116, 1, 0, 142), // metrics
+    f(718, 1, 8, 115, 0, 2, 141), // scaleTargetRef
+    f(482, 2, 3, 29, 0, 0, 37), // minReplicas
+    f(460, 3, 8, 29, 0, 3, 37), // maxReplicas
+    f(472, 4, 1, 116, 1, 0, 142), // metrics
     f(76, 5, 3, 117, 0, 0, 143), // behavior
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus
-    f(524, 1, 3, 44, 0, 0, 56), // observedGeneration
-    f(402, 2, 3, 53, 0, 0, 68), // lastScaleTime
-    f(165, 3, 1, 29, 0, 0, 37), // currentReplicas
-    f(199, 4, 8, 29, 0, 3, 37), // desiredReplicas
-    f(163, 5, 0, 118, 1, 0, 144), // currentMetrics
-    f(129, 6, 1, 119, 5, 0, 145), // conditions
+    f(536, 1, 3, 44, 0, 0, 56), // observedGeneration
+    f(410, 2, 3, 53, 0, 0, 68), // lastScaleTime
+    f(167, 3, 1, 29, 0, 0, 37), // currentReplicas
+    f(201, 4, 8, 29, 0, 3, 37), // desiredReplicas
+    f(165, 5, 0, 118, 1, 0, 144), // currentMetrics
+    f(131, 6, 1, 119, 5, 0, 145), // conditions
     // io.k8s.api.autoscaling.v2.MetricIdentifier
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(734, 2, 3, 13, 0, 0, 17), // selector
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(747, 2, 3, 13, 0, 0, 17), // selector
     // io.k8s.api.autoscaling.v2.MetricSpec
-    f(863, 1, 8, 0, 0, 1, 146), // type
-    f(522, 2, 3, 120, 0, 0, 147), // object
-    f(587, 3, 3, 121, 0, 0, 148), // pods
-    f(666, 4, 3, 122, 0, 0, 149), // resource
-    f(142, 7, 3, 123, 0, 0, 150), // containerResource
-    f(258, 5, 3, 124, 0, 0, 151), // external
+    f(876, 1, 8, 0, 0, 1, 146), // type
+    f(534, 2, 3, 120, 0, 0, 147), // object
+    f(600, 3, 3, 121, 0, 0, 148), // pods
+    f(679, 4, 3, 122, 0, 0, 149), // resource
+    f(144, 7, 3, 123, 0, 0, 150), // containerResource
+    f(262, 5, 3, 124, 0, 0, 151), // external
     // io.k8s.api.autoscaling.v2.MetricStatus
-    f(863, 1, 8, 0, 0, 1, 146), // type
-    f(522, 2, 3, 125, 0, 0, 152), // object
-    f(587, 3, 3, 126, 0, 0, 153), // pods
-    f(666, 4, 3, 127, 0, 0, 154), // resource
-    f(142, 7, 3, 128, 0, 0, 155), // containerResource
-    f(258, 5, 3, 129, 0, 0, 156), // external
+    f(876, 1, 8, 0, 0, 1, 146), // type
+    f(534, 2, 3, 125, 0, 0, 152), // object
+    f(600, 3, 3, 126, 0, 0, 153), // pods
+    f(679, 4, 3, 127, 0, 0, 154), // resource
+    f(144, 7, 3, 128, 0, 0, 155), // containerResource
+    f(262, 5, 3, 129, 0, 0, 156), // external
     // io.k8s.api.autoscaling.v2.MetricTarget
-    f(863, 1, 8, 0, 0, 1, 157), // type
-    f(887, 2, 3, 110, 0, 0, 135), // value
+    f(876, 1, 8, 0, 0, 1, 157), // type
+    f(900, 2, 3, 110, 0, 0, 135), // value
     f(69, 3, 3, 110, 0, 0, 135), // averageValue
     f(68, 4, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.MetricValueStatus
-    f(887, 1, 3, 110, 0, 0, 135), // value
+    f(900, 1, 3, 110, 0, 0, 135), // value
     f(69, 2, 3, 110, 0, 0, 135), // averageValue
     f(68, 3, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.ObjectMetricSource
-    f(195, 1, 8, 115, 0, 2, 141), // describedObject
-    f(825, 2, 8, 106, 0, 2, 129), // target
-    f(462, 3, 8, 108, 0, 2, 131), // metric
+    f(197, 1, 8, 115, 0, 2, 141), // describedObject
+    f(838, 2, 8, 106, 0, 2, 129), // target
+    f(471, 3, 8, 108, 0, 2, 131), // metric
     // io.k8s.api.autoscaling.v2.ObjectMetricStatus
-    f(462, 1, 8, 108, 0, 2, 131), // metric
-    f(160, 2, 8, 107, 0, 2, 130), // current
-    f(195, 3, 8, 115, 0, 2, 141), // describedObject
+    f(471, 1, 8, 108, 0, 2, 131), // metric
+    f(162, 2, 8, 107, 0, 2, 130), // current
+    f(197, 3, 8, 115, 0, 2, 141), // describedObject
     // io.k8s.api.autoscaling.v2.PodsMetricSource
-    f(462, 1, 8, 108, 0, 2, 131), // metric
-    f(825, 2, 8, 106, 0, 2, 129), // target
+    f(471, 1, 8, 108, 0, 2, 131), // metric
+    f(838, 2, 8, 106, 0, 2, 129), // target
     // io.k8s.api.autoscaling.v2.PodsMetricStatus
-    f(462, 1, 8, 108, 0, 2, 131), // metric
-    f(160, 2, 8, 107, 0, 2, 130), // current
+    f(471, 1, 8, 108, 0, 2, 131), // metric
+    f(162, 2, 8, 107, 0, 2, 130), // current
     // io.k8s.api.autoscaling.v2.ResourceMetricSource
-    f(482, 1, 8, 0, 0, 1, 128), // name
-    f(825, 2, 8, 106, 0, 2, 129), // target
+    f(494, 1, 8, 0, 0, 1, 128), // name
+    f(838, 2, 8, 106, 0, 2, 129), // target
     // io.k8s.api.autoscaling.v2.ResourceMetricStatus
-    f(482, 1, 8, 0, 0, 1, 128), // name
-    f(160, 2, 8, 107, 0, 2, 130), // current
+    f(494, 1, 8, 0, 0, 1, 128), // name
+    f(162, 2, 8, 107, 0, 2, 130), // current
     // io.k8s.api.batch.v1.CronJob
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 9, 130, 0, 2, 158), // spec
-    f(781, 3, 1, 131, 0, 2, 159), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 9, 130, 0, 2, 158), // spec
+    f(794, 3, 1, 131, 0, 2, 159), // status
     // io.k8s.api.batch.v1.CronJobList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 132, 0, 0, 160), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 132, 0, 0, 160), // items
     // io.k8s.api.batch.v1.CronJobSpec
-    f(707, 1, 8, 0, 0, 1, 4), // schedule
-    f(845, 8, 3, 0, 0, 0, 4), // timeZone
-    f(778, 2, 3, 44, 0, 0, 56), // startingDeadlineSeconds
-    f(127, 3, 1, 0, 0, 0, 161), // concurrencyPolicy
-    f(819, 4, 3, 5, 0, 0, 8), // suspend
-    f(374, 5, 8, 133, 0, 2, 162), // jobTemplate
-    f(816, 6, 3, 29, 0, 0, 37), // successfulJobsHistoryLimit
-    f(267, 7, 3, 29, 0, 0, 37), // failedJobsHistoryLimit
+    f(720, 1, 8, 0, 0, 1, 4), // schedule
+    f(858, 8, 3, 0, 0, 0, 4), // timeZone
+    f(791, 2, 3, 44, 0, 0, 56), // startingDeadlineSeconds
+    f(129, 3, 1, 0, 0, 0, 161), // concurrencyPolicy
+    f(832, 4, 3, 5, 0, 0, 8), // suspend
+    f(382, 5, 8, 133, 0, 2, 162), // jobTemplate
+    f(829, 6, 3, 29, 0, 0, 37), // successfulJobsHistoryLimit
+    f(271, 7, 3, 29, 0, 0, 37), // failedJobsHistoryLimit
     // io.k8s.api.batch.v1.CronJobStatus
     f(7, 1, 1, 134, 1, 0, 163), // active
-    f(403, 4, 3, 53, 0, 0, 68), // lastScheduleTime
-    f(405, 5, 3, 53, 0, 0, 68), // lastSuccessfulTime
+    f(411, 4, 3, 53, 0, 0, 68), // lastScheduleTime
+    f(413, 5, 3, 53, 0, 0, 68), // lastSuccessfulTime
     // io.k8s.api.batch.v1.Job
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 135, 0, 2, 164), // spec
-    f(781, 3, 1, 136, 0, 2, 165), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 135, 0, 2, 164), // spec
+    f(794, 3, 1, 136, 0, 2, 165), // status
     // io.k8s.api.batch.v1.JobCondition
-    f(863, 1, 8, 0, 0, 1, 166), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(401, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(407, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 1, 0, 0, 0, 4), // reason
-    f(459, 6, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 166), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
+    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 1, 0, 0, 0, 4), // reason
+    f(468, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.batch.v1.JobList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 137, 0, 0, 167), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 137, 0, 0, 167), // items
     // io.k8s.api.batch.v1.JobSpec
-    f(544, 1, 3, 29, 0, 0, 37), // parallelism
-    f(125, 2, 3, 29, 0, 0, 37), // completions
+    f(556, 1, 3, 29, 0, 0, 37), // parallelism
+    f(127, 2, 3, 29, 0, 0, 37), // completions
     f(8, 3, 3, 44, 0, 0, 56), // activeDeadlineSeconds
-    f(578, 11, 3, 138, 0, 0, 168), // podFailurePolicy
-    f(814, 16, 3, 139, 0, 0, 169), // successPolicy
+    f(591, 11, 3, 138, 0, 0, 168), // podFailurePolicy
+    f(827, 16, 3, 139, 0, 0, 169), // successPolicy
     f(74, 7, 3, 29, 0, 0, 37), // backoffLimit
     f(75, 12, 3, 29, 0, 0, 37), // backoffLimitPerIndex
-    f(446, 13, 3, 29, 0, 0, 37), // maxFailedIndexes
-    f(734, 4, 3, 13, 0, 0, 17), // selector
-    f(432, 5, 3, 5, 0, 0, 8), // manualSelector
-    f(834, 6, 8, 55, 0, 2, 70), // template
-    f(861, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
-    f(123, 9, 3, 0, 0, 0, 170), // completionMode
-    f(819, 10, 3, 5, 0, 0, 8), // suspend
-    f(585, 14, 3, 0, 0, 0, 171), // podReplacementPolicy
-    f(429, 15, 3, 0, 0, 0, 4), // managedBy
+    f(455, 13, 3, 29, 0, 0, 37), // maxFailedIndexes
+    f(747, 4, 3, 13, 0, 0, 17), // selector
+    f(441, 5, 3, 5, 0, 0, 8), // manualSelector
+    f(847, 6, 8, 55, 0, 2, 70), // template
+    f(874, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
+    f(125, 9, 3, 0, 0, 0, 170), // completionMode
+    f(832, 10, 3, 5, 0, 0, 8), // suspend
+    f(598, 14, 3, 0, 0, 0, 171), // podReplacementPolicy
+    f(438, 15, 3, 0, 0, 0, 4), // managedBy
     // io.k8s.api.batch.v1.JobStatus
-    f(129, 1, 1, 140, 7, 0, 172), // conditions
-    f(775, 2, 3, 53, 0, 0, 68), // startTime
-    f(124, 3, 3, 53, 0, 0, 68), // completionTime
+    f(131, 1, 1, 140, 7, 0, 172), // conditions
+    f(788, 2, 3, 53, 0, 0, 68), // startTime
+    f(126, 3, 3, 53, 0, 0, 68), // completionTime
     f(7, 4, 1, 29, 0, 0, 37), // active
-    f(811, 5, 1, 29, 0, 0, 37), // succeeded
-    f(265, 6, 1, 29, 0, 0, 37), // failed
-    f(837, 11, 3, 29, 0, 0, 37), // terminating
-    f(122, 7, 1, 0, 0, 0, 4), // completedIndexes
-    f(266, 10, 3, 0, 0, 0, 4), // failedIndexes
-    f(867, 8, 3, 141, 0, 0, 173), // uncountedTerminatedPods
-    f(633, 9, 3, 29, 0, 0, 37), // ready
+    f(824, 5, 1, 29, 0, 0, 37), // succeeded
+    f(269, 6, 1, 29, 0, 0, 37), // failed
+    f(850, 11, 3, 29, 0, 0, 37), // terminating
+    f(124, 7, 1, 0, 0, 0, 4), // completedIndexes
+    f(270, 10, 3, 0, 0, 0, 4), // failedIndexes
+    f(880, 8, 3, 141, 0, 0, 173), // uncountedTerminatedPods
+    f(646, 9, 3, 29, 0, 0, 37), // ready
     // io.k8s.api.batch.v1.JobTemplateSpec
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 135, 0, 2, 164), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 135, 0, 2, 164), // spec
     // io.k8s.api.batch.v1.PodFailurePolicy
-    f(694, 1, 8, 142, 1, 0, 174), // rules
+    f(707, 1, 8, 142, 1, 0, 174), // rules
     // io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement
-    f(140, 1, 3, 0, 0, 0, 4), // containerName
-    f(534, 2, 8, 0, 0, 1, 175), // operator
-    f(890, 3, 8, 143, 3, 0, 176), // values
+    f(142, 1, 3, 0, 0, 0, 4), // containerName
+    f(546, 2, 8, 0, 0, 1, 175), // operator
+    f(903, 3, 8, 143, 3, 0, 176), // values
     // io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern
-    f(863, 1, 8, 0, 0, 1, 177), // type
-    f(781, 2, 0, 0, 0, 1, 67), // status
+    f(876, 1, 8, 0, 0, 1, 177), // type
+    f(794, 2, 0, 0, 0, 1, 67), // status
     // io.k8s.api.batch.v1.PodFailurePolicyRule
     f(6, 1, 8, 0, 0, 1, 178), // action
-    f(526, 2, 3, 144, 0, 0, 179), // onExitCodes
-    f(527, 3, 1, 145, 1, 0, 180), // onPodConditions
+    f(538, 2, 3, 144, 0, 0, 179), // onExitCodes
+    f(539, 3, 1, 145, 1, 0, 180), // onPodConditions
     // io.k8s.api.batch.v1.SuccessPolicy
-    f(694, 1, 8, 146, 1, 0, 181), // rules
+    f(707, 1, 8, 146, 1, 0, 181), // rules
     // io.k8s.api.batch.v1.SuccessPolicyRule
-    f(813, 1, 3, 0, 0, 0, 4), // succeededIndexes
-    f(812, 2, 3, 29, 0, 0, 37), // succeededCount
+    f(826, 1, 3, 0, 0, 0, 4), // succeededIndexes
+    f(825, 2, 3, 29, 0, 0, 37), // succeededCount
     // io.k8s.api.batch.v1.UncountedTerminatedPods
-    f(811, 1, 1, 9, 3, 0, 182), // succeeded
-    f(265, 2, 1, 9, 3, 0, 182), // failed
+    f(824, 1, 1, 9, 3, 0, 182), // succeeded
+    f(269, 2, 1, 9, 3, 0, 182), // failed
     // io.k8s.api.certificates.v1.CertificateSigningRequest
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 147, 0, 2, 183), // spec
-    f(781, 3, 1, 148, 0, 2, 184), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 147, 0, 2, 183), // spec
+    f(794, 3, 1, 148, 0, 2, 184), // status
     // io.k8s.api.certificates.v1.CertificateSigningRequestCondition
-    f(863, 1, 8, 0, 0, 1, 185), // type
-    f(781, 6, 8, 0, 0, 1, 67), // status
-    f(635, 2, 1, 0, 0, 0, 4), // reason
-    f(459, 3, 1, 0, 0, 0, 4), // message
-    f(408, 4, 1, 53, 0, 0, 68), // lastUpdateTime
-    f(407, 5, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(876, 1, 8, 0, 0, 1, 185), // type
+    f(794, 6, 8, 0, 0, 1, 67), // status
+    f(648, 2, 1, 0, 0, 0, 4), // reason
+    f(468, 3, 1, 0, 0, 0, 4), // message
+    f(416, 4, 1, 53, 0, 0, 68), // lastUpdateTime
+    f(415, 5, 1, 53, 0, 0, 68), // lastTransitionTime
     // io.k8s.api.certificates.v1.CertificateSigningRequestList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 149, 0, 0, 186), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 149, 0, 0, 186), // items
     // io.k8s.api.certificates.v1.CertificateSigningRequestSpec
-    f(651, 1, 8, 7, 0, 0, 10), // request
-    f(762, 7, 8, 0, 0, 1, 4), // signerName
-    f(252, 8, 3, 29, 0, 0, 37), // expirationSeconds
-    f(876, 5, 1, 9, 1, 0, 187), // usages
-    f(882, 2, 1, 0, 0, 0, 4), // username
-    f(865, 3, 1, 0, 0, 0, 4), // uid
-    f(311, 4, 1, 9, 1, 0, 13), // groups
-    f(264, 6, 1, 150, 0, 0, 108), // extra
+    f(664, 1, 8, 7, 0, 0, 10), // request
+    f(775, 7, 8, 0, 0, 1, 4), // signerName
+    f(256, 8, 3, 29, 0, 0, 37), // expirationSeconds
+    f(889, 5, 1, 9, 1, 0, 187), // usages
+    f(895, 2, 1, 0, 0, 0, 4), // username
+    f(878, 3, 1, 0, 0, 0, 4), // uid
+    f(319, 4, 1, 9, 1, 0, 13), // groups
+    f(268, 6, 1, 150, 0, 0, 108), // extra
     // io.k8s.api.certificates.v1.CertificateSigningRequestStatus
-    f(129, 1, 1, 151, 4, 0, 188), // conditions
-    f(100, 2, 1, 7, 0, 0, 10), // certificate
+    f(131, 1, 1, 151, 4, 0, 188), // conditions
+    f(101, 2, 1, 7, 0, 0, 10), // certificate
     // io.k8s.api.coordination.v1.Lease
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 152, 0, 2, 189), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 152, 0, 2, 189), // spec
     // io.k8s.api.coordination.v1.LeaseList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 153, 0, 0, 190), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 153, 0, 0, 190), // items
     // io.k8s.api.coordination.v1.LeaseSpec
-    f(320, 1, 3, 0, 0, 0, 4), // holderIdentity
-    f(409, 2, 3, 29, 0, 0, 37), // leaseDurationSeconds
+    f(328, 1, 3, 0, 0, 0, 4), // holderIdentity
+    f(417, 2, 3, 29, 0, 0, 37), // leaseDurationSeconds
     f(5, 3, 3, 154, 0, 0, 191), // acquireTime
-    f(645, 4, 3, 154, 0, 0, 191), // renewTime
-    f(410, 5, 3, 29, 0, 0, 37), // leaseTransitions
-    f(799, 6, 3, 0, 0, 0, 192), // strategy
-    f(602, 7, 3, 0, 0, 0, 4), // preferredHolder
+    f(658, 4, 3, 154, 0, 0, 191), // renewTime
+    f(418, 5, 3, 29, 0, 0, 37), // leaseTransitions
+    f(812, 6, 3, 0, 0, 0, 192), // strategy
+    f(615, 7, 3, 0, 0, 0, 4), // preferredHolder
     // io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource
-    f(905, 1, 8, 0, 0, 1, 4), // volumeID
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(550, 3, 1, 29, 0, 0, 37), // partition
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
+    f(918, 1, 8, 0, 0, 1, 4), // volumeID
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(562, 3, 1, 29, 0, 0, 37), // partition
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Affinity
-    f(492, 1, 3, 155, 0, 0, 193), // nodeAffinity
-    f(572, 2, 3, 156, 0, 0, 194), // podAffinity
-    f(574, 3, 3, 157, 0, 0, 195), // podAntiAffinity
+    f(504, 1, 3, 155, 0, 0, 193), // nodeAffinity
+    f(585, 2, 3, 156, 0, 0, 194), // podAffinity
+    f(587, 3, 3, 157, 0, 0, 195), // podAntiAffinity
     // io.k8s.api.core.v1.AppArmorProfile
-    f(863, 1, 8, 0, 0, 1, 196), // type
-    f(426, 2, 3, 0, 0, 0, 4), // localhostProfile
+    f(876, 1, 8, 0, 0, 1, 196), // type
+    f(434, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.AttachedVolume
-    f(482, 1, 8, 0, 0, 1, 197), // name
-    f(204, 2, 8, 0, 0, 1, 4), // devicePath
+    f(494, 1, 8, 0, 0, 1, 197), // name
+    f(206, 2, 8, 0, 0, 1, 4), // devicePath
     // io.k8s.api.core.v1.AzureDiskVolumeSource
-    f(207, 1, 8, 0, 0, 1, 4), // diskName
-    f(208, 2, 8, 0, 0, 1, 4), // diskURI
-    f(91, 3, 3, 0, 0, 5, 198), // cachingMode
-    f(295, 4, 3, 0, 0, 6, 4), // fsType
-    f(629, 5, 3, 5, 0, 4, 8), // readOnly
-    f(383, 6, 3, 0, 0, 7, 199), // kind
+    f(209, 1, 8, 0, 0, 1, 4), // diskName
+    f(210, 2, 8, 0, 0, 1, 4), // diskURI
+    f(92, 3, 3, 0, 0, 5, 198), // cachingMode
+    f(299, 4, 3, 0, 0, 6, 4), // fsType
+    f(642, 5, 3, 5, 0, 4, 8), // readOnly
+    f(391, 6, 3, 0, 0, 7, 199), // kind
     // io.k8s.api.core.v1.AzureFilePersistentVolumeSource
-    f(727, 1, 8, 0, 0, 1, 4), // secretName
-    f(756, 2, 8, 0, 0, 1, 4), // shareName
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(728, 4, 2, 0, 0, 0, 4), // secretNamespace
+    f(740, 1, 8, 0, 0, 1, 4), // secretName
+    f(769, 2, 8, 0, 0, 1, 4), // shareName
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(741, 4, 2, 0, 0, 0, 4), // secretNamespace
     // io.k8s.api.core.v1.AzureFileVolumeSource
-    f(727, 1, 8, 0, 0, 1, 4), // secretName
-    f(756, 2, 8, 0, 0, 1, 4), // shareName
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
+    f(740, 1, 8, 0, 0, 1, 4), // secretName
+    f(769, 2, 8, 0, 0, 1, 4), // shareName
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Binding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(825, 2, 8, 158, 0, 2, 200), // target
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(838, 2, 8, 158, 0, 2, 200), // target
     // io.k8s.api.core.v1.CSIPersistentVolumeSource
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(904, 2, 8, 0, 0, 1, 4), // volumeHandle
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(295, 4, 1, 0, 0, 0, 4), // fsType
-    f(898, 5, 1, 8, 0, 0, 12), // volumeAttributes
-    f(150, 6, 3, 159, 0, 0, 201), // controllerPublishSecretRef
-    f(505, 7, 3, 159, 0, 0, 201), // nodeStageSecretRef
-    f(502, 8, 3, 159, 0, 0, 201), // nodePublishSecretRef
-    f(149, 9, 3, 159, 0, 0, 201), // controllerExpandSecretRef
-    f(497, 10, 3, 159, 0, 0, 201), // nodeExpandSecretRef
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(917, 2, 8, 0, 0, 1, 4), // volumeHandle
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(299, 4, 1, 0, 0, 0, 4), // fsType
+    f(911, 5, 1, 8, 0, 0, 12), // volumeAttributes
+    f(152, 6, 3, 159, 0, 0, 201), // controllerPublishSecretRef
+    f(517, 7, 3, 159, 0, 0, 201), // nodeStageSecretRef
+    f(514, 8, 3, 159, 0, 0, 201), // nodePublishSecretRef
+    f(151, 9, 3, 159, 0, 0, 201), // controllerExpandSecretRef
+    f(509, 10, 3, 159, 0, 0, 201), // nodeExpandSecretRef
     // io.k8s.api.core.v1.CSIVolumeSource
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(629, 2, 3, 5, 0, 0, 8), // readOnly
-    f(295, 3, 3, 0, 0, 0, 4), // fsType
-    f(898, 4, 1, 8, 0, 0, 12), // volumeAttributes
-    f(502, 5, 3, 160, 0, 0, 202), // nodePublishSecretRef
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(642, 2, 3, 5, 0, 0, 8), // readOnly
+    f(299, 3, 3, 0, 0, 0, 4), // fsType
+    f(911, 4, 1, 8, 0, 0, 12), // volumeAttributes
+    f(514, 5, 3, 160, 0, 0, 202), // nodePublishSecretRef
     // io.k8s.api.core.v1.Capabilities
     f(9, 1, 1, 9, 1, 0, 203), // add
-    f(220, 2, 1, 9, 1, 0, 203), // drop
+    f(222, 2, 1, 9, 1, 0, 203), // drop
     // io.k8s.api.core.v1.CephFSPersistentVolumeSource
-    f(476, 1, 8, 9, 1, 0, 13), // monitors
-    f(553, 2, 1, 0, 0, 0, 4), // path
-    f(878, 3, 1, 0, 0, 0, 4), // user
-    f(725, 4, 1, 0, 0, 0, 4), // secretFile
-    f(729, 5, 3, 159, 0, 0, 201), // secretRef
-    f(629, 6, 1, 5, 0, 0, 8), // readOnly
+    f(488, 1, 8, 9, 1, 0, 13), // monitors
+    f(565, 2, 1, 0, 0, 0, 4), // path
+    f(891, 3, 1, 0, 0, 0, 4), // user
+    f(738, 4, 1, 0, 0, 0, 4), // secretFile
+    f(742, 5, 3, 159, 0, 0, 201), // secretRef
+    f(642, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CephFSVolumeSource
-    f(476, 1, 8, 9, 1, 0, 13), // monitors
-    f(553, 2, 1, 0, 0, 0, 4), // path
-    f(878, 3, 1, 0, 0, 0, 4), // user
-    f(725, 4, 1, 0, 0, 0, 4), // secretFile
-    f(729, 5, 3, 160, 0, 0, 202), // secretRef
-    f(629, 6, 1, 5, 0, 0, 8), // readOnly
+    f(488, 1, 8, 9, 1, 0, 13), // monitors
+    f(565, 2, 1, 0, 0, 0, 4), // path
+    f(891, 3, 1, 0, 0, 0, 4), // user
+    f(738, 4, 1, 0, 0, 0, 4), // secretFile
+    f(742, 5, 3, 160, 0, 0, 202), // secretRef
+    f(642, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CinderPersistentVolumeSource
-    f(905, 1, 8, 0, 0, 1, 4), // volumeID
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(729, 4, 3, 159, 0, 0, 201), // secretRef
+    f(918, 1, 8, 0, 0, 1, 4), // volumeID
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(742, 4, 3, 159, 0, 0, 201), // secretRef
     // io.k8s.api.core.v1.CinderVolumeSource
-    f(905, 1, 8, 0, 0, 1, 4), // volumeID
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(729, 4, 3, 160, 0, 0, 202), // secretRef
+    f(918, 1, 8, 0, 0, 1, 4), // volumeID
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(742, 4, 3, 160, 0, 0, 202), // secretRef
     // io.k8s.api.core.v1.ClientIPConfig
-    f(846, 1, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(859, 1, 3, 29, 0, 0, 37), // timeoutSeconds
     // io.k8s.api.core.v1.ClusterTrustBundleProjection
-    f(482, 1, 3, 0, 0, 0, 4), // name
-    f(762, 2, 3, 0, 0, 0, 4), // signerName
-    f(394, 3, 3, 13, 0, 0, 17), // labelSelector
-    f(535, 5, 3, 5, 0, 0, 8), // optional
-    f(553, 4, 8, 0, 0, 1, 4), // path
+    f(494, 1, 3, 0, 0, 0, 4), // name
+    f(775, 2, 3, 0, 0, 0, 4), // signerName
+    f(402, 3, 3, 13, 0, 0, 17), // labelSelector
+    f(547, 5, 3, 5, 0, 0, 8), // optional
+    f(565, 4, 8, 0, 0, 1, 4), // path
     // io.k8s.api.core.v1.ComponentCondition
-    f(863, 1, 8, 0, 0, 1, 204), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(459, 3, 1, 0, 0, 0, 4), // message
-    f(237, 4, 1, 0, 0, 0, 4), // error
+    f(876, 1, 8, 0, 0, 1, 204), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(468, 3, 1, 0, 0, 0, 4), // message
+    f(241, 4, 1, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.ComponentStatus
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(129, 2, 1, 161, 5, 0, 205), // conditions
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(131, 2, 1, 161, 5, 0, 205), // conditions
     // io.k8s.api.core.v1.ComponentStatusList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 162, 0, 0, 206), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 162, 0, 0, 206), // items
     // io.k8s.api.core.v1.ConfigMap
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(349, 4, 3, 5, 0, 0, 8), // immutable
-    f(169, 2, 1, 8, 0, 0, 12), // data
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(357, 4, 3, 5, 0, 0, 8), // immutable
+    f(171, 2, 1, 8, 0, 0, 12), // data
     f(79, 3, 1, 163, 0, 0, 207), // binaryData
     // io.k8s.api.core.v1.ConfigMapEnvSource
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(535, 2, 3, 5, 0, 0, 8), // optional
+    f(547, 2, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapKeySelector
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(379, 2, 8, 0, 0, 1, 4), // key
-    f(535, 3, 3, 5, 0, 0, 8), // optional
+    f(387, 2, 8, 0, 0, 1, 4), // key
+    f(547, 3, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 164, 0, 0, 208), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 164, 0, 0, 208), // items
     // io.k8s.api.core.v1.ConfigMapNodeConfigSource
-    f(485, 1, 8, 0, 0, 1, 4), // namespace
-    f(482, 2, 8, 0, 0, 1, 4), // name
-    f(865, 3, 1, 0, 0, 0, 1), // uid
-    f(678, 4, 1, 0, 0, 0, 4), // resourceVersion
-    f(386, 5, 8, 0, 0, 1, 4), // kubeletConfigKey
+    f(497, 1, 8, 0, 0, 1, 4), // namespace
+    f(494, 2, 8, 0, 0, 1, 4), // name
+    f(878, 3, 1, 0, 0, 0, 1), // uid
+    f(691, 4, 1, 0, 0, 0, 4), // resourceVersion
+    f(394, 5, 8, 0, 0, 1, 4), // kubeletConfigKey
     // io.k8s.api.core.v1.ConfigMapProjection
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(373, 2, 1, 165, 1, 0, 209), // items
-    f(535, 4, 3, 5, 0, 0, 8), // optional
+    f(381, 2, 1, 165, 1, 0, 209), // items
+    f(547, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapVolumeSource
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(373, 2, 1, 165, 1, 0, 209), // items
-    f(177, 3, 3, 29, 0, 0, 37), // defaultMode
-    f(535, 4, 3, 5, 0, 0, 8), // optional
+    f(381, 2, 1, 165, 1, 0, 209), // items
+    f(179, 3, 3, 29, 0, 0, 37), // defaultMode
+    f(547, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.Container
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(343, 2, 1, 0, 0, 0, 4), // image
-    f(121, 3, 1, 9, 1, 0, 13), // command
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(351, 2, 1, 0, 0, 0, 4), // image
+    f(122, 3, 1, 9, 1, 0, 13), // command
     f(54, 4, 1, 9, 1, 0, 13), // args
-    f(928, 5, 1, 0, 0, 0, 4), // workingDir
-    f(594, 6, 1, 166, 8, 0, 210), // ports
-    f(232, 19, 1, 167, 1, 0, 211), // envFrom
-    f(231, 7, 1, 168, 2, 0, 212), // env
-    f(680, 8, 1, 169, 0, 2, 213), // resources
-    f(665, 23, 1, 170, 1, 0, 214), // resizePolicy
-    f(683, 24, 3, 0, 0, 0, 215), // restartPolicy
-    f(684, 25, 1, 171, 1, 0, 216), // restartPolicyRules
-    f(908, 9, 1, 172, 9, 0, 217), // volumeMounts
-    f(903, 21, 1, 173, 10, 0, 218), // volumeDevices
-    f(420, 10, 3, 174, 0, 0, 219), // livenessProbe
-    f(632, 11, 3, 174, 0, 0, 219), // readinessProbe
-    f(779, 22, 3, 174, 0, 0, 219), // startupProbe
-    f(413, 12, 3, 175, 0, 0, 220), // lifecycle
-    f(840, 13, 1, 0, 0, 0, 4), // terminationMessagePath
-    f(841, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
-    f(345, 14, 1, 0, 0, 0, 222), // imagePullPolicy
-    f(731, 15, 3, 176, 0, 0, 223), // securityContext
-    f(784, 16, 1, 5, 0, 0, 8), // stdin
-    f(785, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(862, 18, 1, 5, 0, 0, 8), // tty
+    f(941, 5, 1, 0, 0, 0, 4), // workingDir
+    f(607, 6, 1, 166, 8, 0, 210), // ports
+    f(236, 19, 1, 167, 1, 0, 211), // envFrom
+    f(235, 7, 1, 168, 2, 0, 212), // env
+    f(693, 8, 1, 169, 0, 2, 213), // resources
+    f(678, 23, 1, 170, 1, 0, 214), // resizePolicy
+    f(696, 24, 3, 0, 0, 0, 215), // restartPolicy
+    f(697, 25, 1, 171, 1, 0, 216), // restartPolicyRules
+    f(921, 9, 1, 172, 9, 0, 217), // volumeMounts
+    f(916, 21, 1, 173, 10, 0, 218), // volumeDevices
+    f(428, 10, 3, 174, 0, 0, 219), // livenessProbe
+    f(645, 11, 3, 174, 0, 0, 219), // readinessProbe
+    f(792, 22, 3, 174, 0, 0, 219), // startupProbe
+    f(421, 12, 3, 175, 0, 0, 220), // lifecycle
+    f(853, 13, 1, 0, 0, 0, 4), // terminationMessagePath
+    f(854, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
+    f(353, 14, 1, 0, 0, 0, 222), // imagePullPolicy
+    f(744, 15, 3, 176, 0, 0, 223), // securityContext
+    f(797, 16, 1, 5, 0, 0, 8), // stdin
+    f(798, 17, 1, 5, 0, 0, 8), // stdinOnce
+    f(875, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.ContainerExtendedResourceRequest
-    f(140, 1, 8, 0, 0, 1, 4), // containerName
-    f(674, 2, 8, 0, 0, 1, 4), // resourceName
-    f(654, 3, 8, 0, 0, 1, 4), // requestName
+    f(142, 1, 8, 0, 0, 1, 4), // containerName
+    f(687, 2, 8, 0, 0, 1, 4), // resourceName
+    f(667, 3, 8, 0, 0, 1, 4), // requestName
     // io.k8s.api.core.v1.ContainerImage
-    f(483, 1, 0, 9, 1, 0, 13), // names
-    f(765, 2, 1, 44, 0, 0, 56), // sizeBytes
+    f(495, 1, 0, 9, 1, 0, 13), // names
+    f(778, 2, 1, 44, 0, 0, 56), // sizeBytes
     // io.k8s.api.core.v1.ContainerPort
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(329, 2, 1, 29, 0, 0, 37), // hostPort
-    f(141, 3, 8, 29, 0, 3, 37), // containerPort
-    f(617, 4, 1, 0, 0, 8, 224), // protocol
-    f(323, 5, 1, 0, 0, 0, 4), // hostIP
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(337, 2, 1, 29, 0, 0, 37), // hostPort
+    f(143, 3, 8, 29, 0, 3, 37), // containerPort
+    f(630, 4, 1, 0, 0, 8, 224), // protocol
+    f(331, 5, 1, 0, 0, 0, 4), // hostIP
     // io.k8s.api.core.v1.ContainerResizePolicy
-    f(674, 1, 8, 0, 0, 1, 128), // resourceName
-    f(683, 2, 8, 0, 0, 1, 225), // restartPolicy
+    f(687, 1, 8, 0, 0, 1, 128), // resourceName
+    f(696, 2, 8, 0, 0, 1, 225), // restartPolicy
     // io.k8s.api.core.v1.ContainerRestartRule
     f(6, 1, 9, 0, 0, 0, 226), // action
-    f(250, 2, 3, 177, 0, 0, 227), // exitCodes
+    f(254, 2, 3, 177, 0, 0, 227), // exitCodes
     // io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes
-    f(534, 1, 9, 0, 0, 0, 228), // operator
-    f(890, 2, 1, 143, 3, 0, 176), // values
+    f(546, 1, 9, 0, 0, 0, 228), // operator
+    f(903, 2, 1, 143, 3, 0, 176), // values
     // io.k8s.api.core.v1.ContainerState
-    f(917, 1, 3, 178, 0, 0, 229), // waiting
-    f(699, 2, 3, 179, 0, 0, 230), // running
-    f(836, 3, 3, 180, 0, 0, 231), // terminated
+    f(930, 1, 3, 178, 0, 0, 229), // waiting
+    f(712, 2, 3, 179, 0, 0, 230), // running
+    f(849, 3, 3, 180, 0, 0, 231), // terminated
     // io.k8s.api.core.v1.ContainerStateRunning
-    f(777, 1, 1, 53, 0, 0, 68), // startedAt
+    f(790, 1, 1, 53, 0, 0, 68), // startedAt
     // io.k8s.api.core.v1.ContainerStateTerminated
-    f(249, 1, 8, 29, 0, 3, 37), // exitCode
-    f(761, 2, 1, 29, 0, 0, 37), // signal
-    f(635, 3, 1, 0, 0, 0, 4), // reason
-    f(459, 4, 1, 0, 0, 0, 4), // message
-    f(777, 5, 1, 53, 0, 0, 68), // startedAt
-    f(282, 6, 1, 53, 0, 0, 68), // finishedAt
-    f(139, 7, 1, 0, 0, 0, 4), // containerID
+    f(253, 1, 8, 29, 0, 3, 37), // exitCode
+    f(774, 2, 1, 29, 0, 0, 37), // signal
+    f(648, 3, 1, 0, 0, 0, 4), // reason
+    f(468, 4, 1, 0, 0, 0, 4), // message
+    f(790, 5, 1, 53, 0, 0, 68), // startedAt
+    f(286, 6, 1, 53, 0, 0, 68), // finishedAt
+    f(141, 7, 1, 0, 0, 0, 4), // containerID
     // io.k8s.api.core.v1.ContainerStateWaiting
-    f(635, 1, 1, 0, 0, 0, 4), // reason
-    f(459, 2, 1, 0, 0, 0, 4), // message
+    f(648, 1, 1, 0, 0, 0, 4), // reason
+    f(468, 2, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ContainerStatus
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(780, 2, 1, 181, 0, 2, 232), // state
-    f(404, 3, 1, 181, 0, 2, 232), // lastState
-    f(633, 4, 8, 5, 0, 4, 8), // ready
-    f(682, 5, 8, 29, 0, 3, 37), // restartCount
-    f(343, 6, 8, 0, 0, 1, 4), // image
-    f(344, 7, 8, 0, 0, 1, 4), // imageID
-    f(139, 8, 1, 0, 0, 0, 4), // containerID
-    f(776, 9, 3, 5, 0, 0, 8), // started
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(793, 2, 1, 181, 0, 2, 232), // state
+    f(412, 3, 1, 181, 0, 2, 232), // lastState
+    f(646, 4, 8, 5, 0, 4, 8), // ready
+    f(695, 5, 8, 29, 0, 3, 37), // restartCount
+    f(351, 6, 8, 0, 0, 1, 4), // image
+    f(352, 7, 8, 0, 0, 1, 4), // imageID
+    f(141, 8, 1, 0, 0, 0, 4), // containerID
+    f(789, 9, 3, 5, 0, 0, 8), // started
     f(25, 10, 1, 182, 0, 0, 233), // allocatedResources
-    f(680, 11, 3, 169, 0, 0, 213), // resources
-    f(908, 12, 1, 183, 9, 0, 234), // volumeMounts
-    f(878, 13, 3, 184, 0, 0, 235), // user
+    f(693, 11, 3, 169, 0, 0, 213), // resources
+    f(921, 12, 1, 183, 9, 0, 234), // volumeMounts
+    f(891, 13, 3, 184, 0, 0, 235), // user
     f(26, 14, 1, 185, 2, 0, 236), // allocatedResourcesStatus
-    f(788, 15, 3, 0, 0, 0, 237), // stopSignal
+    f(801, 15, 3, 0, 0, 0, 237), // stopSignal
     // io.k8s.api.core.v1.ContainerUser
-    f(418, 1, 3, 186, 0, 0, 238), // linux
+    f(426, 1, 3, 186, 0, 0, 238), // linux
     // io.k8s.api.core.v1.DaemonEndpoint
     f(2, 1, 8, 29, 0, 3, 37), // Port
     // io.k8s.api.core.v1.DownwardAPIProjection
-    f(373, 1, 1, 187, 1, 0, 239), // items
+    f(381, 1, 1, 187, 1, 0, 239), // items
     // io.k8s.api.core.v1.DownwardAPIVolumeFile
-    f(553, 1, 8, 0, 0, 1, 4), // path
-    f(275, 2, 3, 188, 0, 0, 240), // fieldRef
-    f(672, 3, 3, 189, 0, 0, 241), // resourceFieldRef
-    f(474, 4, 3, 29, 0, 0, 37), // mode
+    f(565, 1, 8, 0, 0, 1, 4), // path
+    f(279, 2, 3, 188, 0, 0, 240), // fieldRef
+    f(685, 3, 3, 189, 0, 0, 241), // resourceFieldRef
+    f(486, 4, 3, 29, 0, 0, 37), // mode
     // io.k8s.api.core.v1.DownwardAPIVolumeSource
-    f(373, 1, 1, 187, 1, 0, 239), // items
-    f(177, 2, 3, 29, 0, 0, 37), // defaultMode
+    f(381, 1, 1, 187, 1, 0, 239), // items
+    f(179, 2, 3, 29, 0, 0, 37), // defaultMode
     // io.k8s.api.core.v1.EmptyDirVolumeSource
-    f(457, 1, 1, 0, 0, 0, 242), // medium
-    f(766, 2, 3, 110, 0, 0, 135), // sizeLimit
+    f(466, 1, 1, 0, 0, 0, 242), // medium
+    f(779, 2, 3, 110, 0, 0, 135), // sizeLimit
     // io.k8s.api.core.v1.EndpointAddress
-    f(364, 1, 8, 0, 0, 1, 4), // ip
-    f(332, 3, 1, 0, 0, 0, 4), // hostname
-    f(500, 4, 3, 0, 0, 0, 4), // nodeName
-    f(830, 2, 3, 158, 0, 0, 200), // targetRef
+    f(372, 1, 8, 0, 0, 1, 4), // ip
+    f(340, 3, 1, 0, 0, 0, 4), // hostname
+    f(512, 4, 3, 0, 0, 0, 4), // nodeName
+    f(843, 2, 3, 158, 0, 0, 200), // targetRef
     // io.k8s.api.core.v1.EndpointPort
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(592, 2, 8, 29, 0, 3, 37), // port
-    f(617, 3, 1, 0, 0, 0, 224), // protocol
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(605, 2, 8, 29, 0, 3, 37), // port
+    f(630, 3, 1, 0, 0, 0, 224), // protocol
     f(51, 4, 3, 0, 0, 0, 4), // appProtocol
     // io.k8s.api.core.v1.EndpointSubset
     f(15, 1, 1, 190, 1, 0, 243), // addresses
-    f(514, 2, 1, 190, 1, 0, 243), // notReadyAddresses
-    f(594, 3, 1, 191, 1, 0, 244), // ports
+    f(526, 2, 1, 190, 1, 0, 243), // notReadyAddresses
+    f(607, 3, 1, 191, 1, 0, 244), // ports
     // io.k8s.api.core.v1.Endpoints
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(810, 2, 1, 192, 1, 0, 245), // subsets
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(823, 2, 1, 192, 1, 0, 245), // subsets
     // io.k8s.api.core.v1.EndpointsList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 193, 0, 0, 246), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 193, 0, 0, 246), // items
     // io.k8s.api.core.v1.EnvFromSource
-    f(604, 1, 1, 0, 0, 0, 4), // prefix
-    f(133, 2, 3, 194, 0, 0, 247), // configMapRef
-    f(729, 3, 3, 195, 0, 0, 248), // secretRef
+    f(617, 1, 1, 0, 0, 0, 4), // prefix
+    f(135, 2, 3, 194, 0, 0, 247), // configMapRef
+    f(742, 3, 3, 195, 0, 0, 248), // secretRef
     // io.k8s.api.core.v1.EnvVar
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(887, 2, 1, 0, 0, 0, 4), // value
-    f(889, 3, 3, 196, 0, 0, 249), // valueFrom
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(900, 2, 1, 0, 0, 0, 4), // value
+    f(902, 3, 3, 196, 0, 0, 249), // valueFrom
     // io.k8s.api.core.v1.EnvVarSource
-    f(275, 1, 3, 188, 0, 0, 240), // fieldRef
-    f(672, 2, 3, 189, 0, 0, 241), // resourceFieldRef
-    f(132, 3, 3, 197, 0, 0, 250), // configMapKeyRef
-    f(726, 4, 3, 198, 0, 0, 251), // secretKeyRef
-    f(280, 5, 3, 199, 0, 0, 252), // fileKeyRef
+    f(279, 1, 3, 188, 0, 0, 240), // fieldRef
+    f(685, 2, 3, 189, 0, 0, 241), // resourceFieldRef
+    f(134, 3, 3, 197, 0, 0, 250), // configMapKeyRef
+    f(739, 4, 3, 198, 0, 0, 251), // secretKeyRef
+    f(284, 5, 3, 199, 0, 0, 252), // fileKeyRef
     // io.k8s.api.core.v1.EphemeralContainer
     f(65535, 1, 4, 200, 0, 0, 253), // (inline)
-    f(827, 2, 1, 0, 0, 0, 4), // targetContainerName
+    f(840, 2, 1, 0, 0, 0, 4), // targetContainerName
     // io.k8s.api.core.v1.EphemeralContainerCommon
-    f(482, 1, 0, 0, 0, 0, 4), // name
-    f(343, 2, 1, 0, 0, 0, 4), // image
-    f(121, 3, 1, 9, 0, 0, 13), // command
-    f(54, 4, 1, 9, 0, 0, 13), // args
-    f(928, 5, 1, 0, 0, 0, 4), // workingDir
-    f(594, 6, 1, 166, 11, 0, 210), // ports
-    f(232, 19, 1, 167, 0, 0, 211), // envFrom
-    f(231, 7, 1, 168, 12, 0, 212), // env
-    f(680, 8, 1, 169, 0, 0, 213), // resources
-    f(665, 23, 1, 170, 0, 0, 214), // resizePolicy
-    f(683, 24, 3, 0, 0, 0, 215), // restartPolicy
-    f(684, 25, 1, 171, 0, 0, 216), // restartPolicyRules
-    f(908, 9, 1, 172, 13, 0, 217), // volumeMounts
-    f(903, 21, 1, 173, 14, 0, 218), // volumeDevices
-    f(420, 10, 3, 174, 0, 0, 219), // livenessProbe
-    f(632, 11, 3, 174, 0, 0, 219), // readinessProbe
-    f(779, 22, 3, 174, 0, 0, 219), // startupProbe
-    f(413, 12, 3, 175, 0, 0, 220), // lifecycle
-    f(840, 13, 1, 0, 0, 0, 4), // terminationMessagePath
-    f(841, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
-    f(345, 14, 1, 0, 0, 0, 222), // imagePullPolicy
-    f(731, 15, 3, 176, 0, 0, 223), // securityContext
-    f(784, 16, 1, 5, 0, 0, 8), // stdin
-    f(785, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(862, 18, 1, 5, 0, 0, 8), // tty
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(351, 2, 1, 0, 0, 0, 4), // image
+    f(122, 3, 1, 9, 1, 0, 13), // command
+    f(54, 4, 1, 9, 1, 0, 13), // args
+    f(941, 5, 1, 0, 0, 0, 4), // workingDir
+    f(607, 6, 1, 166, 8, 0, 210), // ports
+    f(236, 19, 1, 167, 1, 0, 211), // envFrom
+    f(235, 7, 1, 168, 2, 0, 212), // env
+    f(693, 8, 1, 169, 0, 2, 213), // resources
+    f(678, 23, 1, 170, 1, 0, 214), // resizePolicy
+    f(696, 24, 3, 0, 0, 0, 215), // restartPolicy
+    f(697, 25, 1, 171, 1, 0, 216), // restartPolicyRules
+    f(921, 9, 1, 172, 9, 0, 217), // volumeMounts
+    f(916, 21, 1, 173, 10, 0, 218), // volumeDevices
+    f(428, 10, 3, 174, 0, 0, 219), // livenessProbe
+    f(645, 11, 3, 174, 0, 0, 219), // readinessProbe
+    f(792, 22, 3, 174, 0, 0, 219), // startupProbe
+    f(421, 12, 3, 175, 0, 0, 220), // lifecycle
+    f(853, 13, 1, 0, 0, 0, 4), // terminationMessagePath
+    f(854, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
+    f(353, 14, 1, 0, 0, 0, 222), // imagePullPolicy
+    f(744, 15, 3, 176, 0, 0, 223), // securityContext
+    f(797, 16, 1, 5, 0, 0, 8), // stdin
+    f(798, 17, 1, 5, 0, 0, 8), // stdinOnce
+    f(875, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.EphemeralVolumeSource
-    f(901, 1, 3, 201, 0, 0, 254), // volumeClaimTemplate
+    f(914, 1, 3, 201, 0, 0, 254), // volumeClaimTemplate
     // io.k8s.api.core.v1.Event
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 8, 15, 0, 2, 20), // metadata
-    f(363, 2, 8, 158, 0, 2, 200), // involvedObject
-    f(635, 3, 1, 0, 0, 0, 4), // reason
-    f(459, 4, 1, 0, 0, 0, 4), // message
-    f(768, 5, 1, 202, 0, 2, 255), // source
-    f(284, 6, 1, 53, 0, 0, 68), // firstTimestamp
-    f(406, 7, 1, 53, 0, 0, 68), // lastTimestamp
-    f(153, 8, 1, 29, 0, 0, 37), // count
-    f(863, 9, 1, 0, 0, 0, 4), // type
-    f(240, 10, 1, 154, 0, 0, 191), // eventTime
-    f(738, 11, 3, 203, 0, 0, 256), // series
+    f(470, 1, 8, 15, 0, 2, 20), // metadata
+    f(371, 2, 8, 158, 0, 2, 200), // involvedObject
+    f(648, 3, 1, 0, 0, 0, 4), // reason
+    f(468, 4, 1, 0, 0, 0, 4), // message
+    f(781, 5, 1, 202, 0, 2, 255), // source
+    f(288, 6, 1, 53, 0, 0, 68), // firstTimestamp
+    f(414, 7, 1, 53, 0, 0, 68), // lastTimestamp
+    f(155, 8, 1, 29, 0, 0, 37), // count
+    f(876, 9, 1, 0, 0, 0, 4), // type
+    f(244, 10, 1, 154, 0, 0, 191), // eventTime
+    f(751, 11, 3, 203, 0, 0, 256), // series
     f(6, 12, 1, 0, 0, 0, 4), // action
-    f(643, 13, 3, 158, 0, 0, 200), // related
-    f(647, 14, 0, 0, 0, 1, 4), // reportingComponent
-    f(649, 15, 0, 0, 0, 1, 4), // reportingInstance
+    f(656, 13, 3, 158, 0, 0, 200), // related
+    f(660, 14, 0, 0, 0, 1, 4), // reportingComponent
+    f(662, 15, 0, 0, 0, 1, 4), // reportingInstance
     // io.k8s.api.core.v1.EventList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 204, 0, 0, 257), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 204, 0, 0, 257), // items
     // io.k8s.api.core.v1.EventSeries
-    f(153, 1, 1, 29, 0, 0, 37), // count
-    f(399, 2, 1, 154, 0, 0, 191), // lastObservedTime
+    f(155, 1, 1, 29, 0, 0, 37), // count
+    f(407, 2, 1, 154, 0, 0, 191), // lastObservedTime
     // io.k8s.api.core.v1.EventSource
-    f(126, 1, 1, 0, 0, 0, 4), // component
-    f(321, 2, 1, 0, 0, 0, 4), // host
+    f(128, 1, 1, 0, 0, 0, 4), // component
+    f(329, 2, 1, 0, 0, 0, 4), // host
     // io.k8s.api.core.v1.ExecAction
-    f(121, 1, 1, 9, 1, 0, 13), // command
+    f(122, 1, 1, 9, 1, 0, 13), // command
     // io.k8s.api.core.v1.FCVolumeSource
-    f(832, 1, 1, 9, 1, 0, 13), // targetWWNs
-    f(427, 2, 3, 29, 0, 0, 37), // lun
-    f(295, 3, 1, 0, 0, 0, 4), // fsType
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
-    f(929, 5, 1, 9, 1, 0, 13), // wwids
+    f(845, 1, 1, 9, 1, 0, 13), // targetWWNs
+    f(435, 2, 3, 29, 0, 0, 37), // lun
+    f(299, 3, 1, 0, 0, 0, 4), // fsType
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(942, 5, 1, 9, 1, 0, 13), // wwids
     // io.k8s.api.core.v1.FileKeySelector
-    f(909, 1, 8, 0, 0, 1, 4), // volumeName
-    f(553, 2, 8, 0, 0, 1, 4), // path
-    f(379, 3, 8, 0, 0, 1, 4), // key
-    f(535, 4, 3, 5, 0, 4, 8), // optional
+    f(922, 1, 8, 0, 0, 1, 4), // volumeName
+    f(565, 2, 8, 0, 0, 1, 4), // path
+    f(387, 3, 8, 0, 0, 1, 4), // key
+    f(547, 4, 3, 5, 0, 4, 8), // optional
     // io.k8s.api.core.v1.FlexPersistentVolumeSource
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(729, 3, 3, 159, 0, 0, 201), // secretRef
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
-    f(537, 5, 1, 8, 0, 0, 12), // options
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(742, 3, 3, 159, 0, 0, 201), // secretRef
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(549, 5, 1, 8, 0, 0, 12), // options
     // io.k8s.api.core.v1.FlexVolumeSource
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(729, 3, 3, 160, 0, 0, 202), // secretRef
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
-    f(537, 5, 1, 8, 0, 0, 12), // options
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(742, 3, 3, 160, 0, 0, 202), // secretRef
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(549, 5, 1, 8, 0, 0, 12), // options
     // io.k8s.api.core.v1.FlockerVolumeSource
-    f(172, 1, 1, 0, 0, 0, 4), // datasetName
-    f(173, 2, 1, 0, 0, 0, 4), // datasetUUID
+    f(174, 1, 1, 0, 0, 0, 4), // datasetName
+    f(175, 2, 1, 0, 0, 0, 4), // datasetUUID
     // io.k8s.api.core.v1.GCEPersistentDiskVolumeSource
-    f(560, 1, 8, 0, 0, 1, 4), // pdName
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(550, 3, 1, 29, 0, 0, 37), // partition
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
+    f(572, 1, 8, 0, 0, 1, 4), // pdName
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(562, 3, 1, 29, 0, 0, 37), // partition
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.GRPCAction
-    f(592, 1, 8, 29, 0, 3, 37), // port
-    f(743, 2, 2, 0, 0, 1, 4), // service
+    f(605, 1, 8, 29, 0, 3, 37), // port
+    f(756, 2, 2, 0, 0, 1, 4), // service
     // io.k8s.api.core.v1.GitRepoVolumeSource
-    f(650, 1, 8, 0, 0, 1, 4), // repository
-    f(687, 2, 1, 0, 0, 0, 4), // revision
-    f(206, 3, 1, 0, 0, 0, 4), // directory
+    f(663, 1, 8, 0, 0, 1, 4), // repository
+    f(700, 2, 1, 0, 0, 0, 4), // revision
+    f(208, 3, 1, 0, 0, 0, 4), // directory
     // io.k8s.api.core.v1.GlusterfsPersistentVolumeSource
-    f(227, 1, 8, 0, 0, 1, 4), // endpoints
-    f(553, 2, 8, 0, 0, 1, 4), // path
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(228, 4, 3, 0, 0, 0, 4), // endpointsNamespace
+    f(231, 1, 8, 0, 0, 1, 4), // endpoints
+    f(565, 2, 8, 0, 0, 1, 4), // path
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(232, 4, 3, 0, 0, 0, 4), // endpointsNamespace
     // io.k8s.api.core.v1.GlusterfsVolumeSource
-    f(227, 1, 8, 0, 0, 1, 4), // endpoints
-    f(553, 2, 8, 0, 0, 1, 4), // path
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
+    f(231, 1, 8, 0, 0, 1, 4), // endpoints
+    f(565, 2, 8, 0, 0, 1, 4), // path
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.HTTPGetAction
-    f(553, 1, 1, 0, 0, 0, 4), // path
-    f(592, 2, 8, 69, 0, 0, 88), // port
-    f(321, 3, 1, 0, 0, 0, 4), // host
-    f(713, 4, 1, 0, 0, 0, 258), // scheme
-    f(338, 5, 1, 205, 1, 0, 259), // httpHeaders
+    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(605, 2, 8, 69, 0, 0, 88), // port
+    f(329, 3, 1, 0, 0, 0, 4), // host
+    f(726, 4, 1, 0, 0, 0, 258), // scheme
+    f(346, 5, 1, 205, 1, 0, 259), // httpHeaders
     // io.k8s.api.core.v1.HTTPHeader
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(887, 2, 8, 0, 0, 1, 4), // value
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(900, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.HostAlias
-    f(364, 1, 8, 0, 0, 1, 4), // ip
-    f(334, 2, 1, 9, 1, 0, 13), // hostnames
+    f(372, 1, 8, 0, 0, 1, 4), // ip
+    f(342, 2, 1, 9, 1, 0, 13), // hostnames
     // io.k8s.api.core.v1.HostIP
-    f(364, 1, 8, 0, 0, 1, 4), // ip
+    f(372, 1, 8, 0, 0, 1, 4), // ip
     // io.k8s.api.core.v1.HostPathVolumeSource
-    f(553, 1, 8, 0, 0, 1, 4), // path
-    f(863, 2, 3, 0, 0, 0, 260), // type
+    f(565, 1, 8, 0, 0, 1, 4), // path
+    f(876, 2, 3, 0, 0, 0, 260), // type
     // io.k8s.api.core.v1.ISCSIPersistentVolumeSource
-    f(829, 1, 8, 0, 0, 1, 4), // targetPortal
-    f(370, 2, 8, 0, 0, 1, 4), // iqn
-    f(427, 3, 8, 29, 0, 3, 37), // lun
-    f(372, 4, 1, 0, 0, 9, 4), // iscsiInterface
-    f(295, 5, 1, 0, 0, 0, 4), // fsType
-    f(629, 6, 1, 5, 0, 0, 8), // readOnly
-    f(593, 7, 1, 9, 1, 0, 13), // portals
-    f(102, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
-    f(103, 11, 1, 5, 0, 0, 8), // chapAuthSession
-    f(729, 10, 3, 159, 0, 0, 201), // secretRef
-    f(356, 12, 3, 0, 0, 0, 4), // initiatorName
+    f(842, 1, 8, 0, 0, 1, 4), // targetPortal
+    f(378, 2, 8, 0, 0, 1, 4), // iqn
+    f(435, 3, 8, 29, 0, 3, 37), // lun
+    f(380, 4, 1, 0, 0, 9, 4), // iscsiInterface
+    f(299, 5, 1, 0, 0, 0, 4), // fsType
+    f(642, 6, 1, 5, 0, 0, 8), // readOnly
+    f(606, 7, 1, 9, 1, 0, 13), // portals
+    f(103, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
+    f(104, 11, 1, 5, 0, 0, 8), // chapAuthSession
+    f(742, 10, 3, 159, 0, 0, 201), // secretRef
+    f(364, 12, 3, 0, 0, 0, 4), // initiatorName
     // io.k8s.api.core.v1.ISCSIVolumeSource
-    f(829, 1, 8, 0, 0, 1, 4), // targetPortal
-    f(370, 2, 8, 0, 0, 1, 4), // iqn
-    f(427, 3, 8, 29, 0, 3, 37), // lun
-    f(372, 4, 1, 0, 0, 9, 4), // iscsiInterface
-    f(295, 5, 1, 0, 0, 0, 4), // fsType
-    f(629, 6, 1, 5, 0, 0, 8), // readOnly
-    f(593, 7, 1, 9, 1, 0, 13), // portals
-    f(102, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
-    f(103, 11, 1, 5, 0, 0, 8), // chapAuthSession
-    f(729, 10, 3, 160, 0, 0, 202), // secretRef
-    f(356, 12, 3, 0, 0, 0, 4), // initiatorName
+    f(842, 1, 8, 0, 0, 1, 4), // targetPortal
+    f(378, 2, 8, 0, 0, 1, 4), // iqn
+    f(435, 3, 8, 29, 0, 3, 37), // lun
+    f(380, 4, 1, 0, 0, 9, 4), // iscsiInterface
+    f(299, 5, 1, 0, 0, 0, 4), // fsType
+    f(642, 6, 1, 5, 0, 0, 8), // readOnly
+    f(606, 7, 1, 9, 1, 0, 13), // portals
+    f(103, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
+    f(104, 11, 1, 5, 0, 0, 8), // chapAuthSession
+    f(742, 10, 3, 160, 0, 0, 202), // secretRef
+    f(364, 12, 3, 0, 0, 0, 4), // initiatorName
     // io.k8s.api.core.v1.ImageVolumeSource
-    f(639, 1, 1, 0, 0, 0, 4), // reference
-    f(621, 2, 1, 0, 0, 0, 222), // pullPolicy
+    f(652, 1, 1, 0, 0, 0, 4), // reference
+    f(634, 2, 1, 0, 0, 0, 222), // pullPolicy
     // io.k8s.api.core.v1.ImageVolumeStatus
-    f(347, 1, 9, 0, 0, 0, 4), // imageRef
+    f(355, 1, 9, 0, 0, 0, 4), // imageRef
     // io.k8s.api.core.v1.KeyToPath
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(553, 2, 8, 0, 0, 1, 4), // path
-    f(474, 3, 3, 29, 0, 0, 37), // mode
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(565, 2, 8, 0, 0, 1, 4), // path
+    f(486, 3, 3, 29, 0, 0, 37), // mode
     // io.k8s.api.core.v1.Lifecycle
-    f(596, 1, 3, 206, 0, 0, 261), // postStart
-    f(597, 2, 3, 206, 0, 0, 261), // preStop
-    f(788, 3, 3, 0, 0, 0, 237), // stopSignal
+    f(609, 1, 3, 206, 0, 0, 261), // postStart
+    f(610, 2, 3, 206, 0, 0, 261), // preStop
+    f(801, 3, 3, 0, 0, 0, 237), // stopSignal
     // io.k8s.api.core.v1.LifecycleHandler
-    f(247, 1, 3, 207, 0, 0, 262), // exec
-    f(337, 2, 3, 208, 0, 0, 263), // httpGet
-    f(833, 3, 3, 209, 0, 0, 264), // tcpSocket
-    f(767, 4, 3, 210, 0, 0, 265), // sleep
+    f(251, 1, 3, 207, 0, 0, 262), // exec
+    f(345, 2, 3, 208, 0, 0, 263), // httpGet
+    f(846, 3, 3, 209, 0, 0, 264), // tcpSocket
+    f(780, 4, 3, 210, 0, 0, 265), // sleep
     // io.k8s.api.core.v1.LimitRange
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 211, 0, 2, 266), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 211, 0, 2, 266), // spec
     // io.k8s.api.core.v1.LimitRangeItem
-    f(863, 1, 8, 0, 0, 1, 267), // type
-    f(444, 2, 1, 182, 0, 0, 233), // max
-    f(464, 3, 1, 182, 0, 0, 233), // min
-    f(175, 4, 1, 182, 0, 0, 233), // default
-    f(178, 5, 1, 182, 0, 0, 233), // defaultRequest
-    f(449, 6, 1, 182, 0, 0, 233), // maxLimitRequestRatio
+    f(876, 1, 8, 0, 0, 1, 267), // type
+    f(453, 2, 1, 182, 0, 0, 233), // max
+    f(473, 3, 1, 182, 0, 0, 233), // min
+    f(177, 4, 1, 182, 0, 0, 233), // default
+    f(180, 5, 1, 182, 0, 0, 233), // defaultRequest
+    f(458, 6, 1, 182, 0, 0, 233), // maxLimitRequestRatio
     // io.k8s.api.core.v1.LimitRangeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 212, 0, 0, 268), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 212, 0, 0, 268), // items
     // io.k8s.api.core.v1.LimitRangeSpec
-    f(417, 1, 8, 213, 1, 0, 269), // limits
+    f(425, 1, 8, 213, 1, 0, 269), // limits
     // io.k8s.api.core.v1.LinuxContainerUser
-    f(865, 1, 8, 44, 0, 3, 56), // uid
-    f(301, 2, 8, 44, 0, 3, 56), // gid
-    f(817, 3, 1, 214, 1, 0, 270), // supplementalGroups
+    f(878, 1, 8, 44, 0, 3, 56), // uid
+    f(305, 2, 8, 44, 0, 3, 56), // gid
+    f(830, 3, 1, 214, 1, 0, 270), // supplementalGroups
     // io.k8s.api.core.v1.LoadBalancerIngress
-    f(364, 1, 1, 0, 0, 0, 4), // ip
-    f(332, 2, 1, 0, 0, 0, 4), // hostname
-    f(368, 3, 3, 0, 0, 0, 271), // ipMode
-    f(594, 4, 1, 215, 1, 0, 272), // ports
+    f(372, 1, 1, 0, 0, 0, 4), // ip
+    f(340, 2, 1, 0, 0, 0, 4), // hostname
+    f(376, 3, 3, 0, 0, 0, 271), // ipMode
+    f(607, 4, 1, 215, 1, 0, 272), // ports
     // io.k8s.api.core.v1.LoadBalancerStatus
-    f(351, 1, 1, 216, 1, 0, 273), // ingress
+    f(359, 1, 1, 216, 1, 0, 273), // ingress
     // io.k8s.api.core.v1.LocalObjectReference
-    f(482, 1, 1, 0, 0, 1, 4), // name
+    f(494, 1, 1, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.LocalVolumeSource
-    f(553, 1, 8, 0, 0, 1, 4), // path
-    f(295, 2, 3, 0, 0, 0, 4), // fsType
+    f(565, 1, 8, 0, 0, 1, 4), // path
+    f(299, 2, 3, 0, 0, 0, 4), // fsType
     // io.k8s.api.core.v1.ModifyVolumeStatus
-    f(831, 1, 1, 0, 0, 0, 4), // targetVolumeAttributesClassName
-    f(781, 2, 8, 0, 0, 1, 274), // status
+    f(844, 1, 1, 0, 0, 0, 4), // targetVolumeAttributesClassName
+    f(794, 2, 8, 0, 0, 1, 274), // status
     // io.k8s.api.core.v1.NFSVolumeSource
-    f(740, 1, 8, 0, 0, 1, 4), // server
-    f(553, 2, 8, 0, 0, 1, 4), // path
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
+    f(753, 1, 8, 0, 0, 1, 4), // server
+    f(565, 2, 8, 0, 0, 1, 4), // path
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Namespace
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 217, 0, 2, 275), // spec
-    f(781, 3, 1, 218, 0, 2, 276), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 217, 0, 2, 275), // spec
+    f(794, 3, 1, 218, 0, 2, 276), // status
     // io.k8s.api.core.v1.NamespaceCondition
-    f(863, 1, 8, 0, 0, 1, 277), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 1, 0, 0, 0, 4), // reason
-    f(459, 6, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 277), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 1, 0, 0, 0, 4), // reason
+    f(468, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.NamespaceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 219, 0, 0, 278), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 219, 0, 0, 278), // items
     // io.k8s.api.core.v1.NamespaceSpec
-    f(281, 1, 1, 9, 1, 0, 279), // finalizers
+    f(285, 1, 1, 9, 1, 0, 279), // finalizers
     // io.k8s.api.core.v1.NamespaceStatus
-    f(567, 1, 1, 0, 0, 0, 280), // phase
-    f(129, 2, 1, 220, 5, 0, 281), // conditions
+    f(579, 1, 1, 0, 0, 0, 280), // phase
+    f(131, 2, 1, 220, 5, 0, 281), // conditions
     // io.k8s.api.core.v1.Node
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 221, 0, 2, 282), // spec
-    f(781, 3, 1, 222, 0, 2, 283), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 221, 0, 2, 282), // spec
+    f(794, 3, 1, 222, 0, 2, 283), // status
     // io.k8s.api.core.v1.NodeAddress
-    f(863, 1, 8, 0, 0, 1, 284), // type
+    f(876, 1, 8, 0, 0, 1, 284), // type
     f(13, 2, 8, 0, 0, 1, 4), // address
     // io.k8s.api.core.v1.NodeAffinity
-    f(660, 1, 3, 223, 0, 0, 285), // requiredDuringSchedulingIgnoredDuringExecution
-    f(601, 2, 1, 224, 1, 0, 286), // preferredDuringSchedulingIgnoredDuringExecution
+    f(673, 1, 3, 223, 0, 0, 285), // requiredDuringSchedulingIgnoredDuringExecution
+    f(614, 2, 1, 224, 1, 0, 286), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus
-    f(668, 1, 8, 0, 0, 1, 4), // resourceClaimName
-    f(145, 2, 1, 9, 3, 0, 13), // containers
-    f(680, 3, 8, 182, 0, 0, 287), // resources
+    f(681, 1, 8, 0, 0, 1, 4), // resourceClaimName
+    f(147, 2, 1, 9, 3, 0, 13), // containers
+    f(693, 3, 8, 182, 0, 0, 287), // resources
     // io.k8s.api.core.v1.NodeCondition
-    f(863, 1, 8, 0, 0, 1, 288), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(397, 3, 1, 53, 0, 0, 68), // lastHeartbeatTime
-    f(407, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 1, 0, 0, 0, 4), // reason
-    f(459, 6, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 288), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(405, 3, 1, 53, 0, 0, 68), // lastHeartbeatTime
+    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 1, 0, 0, 0, 4), // reason
+    f(468, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.NodeConfigSource
-    f(131, 2, 3, 225, 0, 0, 289), // configMap
+    f(133, 2, 3, 225, 0, 0, 289), // configMap
     // io.k8s.api.core.v1.NodeConfigStatus
     f(55, 1, 3, 226, 0, 0, 290), // assigned
     f(7, 2, 3, 226, 0, 0, 290), // active
-    f(398, 3, 3, 226, 0, 0, 290), // lastKnownGood
-    f(237, 4, 1, 0, 0, 0, 4), // error
+    f(406, 3, 3, 226, 0, 0, 290), // lastKnownGood
+    f(241, 4, 1, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.NodeDaemonEndpoints
-    f(387, 1, 1, 227, 0, 2, 291), // kubeletEndpoint
+    f(395, 1, 1, 227, 0, 2, 291), // kubeletEndpoint
     // io.k8s.api.core.v1.NodeFeatures
-    f(818, 1, 3, 5, 0, 0, 8), // supplementalGroupsPolicy
+    f(831, 1, 3, 5, 0, 0, 8), // supplementalGroupsPolicy
     // io.k8s.api.core.v1.NodeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 228, 0, 0, 292), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 228, 0, 0, 292), // items
     // io.k8s.api.core.v1.NodeProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(553, 1, 1, 0, 0, 0, 4), // path
+    f(565, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.NodeRuntimeHandler
-    f(482, 1, 0, 0, 0, 1, 4), // name
-    f(271, 2, 3, 229, 0, 0, 293), // features
+    f(494, 1, 0, 0, 0, 1, 4), // name
+    f(275, 2, 3, 229, 0, 0, 293), // features
     // io.k8s.api.core.v1.NodeRuntimeHandlerFeatures
-    f(638, 1, 3, 5, 0, 0, 8), // recursiveReadOnlyMounts
-    f(881, 2, 3, 5, 0, 0, 8), // userNamespaces
+    f(651, 1, 3, 5, 0, 0, 8), // recursiveReadOnlyMounts
+    f(894, 2, 3, 5, 0, 0, 8), // userNamespaces
     // io.k8s.api.core.v1.NodeSelector
-    f(504, 1, 8, 230, 1, 0, 294), // nodeSelectorTerms
+    f(516, 1, 8, 230, 1, 0, 294), // nodeSelectorTerms
     // io.k8s.api.core.v1.NodeSelectorRequirement
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(534, 2, 8, 0, 0, 1, 295), // operator
-    f(890, 3, 1, 9, 1, 0, 13), // values
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(546, 2, 8, 0, 0, 1, 295), // operator
+    f(903, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.NodeSelectorTerm
-    f(436, 1, 1, 231, 1, 0, 296), // matchExpressions
-    f(437, 2, 1, 231, 1, 0, 296), // matchFields
+    f(445, 1, 1, 231, 1, 0, 296), // matchExpressions
+    f(446, 2, 1, 231, 1, 0, 296), // matchFields
     // io.k8s.api.core.v1.NodeSpec
-    f(575, 1, 1, 0, 0, 0, 4), // podCIDR
-    f(576, 7, 1, 9, 15, 0, 13), // podCIDRs
-    f(618, 3, 1, 0, 0, 0, 4), // providerID
-    f(870, 4, 1, 5, 0, 0, 8), // unschedulable
-    f(824, 5, 1, 232, 1, 0, 297), // taints
-    f(134, 6, 3, 226, 0, 0, 290), // configSource
-    f(260, 2, 1, 0, 0, 0, 4), // externalID
+    f(588, 1, 1, 0, 0, 0, 4), // podCIDR
+    f(589, 7, 1, 9, 11, 0, 13), // podCIDRs
+    f(631, 3, 1, 0, 0, 0, 4), // providerID
+    f(883, 4, 1, 5, 0, 0, 8), // unschedulable
+    f(837, 5, 1, 232, 1, 0, 297), // taints
+    f(136, 6, 3, 226, 0, 0, 290), // configSource
+    f(264, 2, 1, 0, 0, 0, 4), // externalID
     // io.k8s.api.core.v1.NodeStatus
-    f(93, 1, 1, 182, 0, 0, 233), // capacity
+    f(94, 1, 1, 182, 0, 0, 233), // capacity
     f(22, 2, 1, 182, 0, 0, 233), // allocatable
-    f(567, 3, 1, 0, 0, 0, 298), // phase
-    f(129, 4, 1, 233, 5, 0, 299), // conditions
+    f(579, 3, 1, 0, 0, 0, 298), // phase
+    f(131, 4, 1, 233, 5, 0, 299), // conditions
     f(15, 5, 1, 234, 5, 0, 300), // addresses
-    f(168, 6, 1, 235, 0, 2, 301), // daemonEndpoints
-    f(499, 7, 1, 236, 0, 2, 302), // nodeInfo
-    f(348, 8, 1, 237, 1, 0, 303), // images
-    f(915, 9, 1, 9, 1, 0, 304), // volumesInUse
-    f(914, 10, 1, 238, 1, 0, 305), // volumesAttached
-    f(130, 11, 3, 239, 0, 0, 306), // config
-    f(701, 12, 1, 240, 1, 0, 307), // runtimeHandlers
-    f(271, 13, 3, 241, 0, 0, 308), // features
-    f(174, 14, 1, 9, 1, 0, 13), // declaredFeatures
+    f(170, 6, 1, 235, 0, 2, 301), // daemonEndpoints
+    f(511, 7, 1, 236, 0, 2, 302), // nodeInfo
+    f(356, 8, 1, 237, 1, 0, 303), // images
+    f(928, 9, 1, 9, 1, 0, 304), // volumesInUse
+    f(927, 10, 1, 238, 1, 0, 305), // volumesAttached
+    f(132, 11, 3, 239, 0, 0, 306), // config
+    f(714, 12, 1, 240, 1, 0, 307), // runtimeHandlers
+    f(275, 13, 3, 241, 0, 0, 308), // features
+    f(176, 14, 1, 9, 1, 0, 13), // declaredFeatures
     // io.k8s.api.core.v1.NodeSwapStatus
-    f(93, 1, 3, 44, 0, 0, 56), // capacity
+    f(94, 1, 3, 44, 0, 0, 56), // capacity
     // io.k8s.api.core.v1.NodeSystemInfo
-    f(428, 1, 8, 0, 0, 1, 4), // machineID
-    f(823, 2, 8, 0, 0, 1, 4), // systemUUID
+    f(436, 1, 8, 0, 0, 1, 4), // machineID
+    f(836, 2, 8, 0, 0, 1, 4), // systemUUID
     f(86, 3, 8, 0, 0, 1, 4), // bootID
-    f(378, 4, 8, 0, 0, 1, 4), // kernelVersion
-    f(541, 5, 8, 0, 0, 1, 4), // osImage
-    f(143, 6, 8, 0, 0, 1, 4), // containerRuntimeVersion
-    f(388, 7, 8, 0, 0, 1, 4), // kubeletVersion
-    f(384, 8, 8, 0, 0, 1, 4), // kubeProxyVersion
-    f(531, 9, 8, 0, 0, 1, 4), // operatingSystem
+    f(386, 4, 8, 0, 0, 1, 4), // kernelVersion
+    f(553, 5, 8, 0, 0, 1, 4), // osImage
+    f(145, 6, 8, 0, 0, 1, 4), // containerRuntimeVersion
+    f(396, 7, 8, 0, 0, 1, 4), // kubeletVersion
+    f(392, 8, 8, 0, 0, 1, 4), // kubeProxyVersion
+    f(543, 9, 8, 0, 0, 1, 4), // operatingSystem
     f(53, 10, 8, 0, 0, 1, 4), // architecture
-    f(820, 11, 3, 242, 0, 0, 309), // swap
+    f(833, 11, 3, 242, 0, 0, 309), // swap
     // io.k8s.api.core.v1.ObjectFieldSelector
     f(41, 1, 1, 0, 0, 0, 4), // apiVersion
-    f(274, 2, 8, 0, 0, 1, 4), // fieldPath
+    f(278, 2, 8, 0, 0, 1, 4), // fieldPath
     // io.k8s.api.core.v1.ObjectReference
-    f(383, 1, 1, 0, 0, 0, 4), // kind
-    f(485, 2, 1, 0, 0, 0, 4), // namespace
-    f(482, 3, 1, 0, 0, 0, 4), // name
-    f(865, 4, 1, 0, 0, 0, 1), // uid
+    f(391, 1, 1, 0, 0, 0, 4), // kind
+    f(497, 2, 1, 0, 0, 0, 4), // namespace
+    f(494, 3, 1, 0, 0, 0, 4), // name
+    f(878, 4, 1, 0, 0, 0, 1), // uid
     f(41, 5, 1, 0, 0, 0, 4), // apiVersion
-    f(678, 6, 1, 0, 0, 0, 4), // resourceVersion
-    f(274, 7, 1, 0, 0, 0, 4), // fieldPath
+    f(691, 6, 1, 0, 0, 0, 4), // resourceVersion
+    f(278, 7, 1, 0, 0, 0, 4), // fieldPath
     // io.k8s.api.core.v1.PersistentVolume
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 243, 0, 2, 310), // spec
-    f(781, 3, 1, 244, 0, 2, 311), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 243, 0, 2, 310), // spec
+    f(794, 3, 1, 244, 0, 2, 311), // status
     // io.k8s.api.core.v1.PersistentVolumeClaim
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 245, 0, 2, 312), // spec
-    f(781, 3, 1, 246, 0, 2, 313), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 245, 0, 2, 312), // spec
+    f(794, 3, 1, 246, 0, 2, 313), // status
     // io.k8s.api.core.v1.PersistentVolumeClaimCondition
-    f(863, 1, 8, 0, 0, 1, 314), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(401, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(407, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 1, 0, 0, 0, 4), // reason
-    f(459, 6, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 314), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
+    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 1, 0, 0, 0, 4), // reason
+    f(468, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.PersistentVolumeClaimList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 73, 0, 0, 94), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 73, 0, 0, 94), // items
     // io.k8s.api.core.v1.PersistentVolumeClaimSpec
     f(4, 1, 1, 9, 1, 0, 315), // accessModes
-    f(734, 4, 3, 13, 0, 0, 17), // selector
-    f(680, 2, 1, 247, 0, 2, 316), // resources
-    f(909, 3, 1, 0, 0, 0, 4), // volumeName
-    f(791, 5, 3, 0, 0, 0, 4), // storageClassName
-    f(907, 6, 3, 0, 0, 0, 317), // volumeMode
-    f(170, 7, 3, 248, 0, 0, 318), // dataSource
-    f(171, 8, 3, 249, 0, 0, 319), // dataSourceRef
-    f(899, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(747, 4, 3, 13, 0, 0, 17), // selector
+    f(693, 2, 1, 247, 0, 2, 316), // resources
+    f(922, 3, 1, 0, 0, 0, 4), // volumeName
+    f(804, 5, 3, 0, 0, 0, 4), // storageClassName
+    f(920, 6, 3, 0, 0, 0, 317), // volumeMode
+    f(172, 7, 3, 248, 0, 0, 318), // dataSource
+    f(173, 8, 3, 249, 0, 0, 319), // dataSourceRef
+    f(912, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeClaimStatus
-    f(567, 1, 1, 0, 0, 0, 320), // phase
+    f(579, 1, 1, 0, 0, 0, 320), // phase
     f(4, 2, 1, 9, 1, 0, 315), // accessModes
-    f(93, 3, 1, 182, 0, 0, 233), // capacity
-    f(129, 4, 1, 250, 5, 0, 321), // conditions
+    f(94, 3, 1, 182, 0, 0, 233), // capacity
+    f(131, 4, 1, 250, 5, 0, 321), // conditions
     f(25, 5, 1, 182, 0, 0, 233), // allocatedResources
-    f(24, 7, 1, 8, 16, 0, 322), // allocatedResourceStatuses
-    f(167, 8, 3, 0, 0, 0, 4), // currentVolumeAttributesClassName
-    f(475, 9, 3, 251, 0, 0, 323), // modifyVolumeStatus
+    f(24, 7, 1, 8, 12, 0, 322), // allocatedResourceStatuses
+    f(169, 8, 3, 0, 0, 0, 4), // currentVolumeAttributesClassName
+    f(487, 9, 3, 251, 0, 0, 323), // modifyVolumeStatus
     // io.k8s.api.core.v1.PersistentVolumeClaimTemplate
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 245, 0, 2, 312), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 245, 0, 2, 312), // spec
     // io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource
-    f(107, 1, 8, 0, 0, 1, 4), // claimName
-    f(629, 2, 1, 5, 0, 0, 8), // readOnly
+    f(108, 1, 8, 0, 0, 1, 4), // claimName
+    f(642, 2, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.PersistentVolumeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 252, 0, 0, 324), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 252, 0, 0, 324), // items
     // io.k8s.api.core.v1.PersistentVolumeSource
-    f(298, 1, 3, 253, 0, 0, 325), // gcePersistentDisk
+    f(302, 1, 3, 253, 0, 0, 325), // gcePersistentDisk
     f(70, 2, 3, 254, 0, 0, 326), // awsElasticBlockStore
-    f(328, 3, 3, 255, 0, 0, 327), // hostPath
-    f(304, 4, 3, 256, 0, 0, 328), // glusterfs
-    f(490, 5, 3, 257, 0, 0, 329), // nfs
-    f(628, 6, 3, 258, 0, 0, 330), // rbd
-    f(371, 7, 3, 259, 0, 0, 331), // iscsi
-    f(106, 8, 3, 260, 0, 0, 332), // cinder
-    f(99, 9, 3, 261, 0, 0, 333), // cephfs
-    f(270, 10, 3, 262, 0, 0, 334), // fc
-    f(286, 11, 3, 263, 0, 0, 335), // flocker
-    f(285, 12, 3, 264, 0, 0, 336), // flexVolume
+    f(336, 3, 3, 255, 0, 0, 327), // hostPath
+    f(311, 4, 3, 256, 0, 0, 328), // glusterfs
+    f(502, 5, 3, 257, 0, 0, 329), // nfs
+    f(641, 6, 3, 258, 0, 0, 330), // rbd
+    f(379, 7, 3, 259, 0, 0, 331), // iscsi
+    f(107, 8, 3, 260, 0, 0, 332), // cinder
+    f(100, 9, 3, 261, 0, 0, 333), // cephfs
+    f(274, 10, 3, 262, 0, 0, 334), // fc
+    f(290, 11, 3, 263, 0, 0, 335), // flocker
+    f(289, 12, 3, 264, 0, 0, 336), // flexVolume
     f(72, 13, 3, 265, 0, 0, 337), // azureFile
-    f(916, 14, 3, 266, 0, 0, 338), // vsphereVolume
-    f(626, 15, 3, 267, 0, 0, 339), // quobyte
+    f(929, 14, 3, 266, 0, 0, 338), // vsphereVolume
+    f(639, 15, 3, 267, 0, 0, 339), // quobyte
     f(71, 16, 3, 268, 0, 0, 340), // azureDisk
-    f(568, 17, 3, 269, 0, 0, 341), // photonPersistentDisk
-    f(595, 18, 3, 270, 0, 0, 342), // portworxVolume
-    f(704, 19, 3, 271, 0, 0, 343), // scaleIO
-    f(425, 20, 3, 272, 0, 0, 344), // local
-    f(797, 21, 3, 273, 0, 0, 345), // storageos
-    f(159, 22, 3, 274, 0, 0, 346), // csi
+    f(580, 17, 3, 269, 0, 0, 341), // photonPersistentDisk
+    f(608, 18, 3, 270, 0, 0, 342), // portworxVolume
+    f(717, 19, 3, 271, 0, 0, 343), // scaleIO
+    f(433, 20, 3, 272, 0, 0, 344), // local
+    f(810, 21, 3, 273, 0, 0, 345), // storageos
+    f(161, 22, 3, 274, 0, 0, 346), // csi
     // io.k8s.api.core.v1.PersistentVolumeSpec
-    f(93, 1, 1, 182, 0, 0, 233), // capacity
+    f(94, 1, 1, 182, 0, 0, 233), // capacity
     f(65535, 2, 4, 275, 0, 0, 347), // (inline)
     f(4, 3, 1, 9, 1, 0, 315), // accessModes
-    f(108, 4, 3, 158, 16, 0, 200), // claimRef
-    f(566, 5, 1, 0, 0, 0, 348), // persistentVolumeReclaimPolicy
-    f(791, 6, 1, 0, 0, 0, 4), // storageClassName
-    f(477, 7, 1, 9, 1, 0, 13), // mountOptions
-    f(907, 8, 3, 0, 0, 0, 317), // volumeMode
-    f(492, 9, 3, 276, 0, 0, 349), // nodeAffinity
-    f(899, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(109, 4, 3, 158, 12, 0, 200), // claimRef
+    f(578, 5, 1, 0, 0, 0, 348), // persistentVolumeReclaimPolicy
+    f(804, 6, 1, 0, 0, 0, 4), // storageClassName
+    f(489, 7, 1, 9, 1, 0, 13), // mountOptions
+    f(920, 8, 3, 0, 0, 0, 317), // volumeMode
+    f(504, 9, 3, 276, 0, 0, 349), // nodeAffinity
+    f(912, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeStatus
-    f(567, 1, 1, 0, 0, 0, 350), // phase
-    f(459, 2, 1, 0, 0, 0, 4), // message
-    f(635, 3, 1, 0, 0, 0, 4), // reason
-    f(400, 4, 3, 53, 0, 0, 68), // lastPhaseTransitionTime
+    f(579, 1, 1, 0, 0, 0, 350), // phase
+    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(648, 3, 1, 0, 0, 0, 4), // reason
+    f(408, 4, 3, 53, 0, 0, 68), // lastPhaseTransitionTime
     // io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource
-    f(559, 1, 8, 0, 0, 1, 4), // pdID
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
+    f(571, 1, 8, 0, 0, 1, 4), // pdID
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
     // io.k8s.api.core.v1.Pod
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 277, 0, 2, 351), // spec
-    f(781, 3, 1, 278, 0, 2, 352), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 277, 0, 2, 351), // spec
+    f(794, 3, 1, 278, 0, 2, 352), // status
     // io.k8s.api.core.v1.PodAffinity
-    f(660, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
-    f(601, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
+    f(673, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
+    f(614, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.PodAffinityTerm
-    f(394, 1, 3, 13, 0, 0, 17), // labelSelector
-    f(488, 2, 1, 9, 1, 0, 13), // namespaces
-    f(857, 3, 8, 0, 0, 1, 4), // topologyKey
-    f(486, 4, 3, 13, 0, 0, 17), // namespaceSelector
-    f(439, 5, 1, 9, 1, 0, 13), // matchLabelKeys
-    f(473, 6, 1, 9, 1, 0, 13), // mismatchLabelKeys
+    f(402, 1, 3, 13, 0, 0, 17), // labelSelector
+    f(500, 2, 1, 9, 1, 0, 13), // namespaces
+    f(870, 3, 8, 0, 0, 1, 4), // topologyKey
+    f(498, 4, 3, 13, 0, 0, 17), // namespaceSelector
+    f(448, 5, 1, 9, 1, 0, 13), // matchLabelKeys
+    f(485, 6, 1, 9, 1, 0, 13), // mismatchLabelKeys
     // io.k8s.api.core.v1.PodAntiAffinity
-    f(660, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
-    f(601, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
+    f(673, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
+    f(614, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.PodAttachOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(784, 1, 1, 5, 0, 0, 8), // stdin
-    f(786, 2, 1, 5, 0, 0, 8), // stdout
-    f(783, 3, 1, 5, 0, 0, 8), // stderr
-    f(862, 4, 1, 5, 0, 0, 8), // tty
-    f(138, 5, 1, 0, 0, 0, 4), // container
+    f(797, 1, 1, 5, 0, 0, 8), // stdin
+    f(799, 2, 1, 5, 0, 0, 8), // stdout
+    f(796, 3, 1, 5, 0, 0, 8), // stderr
+    f(875, 4, 1, 5, 0, 0, 8), // tty
+    f(140, 5, 1, 0, 0, 0, 4), // container
     // io.k8s.api.core.v1.PodCertificateProjection
-    f(762, 1, 9, 0, 0, 0, 4), // signerName
-    f(381, 2, 9, 0, 0, 0, 4), // keyType
-    f(445, 3, 3, 29, 0, 0, 37), // maxExpirationSeconds
-    f(158, 4, 1, 0, 0, 0, 4), // credentialBundlePath
-    f(380, 5, 1, 0, 0, 0, 4), // keyPath
-    f(101, 6, 1, 0, 0, 0, 4), // certificateChainPath
-    f(879, 7, 1, 8, 0, 0, 12), // userAnnotations
+    f(775, 1, 9, 0, 0, 0, 4), // signerName
+    f(389, 2, 9, 0, 0, 0, 4), // keyType
+    f(454, 3, 3, 29, 0, 0, 37), // maxExpirationSeconds
+    f(160, 4, 1, 0, 0, 0, 4), // credentialBundlePath
+    f(388, 5, 1, 0, 0, 0, 4), // keyPath
+    f(102, 6, 1, 0, 0, 0, 4), // certificateChainPath
+    f(892, 7, 1, 8, 0, 0, 12), // userAnnotations
     // io.k8s.api.core.v1.PodCondition
-    f(863, 1, 8, 0, 0, 1, 177), // type
-    f(524, 7, 1, 44, 0, 0, 56), // observedGeneration
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(401, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(407, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 1, 0, 0, 0, 4), // reason
-    f(459, 6, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 177), // type
+    f(536, 7, 1, 44, 0, 0, 56), // observedGeneration
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
+    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 1, 0, 0, 0, 4), // reason
+    f(468, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.PodDNSConfig
-    f(484, 1, 1, 9, 1, 0, 13), // nameservers
-    f(721, 2, 1, 9, 1, 0, 13), // searches
-    f(537, 3, 1, 281, 1, 0, 355), // options
+    f(496, 1, 1, 9, 1, 0, 13), // nameservers
+    f(734, 2, 1, 9, 1, 0, 13), // searches
+    f(549, 3, 1, 281, 1, 0, 355), // options
     // io.k8s.api.core.v1.PodDNSConfigOption
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(887, 2, 3, 0, 0, 0, 4), // value
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(900, 2, 3, 0, 0, 0, 4), // value
     // io.k8s.api.core.v1.PodExecOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(784, 1, 1, 5, 0, 0, 8), // stdin
-    f(786, 2, 1, 5, 0, 0, 8), // stdout
-    f(783, 3, 1, 5, 0, 0, 8), // stderr
-    f(862, 4, 1, 5, 0, 0, 8), // tty
-    f(138, 5, 1, 0, 0, 0, 4), // container
-    f(121, 6, 0, 9, 0, 0, 13), // command
+    f(797, 1, 1, 5, 0, 0, 8), // stdin
+    f(799, 2, 1, 5, 0, 0, 8), // stdout
+    f(796, 3, 1, 5, 0, 0, 8), // stderr
+    f(875, 4, 1, 5, 0, 0, 8), // tty
+    f(140, 5, 1, 0, 0, 0, 4), // container
+    f(122, 6, 0, 9, 0, 0, 13), // command
     // io.k8s.api.core.v1.PodExtendedResourceClaimStatus
-    f(653, 1, 8, 282, 1, 0, 356), // requestMappings
-    f(668, 2, 8, 0, 0, 1, 4), // resourceClaimName
+    f(666, 1, 8, 282, 1, 0, 356), // requestMappings
+    f(681, 2, 8, 0, 0, 1, 4), // resourceClaimName
     // io.k8s.api.core.v1.PodIP
-    f(364, 1, 8, 0, 0, 1, 4), // ip
+    f(372, 1, 8, 0, 0, 1, 4), // ip
     // io.k8s.api.core.v1.PodList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 283, 0, 0, 357), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 283, 0, 0, 357), // items
     // io.k8s.api.core.v1.PodOS
-    f(482, 1, 8, 0, 0, 1, 358), // name
+    f(494, 1, 8, 0, 0, 1, 358), // name
     // io.k8s.api.core.v1.PodPortForwardOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(594, 1, 1, 143, 0, 0, 176), // ports
+    f(607, 1, 1, 143, 0, 0, 176), // ports
     // io.k8s.api.core.v1.PodProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(553, 1, 1, 0, 0, 0, 4), // path
+    f(565, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.PodReadinessGate
-    f(128, 1, 8, 0, 0, 1, 177), // conditionType
+    f(130, 1, 8, 0, 0, 1, 177), // conditionType
     // io.k8s.api.core.v1.PodResourceClaim
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(668, 3, 3, 0, 0, 0, 4), // resourceClaimName
-    f(670, 4, 3, 0, 0, 0, 4), // resourceClaimTemplateName
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(681, 3, 3, 0, 0, 0, 4), // resourceClaimName
+    f(683, 4, 3, 0, 0, 0, 4), // resourceClaimTemplateName
     // io.k8s.api.core.v1.PodResourceClaimStatus
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(668, 2, 3, 0, 0, 0, 4), // resourceClaimName
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(681, 2, 3, 0, 0, 0, 4), // resourceClaimName
     // io.k8s.api.core.v1.PodSchedulingGate
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.PodSchedulingGroup
-    f(580, 1, 3, 0, 0, 0, 4), // podGroupName
+    f(593, 1, 3, 0, 0, 0, 4), // podGroupName
     // io.k8s.api.core.v1.PodSecurityContext
-    f(720, 1, 3, 284, 0, 0, 359), // seLinuxOptions
-    f(927, 8, 3, 285, 0, 0, 360), // windowsOptions
-    f(697, 2, 3, 44, 0, 0, 56), // runAsUser
-    f(695, 6, 3, 44, 0, 0, 56), // runAsGroup
-    f(696, 3, 3, 5, 0, 0, 8), // runAsNonRoot
-    f(817, 4, 1, 214, 1, 0, 270), // supplementalGroups
-    f(818, 12, 3, 0, 0, 0, 361), // supplementalGroupsPolicy
-    f(292, 5, 3, 44, 0, 0, 56), // fsGroup
-    f(821, 7, 1, 286, 1, 0, 362), // sysctls
-    f(293, 9, 3, 0, 0, 0, 363), // fsGroupChangePolicy
-    f(722, 10, 3, 287, 0, 0, 364), // seccompProfile
+    f(733, 1, 3, 284, 0, 0, 359), // seLinuxOptions
+    f(940, 8, 3, 285, 0, 0, 360), // windowsOptions
+    f(710, 2, 3, 44, 0, 0, 56), // runAsUser
+    f(708, 6, 3, 44, 0, 0, 56), // runAsGroup
+    f(709, 3, 3, 5, 0, 0, 8), // runAsNonRoot
+    f(830, 4, 1, 214, 1, 0, 270), // supplementalGroups
+    f(831, 12, 3, 0, 0, 0, 361), // supplementalGroupsPolicy
+    f(296, 5, 3, 44, 0, 0, 56), // fsGroup
+    f(834, 7, 1, 286, 1, 0, 362), // sysctls
+    f(297, 9, 3, 0, 0, 0, 363), // fsGroupChangePolicy
+    f(735, 10, 3, 287, 0, 0, 364), // seccompProfile
     f(50, 11, 3, 288, 0, 0, 365), // appArmorProfile
-    f(718, 13, 3, 0, 0, 0, 366), // seLinuxChangePolicy
+    f(731, 13, 3, 0, 0, 0, 366), // seLinuxChangePolicy
     // io.k8s.api.core.v1.PodSpec
-    f(913, 1, 1, 289, 17, 0, 367), // volumes
-    f(354, 20, 1, 290, 2, 0, 368), // initContainers
-    f(145, 2, 8, 290, 2, 0, 368), // containers
-    f(236, 34, 1, 291, 2, 0, 369), // ephemeralContainers
-    f(683, 3, 1, 0, 0, 0, 370), // restartPolicy
-    f(839, 4, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
+    f(926, 1, 1, 289, 13, 0, 367), // volumes
+    f(362, 20, 1, 290, 2, 0, 368), // initContainers
+    f(147, 2, 8, 290, 2, 0, 368), // containers
+    f(240, 34, 1, 291, 2, 0, 369), // ephemeralContainers
+    f(696, 3, 1, 0, 0, 0, 370), // restartPolicy
+    f(852, 4, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
     f(8, 5, 3, 44, 0, 0, 56), // activeDeadlineSeconds
-    f(215, 6, 1, 0, 0, 0, 371), // dnsPolicy
-    f(503, 7, 1, 8, 18, 0, 12), // nodeSelector
-    f(745, 8, 1, 0, 0, 0, 4), // serviceAccountName
-    f(744, 9, 1, 0, 0, 0, 4), // serviceAccount
+    f(217, 6, 1, 0, 0, 0, 371), // dnsPolicy
+    f(515, 7, 1, 8, 14, 0, 12), // nodeSelector
+    f(758, 8, 1, 0, 0, 0, 4), // serviceAccountName
+    f(757, 9, 1, 0, 0, 0, 4), // serviceAccount
     f(66, 21, 3, 5, 0, 0, 8), // automountServiceAccountToken
-    f(500, 10, 1, 0, 0, 0, 4), // nodeName
-    f(326, 11, 1, 5, 0, 0, 8), // hostNetwork
-    f(327, 12, 1, 5, 0, 0, 8), // hostPID
-    f(324, 13, 1, 5, 0, 0, 8), // hostIPC
-    f(757, 27, 3, 5, 0, 0, 8), // shareProcessNamespace
-    f(731, 14, 3, 292, 0, 0, 372), // securityContext
-    f(346, 15, 1, 293, 2, 0, 373), // imagePullSecrets
-    f(332, 16, 1, 0, 0, 0, 4), // hostname
-    f(806, 17, 1, 0, 0, 0, 4), // subdomain
+    f(512, 10, 1, 0, 0, 0, 4), // nodeName
+    f(334, 11, 1, 5, 0, 0, 8), // hostNetwork
+    f(335, 12, 1, 5, 0, 0, 8), // hostPID
+    f(332, 13, 1, 5, 0, 0, 8), // hostIPC
+    f(770, 27, 3, 5, 0, 0, 8), // shareProcessNamespace
+    f(744, 14, 3, 292, 0, 0, 372), // securityContext
+    f(354, 15, 1, 293, 2, 0, 373), // imagePullSecrets
+    f(340, 16, 1, 0, 0, 0, 4), // hostname
+    f(819, 17, 1, 0, 0, 0, 4), // subdomain
     f(18, 18, 3, 294, 0, 0, 374), // affinity
-    f(708, 19, 1, 0, 0, 0, 4), // schedulerName
-    f(854, 22, 1, 295, 1, 0, 375), // tolerations
-    f(322, 23, 1, 296, 19, 0, 376), // hostAliases
-    f(608, 24, 1, 0, 0, 0, 4), // priorityClassName
-    f(607, 25, 3, 29, 0, 0, 37), // priority
-    f(214, 26, 3, 297, 0, 0, 377), // dnsConfig
-    f(631, 28, 1, 298, 1, 0, 378), // readinessGates
-    f(700, 29, 3, 0, 0, 0, 4), // runtimeClassName
-    f(225, 30, 3, 5, 0, 0, 8), // enableServiceLinks
-    f(599, 31, 3, 0, 0, 0, 379), // preemptionPolicy
-    f(542, 32, 1, 182, 0, 0, 233), // overhead
-    f(859, 33, 1, 299, 20, 0, 380), // topologySpreadConstraints
-    f(752, 35, 3, 5, 0, 0, 8), // setHostnameAsFQDN
-    f(540, 36, 3, 300, 0, 0, 381), // os
-    f(331, 37, 3, 5, 0, 0, 8), // hostUsers
-    f(710, 38, 1, 301, 2, 0, 382), // schedulingGates
-    f(671, 39, 1, 302, 17, 0, 383), // resourceClaims
-    f(680, 40, 3, 169, 0, 0, 213), // resources
-    f(333, 41, 3, 0, 0, 0, 4), // hostnameOverride
-    f(711, 43, 3, 303, 0, 0, 384), // schedulingGroup
+    f(721, 19, 1, 0, 0, 0, 4), // schedulerName
+    f(867, 22, 1, 295, 1, 0, 375), // tolerations
+    f(330, 23, 1, 296, 15, 0, 376), // hostAliases
+    f(621, 24, 1, 0, 0, 0, 4), // priorityClassName
+    f(620, 25, 3, 29, 0, 0, 37), // priority
+    f(216, 26, 3, 297, 0, 0, 377), // dnsConfig
+    f(644, 28, 1, 298, 1, 0, 378), // readinessGates
+    f(713, 29, 3, 0, 0, 0, 4), // runtimeClassName
+    f(229, 30, 3, 5, 0, 0, 8), // enableServiceLinks
+    f(612, 31, 3, 0, 0, 0, 379), // preemptionPolicy
+    f(554, 32, 1, 182, 0, 0, 233), // overhead
+    f(872, 33, 1, 299, 16, 0, 380), // topologySpreadConstraints
+    f(765, 35, 3, 5, 0, 0, 8), // setHostnameAsFQDN
+    f(552, 36, 3, 300, 0, 0, 381), // os
+    f(339, 37, 3, 5, 0, 0, 8), // hostUsers
+    f(723, 38, 1, 301, 2, 0, 382), // schedulingGates
+    f(684, 39, 1, 302, 13, 0, 383), // resourceClaims
+    f(693, 40, 3, 169, 0, 0, 213), // resources
+    f(341, 41, 3, 0, 0, 0, 4), // hostnameOverride
+    f(724, 43, 3, 303, 0, 0, 384), // schedulingGroup
     // io.k8s.api.core.v1.PodStatus
-    f(524, 17, 1, 44, 0, 0, 56), // observedGeneration
-    f(567, 1, 1, 0, 0, 0, 385), // phase
-    f(129, 2, 1, 304, 5, 0, 386), // conditions
-    f(459, 3, 1, 0, 0, 0, 4), // message
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(509, 11, 1, 0, 0, 0, 4), // nominatedNodeName
-    f(323, 5, 1, 0, 0, 0, 4), // hostIP
-    f(325, 16, 1, 305, 21, 0, 387), // hostIPs
-    f(581, 6, 1, 0, 0, 0, 4), // podIP
-    f(582, 12, 1, 306, 19, 0, 388), // podIPs
-    f(775, 7, 3, 53, 0, 0, 68), // startTime
-    f(353, 10, 1, 307, 1, 0, 389), // initContainerStatuses
-    f(144, 8, 1, 307, 1, 0, 389), // containerStatuses
-    f(622, 9, 1, 0, 0, 0, 390), // qosClass
-    f(235, 13, 1, 307, 1, 0, 389), // ephemeralContainerStatuses
-    f(664, 14, 1, 0, 0, 0, 391), // resize
-    f(669, 15, 1, 308, 17, 0, 392), // resourceClaimStatuses
-    f(256, 18, 3, 309, 0, 0, 393), // extendedResourceClaimStatus
+    f(536, 17, 1, 44, 0, 0, 56), // observedGeneration
+    f(579, 1, 1, 0, 0, 0, 385), // phase
+    f(131, 2, 1, 304, 5, 0, 386), // conditions
+    f(468, 3, 1, 0, 0, 0, 4), // message
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(521, 11, 1, 0, 0, 0, 4), // nominatedNodeName
+    f(331, 5, 1, 0, 0, 0, 4), // hostIP
+    f(333, 16, 1, 305, 17, 0, 387), // hostIPs
+    f(594, 6, 1, 0, 0, 0, 4), // podIP
+    f(595, 12, 1, 306, 15, 0, 388), // podIPs
+    f(788, 7, 3, 53, 0, 0, 68), // startTime
+    f(361, 10, 1, 307, 1, 0, 389), // initContainerStatuses
+    f(146, 8, 1, 307, 1, 0, 389), // containerStatuses
+    f(635, 9, 1, 0, 0, 0, 390), // qosClass
+    f(239, 13, 1, 307, 1, 0, 389), // ephemeralContainerStatuses
+    f(677, 14, 1, 0, 0, 0, 391), // resize
+    f(682, 15, 1, 308, 13, 0, 392), // resourceClaimStatuses
+    f(260, 18, 3, 309, 0, 0, 393), // extendedResourceClaimStatus
     f(25, 19, 1, 182, 0, 0, 233), // allocatedResources
-    f(680, 20, 3, 169, 0, 0, 213), // resources
-    f(494, 21, 1, 310, 1, 0, 394), // nodeAllocatableResourceClaimStatuses
+    f(693, 20, 3, 169, 0, 0, 213), // resources
+    f(506, 21, 1, 310, 1, 0, 394), // nodeAllocatableResourceClaimStatuses
     // io.k8s.api.core.v1.PodTemplate
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(834, 2, 1, 55, 0, 2, 70), // template
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(847, 2, 1, 55, 0, 2, 70), // template
     // io.k8s.api.core.v1.PodTemplateList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 311, 0, 0, 395), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 311, 0, 0, 395), // items
     // io.k8s.api.core.v1.PodTemplateSpec
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 277, 0, 2, 351), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 277, 0, 2, 351), // spec
     // io.k8s.api.core.v1.PortStatus
-    f(592, 1, 8, 29, 0, 3, 37), // port
-    f(617, 2, 8, 0, 0, 1, 224), // protocol
-    f(237, 3, 3, 0, 0, 0, 4), // error
+    f(605, 1, 8, 29, 0, 3, 37), // port
+    f(630, 2, 8, 0, 0, 1, 224), // protocol
+    f(241, 3, 3, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.PortworxVolumeSource
-    f(905, 1, 8, 0, 0, 1, 4), // volumeID
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
+    f(918, 1, 8, 0, 0, 1, 4), // volumeID
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.PreferredSchedulingTerm
-    f(923, 1, 8, 29, 0, 3, 37), // weight
-    f(600, 2, 8, 312, 0, 2, 396), // preference
+    f(936, 1, 8, 29, 0, 3, 37), // weight
+    f(613, 2, 8, 312, 0, 2, 396), // preference
     // io.k8s.api.core.v1.Probe
     f(65535, 1, 4, 313, 0, 0, 397), // (inline)
-    f(355, 2, 1, 29, 0, 0, 37), // initialDelaySeconds
-    f(846, 3, 1, 29, 0, 0, 37), // timeoutSeconds
-    f(562, 4, 1, 29, 0, 0, 37), // periodSeconds
-    f(815, 5, 1, 29, 0, 0, 37), // successThreshold
-    f(269, 6, 1, 29, 0, 0, 37), // failureThreshold
-    f(839, 7, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
+    f(363, 2, 1, 29, 0, 0, 37), // initialDelaySeconds
+    f(859, 3, 1, 29, 0, 0, 37), // timeoutSeconds
+    f(574, 4, 1, 29, 0, 0, 37), // periodSeconds
+    f(828, 5, 1, 29, 0, 0, 37), // successThreshold
+    f(273, 6, 1, 29, 0, 0, 37), // failureThreshold
+    f(852, 7, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
     // io.k8s.api.core.v1.ProbeHandler
-    f(247, 1, 3, 207, 0, 0, 262), // exec
-    f(337, 2, 3, 208, 0, 0, 263), // httpGet
-    f(833, 3, 3, 209, 0, 0, 264), // tcpSocket
-    f(312, 4, 3, 314, 0, 0, 398), // grpc
+    f(251, 1, 3, 207, 0, 0, 262), // exec
+    f(345, 2, 3, 208, 0, 0, 263), // httpGet
+    f(846, 3, 3, 209, 0, 0, 264), // tcpSocket
+    f(320, 4, 3, 314, 0, 0, 398), // grpc
     // io.k8s.api.core.v1.ProjectedVolumeSource
-    f(769, 1, 0, 315, 1, 0, 399), // sources
-    f(177, 2, 3, 29, 0, 0, 37), // defaultMode
+    f(782, 1, 0, 315, 1, 0, 399), // sources
+    f(179, 2, 3, 29, 0, 0, 37), // defaultMode
     // io.k8s.api.core.v1.QuobyteVolumeSource
-    f(641, 1, 8, 0, 0, 1, 4), // registry
-    f(897, 2, 8, 0, 0, 1, 4), // volume
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(878, 4, 1, 0, 0, 0, 4), // user
-    f(308, 5, 1, 0, 0, 0, 4), // group
-    f(835, 6, 1, 0, 0, 0, 4), // tenant
+    f(654, 1, 8, 0, 0, 1, 4), // registry
+    f(910, 2, 8, 0, 0, 1, 4), // volume
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(891, 4, 1, 0, 0, 0, 4), // user
+    f(316, 5, 1, 0, 0, 0, 4), // group
+    f(848, 6, 1, 0, 0, 0, 4), // tenant
     // io.k8s.api.core.v1.RBDPersistentVolumeSource
-    f(476, 1, 8, 9, 1, 0, 13), // monitors
-    f(343, 2, 8, 0, 0, 1, 4), // image
-    f(295, 3, 1, 0, 0, 0, 4), // fsType
-    f(591, 4, 1, 0, 0, 10, 4), // pool
-    f(878, 5, 1, 0, 0, 11, 4), // user
-    f(382, 6, 1, 0, 0, 12, 4), // keyring
-    f(729, 7, 3, 159, 0, 0, 201), // secretRef
-    f(629, 8, 1, 5, 0, 0, 8), // readOnly
+    f(488, 1, 8, 9, 1, 0, 13), // monitors
+    f(351, 2, 8, 0, 0, 1, 4), // image
+    f(299, 3, 1, 0, 0, 0, 4), // fsType
+    f(604, 4, 1, 0, 0, 10, 4), // pool
+    f(891, 5, 1, 0, 0, 11, 4), // user
+    f(390, 6, 1, 0, 0, 12, 4), // keyring
+    f(742, 7, 3, 159, 0, 0, 201), // secretRef
+    f(642, 8, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.RBDVolumeSource
-    f(476, 1, 8, 9, 1, 0, 13), // monitors
-    f(343, 2, 8, 0, 0, 1, 4), // image
-    f(295, 3, 1, 0, 0, 0, 4), // fsType
-    f(591, 4, 1, 0, 0, 10, 4), // pool
-    f(878, 5, 1, 0, 0, 11, 4), // user
-    f(382, 6, 1, 0, 0, 12, 4), // keyring
-    f(729, 7, 3, 160, 0, 0, 202), // secretRef
-    f(629, 8, 1, 5, 0, 0, 8), // readOnly
+    f(488, 1, 8, 9, 1, 0, 13), // monitors
+    f(351, 2, 8, 0, 0, 1, 4), // image
+    f(299, 3, 1, 0, 0, 0, 4), // fsType
+    f(604, 4, 1, 0, 0, 10, 4), // pool
+    f(891, 5, 1, 0, 0, 11, 4), // user
+    f(390, 6, 1, 0, 0, 12, 4), // keyring
+    f(742, 7, 3, 160, 0, 0, 202), // secretRef
+    f(642, 8, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ReplicationController
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 316, 0, 2, 400), // spec
-    f(781, 3, 1, 317, 0, 2, 401), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 316, 0, 2, 400), // spec
+    f(794, 3, 1, 317, 0, 2, 401), // status
     // io.k8s.api.core.v1.ReplicationControllerCondition
-    f(863, 1, 8, 0, 0, 1, 402), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 402), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ReplicationControllerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 318, 0, 0, 403), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 318, 0, 0, 403), // items
     // io.k8s.api.core.v1.ReplicationControllerSpec
-    f(646, 1, 3, 29, 0, 13, 37), // replicas
-    f(470, 4, 1, 29, 0, 3, 37), // minReadySeconds
-    f(734, 2, 1, 8, 18, 0, 12), // selector
-    f(834, 3, 3, 55, 0, 0, 70), // template
+    f(659, 1, 3, 29, 0, 13, 37), // replicas
+    f(481, 4, 1, 29, 0, 3, 37), // minReadySeconds
+    f(747, 2, 1, 8, 14, 0, 12), // selector
+    f(847, 3, 3, 55, 0, 0, 70), // template
     // io.k8s.api.core.v1.ReplicationControllerStatus
-    f(646, 1, 8, 29, 0, 3, 37), // replicas
-    f(296, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
-    f(634, 4, 1, 29, 0, 0, 37), // readyReplicas
+    f(659, 1, 8, 29, 0, 3, 37), // replicas
+    f(300, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
+    f(647, 4, 1, 29, 0, 0, 37), // readyReplicas
     f(67, 5, 1, 29, 0, 0, 37), // availableReplicas
-    f(524, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(129, 6, 1, 319, 5, 0, 404), // conditions
+    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(131, 6, 1, 319, 5, 0, 404), // conditions
     // io.k8s.api.core.v1.ResourceClaim
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(651, 2, 1, 0, 0, 0, 4), // request
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(664, 2, 1, 0, 0, 0, 4), // request
     // io.k8s.api.core.v1.ResourceFieldSelector
-    f(140, 1, 1, 0, 0, 0, 4), // containerName
-    f(666, 2, 8, 0, 0, 1, 4), // resource
-    f(213, 3, 1, 110, 0, 0, 135), // divisor
+    f(142, 1, 1, 0, 0, 0, 4), // containerName
+    f(679, 2, 8, 0, 0, 1, 4), // resource
+    f(215, 3, 1, 110, 0, 0, 135), // divisor
     // io.k8s.api.core.v1.ResourceHealth
-    f(673, 1, 8, 0, 0, 1, 405), // resourceID
-    f(317, 2, 1, 0, 0, 0, 406), // health
-    f(459, 6, 3, 0, 0, 0, 4), // message
+    f(686, 1, 8, 0, 0, 1, 405), // resourceID
+    f(325, 2, 1, 0, 0, 0, 406), // health
+    f(468, 6, 3, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ResourceQuota
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 320, 0, 2, 407), // spec
-    f(781, 3, 1, 321, 0, 2, 408), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 320, 0, 2, 407), // spec
+    f(794, 3, 1, 321, 0, 2, 408), // status
     // io.k8s.api.core.v1.ResourceQuotaList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 322, 0, 0, 409), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 322, 0, 0, 409), // items
     // io.k8s.api.core.v1.ResourceQuotaSpec
-    f(315, 1, 1, 182, 0, 0, 233), // hard
-    f(717, 2, 1, 9, 1, 0, 410), // scopes
-    f(716, 3, 3, 323, 0, 0, 411), // scopeSelector
+    f(323, 1, 1, 182, 0, 0, 233), // hard
+    f(730, 2, 1, 9, 1, 0, 410), // scopes
+    f(729, 3, 3, 323, 0, 0, 411), // scopeSelector
     // io.k8s.api.core.v1.ResourceQuotaStatus
-    f(315, 1, 1, 182, 0, 0, 233), // hard
-    f(877, 2, 1, 182, 0, 0, 233), // used
+    f(323, 1, 1, 182, 0, 0, 233), // hard
+    f(890, 2, 1, 182, 0, 0, 233), // used
     // io.k8s.api.core.v1.ResourceRequirements
-    f(417, 1, 1, 182, 0, 0, 233), // limits
-    f(658, 2, 1, 182, 0, 0, 233), // requests
-    f(109, 3, 1, 324, 22, 0, 412), // claims
+    f(425, 1, 1, 182, 0, 0, 233), // limits
+    f(671, 2, 1, 182, 0, 0, 233), // requests
+    f(110, 3, 1, 324, 18, 0, 412), // claims
     // io.k8s.api.core.v1.ResourceStatus
-    f(482, 1, 8, 0, 0, 1, 128), // name
-    f(680, 2, 1, 325, 23, 0, 413), // resources
+    f(494, 1, 8, 0, 0, 1, 128), // name
+    f(693, 2, 1, 325, 19, 0, 413), // resources
     // io.k8s.api.core.v1.SELinuxOptions
-    f(878, 1, 1, 0, 0, 0, 4), // user
-    f(689, 2, 1, 0, 0, 0, 4), // role
-    f(863, 3, 1, 0, 0, 0, 4), // type
-    f(412, 4, 1, 0, 0, 0, 4), // level
+    f(891, 1, 1, 0, 0, 0, 4), // user
+    f(702, 2, 1, 0, 0, 0, 4), // role
+    f(876, 3, 1, 0, 0, 0, 4), // type
+    f(420, 4, 1, 0, 0, 0, 4), // level
     // io.k8s.api.core.v1.ScaleIOPersistentVolumeSource
-    f(297, 1, 8, 0, 0, 1, 4), // gateway
-    f(822, 2, 8, 0, 0, 1, 4), // system
-    f(729, 3, 10, 159, 0, 0, 201), // secretRef
-    f(772, 4, 1, 5, 0, 0, 8), // sslEnabled
-    f(616, 5, 1, 0, 0, 0, 4), // protectionDomain
-    f(795, 6, 1, 0, 0, 0, 4), // storagePool
-    f(792, 7, 1, 0, 0, 14, 4), // storageMode
-    f(909, 8, 1, 0, 0, 0, 4), // volumeName
-    f(295, 9, 1, 0, 0, 15, 4), // fsType
-    f(629, 10, 1, 5, 0, 0, 8), // readOnly
+    f(301, 1, 8, 0, 0, 1, 4), // gateway
+    f(835, 2, 8, 0, 0, 1, 4), // system
+    f(742, 3, 10, 159, 0, 0, 201), // secretRef
+    f(785, 4, 1, 5, 0, 0, 8), // sslEnabled
+    f(629, 5, 1, 0, 0, 0, 4), // protectionDomain
+    f(808, 6, 1, 0, 0, 0, 4), // storagePool
+    f(805, 7, 1, 0, 0, 14, 4), // storageMode
+    f(922, 8, 1, 0, 0, 0, 4), // volumeName
+    f(299, 9, 1, 0, 0, 15, 4), // fsType
+    f(642, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScaleIOVolumeSource
-    f(297, 1, 8, 0, 0, 1, 4), // gateway
-    f(822, 2, 8, 0, 0, 1, 4), // system
-    f(729, 3, 10, 160, 0, 0, 202), // secretRef
-    f(772, 4, 1, 5, 0, 0, 8), // sslEnabled
-    f(616, 5, 1, 0, 0, 0, 4), // protectionDomain
-    f(795, 6, 1, 0, 0, 0, 4), // storagePool
-    f(792, 7, 1, 0, 0, 14, 4), // storageMode
-    f(909, 8, 1, 0, 0, 0, 4), // volumeName
-    f(295, 9, 1, 0, 0, 15, 4), // fsType
-    f(629, 10, 1, 5, 0, 0, 8), // readOnly
+    f(301, 1, 8, 0, 0, 1, 4), // gateway
+    f(835, 2, 8, 0, 0, 1, 4), // system
+    f(742, 3, 10, 160, 0, 0, 202), // secretRef
+    f(785, 4, 1, 5, 0, 0, 8), // sslEnabled
+    f(629, 5, 1, 0, 0, 0, 4), // protectionDomain
+    f(808, 6, 1, 0, 0, 0, 4), // storagePool
+    f(805, 7, 1, 0, 0, 14, 4), // storageMode
+    f(922, 8, 1, 0, 0, 0, 4), // volumeName
+    f(299, 9, 1, 0, 0, 15, 4), // fsType
+    f(642, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScopeSelector
-    f(436, 1, 1, 326, 1, 0, 414), // matchExpressions
+    f(445, 1, 1, 326, 1, 0, 414), // matchExpressions
     // io.k8s.api.core.v1.ScopedResourceSelectorRequirement
-    f(715, 1, 8, 0, 0, 1, 415), // scopeName
-    f(534, 2, 8, 0, 0, 1, 416), // operator
-    f(890, 3, 1, 9, 1, 0, 13), // values
+    f(728, 1, 8, 0, 0, 1, 415), // scopeName
+    f(546, 2, 8, 0, 0, 1, 416), // operator
+    f(903, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.SeccompProfile
-    f(863, 1, 8, 0, 0, 1, 417), // type
-    f(426, 2, 3, 0, 0, 0, 4), // localhostProfile
+    f(876, 1, 8, 0, 0, 1, 417), // type
+    f(434, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.Secret
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(349, 5, 3, 5, 0, 0, 8), // immutable
-    f(169, 2, 1, 163, 0, 0, 207), // data
-    f(801, 4, 1, 8, 0, 0, 12), // stringData
-    f(863, 3, 1, 0, 0, 0, 418), // type
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(357, 5, 3, 5, 0, 0, 8), // immutable
+    f(171, 2, 1, 163, 0, 0, 207), // data
+    f(814, 4, 1, 8, 0, 0, 12), // stringData
+    f(876, 3, 1, 0, 0, 0, 418), // type
     // io.k8s.api.core.v1.SecretEnvSource
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(535, 2, 3, 5, 0, 0, 8), // optional
+    f(547, 2, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretKeySelector
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(379, 2, 8, 0, 0, 1, 4), // key
-    f(535, 3, 3, 5, 0, 0, 8), // optional
+    f(387, 2, 8, 0, 0, 1, 4), // key
+    f(547, 3, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 327, 0, 0, 419), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 327, 0, 0, 419), // items
     // io.k8s.api.core.v1.SecretProjection
     f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(373, 2, 1, 165, 1, 0, 209), // items
-    f(535, 4, 3, 5, 0, 0, 8), // optional
+    f(381, 2, 1, 165, 1, 0, 209), // items
+    f(547, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretReference
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(485, 2, 1, 0, 0, 0, 4), // namespace
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(497, 2, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.core.v1.SecretVolumeSource
-    f(727, 1, 1, 0, 0, 0, 4), // secretName
-    f(373, 2, 1, 165, 1, 0, 209), // items
-    f(177, 3, 3, 29, 0, 0, 37), // defaultMode
-    f(535, 4, 3, 5, 0, 0, 8), // optional
+    f(740, 1, 1, 0, 0, 0, 4), // secretName
+    f(381, 2, 1, 165, 1, 0, 209), // items
+    f(179, 3, 3, 29, 0, 0, 37), // defaultMode
+    f(547, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecurityContext
-    f(92, 1, 3, 328, 0, 0, 420), // capabilities
-    f(610, 2, 3, 5, 0, 0, 8), // privileged
-    f(720, 3, 3, 284, 0, 0, 359), // seLinuxOptions
-    f(927, 10, 3, 285, 0, 0, 360), // windowsOptions
-    f(697, 4, 3, 44, 0, 0, 56), // runAsUser
-    f(695, 8, 3, 44, 0, 0, 56), // runAsGroup
-    f(696, 5, 3, 5, 0, 0, 8), // runAsNonRoot
-    f(630, 6, 3, 5, 0, 0, 8), // readOnlyRootFilesystem
+    f(93, 1, 3, 328, 0, 0, 420), // capabilities
+    f(623, 2, 3, 5, 0, 0, 8), // privileged
+    f(733, 3, 3, 284, 0, 0, 359), // seLinuxOptions
+    f(940, 10, 3, 285, 0, 0, 360), // windowsOptions
+    f(710, 4, 3, 44, 0, 0, 56), // runAsUser
+    f(708, 8, 3, 44, 0, 0, 56), // runAsGroup
+    f(709, 5, 3, 5, 0, 0, 8), // runAsNonRoot
+    f(643, 6, 3, 5, 0, 0, 8), // readOnlyRootFilesystem
     f(32, 7, 3, 5, 0, 0, 8), // allowPrivilegeEscalation
-    f(611, 9, 3, 0, 0, 0, 421), // procMount
-    f(722, 11, 3, 287, 0, 0, 364), // seccompProfile
+    f(624, 9, 3, 0, 0, 0, 421), // procMount
+    f(735, 11, 3, 287, 0, 0, 364), // seccompProfile
     f(50, 12, 3, 288, 0, 0, 365), // appArmorProfile
     // io.k8s.api.core.v1.SerializedReference
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(639, 1, 1, 158, 0, 0, 200), // reference
+    f(652, 1, 1, 158, 0, 0, 200), // reference
     // io.k8s.api.core.v1.Service
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 329, 0, 2, 422), // spec
-    f(781, 3, 1, 330, 0, 2, 423), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 329, 0, 2, 422), // spec
+    f(794, 3, 1, 330, 0, 2, 423), // status
     // io.k8s.api.core.v1.ServiceAccount
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(730, 2, 1, 134, 2, 0, 163), // secrets
-    f(346, 3, 1, 293, 1, 0, 373), // imagePullSecrets
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(743, 2, 1, 134, 2, 0, 163), // secrets
+    f(354, 3, 1, 293, 1, 0, 373), // imagePullSecrets
     f(66, 4, 3, 5, 0, 0, 8), // automountServiceAccountToken
     // io.k8s.api.core.v1.ServiceAccountList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 331, 0, 0, 424), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 331, 0, 0, 424), // items
     // io.k8s.api.core.v1.ServiceAccountTokenProjection
     f(62, 1, 1, 0, 0, 0, 4), // audience
-    f(252, 2, 3, 44, 0, 0, 56), // expirationSeconds
-    f(553, 3, 8, 0, 0, 1, 4), // path
+    f(256, 2, 3, 44, 0, 0, 56), // expirationSeconds
+    f(565, 3, 8, 0, 0, 1, 4), // path
     // io.k8s.api.core.v1.ServiceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 332, 0, 0, 425), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 332, 0, 0, 425), // items
     // io.k8s.api.core.v1.ServicePort
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(617, 2, 1, 0, 0, 8, 224), // protocol
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(630, 2, 1, 0, 0, 8, 224), // protocol
     f(51, 6, 3, 0, 0, 0, 4), // appProtocol
-    f(592, 3, 8, 29, 0, 3, 37), // port
-    f(828, 4, 1, 69, 0, 0, 88), // targetPort
-    f(501, 5, 1, 29, 0, 0, 37), // nodePort
+    f(605, 3, 8, 29, 0, 3, 37), // port
+    f(841, 4, 1, 69, 0, 0, 88), // targetPort
+    f(513, 5, 1, 29, 0, 0, 37), // nodePort
     // io.k8s.api.core.v1.ServiceProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(553, 1, 1, 0, 0, 0, 4), // path
+    f(565, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.ServiceSpec
-    f(594, 1, 1, 333, 24, 0, 426), // ports
-    f(734, 2, 1, 8, 18, 0, 12), // selector
-    f(113, 3, 1, 0, 0, 0, 4), // clusterIP
-    f(114, 18, 1, 9, 1, 0, 13), // clusterIPs
-    f(863, 4, 1, 0, 0, 0, 427), // type
-    f(261, 5, 1, 9, 1, 0, 13), // externalIPs
-    f(750, 7, 1, 0, 0, 0, 428), // sessionAffinity
-    f(423, 8, 1, 0, 0, 0, 4), // loadBalancerIP
-    f(424, 9, 1, 9, 1, 0, 13), // loadBalancerSourceRanges
-    f(262, 10, 1, 0, 0, 0, 4), // externalName
-    f(263, 11, 1, 0, 0, 0, 429), // externalTrafficPolicy
-    f(318, 12, 1, 29, 0, 0, 37), // healthCheckNodePort
-    f(620, 13, 1, 5, 0, 0, 8), // publishNotReadyAddresses
-    f(751, 14, 3, 334, 0, 0, 430), // sessionAffinityConfig
-    f(366, 19, 1, 9, 1, 0, 431), // ipFamilies
-    f(367, 17, 3, 0, 0, 0, 432), // ipFamilyPolicy
+    f(607, 1, 1, 333, 20, 0, 426), // ports
+    f(747, 2, 1, 8, 14, 0, 12), // selector
+    f(114, 3, 1, 0, 0, 0, 4), // clusterIP
+    f(115, 18, 1, 9, 1, 0, 13), // clusterIPs
+    f(876, 4, 1, 0, 0, 0, 427), // type
+    f(265, 5, 1, 9, 1, 0, 13), // externalIPs
+    f(763, 7, 1, 0, 0, 0, 428), // sessionAffinity
+    f(431, 8, 1, 0, 0, 0, 4), // loadBalancerIP
+    f(432, 9, 1, 9, 1, 0, 13), // loadBalancerSourceRanges
+    f(266, 10, 1, 0, 0, 0, 4), // externalName
+    f(267, 11, 1, 0, 0, 0, 429), // externalTrafficPolicy
+    f(326, 12, 1, 29, 0, 0, 37), // healthCheckNodePort
+    f(633, 13, 1, 5, 0, 0, 8), // publishNotReadyAddresses
+    f(764, 14, 3, 334, 0, 0, 430), // sessionAffinityConfig
+    f(374, 19, 1, 9, 1, 0, 431), // ipFamilies
+    f(375, 17, 3, 0, 0, 0, 432), // ipFamilyPolicy
     f(23, 20, 3, 5, 0, 0, 8), // allocateLoadBalancerNodePorts
-    f(422, 21, 3, 0, 0, 0, 4), // loadBalancerClass
-    f(361, 22, 3, 0, 0, 0, 433), // internalTrafficPolicy
-    f(860, 23, 3, 0, 0, 0, 4), // trafficDistribution
+    f(430, 21, 3, 0, 0, 0, 4), // loadBalancerClass
+    f(369, 22, 3, 0, 0, 0, 433), // internalTrafficPolicy
+    f(873, 23, 3, 0, 0, 0, 4), // trafficDistribution
     // io.k8s.api.core.v1.ServiceStatus
-    f(421, 1, 1, 335, 0, 2, 434), // loadBalancer
-    f(129, 2, 1, 46, 5, 0, 58), // conditions
+    f(429, 1, 1, 335, 0, 2, 434), // loadBalancer
+    f(131, 2, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.core.v1.SessionAffinityConfig
-    f(112, 1, 3, 336, 0, 0, 435), // clientIP
+    f(113, 1, 3, 336, 0, 0, 435), // clientIP
     // io.k8s.api.core.v1.SleepAction
-    f(723, 1, 8, 44, 0, 3, 56), // seconds
+    f(736, 1, 8, 44, 0, 3, 56), // seconds
     // io.k8s.api.core.v1.StorageOSPersistentVolumeSource
-    f(909, 1, 1, 0, 0, 0, 4), // volumeName
-    f(910, 2, 1, 0, 0, 0, 4), // volumeNamespace
-    f(295, 3, 1, 0, 0, 0, 4), // fsType
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
-    f(729, 5, 3, 158, 0, 0, 200), // secretRef
+    f(922, 1, 1, 0, 0, 0, 4), // volumeName
+    f(923, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(299, 3, 1, 0, 0, 0, 4), // fsType
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(742, 5, 3, 158, 0, 0, 200), // secretRef
     // io.k8s.api.core.v1.StorageOSVolumeSource
-    f(909, 1, 1, 0, 0, 0, 4), // volumeName
-    f(910, 2, 1, 0, 0, 0, 4), // volumeNamespace
-    f(295, 3, 1, 0, 0, 0, 4), // fsType
-    f(629, 4, 1, 5, 0, 0, 8), // readOnly
-    f(729, 5, 3, 160, 0, 0, 202), // secretRef
+    f(922, 1, 1, 0, 0, 0, 4), // volumeName
+    f(923, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(299, 3, 1, 0, 0, 0, 4), // fsType
+    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(742, 5, 3, 160, 0, 0, 202), // secretRef
     // io.k8s.api.core.v1.Sysctl
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(887, 2, 8, 0, 0, 1, 4), // value
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(900, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.TCPSocketAction
-    f(592, 1, 8, 69, 0, 0, 88), // port
-    f(321, 2, 1, 0, 0, 0, 4), // host
+    f(605, 1, 8, 69, 0, 0, 88), // port
+    f(329, 2, 1, 0, 0, 0, 4), // host
     // io.k8s.api.core.v1.Taint
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(887, 2, 1, 0, 0, 0, 4), // value
-    f(222, 3, 8, 0, 0, 1, 436), // effect
-    f(844, 4, 3, 53, 0, 0, 68), // timeAdded
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(900, 2, 1, 0, 0, 0, 4), // value
+    f(224, 3, 8, 0, 0, 1, 436), // effect
+    f(857, 4, 3, 53, 0, 0, 68), // timeAdded
     // io.k8s.api.core.v1.Toleration
-    f(379, 1, 1, 0, 0, 0, 4), // key
-    f(534, 2, 1, 0, 0, 0, 437), // operator
-    f(887, 3, 1, 0, 0, 0, 4), // value
-    f(222, 4, 1, 0, 0, 0, 436), // effect
-    f(853, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(387, 1, 1, 0, 0, 0, 4), // key
+    f(546, 2, 1, 0, 0, 0, 437), // operator
+    f(900, 3, 1, 0, 0, 0, 4), // value
+    f(224, 4, 1, 0, 0, 0, 436), // effect
+    f(866, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.core.v1.TopologySelectorLabelRequirement
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(890, 2, 8, 9, 1, 0, 13), // values
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(903, 2, 8, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.TopologySelectorTerm
-    f(438, 1, 1, 337, 1, 0, 438), // matchLabelExpressions
+    f(447, 1, 1, 337, 1, 0, 438), // matchLabelExpressions
     // io.k8s.api.core.v1.TopologySpreadConstraint
-    f(452, 1, 8, 29, 0, 3, 37), // maxSkew
-    f(857, 2, 8, 0, 0, 1, 4), // topologyKey
-    f(926, 3, 8, 0, 0, 1, 439), // whenUnsatisfiable
-    f(394, 4, 3, 13, 0, 0, 17), // labelSelector
-    f(466, 5, 3, 29, 0, 0, 37), // minDomains
-    f(493, 6, 3, 0, 0, 0, 440), // nodeAffinityPolicy
-    f(506, 7, 3, 0, 0, 0, 440), // nodeTaintsPolicy
-    f(439, 8, 1, 9, 1, 0, 13), // matchLabelKeys
+    f(461, 1, 8, 29, 0, 3, 37), // maxSkew
+    f(870, 2, 8, 0, 0, 1, 4), // topologyKey
+    f(939, 3, 8, 0, 0, 1, 439), // whenUnsatisfiable
+    f(402, 4, 3, 13, 0, 0, 17), // labelSelector
+    f(477, 5, 3, 29, 0, 0, 37), // minDomains
+    f(505, 6, 3, 0, 0, 0, 440), // nodeAffinityPolicy
+    f(518, 7, 3, 0, 0, 0, 440), // nodeTaintsPolicy
+    f(448, 8, 1, 9, 1, 0, 13), // matchLabelKeys
     // io.k8s.api.core.v1.TypedLocalObjectReference
     f(39, 1, 2, 0, 0, 0, 4), // apiGroup
-    f(383, 2, 8, 0, 0, 1, 4), // kind
-    f(482, 3, 8, 0, 0, 1, 4), // name
+    f(391, 2, 8, 0, 0, 1, 4), // kind
+    f(494, 3, 8, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.TypedObjectReference
     f(39, 1, 2, 0, 0, 0, 4), // apiGroup
-    f(383, 2, 8, 0, 0, 1, 4), // kind
-    f(482, 3, 8, 0, 0, 1, 4), // name
-    f(485, 4, 3, 0, 0, 0, 4), // namespace
+    f(391, 2, 8, 0, 0, 1, 4), // kind
+    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(497, 4, 3, 0, 0, 0, 4), // namespace
     // io.k8s.api.core.v1.Volume
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     f(65535, 2, 4, 338, 0, 0, 441), // (inline)
     // io.k8s.api.core.v1.VolumeDevice
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(204, 2, 8, 0, 0, 1, 4), // devicePath
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(206, 2, 8, 0, 0, 1, 4), // devicePath
     // io.k8s.api.core.v1.VolumeMount
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(629, 2, 1, 5, 0, 0, 8), // readOnly
-    f(637, 7, 3, 0, 0, 0, 442), // recursiveReadOnly
-    f(478, 3, 8, 0, 0, 1, 4), // mountPath
-    f(803, 4, 1, 0, 0, 0, 4), // subPath
-    f(479, 5, 3, 0, 0, 0, 443), // mountPropagation
-    f(804, 6, 1, 0, 0, 0, 4), // subPathExpr
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(642, 2, 1, 5, 0, 0, 8), // readOnly
+    f(650, 7, 3, 0, 0, 0, 442), // recursiveReadOnly
+    f(490, 3, 8, 0, 0, 1, 4), // mountPath
+    f(816, 4, 1, 0, 0, 0, 4), // subPath
+    f(491, 5, 3, 0, 0, 0, 443), // mountPropagation
+    f(817, 6, 1, 0, 0, 0, 4), // subPathExpr
     // io.k8s.api.core.v1.VolumeMountStatus
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(478, 2, 8, 0, 0, 1, 4), // mountPath
-    f(629, 3, 1, 5, 0, 0, 8), // readOnly
-    f(637, 4, 3, 0, 0, 0, 442), // recursiveReadOnly
-    f(912, 5, 3, 339, 0, 0, 444), // volumeStatus
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(490, 2, 8, 0, 0, 1, 4), // mountPath
+    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(650, 4, 3, 0, 0, 0, 442), // recursiveReadOnly
+    f(925, 5, 3, 339, 0, 0, 444), // volumeStatus
     // io.k8s.api.core.v1.VolumeNodeAffinity
-    f(659, 1, 3, 223, 0, 0, 285), // required
+    f(672, 1, 3, 223, 0, 0, 285), // required
     // io.k8s.api.core.v1.VolumeProjection
-    f(724, 1, 3, 340, 0, 0, 445), // secret
-    f(216, 2, 3, 341, 0, 0, 446), // downwardAPI
-    f(131, 3, 3, 342, 0, 0, 447), // configMap
-    f(746, 4, 3, 343, 0, 0, 448), // serviceAccountToken
-    f(117, 5, 3, 344, 0, 0, 449), // clusterTrustBundle
-    f(577, 6, 3, 345, 0, 0, 450), // podCertificate
+    f(737, 1, 3, 340, 0, 0, 445), // secret
+    f(218, 2, 3, 341, 0, 0, 446), // downwardAPI
+    f(133, 3, 3, 342, 0, 0, 447), // configMap
+    f(759, 4, 3, 343, 0, 0, 448), // serviceAccountToken
+    f(118, 5, 3, 344, 0, 0, 449), // clusterTrustBundle
+    f(590, 6, 3, 345, 0, 0, 450), // podCertificate
     // io.k8s.api.core.v1.VolumeResourceRequirements
-    f(417, 1, 1, 182, 0, 0, 233), // limits
-    f(658, 2, 1, 182, 0, 0, 233), // requests
+    f(425, 1, 1, 182, 0, 0, 233), // limits
+    f(671, 2, 1, 182, 0, 0, 233), // requests
     // io.k8s.api.core.v1.VolumeSource
-    f(328, 1, 3, 255, 0, 0, 327), // hostPath
-    f(224, 2, 3, 346, 0, 0, 451), // emptyDir
-    f(298, 3, 3, 253, 0, 0, 325), // gcePersistentDisk
+    f(336, 1, 3, 255, 0, 0, 327), // hostPath
+    f(226, 2, 3, 346, 0, 0, 451), // emptyDir
+    f(302, 3, 3, 253, 0, 0, 325), // gcePersistentDisk
     f(70, 4, 3, 254, 0, 0, 326), // awsElasticBlockStore
-    f(302, 5, 3, 347, 0, 0, 452), // gitRepo
-    f(724, 6, 3, 348, 0, 0, 453), // secret
-    f(490, 7, 3, 257, 0, 0, 329), // nfs
-    f(371, 8, 3, 349, 0, 0, 454), // iscsi
-    f(304, 9, 3, 350, 0, 0, 455), // glusterfs
-    f(563, 10, 3, 351, 0, 0, 456), // persistentVolumeClaim
-    f(628, 11, 3, 352, 0, 0, 457), // rbd
-    f(285, 12, 3, 353, 0, 0, 458), // flexVolume
-    f(106, 13, 3, 354, 0, 0, 459), // cinder
-    f(99, 14, 3, 355, 0, 0, 460), // cephfs
-    f(286, 15, 3, 263, 0, 0, 335), // flocker
-    f(216, 16, 3, 356, 0, 0, 461), // downwardAPI
-    f(270, 17, 3, 262, 0, 0, 334), // fc
+    f(307, 5, 3, 347, 0, 0, 452), // gitRepo
+    f(737, 6, 3, 348, 0, 0, 453), // secret
+    f(502, 7, 3, 257, 0, 0, 329), // nfs
+    f(379, 8, 3, 349, 0, 0, 454), // iscsi
+    f(311, 9, 3, 350, 0, 0, 455), // glusterfs
+    f(575, 10, 3, 351, 0, 0, 456), // persistentVolumeClaim
+    f(641, 11, 3, 352, 0, 0, 457), // rbd
+    f(289, 12, 3, 353, 0, 0, 458), // flexVolume
+    f(107, 13, 3, 354, 0, 0, 459), // cinder
+    f(100, 14, 3, 355, 0, 0, 460), // cephfs
+    f(290, 15, 3, 263, 0, 0, 335), // flocker
+    f(218, 16, 3, 356, 0, 0, 461), // downwardAPI
+    f(274, 17, 3, 262, 0, 0, 334), // fc
     f(72, 18, 3, 357, 0, 0, 462), // azureFile
-    f(131, 19, 3, 358, 0, 0, 463), // configMap
-    f(916, 20, 3, 266, 0, 0, 338), // vsphereVolume
-    f(626, 21, 3, 267, 0, 0, 339), // quobyte
+    f(133, 19, 3, 358, 0, 0, 463), // configMap
+    f(929, 20, 3, 266, 0, 0, 338), // vsphereVolume
+    f(639, 21, 3, 267, 0, 0, 339), // quobyte
     f(71, 22, 3, 268, 0, 0, 340), // azureDisk
-    f(568, 23, 3, 269, 0, 0, 341), // photonPersistentDisk
-    f(613, 26, 3, 359, 0, 0, 464), // projected
-    f(595, 24, 3, 270, 0, 0, 342), // portworxVolume
-    f(704, 25, 3, 360, 0, 0, 465), // scaleIO
-    f(797, 27, 3, 361, 0, 0, 466), // storageos
-    f(159, 28, 3, 362, 0, 0, 467), // csi
-    f(233, 29, 3, 363, 0, 0, 468), // ephemeral
-    f(343, 30, 3, 364, 0, 0, 469), // image
+    f(580, 23, 3, 269, 0, 0, 341), // photonPersistentDisk
+    f(626, 26, 3, 359, 0, 0, 464), // projected
+    f(608, 24, 3, 270, 0, 0, 342), // portworxVolume
+    f(717, 25, 3, 360, 0, 0, 465), // scaleIO
+    f(810, 27, 3, 361, 0, 0, 466), // storageos
+    f(161, 28, 3, 362, 0, 0, 467), // csi
+    f(237, 29, 3, 363, 0, 0, 468), // ephemeral
+    f(351, 30, 3, 364, 0, 0, 469), // image
     // io.k8s.api.core.v1.VolumeStatus
-    f(343, 1, 3, 365, 0, 0, 470), // image
+    f(351, 1, 3, 365, 0, 0, 470), // image
     // io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource
-    f(911, 1, 8, 0, 0, 1, 4), // volumePath
-    f(295, 2, 1, 0, 0, 0, 4), // fsType
-    f(794, 3, 1, 0, 0, 0, 4), // storagePolicyName
-    f(793, 4, 1, 0, 0, 0, 4), // storagePolicyID
+    f(924, 1, 8, 0, 0, 1, 4), // volumePath
+    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(807, 3, 1, 0, 0, 0, 4), // storagePolicyName
+    f(806, 4, 1, 0, 0, 0, 4), // storagePolicyID
     // io.k8s.api.core.v1.WeightedPodAffinityTerm
-    f(923, 1, 8, 29, 0, 3, 37), // weight
-    f(573, 2, 8, 366, 0, 2, 471), // podAffinityTerm
+    f(936, 1, 8, 29, 0, 3, 37), // weight
+    f(586, 2, 8, 366, 0, 2, 471), // podAffinityTerm
     // io.k8s.api.core.v1.WindowsSecurityContextOptions
-    f(306, 1, 3, 0, 0, 0, 4), // gmsaCredentialSpecName
-    f(305, 2, 3, 0, 0, 0, 4), // gmsaCredentialSpec
-    f(698, 3, 3, 0, 0, 0, 4), // runAsUserName
-    f(330, 4, 3, 5, 0, 0, 8), // hostProcess
+    f(313, 1, 3, 0, 0, 0, 4), // gmsaCredentialSpecName
+    f(312, 2, 3, 0, 0, 0, 4), // gmsaCredentialSpec
+    f(711, 3, 3, 0, 0, 0, 4), // runAsUserName
+    f(338, 4, 3, 5, 0, 0, 8), // hostProcess
     // io.k8s.api.discovery.v1.Endpoint
     f(15, 1, 8, 9, 3, 0, 13), // addresses
-    f(129, 2, 1, 367, 0, 2, 472), // conditions
-    f(332, 3, 3, 0, 0, 0, 4), // hostname
-    f(830, 4, 3, 158, 0, 0, 200), // targetRef
-    f(193, 5, 1, 8, 0, 0, 12), // deprecatedTopology
-    f(500, 6, 3, 0, 0, 0, 4), // nodeName
-    f(937, 7, 3, 0, 0, 0, 4), // zone
-    f(319, 8, 3, 368, 0, 0, 473), // hints
+    f(131, 2, 1, 367, 0, 2, 472), // conditions
+    f(340, 3, 3, 0, 0, 0, 4), // hostname
+    f(843, 4, 3, 158, 0, 0, 200), // targetRef
+    f(195, 5, 1, 8, 0, 0, 12), // deprecatedTopology
+    f(512, 6, 3, 0, 0, 0, 4), // nodeName
+    f(950, 7, 3, 0, 0, 0, 4), // zone
+    f(327, 8, 3, 368, 0, 0, 473), // hints
     // io.k8s.api.discovery.v1.EndpointConditions
-    f(633, 1, 3, 5, 0, 0, 8), // ready
-    f(749, 2, 3, 5, 0, 0, 8), // serving
-    f(837, 3, 3, 5, 0, 0, 8), // terminating
+    f(646, 1, 3, 5, 0, 0, 8), // ready
+    f(762, 2, 3, 5, 0, 0, 8), // serving
+    f(850, 3, 3, 5, 0, 0, 8), // terminating
     // io.k8s.api.discovery.v1.EndpointHints
-    f(288, 1, 1, 369, 1, 0, 474), // forZones
-    f(287, 2, 1, 370, 1, 0, 475), // forNodes
+    f(292, 1, 1, 369, 1, 0, 474), // forZones
+    f(291, 2, 1, 370, 1, 0, 475), // forNodes
     // io.k8s.api.discovery.v1.EndpointPort
-    f(482, 1, 3, 0, 0, 0, 4), // name
-    f(617, 2, 3, 0, 0, 0, 224), // protocol
-    f(592, 3, 3, 29, 0, 0, 37), // port
+    f(494, 1, 3, 0, 0, 0, 4), // name
+    f(630, 2, 3, 0, 0, 0, 224), // protocol
+    f(605, 3, 3, 29, 0, 0, 37), // port
     f(51, 4, 3, 0, 0, 0, 4), // appProtocol
     // io.k8s.api.discovery.v1.EndpointSlice
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
     f(14, 4, 8, 0, 0, 1, 476), // addressType
-    f(227, 2, 0, 371, 1, 0, 477), // endpoints
-    f(594, 3, 0, 372, 1, 0, 244), // ports
+    f(231, 2, 0, 371, 1, 0, 477), // endpoints
+    f(607, 3, 0, 372, 1, 0, 244), // ports
     // io.k8s.api.discovery.v1.EndpointSliceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 373, 0, 0, 478), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 373, 0, 0, 478), // items
     // io.k8s.api.discovery.v1.ForNode
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.discovery.v1.ForZone
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.events.v1.Event
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 0, 15, 0, 2, 20), // metadata
-    f(240, 2, 8, 154, 0, 0, 191), // eventTime
-    f(738, 3, 3, 374, 0, 0, 256), // series
-    f(648, 4, 1, 0, 0, 0, 4), // reportingController
-    f(649, 5, 1, 0, 0, 0, 4), // reportingInstance
+    f(470, 1, 0, 15, 0, 2, 20), // metadata
+    f(244, 2, 8, 154, 0, 0, 191), // eventTime
+    f(751, 3, 3, 374, 0, 0, 256), // series
+    f(661, 4, 1, 0, 0, 0, 4), // reportingController
+    f(662, 5, 1, 0, 0, 0, 4), // reportingInstance
     f(6, 6, 1, 0, 0, 0, 4), // action
-    f(635, 7, 1, 0, 0, 0, 4), // reason
-    f(640, 8, 1, 158, 0, 2, 200), // regarding
-    f(643, 9, 3, 158, 0, 0, 200), // related
-    f(515, 10, 1, 0, 0, 0, 4), // note
-    f(863, 11, 1, 0, 0, 0, 4), // type
-    f(192, 12, 1, 202, 0, 2, 255), // deprecatedSource
-    f(190, 13, 1, 53, 0, 0, 68), // deprecatedFirstTimestamp
-    f(191, 14, 1, 53, 0, 0, 68), // deprecatedLastTimestamp
-    f(189, 15, 1, 29, 0, 0, 37), // deprecatedCount
+    f(648, 7, 1, 0, 0, 0, 4), // reason
+    f(653, 8, 1, 158, 0, 2, 200), // regarding
+    f(656, 9, 3, 158, 0, 0, 200), // related
+    f(527, 10, 1, 0, 0, 0, 4), // note
+    f(876, 11, 1, 0, 0, 0, 4), // type
+    f(194, 12, 1, 202, 0, 2, 255), // deprecatedSource
+    f(192, 13, 1, 53, 0, 0, 68), // deprecatedFirstTimestamp
+    f(193, 14, 1, 53, 0, 0, 68), // deprecatedLastTimestamp
+    f(191, 15, 1, 29, 0, 0, 37), // deprecatedCount
     // io.k8s.api.events.v1.EventList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 375, 0, 0, 257), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 375, 0, 0, 257), // items
     // io.k8s.api.events.v1.EventSeries
-    f(153, 1, 8, 29, 0, 3, 37), // count
-    f(399, 2, 8, 154, 0, 0, 191), // lastObservedTime
+    f(155, 1, 8, 29, 0, 3, 37), // count
+    f(407, 2, 8, 154, 0, 0, 191), // lastObservedTime
     // io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration
-    f(508, 1, 3, 29, 0, 0, 37), // nominalConcurrencyShares
-    f(411, 2, 3, 29, 0, 0, 37), // lendablePercent
+    f(520, 1, 3, 29, 0, 0, 37), // nominalConcurrencyShares
+    f(419, 2, 3, 29, 0, 0, 37), // lendablePercent
     // io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod
-    f(863, 1, 8, 0, 0, 1, 479), // type
+    f(876, 1, 8, 0, 0, 1, 479), // type
     // io.k8s.api.flowcontrol.v1.FlowSchema
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 376, 0, 2, 480), // spec
-    f(781, 3, 1, 377, 0, 2, 481), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 376, 0, 2, 480), // spec
+    f(794, 3, 1, 377, 0, 2, 481), // status
     // io.k8s.api.flowcontrol.v1.FlowSchemaCondition
-    f(863, 1, 1, 0, 0, 0, 482), // type
-    f(781, 2, 1, 0, 0, 0, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 1, 0, 0, 0, 482), // type
+    f(794, 2, 1, 0, 0, 0, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.flowcontrol.v1.FlowSchemaList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 378, 0, 0, 483), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 378, 0, 0, 483), // items
     // io.k8s.api.flowcontrol.v1.FlowSchemaSpec
-    f(609, 1, 8, 379, 0, 2, 484), // priorityLevelConfiguration
-    f(443, 2, 0, 29, 0, 3, 37), // matchingPrecedence
-    f(212, 3, 3, 380, 0, 0, 485), // distinguisherMethod
-    f(694, 4, 1, 381, 1, 0, 486), // rules
+    f(622, 1, 8, 379, 0, 2, 484), // priorityLevelConfiguration
+    f(452, 2, 0, 29, 0, 3, 37), // matchingPrecedence
+    f(214, 3, 3, 380, 0, 0, 485), // distinguisherMethod
+    f(707, 4, 1, 381, 1, 0, 486), // rules
     // io.k8s.api.flowcontrol.v1.FlowSchemaStatus
-    f(129, 1, 1, 382, 5, 0, 487), // conditions
+    f(131, 1, 1, 382, 5, 0, 487), // conditions
     // io.k8s.api.flowcontrol.v1.GroupSubject
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.LimitResponse
-    f(863, 1, 8, 0, 0, 1, 488), // type
-    f(625, 2, 3, 383, 0, 0, 489), // queuing
+    f(876, 1, 8, 0, 0, 1, 488), // type
+    f(638, 2, 3, 383, 0, 0, 489), // queuing
     // io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration
-    f(508, 1, 2, 29, 0, 0, 37), // nominalConcurrencyShares
-    f(415, 2, 1, 384, 0, 2, 490), // limitResponse
-    f(411, 3, 3, 29, 0, 0, 37), // lendablePercent
+    f(520, 1, 2, 29, 0, 0, 37), // nominalConcurrencyShares
+    f(423, 2, 1, 384, 0, 2, 490), // limitResponse
+    f(419, 3, 3, 29, 0, 0, 37), // lendablePercent
     f(87, 4, 3, 29, 0, 0, 37), // borrowingLimitPercent
     // io.k8s.api.flowcontrol.v1.NonResourcePolicyRule
-    f(893, 1, 8, 9, 3, 0, 13), // verbs
-    f(512, 6, 8, 9, 3, 0, 13), // nonResourceURLs
+    f(906, 1, 8, 9, 3, 0, 13), // verbs
+    f(524, 6, 8, 9, 3, 0, 13), // nonResourceURLs
     // io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects
-    f(807, 1, 8, 385, 1, 0, 491), // subjects
-    f(676, 2, 1, 386, 1, 0, 492), // resourceRules
-    f(511, 3, 1, 387, 1, 0, 493), // nonResourceRules
+    f(820, 1, 8, 385, 1, 0, 491), // subjects
+    f(689, 2, 1, 386, 1, 0, 492), // resourceRules
+    f(523, 3, 1, 387, 1, 0, 493), // nonResourceRules
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 388, 0, 2, 494), // spec
-    f(781, 3, 1, 389, 0, 2, 495), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 388, 0, 2, 494), // spec
+    f(794, 3, 1, 389, 0, 2, 495), // status
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition
-    f(863, 1, 1, 0, 0, 0, 496), // type
-    f(781, 2, 1, 0, 0, 0, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 1, 0, 0, 0, 496), // type
+    f(794, 2, 1, 0, 0, 0, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 390, 0, 0, 497), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 390, 0, 0, 497), // items
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec
-    f(863, 1, 8, 0, 0, 1, 498), // type
-    f(416, 2, 3, 391, 0, 0, 499), // limited
-    f(248, 3, 3, 392, 0, 0, 500), // exempt
+    f(876, 1, 8, 0, 0, 1, 498), // type
+    f(424, 2, 3, 391, 0, 0, 499), // limited
+    f(252, 3, 3, 392, 0, 0, 500), // exempt
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus
-    f(129, 1, 1, 393, 5, 0, 501), // conditions
+    f(131, 1, 1, 393, 5, 0, 501), // conditions
     // io.k8s.api.flowcontrol.v1.QueuingConfiguration
-    f(624, 1, 0, 29, 0, 3, 37), // queues
-    f(313, 2, 0, 29, 0, 3, 37), // handSize
-    f(623, 3, 0, 29, 0, 3, 37), // queueLengthLimit
+    f(637, 1, 0, 29, 0, 3, 37), // queues
+    f(321, 2, 0, 29, 0, 3, 37), // handSize
+    f(636, 3, 0, 29, 0, 3, 37), // queueLengthLimit
     // io.k8s.api.flowcontrol.v1.ResourcePolicyRule
-    f(893, 1, 8, 9, 3, 0, 13), // verbs
+    f(906, 1, 8, 9, 3, 0, 13), // verbs
     f(40, 2, 8, 9, 3, 0, 13), // apiGroups
-    f(680, 3, 8, 9, 3, 0, 13), // resources
-    f(116, 4, 1, 5, 0, 0, 8), // clusterScope
-    f(488, 5, 0, 9, 3, 0, 13), // namespaces
+    f(693, 3, 8, 9, 3, 0, 13), // resources
+    f(117, 4, 1, 5, 0, 0, 8), // clusterScope
+    f(500, 5, 0, 9, 3, 0, 13), // namespaces
     // io.k8s.api.flowcontrol.v1.ServiceAccountSubject
-    f(485, 1, 8, 0, 0, 1, 4), // namespace
-    f(482, 2, 8, 0, 0, 1, 4), // name
+    f(497, 1, 8, 0, 0, 1, 4), // namespace
+    f(494, 2, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.Subject
-    f(383, 1, 8, 0, 0, 1, 502), // kind
-    f(878, 2, 3, 394, 0, 0, 503), // user
-    f(308, 3, 3, 395, 0, 0, 504), // group
-    f(744, 4, 3, 396, 0, 0, 505), // serviceAccount
+    f(391, 1, 8, 0, 0, 1, 502), // kind
+    f(891, 2, 3, 394, 0, 0, 503), // user
+    f(316, 3, 3, 395, 0, 0, 504), // group
+    f(757, 4, 3, 396, 0, 0, 505), // serviceAccount
     // io.k8s.api.flowcontrol.v1.UserSubject
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.networking.v1.HTTPIngressPath
-    f(553, 1, 1, 0, 0, 0, 4), // path
-    f(554, 3, 10, 0, 0, 0, 506), // pathType
+    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(566, 3, 10, 0, 0, 0, 506), // pathType
     f(73, 2, 8, 397, 0, 2, 507), // backend
     // io.k8s.api.networking.v1.HTTPIngressRuleValue
-    f(555, 1, 8, 398, 1, 0, 508), // paths
+    f(567, 1, 8, 398, 1, 0, 508), // paths
     // io.k8s.api.networking.v1.IPAddress
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 9, 399, 0, 2, 509), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 9, 399, 0, 2, 509), // spec
     // io.k8s.api.networking.v1.IPAddressList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 400, 0, 0, 510), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 400, 0, 0, 510), // items
     // io.k8s.api.networking.v1.IPAddressSpec
-    f(549, 1, 11, 401, 0, 0, 511), // parentRef
+    f(561, 1, 11, 401, 0, 0, 511), // parentRef
     // io.k8s.api.networking.v1.IPBlock
-    f(104, 1, 8, 0, 0, 1, 4), // cidr
-    f(243, 2, 1, 9, 1, 0, 13), // except
+    f(105, 1, 8, 0, 0, 1, 4), // cidr
+    f(247, 2, 1, 9, 1, 0, 13), // except
     // io.k8s.api.networking.v1.Ingress
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 402, 0, 2, 512), // spec
-    f(781, 3, 1, 403, 0, 2, 513), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 402, 0, 2, 512), // spec
+    f(794, 3, 1, 403, 0, 2, 513), // status
     // io.k8s.api.networking.v1.IngressBackend
-    f(743, 4, 3, 404, 0, 0, 514), // service
-    f(666, 3, 3, 248, 0, 0, 318), // resource
+    f(756, 4, 3, 404, 0, 0, 514), // service
+    f(679, 3, 3, 248, 0, 0, 318), // resource
     // io.k8s.api.networking.v1.IngressClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 405, 0, 2, 515), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 405, 0, 2, 515), // spec
     // io.k8s.api.networking.v1.IngressClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 406, 0, 0, 516), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 406, 0, 0, 516), // items
     // io.k8s.api.networking.v1.IngressClassParametersReference
     f(39, 1, 3, 0, 0, 0, 4), // apiGroup
-    f(383, 2, 8, 0, 0, 1, 4), // kind
-    f(482, 3, 8, 0, 0, 1, 4), // name
-    f(714, 4, 2, 0, 0, 0, 4), // scope
-    f(485, 5, 3, 0, 0, 0, 4), // namespace
+    f(391, 2, 8, 0, 0, 1, 4), // kind
+    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(727, 4, 2, 0, 0, 0, 4), // scope
+    f(497, 5, 3, 0, 0, 0, 4), // namespace
     // io.k8s.api.networking.v1.IngressClassSpec
-    f(147, 1, 1, 0, 0, 0, 4), // controller
-    f(548, 2, 3, 407, 0, 0, 517), // parameters
+    f(149, 1, 1, 0, 0, 0, 4), // controller
+    f(560, 2, 3, 407, 0, 0, 517), // parameters
     // io.k8s.api.networking.v1.IngressList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 408, 0, 0, 518), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 408, 0, 0, 518), // items
     // io.k8s.api.networking.v1.IngressLoadBalancerIngress
-    f(364, 1, 1, 0, 0, 0, 4), // ip
-    f(332, 2, 1, 0, 0, 0, 4), // hostname
-    f(594, 4, 1, 409, 1, 0, 519), // ports
+    f(372, 1, 1, 0, 0, 0, 4), // ip
+    f(340, 2, 1, 0, 0, 0, 4), // hostname
+    f(607, 4, 1, 409, 1, 0, 519), // ports
     // io.k8s.api.networking.v1.IngressLoadBalancerStatus
-    f(351, 1, 1, 410, 1, 0, 520), // ingress
+    f(359, 1, 1, 410, 1, 0, 520), // ingress
     // io.k8s.api.networking.v1.IngressPortStatus
-    f(592, 1, 8, 29, 0, 3, 37), // port
-    f(617, 2, 8, 0, 0, 1, 224), // protocol
-    f(237, 3, 3, 0, 0, 0, 4), // error
+    f(605, 1, 8, 29, 0, 3, 37), // port
+    f(630, 2, 8, 0, 0, 1, 224), // protocol
+    f(241, 3, 3, 0, 0, 0, 4), // error
     // io.k8s.api.networking.v1.IngressRule
-    f(321, 1, 1, 0, 0, 0, 4), // host
+    f(329, 1, 1, 0, 0, 0, 4), // host
     f(65535, 2, 4, 411, 0, 0, 521), // (inline)
     // io.k8s.api.networking.v1.IngressRuleValue
-    f(336, 1, 3, 412, 0, 0, 522), // http
+    f(344, 1, 3, 412, 0, 0, 522), // http
     // io.k8s.api.networking.v1.IngressServiceBackend
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(592, 2, 1, 413, 0, 2, 523), // port
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(605, 2, 1, 413, 0, 2, 523), // port
     // io.k8s.api.networking.v1.IngressSpec
-    f(352, 4, 3, 0, 0, 0, 4), // ingressClassName
-    f(176, 1, 3, 397, 0, 0, 507), // defaultBackend
-    f(848, 2, 1, 414, 1, 0, 524), // tls
-    f(694, 3, 1, 415, 1, 0, 525), // rules
+    f(360, 4, 3, 0, 0, 0, 4), // ingressClassName
+    f(178, 1, 3, 397, 0, 0, 507), // defaultBackend
+    f(861, 2, 1, 414, 1, 0, 524), // tls
+    f(707, 3, 1, 415, 1, 0, 525), // rules
     // io.k8s.api.networking.v1.IngressStatus
-    f(421, 1, 1, 416, 0, 2, 526), // loadBalancer
+    f(429, 1, 1, 416, 0, 2, 526), // loadBalancer
     // io.k8s.api.networking.v1.IngressTLS
-    f(335, 1, 1, 9, 1, 0, 13), // hosts
-    f(727, 2, 1, 0, 0, 0, 4), // secretName
+    f(343, 1, 1, 9, 1, 0, 13), // hosts
+    f(740, 2, 1, 0, 0, 0, 4), // secretName
     // io.k8s.api.networking.v1.NetworkPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 417, 0, 2, 527), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 417, 0, 2, 527), // spec
     // io.k8s.api.networking.v1.NetworkPolicyEgressRule
-    f(594, 1, 1, 418, 1, 0, 528), // ports
-    f(849, 2, 1, 419, 1, 0, 529), // to
+    f(607, 1, 1, 418, 1, 0, 528), // ports
+    f(862, 2, 1, 419, 1, 0, 529), // to
     // io.k8s.api.networking.v1.NetworkPolicyIngressRule
-    f(594, 1, 1, 418, 1, 0, 528), // ports
-    f(291, 2, 1, 419, 1, 0, 529), // from
+    f(607, 1, 1, 418, 1, 0, 528), // ports
+    f(295, 2, 1, 419, 1, 0, 529), // from
     // io.k8s.api.networking.v1.NetworkPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 420, 0, 0, 530), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 420, 0, 0, 530), // items
     // io.k8s.api.networking.v1.NetworkPolicyPeer
-    f(586, 1, 3, 13, 0, 0, 17), // podSelector
-    f(486, 2, 3, 13, 0, 0, 17), // namespaceSelector
-    f(365, 3, 3, 421, 0, 0, 531), // ipBlock
+    f(599, 1, 3, 13, 0, 0, 17), // podSelector
+    f(498, 2, 3, 13, 0, 0, 17), // namespaceSelector
+    f(373, 3, 3, 421, 0, 0, 531), // ipBlock
     // io.k8s.api.networking.v1.NetworkPolicyPort
-    f(617, 1, 3, 0, 0, 0, 224), // protocol
-    f(592, 2, 3, 69, 0, 0, 88), // port
-    f(226, 3, 3, 29, 0, 0, 37), // endPort
+    f(630, 1, 3, 0, 0, 0, 224), // protocol
+    f(605, 2, 3, 69, 0, 0, 88), // port
+    f(230, 3, 3, 29, 0, 0, 37), // endPort
     // io.k8s.api.networking.v1.NetworkPolicySpec
-    f(586, 1, 0, 13, 0, 2, 17), // podSelector
-    f(351, 2, 1, 422, 1, 0, 532), // ingress
-    f(223, 3, 1, 423, 1, 0, 533), // egress
-    f(590, 4, 1, 9, 1, 0, 534), // policyTypes
+    f(599, 1, 0, 13, 0, 2, 17), // podSelector
+    f(359, 2, 1, 422, 1, 0, 532), // ingress
+    f(225, 3, 1, 423, 1, 0, 533), // egress
+    f(603, 4, 1, 9, 1, 0, 534), // policyTypes
     // io.k8s.api.networking.v1.ParentReference
-    f(308, 1, 1, 0, 0, 0, 4), // group
-    f(666, 2, 9, 0, 0, 0, 4), // resource
-    f(485, 3, 1, 0, 0, 0, 4), // namespace
-    f(482, 4, 9, 0, 0, 0, 4), // name
+    f(316, 1, 1, 0, 0, 0, 4), // group
+    f(679, 2, 9, 0, 0, 0, 4), // resource
+    f(497, 3, 1, 0, 0, 0, 4), // namespace
+    f(494, 4, 9, 0, 0, 0, 4), // name
     // io.k8s.api.networking.v1.ServiceBackendPort
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(517, 2, 1, 29, 0, 0, 37), // number
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(529, 2, 1, 29, 0, 0, 37), // number
     // io.k8s.api.networking.v1.ServiceCIDR
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 424, 0, 2, 535), // spec
-    f(781, 3, 1, 425, 0, 2, 536), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 424, 0, 2, 535), // spec
+    f(794, 3, 1, 425, 0, 2, 536), // status
     // io.k8s.api.networking.v1.ServiceCIDRList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 426, 0, 0, 537), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 426, 0, 0, 537), // items
     // io.k8s.api.networking.v1.ServiceCIDRSpec
-    f(105, 1, 1, 9, 1, 0, 13), // cidrs
+    f(106, 1, 1, 9, 1, 0, 13), // cidrs
     // io.k8s.api.networking.v1.ServiceCIDRStatus
-    f(129, 1, 1, 46, 5, 0, 58), // conditions
+    f(131, 1, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.node.v1.Overhead
-    f(579, 1, 1, 182, 0, 0, 233), // podFixed
+    f(592, 1, 1, 182, 0, 0, 233), // podFixed
     // io.k8s.api.node.v1.RuntimeClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(314, 2, 8, 0, 0, 1, 4), // handler
-    f(542, 3, 3, 427, 0, 0, 538), // overhead
-    f(709, 4, 3, 428, 0, 0, 539), // scheduling
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(322, 2, 8, 0, 0, 1, 4), // handler
+    f(554, 3, 3, 427, 0, 0, 538), // overhead
+    f(722, 4, 3, 428, 0, 0, 539), // scheduling
     // io.k8s.api.node.v1.RuntimeClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 429, 0, 0, 540), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 429, 0, 0, 540), // items
     // io.k8s.api.node.v1.Scheduling
-    f(503, 1, 1, 8, 18, 0, 12), // nodeSelector
-    f(854, 2, 1, 295, 1, 0, 375), // tolerations
+    f(515, 1, 1, 8, 14, 0, 12), // nodeSelector
+    f(867, 2, 1, 295, 1, 0, 375), // tolerations
     // io.k8s.api.policy.v1.Eviction
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(180, 2, 3, 430, 0, 0, 541), // deleteOptions
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(182, 2, 3, 430, 0, 0, 541), // deleteOptions
     // io.k8s.api.policy.v1.PodDisruptionBudget
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 431, 0, 2, 542), // spec
-    f(781, 3, 1, 432, 0, 2, 543), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 431, 0, 2, 542), // spec
+    f(794, 3, 1, 432, 0, 2, 543), // status
     // io.k8s.api.policy.v1.PodDisruptionBudgetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 433, 0, 0, 544), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 433, 0, 0, 544), // items
     // io.k8s.api.policy.v1.PodDisruptionBudgetSpec
-    f(465, 1, 3, 69, 0, 0, 88), // minAvailable
-    f(734, 2, 3, 13, 25, 0, 17), // selector
-    f(454, 3, 3, 69, 0, 0, 88), // maxUnavailable
-    f(868, 4, 3, 0, 0, 0, 545), // unhealthyPodEvictionPolicy
+    f(474, 1, 3, 69, 0, 0, 88), // minAvailable
+    f(747, 2, 3, 13, 21, 0, 17), // selector
+    f(463, 3, 3, 69, 0, 0, 88), // maxUnavailable
+    f(881, 4, 3, 0, 0, 0, 545), // unhealthyPodEvictionPolicy
     // io.k8s.api.policy.v1.PodDisruptionBudgetStatus
-    f(524, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(209, 2, 1, 434, 0, 0, 546), // disruptedPods
-    f(210, 3, 0, 29, 0, 3, 37), // disruptionsAllowed
-    f(162, 4, 0, 29, 0, 3, 37), // currentHealthy
-    f(197, 5, 0, 29, 0, 3, 37), // desiredHealthy
-    f(251, 6, 0, 29, 0, 3, 37), // expectedPods
-    f(129, 7, 1, 46, 5, 0, 58), // conditions
+    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(211, 2, 1, 434, 0, 0, 546), // disruptedPods
+    f(212, 3, 0, 29, 0, 3, 37), // disruptionsAllowed
+    f(164, 4, 0, 29, 0, 3, 37), // currentHealthy
+    f(199, 5, 0, 29, 0, 3, 37), // desiredHealthy
+    f(255, 6, 0, 29, 0, 3, 37), // expectedPods
+    f(131, 7, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.rbac.v1.AggregationRule
-    f(115, 1, 1, 435, 1, 0, 547), // clusterRoleSelectors
+    f(116, 1, 1, 435, 1, 0, 547), // clusterRoleSelectors
     // io.k8s.api.rbac.v1.ClusterRole
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(694, 2, 0, 436, 1, 0, 548), // rules
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(707, 2, 0, 436, 1, 0, 548), // rules
     f(19, 3, 3, 437, 0, 0, 549), // aggregationRule
     // io.k8s.api.rbac.v1.ClusterRoleBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(807, 2, 1, 438, 1, 0, 491), // subjects
-    f(690, 3, 8, 439, 0, 2, 550), // roleRef
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(820, 2, 1, 438, 1, 0, 491), // subjects
+    f(703, 3, 8, 439, 0, 2, 550), // roleRef
     // io.k8s.api.rbac.v1.ClusterRoleBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 440, 0, 0, 551), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 440, 0, 0, 551), // items
     // io.k8s.api.rbac.v1.ClusterRoleList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 441, 0, 0, 552), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 441, 0, 0, 552), // items
     // io.k8s.api.rbac.v1.PolicyRule
-    f(893, 1, 8, 9, 1, 0, 13), // verbs
+    f(906, 1, 8, 9, 1, 0, 13), // verbs
     f(40, 2, 1, 9, 1, 0, 13), // apiGroups
-    f(680, 3, 1, 9, 1, 0, 13), // resources
-    f(675, 4, 1, 9, 1, 0, 13), // resourceNames
-    f(512, 5, 1, 9, 1, 0, 13), // nonResourceURLs
+    f(693, 3, 1, 9, 1, 0, 13), // resources
+    f(688, 4, 1, 9, 1, 0, 13), // resourceNames
+    f(524, 5, 1, 9, 1, 0, 13), // nonResourceURLs
     // io.k8s.api.rbac.v1.Role
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(694, 2, 0, 436, 1, 0, 548), // rules
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(707, 2, 0, 436, 1, 0, 548), // rules
     // io.k8s.api.rbac.v1.RoleBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(807, 2, 1, 438, 1, 0, 491), // subjects
-    f(690, 3, 8, 439, 0, 2, 550), // roleRef
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(820, 2, 1, 438, 1, 0, 491), // subjects
+    f(703, 3, 8, 439, 0, 2, 550), // roleRef
     // io.k8s.api.rbac.v1.RoleBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 442, 0, 0, 553), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 442, 0, 0, 553), // items
     // io.k8s.api.rbac.v1.RoleList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 443, 0, 0, 554), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 443, 0, 0, 554), // items
     // io.k8s.api.rbac.v1.RoleRef
     f(39, 1, 0, 0, 0, 1, 4), // apiGroup
-    f(383, 2, 8, 0, 0, 1, 4), // kind
-    f(482, 3, 8, 0, 0, 1, 4), // name
+    f(391, 2, 8, 0, 0, 1, 4), // kind
+    f(494, 3, 8, 0, 0, 1, 4), // name
     // io.k8s.api.rbac.v1.Subject
-    f(383, 1, 8, 0, 0, 1, 4), // kind
+    f(391, 1, 8, 0, 0, 1, 4), // kind
     f(39, 2, 1, 0, 0, 0, 4), // apiGroup
-    f(482, 3, 8, 0, 0, 1, 4), // name
-    f(485, 4, 1, 0, 0, 0, 4), // namespace
+    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(497, 4, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.resource.v1.AllocatedDeviceStatus
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(591, 2, 8, 0, 0, 1, 4), // pool
-    f(202, 3, 8, 0, 0, 1, 4), // device
-    f(755, 7, 3, 0, 0, 0, 4), // shareID
-    f(129, 4, 0, 46, 4, 0, 58), // conditions
-    f(169, 5, 3, 4, 0, 0, 7), // data
-    f(489, 6, 3, 444, 0, 0, 555), // networkData
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(604, 2, 8, 0, 0, 1, 4), // pool
+    f(204, 3, 8, 0, 0, 1, 4), // device
+    f(768, 7, 3, 0, 0, 0, 4), // shareID
+    f(131, 4, 0, 46, 4, 0, 58), // conditions
+    f(171, 5, 3, 4, 0, 0, 7), // data
+    f(501, 6, 3, 444, 0, 0, 555), // networkData
     // io.k8s.api.resource.v1.AllocationResult
-    f(205, 1, 1, 445, 0, 2, 556), // devices
-    f(503, 3, 3, 223, 0, 0, 285), // nodeSelector
+    f(207, 1, 1, 445, 0, 2, 556), // devices
+    f(515, 3, 3, 223, 0, 0, 285), // nodeSelector
     f(30, 5, 3, 53, 0, 0, 68), // allocationTimestamp
     // io.k8s.api.resource.v1.CELDeviceSelector
-    f(254, 1, 8, 0, 0, 1, 4), // expression
+    f(258, 1, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.resource.v1.CapacityRequestPolicy
-    f(175, 1, 2, 110, 0, 0, 135), // default
-    f(884, 3, 1, 446, 1, 0, 557), // validValues
-    f(883, 4, 3, 447, 0, 0, 558), // validRange
+    f(177, 1, 2, 110, 0, 0, 135), // default
+    f(897, 3, 1, 446, 1, 0, 557), // validValues
+    f(896, 4, 3, 447, 0, 0, 558), // validRange
     // io.k8s.api.resource.v1.CapacityRequestPolicyRange
-    f(464, 1, 11, 110, 0, 0, 135), // min
-    f(444, 2, 3, 110, 0, 0, 135), // max
-    f(787, 3, 3, 110, 0, 0, 135), // step
+    f(473, 1, 11, 110, 0, 0, 135), // min
+    f(453, 2, 3, 110, 0, 0, 135), // max
+    f(800, 3, 3, 110, 0, 0, 135), // step
     // io.k8s.api.resource.v1.CapacityRequirements
-    f(658, 1, 1, 182, 0, 0, 559), // requests
+    f(671, 1, 1, 182, 0, 0, 559), // requests
     // io.k8s.api.resource.v1.Counter
-    f(887, 1, 8, 110, 0, 0, 135), // value
+    f(900, 1, 8, 110, 0, 0, 135), // value
     // io.k8s.api.resource.v1.CounterSet
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(155, 2, 9, 448, 0, 0, 560), // counters
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(157, 2, 9, 448, 0, 0, 560), // counters
     // io.k8s.api.resource.v1.Device
-    f(482, 1, 8, 0, 0, 1, 4), // name
+    f(494, 1, 8, 0, 0, 1, 4), // name
     f(61, 2, 1, 449, 0, 0, 561), // attributes
-    f(93, 3, 1, 450, 0, 0, 562), // capacity
-    f(137, 4, 1, 451, 1, 0, 563), // consumesCounters
-    f(500, 5, 3, 0, 0, 0, 4), // nodeName
-    f(503, 6, 3, 223, 0, 0, 285), // nodeSelector
+    f(94, 3, 1, 450, 0, 0, 562), // capacity
+    f(139, 4, 1, 451, 1, 0, 563), // consumesCounters
+    f(512, 5, 3, 0, 0, 0, 4), // nodeName
+    f(515, 6, 3, 223, 0, 0, 285), // nodeSelector
     f(20, 7, 3, 5, 0, 0, 8), // allNodes
-    f(824, 8, 1, 452, 1, 0, 564), // taints
+    f(837, 8, 1, 452, 1, 0, 564), // taints
     f(82, 9, 3, 5, 0, 0, 8), // bindsToNode
     f(80, 10, 1, 9, 1, 0, 13), // bindingConditions
     f(81, 11, 1, 9, 1, 0, 13), // bindingFailureConditions
     f(31, 12, 3, 5, 0, 0, 8), // allowMultipleAllocations
-    f(495, 13, 1, 453, 0, 0, 565), // nodeAllocatableResourceMappings
+    f(507, 13, 1, 453, 0, 0, 565), // nodeAllocatableResourceMappings
     // io.k8s.api.resource.v1.DeviceAllocationConfiguration
-    f(768, 1, 8, 0, 0, 1, 566), // source
-    f(658, 2, 1, 9, 1, 0, 13), // requests
+    f(781, 1, 8, 0, 0, 1, 566), // source
+    f(671, 2, 1, 9, 1, 0, 13), // requests
     f(65535, 3, 4, 454, 0, 0, 567), // (inline)
     // io.k8s.api.resource.v1.DeviceAllocationResult
-    f(685, 1, 1, 455, 1, 0, 568), // results
-    f(130, 2, 1, 456, 1, 0, 569), // config
+    f(698, 1, 1, 455, 1, 0, 568), // results
+    f(132, 2, 1, 456, 1, 0, 569), // config
     // io.k8s.api.resource.v1.DeviceAttribute
-    f(359, 2, 3, 44, 0, 0, 56), // int
+    f(367, 2, 3, 44, 0, 0, 56), // int
     f(84, 3, 3, 5, 0, 0, 8), // bool
-    f(800, 4, 3, 0, 0, 0, 4), // string
-    f(894, 5, 3, 0, 0, 0, 4), // version
-    f(362, 6, 1, 214, 1, 0, 270), // ints
+    f(813, 4, 3, 0, 0, 0, 4), // string
+    f(907, 5, 3, 0, 0, 0, 4), // version
+    f(370, 6, 1, 214, 1, 0, 270), // ints
     f(85, 7, 1, 457, 1, 0, 570), // bools
-    f(802, 8, 1, 9, 1, 0, 13), // strings
-    f(896, 9, 1, 9, 1, 0, 13), // versions
+    f(815, 8, 1, 9, 1, 0, 13), // strings
+    f(909, 9, 1, 9, 1, 0, 13), // versions
     // io.k8s.api.resource.v1.DeviceCapacity
-    f(887, 1, 8, 110, 0, 0, 135), // value
-    f(655, 2, 3, 458, 0, 0, 571), // requestPolicy
+    f(900, 1, 8, 110, 0, 0, 135), // value
+    f(668, 2, 3, 458, 0, 0, 571), // requestPolicy
     // io.k8s.api.resource.v1.DeviceClaim
-    f(658, 1, 0, 459, 1, 0, 572), // requests
-    f(135, 2, 1, 460, 1, 0, 573), // constraints
-    f(130, 3, 1, 461, 1, 0, 574), // config
+    f(671, 1, 0, 459, 1, 0, 572), // requests
+    f(137, 2, 1, 460, 1, 0, 573), // constraints
+    f(132, 3, 1, 461, 1, 0, 574), // config
     // io.k8s.api.resource.v1.DeviceClaimConfiguration
-    f(658, 1, 1, 9, 1, 0, 13), // requests
+    f(671, 1, 1, 9, 1, 0, 13), // requests
     f(65535, 2, 4, 454, 0, 0, 567), // (inline)
     // io.k8s.api.resource.v1.DeviceClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 462, 0, 2, 575), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 462, 0, 2, 575), // spec
     // io.k8s.api.resource.v1.DeviceClassConfiguration
     f(65535, 1, 4, 454, 0, 0, 567), // (inline)
     // io.k8s.api.resource.v1.DeviceClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 463, 0, 0, 576), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 463, 0, 0, 576), // items
     // io.k8s.api.resource.v1.DeviceClassSpec
-    f(735, 1, 1, 464, 1, 0, 577), // selectors
-    f(130, 2, 1, 465, 1, 0, 578), // config
-    f(257, 4, 3, 0, 0, 0, 4), // extendedResourceName
+    f(748, 1, 1, 464, 1, 0, 577), // selectors
+    f(132, 2, 1, 465, 1, 0, 578), // config
+    f(261, 4, 3, 0, 0, 0, 4), // extendedResourceName
     // io.k8s.api.resource.v1.DeviceConfiguration
-    f(529, 1, 3, 466, 0, 0, 579), // opaque
+    f(541, 1, 3, 466, 0, 0, 579), // opaque
     // io.k8s.api.resource.v1.DeviceConstraint
-    f(658, 1, 1, 9, 1, 0, 13), // requests
-    f(433, 2, 3, 0, 0, 0, 580), // matchAttribute
-    f(211, 3, 3, 0, 0, 0, 580), // distinctAttribute
+    f(671, 1, 1, 9, 1, 0, 13), // requests
+    f(442, 2, 3, 0, 0, 0, 580), // matchAttribute
+    f(213, 3, 3, 0, 0, 0, 580), // distinctAttribute
     // io.k8s.api.resource.v1.DeviceCounterConsumption
-    f(154, 1, 8, 0, 0, 1, 4), // counterSet
-    f(155, 2, 9, 448, 0, 0, 560), // counters
+    f(156, 1, 8, 0, 0, 1, 4), // counterSet
+    f(157, 2, 9, 448, 0, 0, 560), // counters
     // io.k8s.api.resource.v1.DeviceRequest
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(241, 2, 3, 467, 0, 0, 581), // exactly
-    f(283, 3, 1, 468, 1, 0, 582), // firstAvailable
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(245, 2, 3, 467, 0, 0, 581), // exactly
+    f(287, 3, 1, 468, 1, 0, 582), // firstAvailable
     // io.k8s.api.resource.v1.DeviceRequestAllocationResult
-    f(651, 1, 8, 0, 0, 1, 4), // request
-    f(217, 2, 8, 0, 0, 1, 4), // driver
-    f(591, 3, 8, 0, 0, 1, 4), // pool
-    f(202, 4, 8, 0, 0, 1, 4), // device
+    f(664, 1, 8, 0, 0, 1, 4), // request
+    f(219, 2, 8, 0, 0, 1, 4), // driver
+    f(604, 3, 8, 0, 0, 1, 4), // pool
+    f(204, 4, 8, 0, 0, 1, 4), // device
     f(16, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(854, 6, 1, 469, 1, 0, 583), // tolerations
+    f(867, 6, 1, 469, 1, 0, 583), // tolerations
     f(80, 7, 1, 9, 1, 0, 13), // bindingConditions
     f(81, 8, 1, 9, 1, 0, 13), // bindingFailureConditions
-    f(755, 9, 3, 0, 0, 0, 1), // shareID
-    f(136, 10, 1, 182, 0, 0, 559), // consumedCapacity
+    f(768, 9, 3, 0, 0, 0, 1), // shareID
+    f(138, 10, 1, 182, 0, 0, 559), // consumedCapacity
     // io.k8s.api.resource.v1.DeviceSelector
-    f(97, 1, 3, 470, 0, 0, 584), // cel
+    f(98, 1, 3, 470, 0, 0, 584), // cel
     // io.k8s.api.resource.v1.DeviceSubRequest
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(203, 2, 8, 0, 0, 1, 4), // deviceClassName
-    f(735, 3, 1, 464, 1, 0, 577), // selectors
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(205, 2, 8, 0, 0, 1, 4), // deviceClassName
+    f(748, 3, 1, 464, 1, 0, 577), // selectors
     f(28, 4, 1, 0, 0, 0, 585), // allocationMode
-    f(153, 5, 1, 44, 0, 0, 56), // count
-    f(854, 6, 1, 469, 1, 0, 583), // tolerations
-    f(93, 7, 3, 471, 0, 0, 586), // capacity
+    f(155, 5, 1, 44, 0, 0, 56), // count
+    f(867, 6, 1, 469, 1, 0, 583), // tolerations
+    f(94, 7, 3, 471, 0, 0, 586), // capacity
     // io.k8s.api.resource.v1.DeviceTaint
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(887, 2, 1, 0, 0, 0, 4), // value
-    f(222, 3, 8, 0, 0, 1, 587), // effect
-    f(844, 4, 3, 53, 0, 0, 68), // timeAdded
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(900, 2, 1, 0, 0, 0, 4), // value
+    f(224, 3, 8, 0, 0, 1, 587), // effect
+    f(857, 4, 3, 53, 0, 0, 68), // timeAdded
     // io.k8s.api.resource.v1.DeviceToleration
-    f(379, 1, 1, 0, 0, 0, 4), // key
-    f(534, 2, 1, 0, 0, 16, 588), // operator
-    f(887, 3, 1, 0, 0, 0, 4), // value
-    f(222, 4, 1, 0, 0, 0, 587), // effect
-    f(853, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(387, 1, 1, 0, 0, 0, 4), // key
+    f(546, 2, 1, 0, 0, 16, 588), // operator
+    f(900, 3, 1, 0, 0, 0, 4), // value
+    f(224, 4, 1, 0, 0, 0, 587), // effect
+    f(866, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.resource.v1.ExactDeviceRequest
-    f(203, 1, 8, 0, 0, 1, 4), // deviceClassName
-    f(735, 2, 1, 464, 1, 0, 577), // selectors
+    f(205, 1, 8, 0, 0, 1, 4), // deviceClassName
+    f(748, 2, 1, 464, 1, 0, 577), // selectors
     f(28, 3, 1, 0, 0, 0, 585), // allocationMode
-    f(153, 4, 1, 44, 0, 0, 56), // count
+    f(155, 4, 1, 44, 0, 0, 56), // count
     f(16, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(854, 6, 1, 469, 1, 0, 583), // tolerations
-    f(93, 7, 3, 471, 0, 0, 586), // capacity
+    f(867, 6, 1, 469, 1, 0, 583), // tolerations
+    f(94, 7, 3, 471, 0, 0, 586), // capacity
     // io.k8s.api.resource.v1.NetworkDeviceData
-    f(360, 1, 1, 0, 0, 0, 4), // interfaceName
-    f(369, 2, 1, 9, 1, 0, 13), // ips
-    f(316, 3, 1, 0, 0, 0, 4), // hardwareAddress
+    f(368, 1, 1, 0, 0, 0, 4), // interfaceName
+    f(377, 2, 1, 9, 1, 0, 13), // ips
+    f(324, 3, 1, 0, 0, 0, 4), // hardwareAddress
     // io.k8s.api.resource.v1.NodeAllocatableResourceMapping
-    f(94, 1, 3, 0, 0, 0, 589), // capacityKey
+    f(95, 1, 3, 0, 0, 0, 589), // capacityKey
     f(29, 2, 3, 110, 0, 0, 135), // allocationMultiplier
     // io.k8s.api.resource.v1.OpaqueDeviceConfiguration
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(548, 2, 8, 4, 0, 0, 7), // parameters
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(560, 2, 8, 4, 0, 0, 7), // parameters
     // io.k8s.api.resource.v1.ResourceClaim
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 472, 0, 2, 590), // spec
-    f(781, 3, 1, 473, 0, 2, 591), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 472, 0, 2, 590), // spec
+    f(794, 3, 1, 473, 0, 2, 591), // status
     // io.k8s.api.resource.v1.ResourceClaimConsumerReference
     f(39, 1, 1, 0, 0, 0, 4), // apiGroup
-    f(666, 3, 8, 0, 0, 1, 4), // resource
-    f(482, 4, 8, 0, 0, 1, 4), // name
-    f(865, 5, 8, 0, 0, 1, 1), // uid
+    f(679, 3, 8, 0, 0, 1, 4), // resource
+    f(494, 4, 8, 0, 0, 1, 4), // name
+    f(878, 5, 8, 0, 0, 1, 1), // uid
     // io.k8s.api.resource.v1.ResourceClaimList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 474, 0, 0, 412), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 474, 0, 0, 412), // items
     // io.k8s.api.resource.v1.ResourceClaimSpec
-    f(205, 1, 0, 475, 0, 2, 592), // devices
+    f(207, 1, 0, 475, 0, 2, 592), // devices
     // io.k8s.api.resource.v1.ResourceClaimStatus
     f(27, 1, 3, 476, 0, 0, 593), // allocation
-    f(663, 2, 1, 477, 26, 0, 594), // reservedFor
-    f(205, 4, 1, 478, 27, 0, 595), // devices
+    f(676, 2, 1, 477, 22, 0, 594), // reservedFor
+    f(207, 4, 1, 478, 23, 0, 595), // devices
     // io.k8s.api.resource.v1.ResourceClaimTemplate
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 479, 0, 2, 596), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 479, 0, 2, 596), // spec
     // io.k8s.api.resource.v1.ResourceClaimTemplateList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 480, 0, 0, 597), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 480, 0, 0, 597), // items
     // io.k8s.api.resource.v1.ResourceClaimTemplateSpec
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 472, 0, 2, 590), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 472, 0, 2, 590), // spec
     // io.k8s.api.resource.v1.ResourcePool
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(300, 2, 8, 44, 0, 3, 56), // generation
-    f(677, 3, 8, 44, 0, 3, 56), // resourceSliceCount
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(304, 2, 8, 44, 0, 3, 56), // generation
+    f(690, 3, 8, 44, 0, 3, 56), // resourceSliceCount
     // io.k8s.api.resource.v1.ResourceSlice
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 481, 0, 2, 598), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 481, 0, 2, 598), // spec
     // io.k8s.api.resource.v1.ResourceSliceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 482, 0, 0, 599), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 482, 0, 0, 599), // items
     // io.k8s.api.resource.v1.ResourceSliceSpec
-    f(217, 1, 8, 0, 0, 1, 4), // driver
-    f(591, 2, 8, 483, 0, 2, 600), // pool
-    f(500, 3, 3, 0, 0, 0, 4), // nodeName
-    f(503, 4, 3, 223, 0, 0, 285), // nodeSelector
+    f(219, 1, 8, 0, 0, 1, 4), // driver
+    f(604, 2, 8, 483, 0, 2, 600), // pool
+    f(512, 3, 3, 0, 0, 0, 4), // nodeName
+    f(515, 4, 3, 223, 0, 0, 285), // nodeSelector
     f(20, 5, 3, 5, 0, 0, 8), // allNodes
-    f(205, 6, 1, 484, 1, 0, 601), // devices
-    f(561, 7, 3, 5, 0, 0, 8), // perDeviceNodeSelection
-    f(758, 8, 1, 485, 1, 0, 602), // sharedCounters
+    f(207, 6, 1, 484, 1, 0, 601), // devices
+    f(573, 7, 3, 5, 0, 0, 8), // perDeviceNodeSelection
+    f(771, 8, 1, 485, 1, 0, 602), // sharedCounters
     // io.k8s.api.scheduling.v1.PriorityClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(887, 2, 0, 29, 0, 3, 37), // value
-    f(303, 3, 1, 5, 0, 0, 8), // globalDefault
-    f(196, 4, 1, 0, 0, 0, 4), // description
-    f(599, 5, 3, 0, 0, 0, 379), // preemptionPolicy
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(900, 2, 0, 29, 0, 3, 37), // value
+    f(310, 3, 1, 5, 0, 0, 8), // globalDefault
+    f(198, 4, 1, 0, 0, 0, 4), // description
+    f(612, 5, 3, 0, 0, 0, 379), // preemptionPolicy
     // io.k8s.api.scheduling.v1.PriorityClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 486, 0, 0, 603), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 486, 0, 0, 603), // items
     // io.k8s.api.storage.v1.CSIDriver
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 487, 0, 2, 604), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 487, 0, 2, 604), // spec
     // io.k8s.api.storage.v1.CSIDriverList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 488, 0, 0, 605), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 488, 0, 0, 605), // items
     // io.k8s.api.storage.v1.CSIDriverSpec
     f(57, 1, 3, 5, 0, 0, 8), // attachRequired
-    f(583, 2, 3, 5, 0, 0, 8), // podInfoOnMount
-    f(906, 3, 1, 9, 3, 0, 606), // volumeLifecycleModes
-    f(790, 4, 3, 5, 0, 0, 8), // storageCapacity
-    f(294, 5, 3, 0, 0, 0, 607), // fsGroupPolicy
-    f(851, 6, 1, 489, 1, 0, 608), // tokenRequests
-    f(662, 7, 3, 5, 0, 0, 8), // requiresRepublish
-    f(719, 8, 3, 5, 0, 0, 8), // seLinuxMount
-    f(496, 9, 3, 44, 0, 0, 56), // nodeAllocatableUpdatePeriodSeconds
-    f(747, 10, 3, 5, 0, 0, 8), // serviceAccountTokenInSecrets
-    f(606, 11, 3, 5, 0, 0, 8), // preventPodSchedulingIfMissing
+    f(596, 2, 3, 5, 0, 0, 8), // podInfoOnMount
+    f(919, 3, 1, 9, 3, 0, 606), // volumeLifecycleModes
+    f(803, 4, 3, 5, 0, 0, 8), // storageCapacity
+    f(298, 5, 3, 0, 0, 0, 607), // fsGroupPolicy
+    f(864, 6, 1, 489, 1, 0, 608), // tokenRequests
+    f(675, 7, 3, 5, 0, 0, 8), // requiresRepublish
+    f(732, 8, 3, 5, 0, 0, 8), // seLinuxMount
+    f(508, 9, 3, 44, 0, 0, 56), // nodeAllocatableUpdatePeriodSeconds
+    f(760, 10, 3, 5, 0, 0, 8), // serviceAccountTokenInSecrets
+    f(619, 11, 3, 5, 0, 0, 8), // preventPodSchedulingIfMissing
     // io.k8s.api.storage.v1.CSINode
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 490, 0, 2, 609), // spec
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 490, 0, 2, 609), // spec
     // io.k8s.api.storage.v1.CSINodeDriver
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(498, 2, 8, 0, 0, 1, 4), // nodeID
-    f(858, 3, 0, 9, 1, 0, 13), // topologyKeys
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(510, 2, 8, 0, 0, 1, 4), // nodeID
+    f(871, 3, 0, 9, 1, 0, 13), // topologyKeys
     f(22, 4, 3, 491, 0, 0, 610), // allocatable
     // io.k8s.api.storage.v1.CSINodeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 492, 0, 0, 611), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 492, 0, 0, 611), // items
     // io.k8s.api.storage.v1.CSINodeSpec
-    f(219, 1, 8, 493, 2, 0, 612), // drivers
+    f(221, 1, 8, 493, 2, 0, 612), // drivers
     // io.k8s.api.storage.v1.CSIStorageCapacity
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(507, 2, 3, 13, 0, 0, 17), // nodeTopology
-    f(791, 3, 8, 0, 0, 1, 4), // storageClassName
-    f(93, 4, 3, 110, 0, 0, 135), // capacity
-    f(456, 5, 3, 110, 0, 0, 135), // maximumVolumeSize
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(519, 2, 3, 13, 0, 0, 17), // nodeTopology
+    f(804, 3, 8, 0, 0, 1, 4), // storageClassName
+    f(94, 4, 3, 110, 0, 0, 135), // capacity
+    f(465, 5, 3, 110, 0, 0, 135), // maximumVolumeSize
     // io.k8s.api.storage.v1.CSIStorageCapacityList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 494, 0, 0, 613), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 494, 0, 0, 613), // items
     // io.k8s.api.storage.v1.StorageClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(619, 2, 8, 0, 0, 1, 4), // provisioner
-    f(548, 3, 1, 8, 0, 0, 12), // parameters
-    f(636, 4, 3, 0, 0, 0, 348), // reclaimPolicy
-    f(477, 5, 1, 9, 1, 0, 13), // mountOptions
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(632, 2, 8, 0, 0, 1, 4), // provisioner
+    f(560, 3, 1, 8, 0, 0, 12), // parameters
+    f(649, 4, 3, 0, 0, 0, 348), // reclaimPolicy
+    f(489, 5, 1, 9, 1, 0, 13), // mountOptions
     f(33, 6, 3, 5, 0, 0, 8), // allowVolumeExpansion
-    f(900, 7, 3, 0, 0, 0, 614), // volumeBindingMode
+    f(913, 7, 3, 0, 0, 0, 614), // volumeBindingMode
     f(36, 8, 1, 495, 1, 0, 615), // allowedTopologies
     // io.k8s.api.storage.v1.StorageClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 496, 0, 0, 616), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 496, 0, 0, 616), // items
     // io.k8s.api.storage.v1.TokenRequest
     f(62, 1, 8, 0, 0, 1, 4), // audience
-    f(252, 2, 3, 44, 0, 0, 56), // expirationSeconds
+    f(256, 2, 3, 44, 0, 0, 56), // expirationSeconds
     // io.k8s.api.storage.v1.VolumeAttachment
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 497, 0, 2, 617), // spec
-    f(781, 3, 1, 498, 0, 2, 618), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 497, 0, 2, 617), // spec
+    f(794, 3, 1, 498, 0, 2, 618), // status
     // io.k8s.api.storage.v1.VolumeAttachmentList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 499, 0, 0, 619), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 499, 0, 0, 619), // items
     // io.k8s.api.storage.v1.VolumeAttachmentSource
-    f(565, 1, 3, 0, 0, 0, 4), // persistentVolumeName
-    f(357, 2, 3, 243, 0, 0, 310), // inlineVolumeSpec
+    f(577, 1, 3, 0, 0, 0, 4), // persistentVolumeName
+    f(365, 2, 3, 243, 0, 0, 310), // inlineVolumeSpec
     // io.k8s.api.storage.v1.VolumeAttachmentSpec
     f(59, 1, 8, 0, 0, 1, 4), // attacher
-    f(768, 2, 8, 500, 0, 2, 620), // source
-    f(500, 3, 8, 0, 0, 1, 4), // nodeName
+    f(781, 2, 8, 500, 0, 2, 620), // source
+    f(512, 3, 8, 0, 0, 1, 4), // nodeName
     // io.k8s.api.storage.v1.VolumeAttachmentStatus
     f(58, 1, 8, 5, 0, 4, 8), // attached
     f(60, 2, 1, 8, 0, 0, 12), // attachmentMetadata
     f(56, 3, 3, 501, 0, 0, 621), // attachError
-    f(200, 4, 3, 501, 0, 0, 621), // detachError
+    f(202, 4, 3, 501, 0, 0, 621), // detachError
     // io.k8s.api.storage.v1.VolumeAttributesClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(218, 2, 8, 0, 0, 1, 4), // driverName
-    f(548, 3, 1, 8, 0, 0, 12), // parameters
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(220, 2, 8, 0, 0, 1, 4), // driverName
+    f(560, 3, 1, 8, 0, 0, 12), // parameters
     // io.k8s.api.storage.v1.VolumeAttributesClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 502, 0, 0, 622), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 502, 0, 0, 622), // items
     // io.k8s.api.storage.v1.VolumeError
-    f(843, 1, 1, 53, 0, 0, 68), // time
-    f(459, 2, 1, 0, 0, 0, 4), // message
-    f(238, 3, 3, 29, 0, 0, 37), // errorCode
+    f(856, 1, 1, 53, 0, 0, 68), // time
+    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(242, 3, 3, 29, 0, 0, 37), // errorCode
     // io.k8s.api.storage.v1.VolumeNodeResources
-    f(153, 1, 3, 29, 0, 0, 37), // count
+    f(155, 1, 3, 29, 0, 0, 37), // count
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(863, 2, 8, 0, 0, 1, 4), // type
-    f(290, 3, 1, 0, 0, 0, 4), // format
-    f(196, 4, 1, 0, 0, 0, 4), // description
-    f(607, 5, 1, 29, 0, 0, 37), // priority
-    f(376, 6, 8, 0, 0, 1, 4), // jsonPath
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(876, 2, 8, 0, 0, 1, 4), // type
+    f(294, 3, 1, 0, 0, 0, 4), // format
+    f(198, 4, 1, 0, 0, 0, 4), // description
+    f(620, 5, 1, 29, 0, 0, 37), // priority
+    f(384, 6, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion
-    f(799, 1, 8, 0, 0, 1, 623), // strategy
-    f(921, 2, 3, 503, 0, 0, 624), // webhook
+    f(812, 1, 8, 0, 0, 1, 623), // strategy
+    f(934, 2, 3, 503, 0, 0, 624), // webhook
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 8, 504, 0, 2, 625), // spec
-    f(781, 3, 1, 505, 0, 2, 626), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 8, 504, 0, 2, 625), // spec
+    f(794, 3, 1, 505, 0, 2, 626), // status
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition
-    f(863, 1, 8, 0, 0, 1, 627), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
-    f(524, 6, 1, 44, 0, 0, 56), // observedGeneration
+    f(876, 1, 8, 0, 0, 1, 627), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(536, 6, 1, 44, 0, 0, 56), // observedGeneration
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 506, 0, 0, 628), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 506, 0, 0, 628), // items
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames
-    f(569, 1, 8, 0, 0, 1, 4), // plural
-    f(763, 2, 1, 0, 0, 0, 4), // singular
-    f(759, 3, 1, 9, 1, 0, 13), // shortNames
-    f(383, 4, 8, 0, 0, 1, 4), // kind
-    f(419, 5, 1, 0, 0, 0, 4), // listKind
-    f(95, 6, 1, 9, 1, 0, 13), // categories
+    f(582, 1, 8, 0, 0, 1, 4), // plural
+    f(776, 2, 1, 0, 0, 0, 4), // singular
+    f(772, 3, 1, 9, 1, 0, 13), // shortNames
+    f(391, 4, 8, 0, 0, 1, 4), // kind
+    f(427, 5, 1, 0, 0, 0, 4), // listKind
+    f(96, 6, 1, 9, 1, 0, 13), // categories
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec
-    f(308, 1, 8, 0, 0, 1, 4), // group
-    f(483, 3, 8, 507, 0, 2, 629), // names
-    f(714, 4, 8, 0, 0, 1, 630), // scope
-    f(896, 7, 8, 508, 1, 0, 631), // versions
-    f(151, 9, 3, 509, 0, 0, 632), // conversion
-    f(605, 10, 1, 5, 0, 0, 8), // preserveUnknownFields
+    f(316, 1, 8, 0, 0, 1, 4), // group
+    f(495, 3, 8, 507, 0, 2, 629), // names
+    f(727, 4, 8, 0, 0, 1, 630), // scope
+    f(909, 7, 8, 508, 1, 0, 631), // versions
+    f(153, 9, 3, 509, 0, 0, 632), // conversion
+    f(618, 10, 1, 5, 0, 0, 8), // preserveUnknownFields
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus
-    f(129, 1, 0, 510, 4, 0, 633), // conditions
+    f(131, 1, 0, 510, 4, 0, 633), // conditions
     f(3, 2, 0, 507, 0, 2, 629), // acceptedNames
-    f(798, 3, 0, 9, 1, 0, 13), // storedVersions
-    f(524, 4, 1, 44, 0, 0, 56), // observedGeneration
+    f(811, 3, 0, 9, 1, 0, 13), // storedVersions
+    f(536, 4, 1, 44, 0, 0, 56), // observedGeneration
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(739, 2, 8, 5, 0, 4, 8), // served
-    f(789, 3, 8, 5, 0, 4, 8), // storage
-    f(188, 7, 1, 5, 0, 0, 8), // deprecated
-    f(194, 8, 3, 0, 0, 0, 4), // deprecationWarning
-    f(712, 4, 3, 511, 0, 0, 634), // schema
-    f(809, 5, 3, 512, 0, 0, 635), // subresources
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(752, 2, 8, 5, 0, 4, 8), // served
+    f(802, 3, 8, 5, 0, 4, 8), // storage
+    f(190, 7, 1, 5, 0, 0, 8), // deprecated
+    f(196, 8, 3, 0, 0, 0, 4), // deprecationWarning
+    f(725, 4, 3, 511, 0, 0, 634), // schema
+    f(822, 5, 3, 512, 0, 0, 635), // subresources
     f(11, 6, 1, 513, 1, 0, 636), // additionalPrinterColumns
-    f(733, 9, 1, 514, 1, 0, 637), // selectableFields
+    f(746, 9, 1, 514, 1, 0, 637), // selectableFields
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale
-    f(771, 1, 8, 0, 0, 1, 4), // specReplicasPath
-    f(782, 2, 8, 0, 0, 1, 4), // statusReplicasPath
-    f(395, 3, 3, 0, 0, 0, 4), // labelSelectorPath
+    f(784, 1, 8, 0, 0, 1, 4), // specReplicasPath
+    f(795, 2, 8, 0, 0, 1, 4), // statusReplicasPath
+    f(403, 3, 3, 0, 0, 0, 4), // labelSelectorPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources
-    f(781, 1, 3, 515, 0, 0, 638), // status
-    f(702, 2, 3, 516, 0, 0, 639), // scale
+    f(794, 1, 3, 515, 0, 0, 638), // status
+    f(715, 2, 3, 516, 0, 0, 639), // scale
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation
-    f(530, 1, 3, 517, 0, 0, 640), // openAPIV3Schema
+    f(542, 1, 3, 517, 0, 0, 640), // openAPIV3Schema
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation
-    f(196, 1, 1, 0, 0, 0, 4), // description
-    f(875, 2, 1, 0, 0, 0, 4), // url
+    f(198, 1, 1, 0, 0, 0, 4), // description
+    f(888, 2, 1, 0, 0, 0, 4), // url
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps
-    f(341, 1, 1, 0, 0, 0, 4), // id
+    f(349, 1, 1, 0, 0, 0, 4), // id
     f(1, 2, 1, 0, 0, 0, 641), // $schema
     f(0, 3, 3, 0, 0, 0, 4), // $ref
-    f(196, 4, 1, 0, 0, 0, 4), // description
-    f(863, 5, 1, 0, 0, 0, 4), // type
-    f(290, 6, 1, 0, 0, 0, 4), // format
-    f(847, 7, 1, 0, 0, 0, 4), // title
-    f(175, 8, 3, 518, 0, 0, 642), // default
-    f(455, 9, 3, 519, 0, 0, 643), // maximum
-    f(245, 10, 1, 5, 0, 0, 8), // exclusiveMaximum
-    f(472, 11, 3, 519, 0, 0, 643), // minimum
-    f(246, 12, 1, 5, 0, 0, 8), // exclusiveMinimum
-    f(448, 13, 3, 44, 0, 0, 56), // maxLength
-    f(468, 14, 3, 44, 0, 0, 56), // minLength
-    f(556, 15, 1, 0, 0, 0, 4), // pattern
-    f(447, 16, 3, 44, 0, 0, 56), // maxItems
-    f(467, 17, 3, 44, 0, 0, 56), // minItems
-    f(869, 18, 1, 5, 0, 0, 8), // uniqueItems
-    f(480, 19, 3, 519, 0, 0, 643), // multipleOf
-    f(230, 20, 1, 520, 1, 0, 644), // enum
-    f(450, 21, 3, 44, 0, 0, 56), // maxProperties
-    f(469, 22, 3, 44, 0, 0, 56), // minProperties
-    f(659, 23, 1, 9, 1, 0, 13), // required
-    f(373, 24, 3, 521, 0, 0, 645), // items
+    f(198, 4, 1, 0, 0, 0, 4), // description
+    f(876, 5, 1, 0, 0, 0, 4), // type
+    f(294, 6, 1, 0, 0, 0, 4), // format
+    f(860, 7, 1, 0, 0, 0, 4), // title
+    f(177, 8, 3, 518, 0, 0, 642), // default
+    f(464, 9, 3, 519, 0, 0, 643), // maximum
+    f(249, 10, 1, 5, 0, 0, 8), // exclusiveMaximum
+    f(483, 11, 3, 519, 0, 0, 643), // minimum
+    f(250, 12, 1, 5, 0, 0, 8), // exclusiveMinimum
+    f(457, 13, 3, 44, 0, 0, 56), // maxLength
+    f(479, 14, 3, 44, 0, 0, 56), // minLength
+    f(568, 15, 1, 0, 0, 0, 4), // pattern
+    f(456, 16, 3, 44, 0, 0, 56), // maxItems
+    f(478, 17, 3, 44, 0, 0, 56), // minItems
+    f(882, 18, 1, 5, 0, 0, 8), // uniqueItems
+    f(492, 19, 3, 519, 0, 0, 643), // multipleOf
+    f(234, 20, 1, 520, 1, 0, 644), // enum
+    f(459, 21, 3, 44, 0, 0, 56), // maxProperties
+    f(480, 22, 3, 44, 0, 0, 56), // minProperties
+    f(672, 23, 1, 9, 1, 0, 13), // required
+    f(381, 24, 3, 521, 0, 0, 645), // items
     f(21, 25, 1, 522, 1, 0, 646), // allOf
-    f(528, 26, 1, 522, 1, 0, 646), // oneOf
+    f(540, 26, 1, 522, 1, 0, 646), // oneOf
     f(38, 27, 1, 522, 1, 0, 646), // anyOf
-    f(513, 28, 3, 517, 0, 0, 640), // not
-    f(615, 29, 1, 523, 0, 0, 647), // properties
+    f(525, 28, 3, 517, 0, 0, 640), // not
+    f(628, 29, 1, 523, 0, 0, 647), // properties
     f(12, 30, 3, 524, 0, 0, 648), // additionalProperties
-    f(557, 31, 1, 523, 0, 0, 647), // patternProperties
-    f(184, 32, 1, 525, 0, 0, 649), // dependencies
+    f(569, 31, 1, 523, 0, 0, 647), // patternProperties
+    f(186, 32, 1, 525, 0, 0, 649), // dependencies
     f(10, 33, 3, 524, 0, 0, 648), // additionalItems
-    f(179, 34, 1, 523, 0, 0, 650), // definitions
-    f(259, 35, 3, 526, 0, 0, 651), // externalDocs
-    f(242, 36, 3, 518, 0, 0, 642), // example
-    f(516, 37, 1, 5, 0, 0, 8), // nullable
-    f(935, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
-    f(930, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
-    f(931, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
-    f(932, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
-    f(933, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
-    f(934, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
-    f(936, 44, 1, 527, 28, 0, 652), // x-kubernetes-validations
+    f(181, 34, 1, 523, 0, 0, 650), // definitions
+    f(263, 35, 3, 526, 0, 0, 651), // externalDocs
+    f(246, 36, 3, 518, 0, 0, 642), // example
+    f(528, 37, 1, 5, 0, 0, 8), // nullable
+    f(948, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
+    f(943, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
+    f(944, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
+    f(945, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
+    f(946, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
+    f(947, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
+    f(949, 44, 1, 527, 24, 0, 652), // x-kubernetes-validations
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField
-    f(376, 1, 8, 0, 0, 1, 4), // jsonPath
+    f(384, 1, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference
-    f(485, 1, 8, 0, 0, 1, 4), // namespace
-    f(482, 2, 8, 0, 0, 1, 4), // name
-    f(553, 3, 3, 0, 0, 0, 4), // path
-    f(592, 4, 3, 29, 0, 0, 37), // port
+    f(497, 1, 8, 0, 0, 1, 4), // namespace
+    f(494, 2, 8, 0, 0, 1, 4), // name
+    f(565, 3, 3, 0, 0, 0, 4), // path
+    f(605, 4, 3, 29, 0, 0, 37), // port
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule
-    f(693, 1, 8, 0, 0, 1, 4), // rule
-    f(459, 2, 1, 0, 0, 0, 4), // message
-    f(460, 3, 1, 0, 0, 0, 4), // messageExpression
-    f(635, 4, 3, 0, 0, 0, 653), // reason
-    f(274, 5, 1, 0, 0, 0, 4), // fieldPath
-    f(536, 6, 3, 5, 0, 0, 8), // optionalOldSelf
+    f(706, 1, 8, 0, 0, 1, 4), // rule
+    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(469, 3, 1, 0, 0, 0, 4), // messageExpression
+    f(648, 4, 3, 0, 0, 0, 653), // reason
+    f(278, 5, 1, 0, 0, 0, 4), // fieldPath
+    f(548, 6, 3, 5, 0, 0, 8), // optionalOldSelf
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig
-    f(875, 3, 3, 0, 0, 0, 4), // url
-    f(743, 1, 3, 528, 0, 0, 62), // service
-    f(90, 2, 1, 7, 0, 0, 10), // caBundle
+    f(888, 3, 3, 0, 0, 0, 4), // url
+    f(756, 1, 3, 528, 0, 0, 62), // service
+    f(91, 2, 1, 7, 0, 0, 10), // caBundle
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion
-    f(111, 2, 3, 529, 0, 0, 34), // clientConfig
-    f(152, 3, 8, 9, 1, 0, 13), // conversionReviewVersions
+    f(112, 2, 3, 529, 0, 0, 34), // clientConfig
+    f(154, 3, 8, 9, 1, 0, 13), // conversionReviewVersions
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(896, 2, 8, 530, 1, 0, 654), // versions
-    f(603, 3, 1, 531, 0, 2, 655), // preferredVersion
-    f(742, 4, 1, 532, 1, 0, 656), // serverAddressByClientCIDRs
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(909, 2, 8, 530, 1, 0, 654), // versions
+    f(616, 3, 1, 531, 0, 2, 655), // preferredVersion
+    f(755, 4, 1, 532, 1, 0, 656), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(311, 1, 8, 533, 1, 0, 657), // groups
+    f(319, 1, 8, 533, 1, 0, 657), // groups
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIResource
-    f(482, 1, 8, 0, 0, 1, 4), // name
-    f(764, 6, 8, 0, 0, 1, 4), // singularName
-    f(487, 2, 8, 5, 0, 4, 8), // namespaced
-    f(308, 8, 1, 0, 0, 0, 4), // group
-    f(894, 9, 1, 0, 0, 0, 4), // version
-    f(383, 3, 8, 0, 0, 1, 4), // kind
-    f(893, 4, 8, 534, 0, 0, 658), // verbs
-    f(759, 5, 1, 9, 1, 0, 13), // shortNames
-    f(95, 7, 1, 9, 1, 0, 13), // categories
-    f(796, 10, 1, 0, 0, 0, 4), // storageVersionHash
+    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(777, 6, 8, 0, 0, 1, 4), // singularName
+    f(499, 2, 8, 5, 0, 4, 8), // namespaced
+    f(316, 8, 1, 0, 0, 0, 4), // group
+    f(907, 9, 1, 0, 0, 0, 4), // version
+    f(391, 3, 8, 0, 0, 1, 4), // kind
+    f(906, 4, 8, 534, 0, 0, 658), // verbs
+    f(772, 5, 1, 9, 1, 0, 13), // shortNames
+    f(96, 7, 1, 9, 1, 0, 13), // categories
+    f(809, 10, 1, 0, 0, 0, 4), // storageVersionHash
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(310, 1, 8, 0, 0, 1, 4), // groupVersion
-    f(680, 2, 8, 535, 1, 0, 659), // resources
+    f(318, 1, 8, 0, 0, 1, 4), // groupVersion
+    f(693, 2, 8, 535, 1, 0, 659), // resources
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(896, 1, 8, 9, 1, 0, 13), // versions
-    f(742, 2, 8, 532, 1, 0, 656), // serverAddressByClientCIDRs
+    f(909, 1, 8, 9, 1, 0, 13), // versions
+    f(755, 2, 8, 532, 1, 0, 656), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.Condition
-    f(863, 1, 8, 0, 0, 1, 4), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(524, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(407, 4, 8, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 5, 8, 0, 0, 1, 4), // reason
-    f(459, 6, 8, 0, 0, 1, 4), // message
+    f(876, 1, 8, 0, 0, 1, 4), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(415, 4, 8, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 5, 8, 0, 0, 1, 4), // reason
+    f(468, 6, 8, 0, 0, 1, 4), // message
     // io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(221, 1, 1, 9, 0, 0, 13), // dryRun
-    f(273, 3, 1, 0, 0, 0, 4), // fieldManager
-    f(277, 4, 1, 0, 0, 0, 4), // fieldValidation
+    f(223, 1, 1, 9, 0, 0, 13), // dryRun
+    f(277, 3, 1, 0, 0, 0, 4), // fieldManager
+    f(281, 4, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(307, 1, 3, 44, 0, 0, 56), // gracePeriodSeconds
-    f(598, 2, 3, 536, 0, 0, 660), // preconditions
-    f(539, 3, 3, 5, 0, 0, 8), // orphanDependents
-    f(614, 4, 3, 0, 0, 0, 661), // propagationPolicy
-    f(221, 5, 1, 9, 1, 0, 13), // dryRun
-    f(342, 6, 3, 5, 0, 0, 8), // ignoreStoreReadErrorWithClusterBreakingPotential
+    f(315, 1, 3, 44, 0, 0, 56), // gracePeriodSeconds
+    f(611, 2, 3, 536, 0, 0, 660), // preconditions
+    f(551, 3, 3, 5, 0, 0, 8), // orphanDependents
+    f(627, 4, 3, 0, 0, 0, 661), // propagationPolicy
+    f(223, 5, 1, 9, 1, 0, 13), // dryRun
+    f(350, 6, 3, 5, 0, 0, 8), // ignoreStoreReadErrorWithClusterBreakingPotential
     // io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(534, 2, 8, 0, 0, 1, 662), // operator
-    f(890, 3, 1, 9, 1, 0, 13), // values
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(546, 2, 8, 0, 0, 1, 662), // operator
+    f(903, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(678, 1, 1, 0, 0, 0, 4), // resourceVersion
+    f(691, 1, 1, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery
-    f(310, 1, 8, 0, 0, 1, 4), // groupVersion
-    f(894, 2, 8, 0, 0, 1, 4), // version
+    f(318, 1, 8, 0, 0, 1, 4), // groupVersion
+    f(907, 2, 8, 0, 0, 1, 4), // version
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind
-    f(308, 1, 0, 0, 0, 0, 4), // group
-    f(894, 2, 0, 0, 0, 0, 4), // version
-    f(383, 3, 0, 0, 0, 0, 4), // kind
+    f(316, 1, 0, 0, 0, 0, 4), // group
+    f(907, 2, 0, 0, 0, 0, 4), // version
+    f(391, 3, 0, 0, 0, 0, 4), // kind
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionResource
-    f(308, 1, 0, 0, 0, 0, 4), // group
-    f(894, 2, 0, 0, 0, 0, 4), // version
-    f(666, 3, 0, 0, 0, 0, 4), // resource
+    f(316, 1, 0, 0, 0, 0, 4), // group
+    f(907, 2, 0, 0, 0, 0, 4), // version
+    f(679, 3, 0, 0, 0, 0, 4), // resource
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
-    f(440, 1, 1, 8, 0, 0, 12), // matchLabels
-    f(436, 2, 1, 87, 1, 0, 110), // matchExpressions
+    f(449, 1, 1, 8, 0, 0, 12), // matchLabels
+    f(445, 2, 1, 87, 1, 0, 110), // matchExpressions
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
-    f(379, 1, 8, 0, 0, 1, 4), // key
-    f(534, 2, 8, 0, 0, 1, 663), // operator
-    f(890, 3, 1, 9, 1, 0, 13), // values
+    f(387, 1, 8, 0, 0, 1, 4), // key
+    f(546, 2, 8, 0, 0, 1, 663), // operator
+    f(903, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.List
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 0, 23), // metadata
-    f(373, 2, 0, 537, 0, 0, 664), // items
+    f(470, 1, 1, 18, 0, 0, 23), // metadata
+    f(381, 2, 0, 537, 0, 0, 664), // items
     // io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta
-    f(736, 1, 1, 0, 0, 0, 4), // selfLink
-    f(678, 2, 1, 0, 0, 0, 4), // resourceVersion
-    f(146, 3, 1, 0, 0, 0, 4), // continue
-    f(644, 4, 3, 44, 0, 0, 56), // remainingItemCount
-    f(753, 5, 3, 538, 0, 0, 665), // shardInfo
+    f(749, 1, 1, 0, 0, 0, 4), // selfLink
+    f(691, 2, 1, 0, 0, 0, 4), // resourceVersion
+    f(148, 3, 1, 0, 0, 0, 4), // continue
+    f(657, 4, 3, 44, 0, 0, 56), // remainingItemCount
+    f(766, 5, 3, 538, 0, 0, 665), // shardInfo
     // io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(394, 1, 1, 0, 0, 0, 4), // labelSelector
-    f(276, 2, 1, 0, 0, 0, 4), // fieldSelector
-    f(920, 3, 1, 5, 0, 0, 8), // watch
+    f(402, 1, 1, 0, 0, 0, 4), // labelSelector
+    f(280, 2, 1, 0, 0, 0, 4), // fieldSelector
+    f(933, 3, 1, 5, 0, 0, 8), // watch
     f(34, 9, 1, 5, 0, 0, 8), // allowWatchBookmarks
-    f(678, 4, 1, 0, 0, 0, 4), // resourceVersion
-    f(679, 10, 1, 0, 0, 0, 666), // resourceVersionMatch
-    f(846, 5, 3, 44, 0, 0, 56), // timeoutSeconds
-    f(414, 7, 1, 44, 0, 0, 56), // limit
-    f(146, 8, 1, 0, 0, 0, 4), // continue
-    f(737, 11, 3, 5, 0, 0, 8), // sendInitialEvents
-    f(754, 15, 1, 0, 0, 0, 4), // shardSelector
+    f(691, 4, 1, 0, 0, 0, 4), // resourceVersion
+    f(692, 10, 1, 0, 0, 0, 666), // resourceVersionMatch
+    f(859, 5, 3, 44, 0, 0, 56), // timeoutSeconds
+    f(422, 7, 1, 44, 0, 0, 56), // limit
+    f(148, 8, 1, 0, 0, 0, 4), // continue
+    f(750, 11, 3, 5, 0, 0, 8), // sendInitialEvents
+    f(767, 15, 1, 0, 0, 0, 4), // shardSelector
     // io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-    f(431, 1, 1, 0, 0, 0, 4), // manager
-    f(532, 2, 1, 0, 0, 0, 667), // operation
+    f(440, 1, 1, 0, 0, 0, 4), // manager
+    f(544, 2, 1, 0, 0, 0, 667), // operation
     f(41, 3, 1, 0, 0, 0, 4), // apiVersion
-    f(843, 4, 3, 53, 0, 0, 68), // time
-    f(278, 6, 1, 0, 0, 0, 4), // fieldsType
-    f(279, 7, 3, 539, 0, 0, 668), // fieldsV1
-    f(808, 8, 1, 0, 0, 0, 4), // subresource
+    f(856, 4, 3, 53, 0, 0, 68), // time
+    f(282, 6, 1, 0, 0, 0, 4), // fieldsType
+    f(283, 7, 3, 539, 0, 0, 668), // fieldsV1
+    f(821, 8, 1, 0, 0, 0, 4), // subresource
     // io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(299, 2, 1, 0, 0, 0, 4), // generateName
-    f(485, 3, 1, 0, 0, 0, 4), // namespace
-    f(736, 4, 1, 0, 0, 0, 4), // selfLink
-    f(865, 5, 1, 0, 0, 0, 1), // uid
-    f(678, 6, 1, 0, 0, 0, 4), // resourceVersion
-    f(300, 7, 1, 44, 0, 0, 56), // generation
-    f(157, 8, 17, 53, 0, 0, 68), // creationTimestamp
-    f(182, 9, 3, 53, 0, 0, 68), // deletionTimestamp
-    f(181, 10, 3, 44, 0, 0, 56), // deletionGracePeriodSeconds
-    f(396, 11, 1, 8, 0, 0, 12), // labels
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(303, 2, 1, 0, 0, 0, 4), // generateName
+    f(497, 3, 1, 0, 0, 0, 4), // namespace
+    f(749, 4, 1, 0, 0, 0, 4), // selfLink
+    f(878, 5, 1, 0, 0, 0, 1), // uid
+    f(691, 6, 1, 0, 0, 0, 4), // resourceVersion
+    f(304, 7, 1, 44, 0, 0, 56), // generation
+    f(159, 8, 17, 53, 0, 0, 68), // creationTimestamp
+    f(184, 9, 3, 53, 0, 0, 68), // deletionTimestamp
+    f(183, 10, 3, 44, 0, 0, 56), // deletionGracePeriodSeconds
+    f(404, 11, 1, 8, 0, 0, 12), // labels
     f(37, 12, 1, 8, 0, 0, 12), // annotations
-    f(543, 13, 1, 540, 26, 0, 669), // ownerReferences
-    f(281, 14, 1, 9, 15, 0, 13), // finalizers
-    f(430, 17, 1, 541, 1, 0, 670), // managedFields
+    f(555, 13, 1, 540, 22, 0, 669), // ownerReferences
+    f(285, 14, 1, 9, 11, 0, 13), // finalizers
+    f(439, 17, 1, 541, 1, 0, 670), // managedFields
     // io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
     f(41, 5, 8, 0, 0, 1, 4), // apiVersion
-    f(383, 1, 8, 0, 0, 1, 4), // kind
-    f(482, 3, 8, 0, 0, 1, 4), // name
-    f(865, 4, 8, 0, 0, 1, 1), // uid
-    f(147, 6, 3, 5, 0, 0, 8), // controller
+    f(391, 1, 8, 0, 0, 1, 4), // kind
+    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(878, 4, 8, 0, 0, 1, 1), // uid
+    f(149, 6, 3, 5, 0, 0, 8), // controller
     f(83, 7, 3, 5, 0, 0, 8), // blockOwnerDeletion
     // io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 0, 20), // metadata
+    f(470, 1, 1, 15, 0, 0, 20), // metadata
     // io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 0, 23), // metadata
-    f(373, 2, 0, 542, 0, 0, 671), // items
+    f(470, 1, 1, 18, 0, 0, 23), // metadata
+    f(381, 2, 0, 542, 0, 0, 671), // items
     // io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(221, 1, 1, 9, 0, 0, 13), // dryRun
-    f(289, 2, 3, 5, 0, 0, 8), // force
-    f(273, 3, 1, 0, 0, 0, 4), // fieldManager
-    f(277, 4, 1, 0, 0, 0, 4), // fieldValidation
+    f(223, 1, 1, 9, 0, 0, 13), // dryRun
+    f(293, 2, 3, 5, 0, 0, 8), // force
+    f(277, 3, 1, 0, 0, 0, 4), // fieldManager
+    f(281, 4, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions
-    f(865, 1, 3, 0, 0, 0, 1), // uid
-    f(678, 2, 3, 0, 0, 0, 4), // resourceVersion
+    f(878, 1, 3, 0, 0, 0, 1), // uid
+    f(691, 2, 3, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR
-    f(110, 1, 8, 0, 0, 1, 4), // clientCIDR
-    f(741, 2, 8, 0, 0, 1, 4), // serverAddress
+    f(111, 1, 8, 0, 0, 1, 4), // clientCIDR
+    f(754, 2, 8, 0, 0, 1, 4), // serverAddress
     // io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo
-    f(734, 1, 8, 0, 0, 1, 4), // selector
+    f(747, 1, 8, 0, 0, 1, 4), // selector
     // io.k8s.apimachinery.pkg.apis.meta.v1.Status
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(781, 2, 1, 0, 0, 0, 4), // status
-    f(459, 3, 1, 0, 0, 0, 4), // message
-    f(635, 4, 1, 0, 0, 0, 61), // reason
-    f(201, 5, 3, 543, 0, 0, 672), // details
-    f(118, 6, 1, 29, 0, 0, 37), // code
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(794, 2, 1, 0, 0, 0, 4), // status
+    f(468, 3, 1, 0, 0, 0, 4), // message
+    f(648, 4, 1, 0, 0, 0, 61), // reason
+    f(203, 5, 3, 543, 0, 0, 672), // details
+    f(119, 6, 1, 29, 0, 0, 37), // code
     // io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause
-    f(635, 1, 1, 0, 0, 0, 673), // reason
-    f(459, 2, 1, 0, 0, 0, 4), // message
-    f(272, 3, 1, 0, 0, 0, 4), // field
+    f(648, 1, 1, 0, 0, 0, 673), // reason
+    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(276, 3, 1, 0, 0, 0, 4), // field
     // io.k8s.apimachinery.pkg.apis.meta.v1.StatusDetails
-    f(482, 1, 1, 0, 0, 0, 4), // name
-    f(308, 2, 1, 0, 0, 0, 4), // group
-    f(383, 3, 1, 0, 0, 0, 4), // kind
-    f(865, 6, 1, 0, 0, 0, 1), // uid
-    f(96, 4, 1, 544, 1, 0, 674), // causes
-    f(686, 5, 1, 29, 0, 0, 37), // retryAfterSeconds
+    f(494, 1, 1, 0, 0, 0, 4), // name
+    f(316, 2, 1, 0, 0, 0, 4), // group
+    f(391, 3, 1, 0, 0, 0, 4), // kind
+    f(878, 6, 1, 0, 0, 0, 1), // uid
+    f(97, 4, 1, 544, 1, 0, 674), // causes
+    f(699, 5, 1, 29, 0, 0, 37), // retryAfterSeconds
     // io.k8s.apimachinery.pkg.apis.meta.v1.Table
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 0, 1, 18, 0, 0, 23), // metadata
-    f(120, 0, 0, 545, 0, 0, 675), // columnDefinitions
-    f(692, 0, 0, 546, 0, 0, 676), // rows
+    f(470, 0, 1, 18, 0, 0, 23), // metadata
+    f(121, 0, 0, 545, 0, 0, 675), // columnDefinitions
+    f(705, 0, 0, 546, 0, 0, 676), // rows
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableColumnDefinition
-    f(482, 0, 0, 0, 0, 0, 4), // name
-    f(863, 0, 0, 0, 0, 0, 4), // type
-    f(290, 0, 0, 0, 0, 0, 4), // format
-    f(196, 0, 0, 0, 0, 0, 4), // description
-    f(607, 0, 0, 29, 0, 0, 37), // priority
+    f(494, 0, 0, 0, 0, 0, 4), // name
+    f(876, 0, 0, 0, 0, 0, 4), // type
+    f(294, 0, 0, 0, 0, 0, 4), // format
+    f(198, 0, 0, 0, 0, 0, 4), // description
+    f(620, 0, 0, 29, 0, 0, 37), // priority
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableRow
-    f(98, 0, 0, 547, 0, 0, 677), // cells
-    f(129, 0, 1, 548, 0, 0, 678), // conditions
-    f(522, 0, 1, 4, 0, 0, 7), // object
+    f(99, 0, 0, 547, 0, 0, 677), // cells
+    f(131, 0, 1, 548, 0, 0, 678), // conditions
+    f(534, 0, 1, 4, 0, 0, 7), // object
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition
-    f(863, 0, 0, 0, 0, 0, 679), // type
-    f(781, 0, 0, 0, 0, 0, 67), // status
-    f(635, 0, 1, 0, 0, 0, 4), // reason
-    f(459, 0, 1, 0, 0, 0, 4), // message
+    f(876, 0, 0, 0, 0, 0, 679), // type
+    f(794, 0, 0, 0, 0, 0, 67), // status
+    f(648, 0, 1, 0, 0, 0, 4), // reason
+    f(468, 0, 1, 0, 0, 0, 4), // message
     // io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta
-    f(383, 1, 1, 0, 0, 0, 4), // kind
+    f(391, 1, 1, 0, 0, 0, 4), // kind
     f(41, 2, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(221, 1, 1, 9, 0, 0, 13), // dryRun
-    f(273, 2, 1, 0, 0, 0, 4), // fieldManager
-    f(277, 3, 1, 0, 0, 0, 4), // fieldValidation
+    f(223, 1, 1, 9, 0, 0, 13), // dryRun
+    f(277, 2, 1, 0, 0, 0, 4), // fieldManager
+    f(281, 3, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent
-    f(863, 1, 8, 0, 0, 1, 4), // type
-    f(522, 2, 8, 4, 0, 0, 7), // object
+    f(876, 1, 8, 0, 0, 1, 4), // type
+    f(534, 2, 8, 4, 0, 0, 7), // object
+    // io.k8s.apimachinery.pkg.version.Info
+    f(437, 0, 8, 0, 0, 1, 4), // major
+    f(484, 0, 8, 0, 0, 1, 4), // minor
+    f(227, 0, 1, 0, 0, 0, 4), // emulationMajor
+    f(228, 0, 1, 0, 0, 0, 4), // emulationMinor
+    f(475, 0, 1, 0, 0, 0, 4), // minCompatibilityMajor
+    f(476, 0, 1, 0, 0, 0, 4), // minCompatibilityMinor
+    f(309, 0, 8, 0, 0, 1, 4), // gitVersion
+    f(306, 0, 8, 0, 0, 1, 4), // gitCommit
+    f(308, 0, 8, 0, 0, 1, 4), // gitTreeState
+    f(89, 0, 8, 0, 0, 1, 4), // buildDate
+    f(314, 0, 8, 0, 0, 1, 4), // goVersion
+    f(123, 0, 8, 0, 0, 1, 4), // compiler
+    f(581, 0, 8, 0, 0, 1, 4), // platform
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 15, 0, 2, 20), // metadata
-    f(770, 2, 1, 549, 0, 2, 680), // spec
-    f(781, 3, 1, 550, 0, 2, 681), // status
+    f(470, 1, 1, 15, 0, 2, 20), // metadata
+    f(783, 2, 1, 549, 0, 2, 680), // spec
+    f(794, 3, 1, 550, 0, 2, 681), // status
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition
-    f(863, 1, 8, 0, 0, 1, 682), // type
-    f(781, 2, 8, 0, 0, 1, 67), // status
-    f(407, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(635, 4, 1, 0, 0, 0, 4), // reason
-    f(459, 5, 1, 0, 0, 0, 4), // message
+    f(876, 1, 8, 0, 0, 1, 682), // type
+    f(794, 2, 8, 0, 0, 1, 67), // status
+    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(648, 4, 1, 0, 0, 0, 4), // reason
+    f(468, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(461, 1, 1, 18, 0, 2, 23), // metadata
-    f(373, 2, 8, 551, 0, 0, 683), // items
+    f(470, 1, 1, 18, 0, 2, 23), // metadata
+    f(381, 2, 8, 551, 0, 0, 683), // items
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec
-    f(743, 1, 3, 552, 0, 0, 62), // service
-    f(308, 2, 1, 0, 0, 0, 4), // group
-    f(894, 3, 1, 0, 0, 0, 4), // version
-    f(358, 4, 1, 5, 0, 0, 8), // insecureSkipTLSVerify
-    f(90, 5, 1, 7, 1, 0, 10), // caBundle
-    f(309, 7, 8, 29, 0, 3, 37), // groupPriorityMinimum
-    f(895, 8, 8, 29, 0, 3, 37), // versionPriority
+    f(756, 1, 3, 552, 0, 0, 62), // service
+    f(316, 2, 1, 0, 0, 0, 4), // group
+    f(907, 3, 1, 0, 0, 0, 4), // version
+    f(366, 4, 1, 5, 0, 0, 8), // insecureSkipTLSVerify
+    f(91, 5, 1, 7, 1, 0, 10), // caBundle
+    f(317, 7, 8, 29, 0, 3, 37), // groupPriorityMinimum
+    f(908, 8, 8, 29, 0, 3, 37), // versionPriority
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus
-    f(129, 1, 1, 553, 5, 0, 684), // conditions
+    f(131, 1, 1, 553, 5, 0, 684), // conditions
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference
-    f(485, 1, 1, 0, 0, 0, 4), // namespace
-    f(482, 2, 1, 0, 0, 0, 4), // name
-    f(592, 3, 3, 29, 0, 0, 37), // port
+    f(497, 1, 1, 0, 0, 0, 4), // namespace
+    f(494, 2, 1, 0, 0, 0, 4), // name
+    f(605, 3, 3, 29, 0, 0, 37), // port
 ];
