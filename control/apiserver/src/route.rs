@@ -23,7 +23,7 @@ pub async fn route(context: Context, body: Body) -> Answer {
         if info.path.starts_with("/openapi/") {
             let path = context.parts.uri.path();
             let answer = openapi::answer(&context, path).await;
-            return Ok(answer.unwrap_or_else(not_found));
+            return answer.map_or_else(|| unknown(&context), Ok);
         }
         return paths(&context);
     }
@@ -134,8 +134,7 @@ fn paths(context: &Context) -> Answer {
     let any_method = path == "/apis"
         || path
             .strip_prefix("/apis/")
-            .is_some_and(|rest| !rest.contains('/'))
-        || path.starts_with("/openapi/");
+            .is_some_and(|rest| !rest.contains('/'));
     let found = match path {
         "/version" => Some(reply::json(200, health::version().to_vec_pretty())),
         _ => oidc::document(context, path).or_else(|| document(context, path)),
