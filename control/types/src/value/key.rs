@@ -12,8 +12,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::LazyLock;
 
-use rustc_hash::FxHashMap;
-
 use crate::generated::names::NAMES;
 
 /// A key of an [`super::Map`]; dereferences to its text.
@@ -26,20 +24,70 @@ enum Repr {
     Owned(Box<str>),
 }
 
-static INDEX: LazyLock<FxHashMap<&'static str, u16>> = LazyLock::new(|| {
-    NAMES
-        .iter()
-        .zip(0u16..)
-        .map(|(name, number)| (*name, number))
-        .collect()
+/// Names by hash, with open addressing: a key is looked up for every member of
+/// every object that is read, and most hit at their first place.
+static INDEX: LazyLock<Box<[u16; SLOTS]>> = LazyLock::new(|| {
+    let mut slots = Box::new([VACANT; SLOTS]);
+    for (name, number) in NAMES.iter().zip(0u16..) {
+        let mut at = place(name.as_bytes());
+        while slots[at] != VACANT {
+            at = (at + 1) % SLOTS;
+        }
+        slots[at] = number;
+    }
+    slots
 });
+
+/// A power of two, some four times the number of names.
+const SLOTS: usize = 4096;
+const VACANT: u16 = u16::MAX;
+const _: () = assert!(NAMES.len() * 2 < SLOTS);
+
+/// Where the look for a name begins: by its length, its first and its last bytes.
+fn place(name: &[u8]) -> usize {
+    let eight = |at: usize| {
+        let chunk = name.get(at..at + 8).and_then(|part| part.try_into().ok());
+        chunk.map_or(0, u64::from_le_bytes)
+    };
+    let four = |at: usize| {
+        let chunk = name.get(at..at + 4).and_then(|part| part.try_into().ok());
+        u64::from(chunk.map_or(0, u32::from_le_bytes))
+    };
+    let length = name.len();
+    let (first, last) = match length {
+        8.. => (eight(0), eight(length - 8)),
+        4.. => (four(0), four(length - 4)),
+        _ => (
+            name.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+            0,
+        ),
+    };
+    let mixed =
+        (first ^ last.rotate_left(23) ^ (length as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 52) as usize % SLOTS
+}
+
+fn number_of(text: &str) -> Option<u16> {
+    let index = &*INDEX;
+    let mut at = place(text.as_bytes());
+    loop {
+        let number = index[at];
+        if number == VACANT {
+            return None;
+        }
+        if NAMES.get(usize::from(number)) == Some(&text) {
+            return Some(number);
+        }
+        at = (at + 1) % SLOTS;
+    }
+}
 
 impl Key {
     /// The key with this text.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        match INDEX.get(text) {
-            Some(number) => Self(Repr::Known(*number)),
+        match number_of(text) {
+            Some(number) => Self(Repr::Known(number)),
             None => Self(Repr::Owned(text.into())),
         }
     }
@@ -168,8 +216,8 @@ impl From<&String> for Key {
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        match INDEX.get(text.as_str()) {
-            Some(number) => Self(Repr::Known(*number)),
+        match number_of(&text) {
+            Some(number) => Self(Repr::Known(number)),
             None => Self(Repr::Owned(text.into_boxed_str())),
         }
     }

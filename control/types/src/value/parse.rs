@@ -68,8 +68,12 @@ fn quote(character: char) -> String {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
-    // Go replaces what is not UTF-8; that copy is made only when needed.
-    let text = String::from_utf8_lossy(bytes);
+    // Go replaces what is not UTF-8; that copy is made only when needed. (The
+    // lossy conversion alone looks at every character even of valid text.)
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    };
     let mut parser = Parser {
         text: &text,
         at: 0,
@@ -188,7 +192,6 @@ impl<'a> Parser<'a> {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
                     self.at += 1;
-                    map.shrink_to_fit();
                     return Ok(Value::Object(map));
                 }
                 _ => return Err(self.invalid("after object key:value pair")),
@@ -212,7 +215,6 @@ impl<'a> Parser<'a> {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    items.shrink_to_fit();
                     return Ok(Value::Array(items));
                 }
                 _ => return Err(self.invalid("after array element")),
@@ -294,34 +296,25 @@ impl<'a> Parser<'a> {
         self.at += 1;
         let start = self.at;
         // Most strings hold neither escape nor control character.
-        let mut at = start;
-        loop {
-            match bytes.get(at) {
-                Some(b'"') => {
-                    self.at = at + 1;
-                    return Ok(Cow::Borrowed(&self.text[start..at]));
-                }
-                Some(b'\\') => break,
-                Some(byte) if *byte < 0x20 => {
-                    self.at = at;
-                    return Err(self.invalid("in string literal"));
-                }
-                Some(_) => at += 1,
-                None => return Err(Error::UnexpectedEnd),
+        let at = plain_until(bytes, start);
+        match bytes.get(at) {
+            Some(b'"') => {
+                self.at = at + 1;
+                return Ok(Cow::Borrowed(&self.text[start..at]));
             }
+            Some(b'\\') => {}
+            Some(_) => {
+                self.at = at;
+                return Err(self.invalid("in string literal"));
+            }
+            None => return Err(Error::UnexpectedEnd),
         }
         let mut out = String::with_capacity(at - start + 32);
         out.push_str(&self.text[start..at]);
         self.at = at;
         loop {
             let from = self.at;
-            while let Some(byte) = bytes.get(self.at)
-                && *byte != b'"'
-                && *byte != b'\\'
-                && *byte >= 0x20
-            {
-                self.at += 1;
-            }
+            self.at = plain_until(bytes, from);
             out.push_str(&self.text[from..self.at]);
             match bytes.get(self.at) {
                 Some(b'"') => {
@@ -394,6 +387,38 @@ impl<'a> Parser<'a> {
         }
         Ok(number)
     }
+}
+
+/// The offset of the first byte from `at` on that does not stand for itself
+/// within a string: a quote, a backslash, a control character; or the end.
+fn plain_until(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Eight bytes at a time: the classical test for a zero byte within a word,
+    // on the word itself (below 0x20) and on its differences to both characters.
+    while let Some(chunk) = bytes
+        .get(at..at + 8)
+        .and_then(|chunk| <[u8; 8]>::try_from(chunk).ok())
+    {
+        let word = u64::from_le_bytes(chunk);
+        let quote = word ^ (ONES * 0x22);
+        let backslash = word ^ (ONES * 0x5c);
+        let found = (word.wrapping_sub(ONES * 0x20) & !word
+            | quote.wrapping_sub(ONES) & !quote
+            | backslash.wrapping_sub(ONES) & !backslash)
+            & HIGH;
+        if found != 0 {
+            // The lowest mark is exact: only bytes above a hit can be marked falsely.
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at)
+        && !matches!(byte, b'"' | b'\\' | 0..0x20)
+    {
+        at += 1;
+    }
+    at
 }
 
 /// A second walk over a text that parsed, only to name the keys that came twice.
