@@ -66,6 +66,51 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     if shape { text.parse().ok() } else { None }
 }
 
+/// The zero value of Go's times, the first moment of the year 1, in seconds since 1970.
+pub(crate) const ZERO: i64 = -62_135_596_800;
+
+/// Seconds since 1970 and nanoseconds, of RFC 3339 text.
+pub(crate) fn seconds(text: &[u8]) -> Option<(i64, u32)> {
+    let number = |from: usize, length: usize| {
+        text.get(from..from + length)?
+            .iter()
+            .try_fold(0_i64, |number, digit| {
+                digit
+                    .is_ascii_digit()
+                    .then(|| number * 10 + i64::from(digit - b'0'))
+            })
+    };
+    // What the API writes, without or with six digits of a second; else the long way.
+    let plain = match text.len() {
+        20 => Some(0),
+        27 if text[19] == b'.' => number(20, 6),
+        _ => None,
+    };
+    if let (Some(micros), Some(b'Z')) = (plain, text.last())
+        && (text[4], text[7], text[10], text[13], text[16]) == (b'-', b'-', b'T', b':', b':')
+        && let (Some(year), Some(month @ 1..=12), Some(day @ 1..=28)) =
+            (number(0, 4), number(5, 2), number(8, 2))
+        && let (Some(hour @ 0..24), Some(minute @ 0..60), Some(second @ 0..60)) =
+            (number(11, 2), number(14, 2), number(17, 2))
+    {
+        // Days of the proleptic Gregorian calendar, years beginning in March.
+        let year = year - i64::from(month <= 2);
+        let era = year.div_euclid(400);
+        let of_era = year.rem_euclid(400);
+        let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+        let nanos = u32::try_from(micros * 1000).ok()?;
+        return Some((days * 86_400 + hour * 3600 + minute * 60 + second, nanos));
+    }
+    let time = parse(std::str::from_utf8(text).ok()?)?;
+    let (seconds, nanos) = (time.as_second(), time.subsec_nanosecond());
+    // Before 1970 jiff counts both down from it; protobuf counts fractions up.
+    match u32::try_from(nanos) {
+        Ok(nanos) => Some((seconds, nanos)),
+        Err(_) => Some((seconds - 1, u32::try_from(nanos + 1_000_000_000).ok()?)),
+    }
+}
+
 /// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
 /// wants exactly six digits of a second).
 ///
@@ -163,6 +208,29 @@ mod tests {
             parse(&format_micro(time)).unwrap().as_microsecond(),
             time.as_microsecond()
         );
+    }
+
+    #[test]
+    fn seconds_are_those_of_the_calendar() {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2000-02-28T23:59:59Z",
+            "2000-02-29T23:59:59Z",
+            "2024-12-31T01:02:03Z",
+            "1900-03-01T00:00:00Z",
+            "1969-07-20T20:17:40.250000Z",
+            "2024-01-31T12:00:00.123456+05:30",
+            "0001-01-01T00:00:00Z",
+            "9999-12-28T00:00:00Z",
+        ] {
+            let expected = parse(text).unwrap();
+            let (seconds, nanos) = seconds(text.as_bytes()).unwrap();
+            let nanos = i32::try_from(nanos).unwrap();
+            assert_eq!(Timestamp::new(seconds, 0).unwrap() + jiff::SignedDuration::from_nanos(nanos.into()), expected, "{text}");
+        }
+        assert_eq!(seconds(b"0001-01-01T00:00:00Z"), Some((ZERO, 0)));
+        assert_eq!(seconds(b"2023-02-29T00:00:00Z"), None);
+        assert_eq!(seconds(b"2023-02-28T24:00:00Z"), None);
     }
 
     #[test]

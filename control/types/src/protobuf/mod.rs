@@ -1,4 +1,4 @@
-//! Reading objects in protobuf, driven by the tables.
+//! Objects in protobuf, driven by the tables.
 //!
 //! Go clients send built-in kinds in protobuf: four magic bytes, then a
 //! `runtime.Unknown` that holds `apiVersion`, `kind` and the object's own message.
@@ -6,7 +6,18 @@
 //! values, which Go writes in protobuf even where JSON leaves them out:
 //! [`crate::coerce::coerce`] drops them.
 
+mod duration;
+mod encode;
+mod plan;
+mod wire;
+
+use std::sync::LazyLock;
+
 use base64::Engine as _;
+
+pub use encode::{
+    EncodeError, TAIL, envelope, field_length, message, push_bytes, push_envelope_head,
+};
 
 use crate::registry;
 use crate::schema::{Field, Shape, TypeId, TypeRef};
@@ -72,10 +83,18 @@ pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
         return Err(Error::Kind { version, kind });
     };
     let mut map = Map::new();
-    message(Reader(raw), id, &mut map, 0)?;
+    read_message(Reader(raw), id, &mut map, 0)?;
     let mut object = Value::Object(map);
     meta::set_type(&mut object, &version, &kind);
     Ok(object)
+}
+
+/// The type of a structural schema.
+fn schema_props() -> Option<TypeId> {
+    static PROPS: LazyLock<Option<TypeId>> = LazyLock::new(|| {
+        TypeId::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    });
+    *PROPS
 }
 
 /// The value of a field as it stands on the wire.
@@ -166,7 +185,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn message(mut reader: Reader<'_>, id: TypeId, map: &mut Map, depth: usize) -> Result<(), Error> {
+fn read_message(mut reader: Reader<'_>, id: TypeId, map: &mut Map, depth: usize) -> Result<(), Error> {
     if depth > MAX_DEPTH / 2 {
         return Err(Error::TooDeep);
     }
@@ -185,7 +204,7 @@ fn message(mut reader: Reader<'_>, id: TypeId, map: &mut Map, depth: usize) -> R
 fn member(field: &Field, wire: Wire<'_>, map: &mut Map, depth: usize) -> Result<(), Error> {
     match field.type_ref() {
         TypeRef::Object(inner) if field.is_inline() => {
-            message(Reader(wire.bytes()?), inner, map, depth)
+            read_message(Reader(wire.bytes()?), inner, map, depth)
         }
         TypeRef::List(inner) => {
             let list = map
@@ -299,10 +318,7 @@ fn instant(of: &TypeRef, wire: Wire<'_>) -> Result<Value, Error> {
     }
     if *of == TypeRef::Duration {
         let nanos = first.unwrap_or(0);
-        return Ok(Value::from(format!(
-            "{}s",
-            jiff::SignedDuration::from_nanos(nanos).as_secs_f64()
-        )));
+        return Ok(Value::from(duration::format(nanos)));
     }
     // Nothing, or nothing but zeros, is Go's zero time: no value.
     let Some(seconds) = first.filter(|seconds| *seconds != 0 || nanos != 0) else {
@@ -324,11 +340,10 @@ fn named(id: TypeId, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
     let mut reader = Reader(wire.bytes()?);
     if one.shape == Shape::Struct {
         let mut map = Map::new();
-        message(reader, id, &mut map, depth)?;
+        read_message(reader, id, &mut map, depth)?;
         return Ok(Value::Object(map));
     }
-    let props =
-        TypeId::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
+    let props = schema_props();
     let mut out = match one.shape {
         Shape::Texts => Value::Array(Vec::new()),
         Shape::SchemaOrBool => Value::Bool(false),
@@ -367,65 +382,4 @@ fn named(id: TypeId, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::coerce::coerce;
-
-    /// Published objects with every field set, in JSON and protobuf.
-    fn fixtures() -> Option<std::path::PathBuf> {
-        let output = std::process::Command::new("go")
-            .args(["env", "GOMODCACHE"])
-            .output()
-            .ok()?;
-        let cache = String::from_utf8(output.stdout).ok()?;
-        let folder = std::path::Path::new(cache.trim()).join("k8s.io/api@v0.36.3/testdata/HEAD");
-        folder.is_dir().then_some(folder)
-    }
-
-    #[test]
-    fn every_published_object_reads_the_same_from_protobuf_as_from_json() {
-        let Some(folder) = fixtures() else {
-            println!("skipped: the Go module k8s.io/api v0.36.3 is not in Go's cache");
-            return;
-        };
-        let mut seen = 0;
-        for one in registry::resources() {
-            let group = if one.group.is_empty() {
-                "core"
-            } else {
-                one.group
-            };
-            let file = folder.join(format!("{group}.{}.{}.json", one.version, one.kind));
-            let Ok(json) = std::fs::read(&file) else {
-                continue;
-            };
-            let mut expected = Value::from_slice(&json).unwrap();
-            let mut found = decode(&std::fs::read(file.with_extension("pb")).unwrap()).unwrap();
-            assert!(
-                coerce(&mut expected, one.schema).unwrap().is_empty(),
-                "{}",
-                one.kind
-            );
-            assert!(
-                coerce(&mut found, one.schema).unwrap().is_empty(),
-                "{}",
-                one.kind
-            );
-            assert_eq!(found.to_string(), expected.to_string(), "{}", one.kind);
-            seen += 1;
-        }
-        assert!(seen > 55, "only {seen} fixtures");
-    }
-
-    #[test]
-    fn malformed_bytes_are_refused() {
-        assert_eq!(decode(b"{}"), Err(Error::Magic));
-        assert_eq!(decode(b"k8s\0\x0a\xff"), Err(Error::Truncated));
-        assert_eq!(decode(b"k8s\0\x0f"), Err(Error::WireType(7)));
-        assert!(matches!(decode(b"k8s\0"), Err(Error::Kind { .. })));
-        let pod = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12";
-        assert_eq!(decode(pod), Err(Error::Truncated));
-        let wrong = [&pod[..], &[2, 0x08, 1]].concat();
-        assert_eq!(decode(&wrong), Err(Error::WireType(0)));
-    }
-}
+mod tests;

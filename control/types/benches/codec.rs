@@ -1,0 +1,47 @@
+//! How fast an object goes from JSON to protobuf and back, in bytes of JSON.
+
+use std::hint::black_box;
+
+use control_types::coerce::{coerce, complete};
+use control_types::protobuf;
+use control_types::registry;
+use control_types::value::Value;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+fn codec(c: &mut Criterion) {
+    let Some(schema) = registry::schema_of("", "v1", "Pod") else {
+        return;
+    };
+    let json: &[u8] = include_bytes!("../tests/objects/pod.json");
+    let mut wire = Vec::new();
+    if let Err(error) = protobuf::envelope(json, "v1", "Pod", schema, &mut wire) {
+        println!("the pod cannot be encoded: {error}");
+        return;
+    }
+    let mut group = c.benchmark_group("pod");
+    group.throughput(Throughput::Bytes(json.len() as u64));
+    group.bench_function("json_to_protobuf", |b| {
+        let mut out = Vec::with_capacity(json.len());
+        b.iter(|| {
+            out.clear();
+            let done = protobuf::message(black_box(json), schema, &mut out);
+            black_box((done.is_ok(), out.len()))
+        });
+    });
+    group.bench_function("json_to_tree", |b| b.iter(|| Value::from_slice(black_box(json))));
+    let tree = Value::from_slice(json).unwrap_or_default();
+    group.bench_function("tree_to_json", |b| b.iter(|| black_box(&tree).to_vec()));
+    group.bench_function("protobuf_to_tree", |b| b.iter(|| protobuf::decode(black_box(&wire))));
+    group.bench_function("protobuf_to_json", |b| {
+        b.iter(|| {
+            let mut tree = protobuf::decode(black_box(&wire)).unwrap_or_default();
+            let found = coerce(&mut tree, schema);
+            complete(&mut tree, schema);
+            (found.is_ok(), tree.to_vec())
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, codec);
+criterion_main!(benches);
