@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::api::Api;
 use crate::body::Body;
 use crate::metrics::RequestLabels;
+use crate::negotiate::Format;
 use crate::request::RequestInfo;
 use crate::{reply, route};
 
@@ -171,18 +172,20 @@ impl Chain {
         let metrics = &self.api.metrics;
         let running = metrics.begin(&info);
         let warnings = Warnings::default();
+        let format = Format::of_error(&parts.headers, parts.uri.query());
         let steps = self
             .clone()
             .steps(info, parts, body, began, warnings.clone());
         let answered = AssertUnwindSafe(steps).catch_unwind().await;
         let mut response = match answered {
             Ok(Ok(response)) => response,
-            Ok(Err(status)) => reply::status(&status),
+            Ok(Err(status)) => reply::failure(&status, format),
             Err(_) => {
                 tracing::error!(verb = labels.verb, resource = %labels.resource, "a handler panicked");
-                reply::status(&Status::internal(
+                let status = Status::internal(
                     "this request caused apiserver to panic. Look in the logs for details",
-                ))
+                );
+                reply::failure(&status, format)
             }
         };
         reply::warn(&mut response, &warnings.take());

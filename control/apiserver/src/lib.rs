@@ -37,6 +37,7 @@ pub mod oidc;
 pub mod openapi;
 pub mod options;
 mod paths;
+pub mod protobuf;
 pub mod proxy;
 pub mod reply;
 pub mod request;

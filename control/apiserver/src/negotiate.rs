@@ -14,6 +14,12 @@ pub const MEDIA_TYPES: &[&str] = &[
     "application/vnd.kubernetes.protobuf",
 ];
 
+/// The media types of streams of watch events, as errors name them.
+pub const STREAM_MEDIA_TYPES: &[&str] = &[
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+
 /// How bytes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Media {
@@ -22,6 +28,29 @@ pub enum Media {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+impl Media {
+    /// All of them; the first is what a client gets that takes anything.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    /// The name in `Content-Type`.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        MEDIA_TYPES[self as usize]
+    }
+
+    /// The name of a stream of watch events; nothing where there is none.
+    #[must_use]
+    pub const fn stream_type(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
+        }
+    }
 }
 
 /// What is made of an object or a list before it is written.
@@ -86,16 +115,9 @@ impl Format {
                     .next()
                     .is_some_and(|name| name.trim() == "gzip")
             });
-        let agent = headers
-            .get(USER_AGENT)
-            .and_then(|agent| agent.to_str().ok())
-            .unwrap_or_default();
-        format.pretty = ["curl", "Wget", "Mozilla/5.0"]
-            .iter()
-            .any(|known| agent.starts_with(known));
+        format.pretty |= is_pretty(headers, query);
         for (key, value) in pairs(query.unwrap_or_default()) {
             match key.as_str() {
-                "pretty" => format.pretty = !matches!(value.as_str(), "false" | "0"),
                 "includeObject" => {
                     format.include = match value.as_str() {
                         "Object" => Include::Object,
@@ -115,61 +137,151 @@ impl Format {
         Ok(format)
     }
 
+    /// How an error is written: in the media type that the client accepts, or in
+    /// JSON for people when there is none.
+    #[must_use]
+    pub fn of_error(headers: &HeaderMap, query: Option<&str>) -> Self {
+        let mut plain = Self::default();
+        let accepted = headers
+            .get(ACCEPT)
+            .and_then(|accept| accept.to_str().ok())
+            .filter(|accept| !accept.trim().is_empty());
+        if let Some(accept) = accepted {
+            match Self::of_plain(accept) {
+                Some(format) => plain.media = format.media,
+                None => {
+                    plain.pretty = true;
+                    return plain;
+                }
+            }
+        }
+        plain.pretty = is_pretty(headers, query);
+        plain
+    }
+
     fn of_accept(accept: &str) -> Option<Self> {
+        Self::choose(accept, |_| true)
+    }
+
+    fn of_plain(accept: &str) -> Option<Self> {
+        Self::choose(accept, |format| format.shape == Shape::Plain)
+    }
+
+    /// The first clause, by weight, that asks for what can be made.
+    fn choose(accept: &str, allowed: impl Fn(&Self) -> bool) -> Option<Self> {
         if accept.trim().is_empty() {
             return Some(Self::default());
         }
-        let mut clauses: Vec<(f32, Option<Self>)> = accept
+        let mut clauses: Vec<Clause<'_>> = accept
             .split(',')
-            .filter(|clause| !clause.trim().is_empty())
-            .map(clause)
+            .map(str::trim)
+            .filter(|clause| !clause.is_empty())
+            .map(Clause::parse)
             .collect();
-        clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        clauses.into_iter().find_map(|(_, format)| format)
+        clauses.sort_by(|a, b| {
+            b.weight
+                .total_cmp(&a.weight)
+                .then_with(|| a.media.contains('*').cmp(&b.media.contains('*')))
+        });
+        clauses
+            .iter()
+            .find_map(|clause| clause.formats().find(&allowed))
     }
 }
 
-/// One clause of an `Accept` header: its weight, and what it asks for if that
-/// can be made.
-fn clause(text: &str) -> (f32, Option<Format>) {
-    let mut parts = text.split(';').map(str::trim);
-    let media = match parts.next().unwrap_or_default() {
-        "application/json" | "*/*" | "application/*" => Some(Media::Json),
-        "application/yaml" => Some(Media::Yaml),
-        _ => None,
-    };
-    let (mut weight, mut shape, mut version, mut group) = (1.0, None, "", "");
-    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-        match key.trim() {
-            "q" => weight = value.trim().parse().unwrap_or(1.0),
-            "as" => shape = Some(value.trim()),
-            "v" => version = value.trim(),
-            "g" => group = value.trim(),
-            _ => {}
-        }
+/// Whether the answer is made for people.
+fn is_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
+    let asked = pairs(query.unwrap_or_default())
+        .find(|(key, value)| key == "pretty" && !value.is_empty())
+        .map(|(_, value)| value);
+    if let Some(asked) = asked {
+        return matches!(asked.as_str(), "1" | "t" | "T" | "TRUE" | "true" | "True");
     }
-    let format = media.and_then(|media| {
-        let shape = match shape {
-            None => Shape::Plain,
-            Some(_) if group != "meta.k8s.io" => return None,
-            Some("Table") => Shape::Table,
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Shape::Metadata,
-            Some(_) => return None,
+    let agent = headers
+        .get(USER_AGENT)
+        .and_then(|agent| agent.to_str().ok())
+        .unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"]
+        .iter()
+        .any(|known| agent.starts_with(known))
+}
+
+/// One clause of an `Accept` header.
+#[derive(Debug, Default)]
+struct Clause<'a> {
+    media: &'a str,
+    weight: f32,
+    shape: Option<&'a str>,
+    version: Option<&'a str>,
+    group: Option<&'a str>,
+    stream: &'a str,
+    server_version: &'a str,
+    pretty: bool,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let mut clause = Self {
+            media: parts.next().unwrap_or_default(),
+            weight: 1.0,
+            ..Self::default()
         };
-        let shape_version = match version {
-            _ if shape == Shape::Plain => "",
-            "v1" => "v1",
-            "v1beta1" => "v1beta1",
-            _ => return None,
-        };
-        Some(Format {
-            media,
-            shape,
-            shape_version,
-            ..Format::default()
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            let value = value.trim();
+            match key.trim() {
+                "q" => clause.weight = value.parse().unwrap_or(1.0),
+                "as" => clause.shape = Some(value),
+                "v" => clause.version = Some(value),
+                "g" => clause.group = Some(value),
+                "stream" => clause.stream = value,
+                "sv" => clause.server_version = value,
+                "pretty" => clause.pretty = value == "1",
+                _ => {}
+            }
+        }
+        clause
+    }
+
+    /// What the clause can be answered with, the best first.
+    fn formats(&self) -> impl Iterator<Item = Format> {
+        let (kind, subtype) = self.media.split_once('/').unwrap_or((self.media, "*"));
+        Media::ALL.into_iter().filter_map(move |media| {
+            let name = media.content_type().strip_prefix("application/")?;
+            let fits = matches!(kind, "application" | "*") && (subtype == name || subtype == "*");
+            if !fits
+                || !matches!(self.stream, "" | "watch")
+                || (self.stream == "watch" && media.stream_type().is_none())
+                || !matches!(self.server_version, "" | "v1")
+            {
+                return None;
+            }
+            let converts = self.shape.is_some() || self.version.is_some() || self.group.is_some();
+            let (shape, shape_version) = if converts {
+                let version = match (self.group, self.version) {
+                    (Some("meta.k8s.io"), Some("v1")) => "v1",
+                    (Some("meta.k8s.io"), Some("v1beta1")) => "v1beta1",
+                    _ => return None,
+                };
+                let shape = match self.shape {
+                    // A table has no form in protobuf.
+                    Some("Table") if media != Media::Protobuf => Shape::Table,
+                    Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Shape::Metadata,
+                    _ => return None,
+                };
+                (shape, version)
+            } else {
+                (Shape::Plain, "")
+            };
+            Some(Format {
+                media,
+                shape,
+                shape_version,
+                pretty: self.pretty,
+                ..Format::default()
+            })
         })
-    });
-    (weight, format)
+    }
 }
 
 #[cfg(test)]
@@ -186,8 +298,18 @@ mod tests {
         assert_eq!(accept("text/html"), None);
         assert_eq!(
             accept("application/vnd.kubernetes.protobuf,application/json"),
-            Some((Media::Json, Shape::Plain))
+            Some((Media::Protobuf, Shape::Plain))
         );
+        assert_eq!(
+            accept("application/vnd.kubernetes.protobuf;stream=watch"),
+            Some((Media::Protobuf, Shape::Plain))
+        );
+        assert_eq!(
+            accept("*/*, application/vnd.kubernetes.protobuf"),
+            Some((Media::Protobuf, Shape::Plain))
+        );
+        assert_eq!(accept("application/yaml;stream=watch"), None);
+        assert_eq!(accept("application/cbor"), None);
         assert_eq!(
             accept("application/json;q=0.5, application/yaml"),
             Some((Media::Yaml, Shape::Plain))
@@ -208,5 +330,38 @@ mod tests {
             Some((Media::Json, Shape::Metadata))
         );
         assert_eq!(accept("application/json;as=Pie;v=v1;g=meta.k8s.io"), None);
+        let informer = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        assert_eq!(accept(informer), Some((Media::Protobuf, Shape::Metadata)));
+        let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(accept(table), None);
+        assert_eq!(
+            accept(&format!(
+                "{table},application/json;as=Table;g=meta.k8s.io;v=v1"
+            )),
+            Some((Media::Json, Shape::Table))
+        );
+    }
+
+    #[test]
+    fn errors_are_plain_whatever_shape_was_asked_for() {
+        let of = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+            let format = Format::of_error(&headers, None);
+            (format.media, format.pretty)
+        };
+        assert_eq!(
+            of("application/vnd.kubernetes.protobuf"),
+            (Media::Protobuf, false)
+        );
+        assert_eq!(
+            of("application/json;as=Table;g=meta.k8s.io;v=v1,application/yaml"),
+            (Media::Yaml, false)
+        );
+        assert_eq!(
+            of("application/json;as=Table;g=meta.k8s.io;v=v1"),
+            (Media::Json, true)
+        );
+        assert_eq!(of("text/html"), (Media::Json, true));
     }
 }

@@ -18,6 +18,7 @@ use control_types::value::Value;
 
 use crate::body::{self, Body};
 use crate::negotiate::{Format, Media, Shape};
+use crate::protobuf;
 use crate::table;
 
 /// Answers of this size and more are compressed if the client takes it.
@@ -58,10 +59,19 @@ pub fn json(code: u16, json: impl Into<Bytes>) -> Response<Body> {
     bytes(code, "application/json", json)
 }
 
-/// An error (or the success of a deletion).
+/// An error in JSON.
 #[must_use]
 pub fn status(status: &Status) -> Response<Body> {
-    let mut response = json(status.code, status.to_json());
+    failure(status, Format::default())
+}
+
+/// An error as the client wants it.
+#[must_use]
+pub fn failure(status: &Status, format: Format) -> Response<Body> {
+    let mut response = match format.media {
+        Media::Json if !format.pretty => json(status.code, status.to_json()),
+        _ => value(status.code, &status.to_value(), format),
+    };
     if let Some(seconds) = status
         .details
         .as_ref()
@@ -82,7 +92,16 @@ pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
         Media::Json if format.pretty => json(code, value.to_vec_pretty()),
         Media::Json => compressed(json(code, Bytes::new()), value.to_vec().into(), format),
         Media::Yaml => bytes(code, "application/yaml", yaml(value)),
+        Media::Protobuf => match protobuf::tree(value) {
+            Ok(made) => of_protobuf(code, made, format),
+            Err(error) => status(&error),
+        },
     }
+}
+
+fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
+    let empty = bytes(code, Media::Protobuf.content_type(), Bytes::new());
+    compressed(empty, made.into(), format)
 }
 
 /// An object in the shape that the client wants. `json` are its bytes, which
@@ -93,6 +112,9 @@ pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
 pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
         return Ok(compressed(json(code, Bytes::new()), json_bytes, format));
+    }
+    if format.shape == Shape::Plain && format.media == Media::Protobuf {
+        return Ok(of_protobuf(code, protobuf::object(&json_bytes)?, format));
     }
     let object = Value::from_slice(&json_bytes).map_err(Status::internal)?;
     Ok(value(code, &shaped(object, kind, format), format))

@@ -28,10 +28,14 @@ fn codec(c: &mut Criterion) {
             black_box((done.is_ok(), out.len()))
         });
     });
-    group.bench_function("json_to_tree", |b| b.iter(|| Value::from_slice(black_box(json))));
+    group.bench_function("json_to_tree", |b| {
+        b.iter(|| Value::from_slice(black_box(json)))
+    });
     let tree = Value::from_slice(json).unwrap_or_default();
     group.bench_function("tree_to_json", |b| b.iter(|| black_box(&tree).to_vec()));
-    group.bench_function("protobuf_to_tree", |b| b.iter(|| protobuf::decode(black_box(&wire))));
+    group.bench_function("protobuf_to_tree", |b| {
+        b.iter(|| protobuf::decode(black_box(&wire)))
+    });
     group.bench_function("protobuf_to_json", |b| {
         b.iter(|| {
             let mut tree = protobuf::decode(black_box(&wire)).unwrap_or_default();

@@ -226,7 +226,12 @@ mod tests {
             let expected = parse(text).unwrap();
             let (seconds, nanos) = seconds(text.as_bytes()).unwrap();
             let nanos = i32::try_from(nanos).unwrap();
-            assert_eq!(Timestamp::new(seconds, 0).unwrap() + jiff::SignedDuration::from_nanos(nanos.into()), expected, "{text}");
+            assert_eq!(
+                Timestamp::new(seconds, 0).unwrap()
+                    + jiff::SignedDuration::from_nanos(nanos.into()),
+                expected,
+                "{text}"
+            );
         }
         assert_eq!(seconds(b"0001-01-01T00:00:00Z"), Some((ZERO, 0)));
         assert_eq!(seconds(b"2023-02-29T00:00:00Z"), None);

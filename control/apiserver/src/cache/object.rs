@@ -1,5 +1,7 @@
 //! One cached object: its bytes, encoded once, and what selectors look at.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use bytes::Bytes;
 use compact_str::CompactString;
 use control_kinds::Kind;
@@ -49,6 +51,8 @@ pub struct Cached {
     frame: Bytes,
     json_at: usize,
     body_at: usize,
+    /// How many bytes it takes in a list in protobuf; 0 until that was asked.
+    protobuf_length: AtomicU32,
 }
 
 /// The stored bytes are no object of the API.
@@ -147,6 +151,7 @@ impl Cached {
             frame: frame.into(),
             json_at: head.len(),
             body_at: head.len() + metadata.key,
+            protobuf_length: AtomicU32::new(0),
         })
     }
 
@@ -186,6 +191,7 @@ impl Cached {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             frame: self.frame.clone(),
+            protobuf_length: AtomicU32::new(0),
             ..*self
         })
     }
@@ -244,6 +250,27 @@ impl Cached {
         self.frame.slice(self.json_at..self.frame.len() - END.len())
     }
 
+    /// How many bytes the object takes in a list in protobuf: what `measure` says of
+    /// its JSON, asked once.
+    ///
+    /// # Errors
+    /// Those of `measure`.
+    pub fn protobuf_length<E>(
+        &self,
+        measure: impl FnOnce(&[u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        match self.protobuf_length.load(Ordering::Relaxed) {
+            0 => {
+                let length = measure(self.json())?;
+                if let Ok(short) = u32::try_from(length) {
+                    self.protobuf_length.store(short, Ordering::Relaxed);
+                }
+                Ok(length)
+            }
+            known => Ok(known as usize),
+        }
+    }
+
     /// The members of the object from `"metadata"` on, with the closing brace:
     /// an item of a LIST carries neither kind nor version and is `{` and this.
     #[must_use]
@@ -283,6 +310,16 @@ pub fn frame(change: Change, object: &[u8]) -> Bytes {
 }
 
 impl Change {
+    /// Its name in a watch.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
     fn head(self) -> &'static [u8] {
         match self {
             Self::Added => ADDED,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
 use compact_str::CompactString;
 use control_kinds::Kind;
 use control_store::Revision;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use super::object::{Cached, Change, DecodeError};
 use super::ring::{Read, Ring};
-use super::tree::Tree;
+use super::tree::{Keyed, Tree};
 
 /// Room for events that every resource begins with.
 const CAPACITY: usize = 128;
@@ -21,6 +22,9 @@ const MAX_CAPACITY: usize = 16 * 1024;
 /// Events younger than this are kept if at all possible: a client that lost
 /// its connection comes back within a minute or so.
 const KEEP: Duration = Duration::from_secs(75);
+
+/// How many frames in protobuf are kept for other watchers.
+const FRAMES: usize = 32;
 
 /// One change of one object.
 #[derive(Debug)]
@@ -68,6 +72,18 @@ pub struct ResourceCache {
     wake: watch::Sender<u64>,
     /// Events up to this revision are no longer (or were never) in the ring.
     forgotten: AtomicU64,
+    /// The frames of the latest events in protobuf, made for the first watcher that
+    /// wants one and sent to all.
+    frames: [ArcSwapOption<SharedFrame>; FRAMES],
+}
+
+/// A frame in protobuf.
+#[derive(Debug)]
+struct SharedFrame {
+    key: CompactString,
+    revision: Revision,
+    change: Change,
+    bytes: Bytes,
 }
 
 impl std::fmt::Debug for ResourceCache {
@@ -94,6 +110,7 @@ impl ResourceCache {
             ring: Ring::new(CAPACITY),
             wake: watch::Sender::new(0),
             forgotten: AtomicU64::new(0),
+            frames: [const { ArcSwapOption::const_empty() }; FRAMES],
         }
     }
 
@@ -154,6 +171,36 @@ impl ResourceCache {
         }
     }
 
+    /// The frame of an event in protobuf: the one that another watcher had made, or
+    /// what `make` makes. Only the latest are kept, since watchers follow closely;
+    /// who lags pays for itself.
+    pub fn shared_frame(
+        &self,
+        object: &Cached,
+        change: Change,
+        make: impl FnOnce() -> Bytes,
+    ) -> Bytes {
+        let revision = object.revision();
+        let slot = usize::try_from(revision).unwrap_or_default() % FRAMES;
+        let known = self.frames[slot].load();
+        if let Some(known) = known.as_ref()
+            && known.revision == revision
+            && known.change == change
+            && known.key == object.key()
+        {
+            return known.bytes.clone();
+        }
+        drop(known);
+        let bytes = make();
+        self.frames[slot].store(Some(Arc::new(SharedFrame {
+            key: object.key().into(),
+            revision,
+            change,
+            bytes: bytes.clone(),
+        })));
+        bytes
+    }
+
     // --- the writer's side
 
     /// Replaces everything by `objects` (sorted by key) as of `revision`; no
@@ -178,7 +225,6 @@ impl ResourceCache {
         objects: &[Arc<Cached>],
         revision: Revision,
     ) -> Vec<(CompactString, Option<Arc<Cached>>, Revision)> {
-        use super::tree::Keyed;
         let state = self.state();
         let mut changes = Vec::new();
         for object in objects {

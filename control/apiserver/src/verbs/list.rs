@@ -4,12 +4,15 @@
 //! costs its reader's server one chunk and a reference to the snapshot.
 
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use control_store::{Range, Revision};
+use control_types::protobuf::EncodeError;
+use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
 use flate2::Compression;
@@ -26,6 +29,7 @@ use crate::cache::{Cached, Change, Keyed, Position, Tree};
 use crate::chain::Context;
 use crate::negotiate::{Format, Media, Shape};
 use crate::options::ListOptions;
+use crate::protobuf;
 use crate::reply::{self, Answer, GZIP_FROM};
 use crate::selection::Selection;
 use crate::table;
@@ -60,7 +64,7 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     )?;
     let (snapshot, start) = snapshot(&context.api, served, &options, &selection).await?;
     let page = Page::new(&snapshot, &selection, start, options.page_size());
-    respond(served, page, selection, format)
+    respond(served, page, selection, format).await
 }
 
 /// The snapshot that a request asks for, and the place where its page begins.
@@ -338,6 +342,9 @@ struct Writer {
     left: usize,
     first: bool,
     head: Vec<u8>,
+    /// What stands between items, and behind the last.
+    between: &'static [u8],
+    end: &'static [u8],
     item: WriteItem,
 }
 
@@ -363,7 +370,7 @@ impl Iterator for Writer {
             position = next;
             if everything || self.selection.matches(object) {
                 if !std::mem::replace(&mut self.first, false) {
-                    out.push(b',');
+                    out.extend_from_slice(self.between);
                 }
                 (self.item)(object, &mut out);
                 self.left -= 1;
@@ -376,7 +383,7 @@ impl Iterator for Writer {
             }
         }
         if out.len() < CHUNK {
-            out.extend_from_slice(b"]}\n");
+            out.extend_from_slice(self.end);
             self.position = None;
         } else {
             self.position = Some(position);
@@ -386,12 +393,15 @@ impl Iterator for Writer {
 }
 
 /// Writes a page in the shape that the client wants.
-pub(crate) fn respond(
+pub(crate) async fn respond(
     served: &Arc<Served>,
     page: Page,
     selection: Selection,
     format: Format,
 ) -> Answer {
+    if format.media == Media::Protobuf {
+        return in_protobuf(served, page, selection, format).await;
+    }
     let mut head = Vec::with_capacity(256);
     let (kind, version, items, item): (String, String, &[u8], WriteItem) = match format.shape {
         Shape::Plain if served.is_stored_form() => (
@@ -457,6 +467,8 @@ pub(crate) fn respond(
         left: page.items.unwrap_or(usize::MAX),
         first: true,
         head,
+        between: b",",
+        end: b"]}\n",
         item,
     };
     if format.media == Media::Yaml || format.pretty {
@@ -468,11 +480,129 @@ pub(crate) fn respond(
     if writer.position.is_none() && first.len() < GZIP_FROM {
         return Ok(reply::json(200, first));
     }
-    Ok(streamed(first, writer, format.gzip))
+    Ok(streamed(first, writer, format))
 }
 
+/// A list in protobuf. Its envelope begins with its length, so that the items are
+/// measured before the first byte is sent; what an object takes is then remembered.
+async fn in_protobuf(
+    served: &Arc<Served>,
+    page: Page,
+    selection: Selection,
+    format: Format,
+) -> Answer {
+    let stored = format.shape == Shape::Plain && served.is_stored_form();
+    let item = |served: &Arc<Served>| -> Box<dyn Fn(&Cached, &mut Vec<u8>) -> Step + Send> {
+        let served = Arc::clone(served);
+        let schema = served.resource.schema;
+        match format.shape {
+            Shape::Plain if stored => {
+                Box::new(move |object, out| protobuf::push_item(object.json(), schema, out))
+            }
+            shape => {
+                let of = if shape == Shape::Metadata {
+                    registry::schema_of("meta.k8s.io", "v1", "PartialObjectMetadata")
+                } else {
+                    Some(schema)
+                };
+                Box::new(move |object, out| {
+                    // An object that cannot be read is left out.
+                    if let (Ok(mut value), Some(of)) = (served.tree(object), of) {
+                        if shape == Shape::Metadata {
+                            value = table::partial(value, format);
+                        }
+                        protobuf::push_item(&value.to_vec(), of, out)?;
+                    }
+                    Ok(())
+                })
+            }
+        }
+    };
+    let metadata = page.metadata();
+    let (kind, version) = match format.shape {
+        Shape::Metadata => (
+            "PartialObjectMetadataList".to_owned(),
+            format!("meta.k8s.io/{}", format.shape_version),
+        ),
+        _ => (served.resource.list_kind(), served.api_version.clone()),
+    };
+    let writer = |head: Vec<u8>, page: &Page, selection: Selection, item: WriteItem| Writer {
+        objects: Arc::clone(&page.objects),
+        position: Some(page.begin),
+        selection,
+        left: page.items.unwrap_or(usize::MAX),
+        first: true,
+        head,
+        between: b"",
+        end: protobuf::LIST_END,
+        item,
+    };
+    let (total, failed) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let measure: WriteItem = {
+        let (total, failed) = (Arc::clone(&total), Arc::clone(&failed));
+        let (schema, write) = (served.resource.schema, item(served));
+        let scratch = std::sync::Mutex::new(Vec::new());
+        Box::new(move |object, _| {
+            let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            let length = if stored {
+                protobuf::item_length(object, schema, &mut scratch)
+            } else {
+                scratch.clear();
+                write(object, &mut scratch).map(|()| scratch.len())
+            };
+            match length {
+                Ok(length) => {
+                    total.fetch_add(length, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    tracing::error!(key = object.key(), %error, "object has no form in protobuf");
+                    failed.store(true, Ordering::Relaxed);
+                }
+            }
+        })
+    };
+    let measured = writer(Vec::new(), &page, selection.clone(), measure);
+    let large = page.items.unwrap_or(usize::MAX).min(page.objects.len()) > BLOCKING;
+    let count = move || measured.for_each(drop);
+    if large {
+        tokio::task::spawn_blocking(count)
+            .await
+            .map_err(Status::internal)?;
+    } else {
+        count();
+    }
+    if failed.load(Ordering::Relaxed) {
+        return Err(Status::internal("an object cannot be written in protobuf"));
+    }
+    let head = protobuf::list_head(&version, &kind, &metadata, total.load(Ordering::Relaxed))?;
+    let write = item(served);
+    let mut writer = writer(
+        head,
+        &page,
+        selection,
+        // What was measured is written: it cannot fail here.
+        Box::new(move |object, out| {
+            let _ = write(object, out);
+        }),
+    );
+    let first = writer.next().unwrap_or_default();
+    if writer.position.is_none() && first.len() < GZIP_FROM {
+        return Ok(reply::bytes(200, format.media.content_type(), first));
+    }
+    Ok(streamed(first, writer, format))
+}
+
+/// Lists of more objects than this are measured beside the tasks that answer others.
+const BLOCKING: usize = 2000;
+
+type Step = Result<(), EncodeError>;
+
 /// A response whose body is made while it is sent.
-fn streamed(first: Vec<u8>, rest: Writer, gzip: bool) -> Response<Body> {
+fn streamed(first: Vec<u8>, rest: Writer, format: Format) -> Response<Body> {
+    let gzip = format.gzip;
     let chunks = std::iter::once(first).chain(rest);
     let mut response = if gzip {
         let packed = Gzip {
@@ -487,7 +617,8 @@ fn streamed(first: Vec<u8>, rest: Writer, gzip: bool) -> Response<Body> {
         Response::new(stream_body(chunks.map(Bytes::from)))
     };
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let media = format.media.content_type();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

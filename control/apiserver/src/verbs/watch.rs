@@ -24,8 +24,9 @@ use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
 use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, frame};
 use crate::chain::Context;
-use crate::negotiate::{Format, Media, Shape};
+use crate::negotiate::{Format, Media, STREAM_MEDIA_TYPES, Shape};
 use crate::options::{ListOptions, parse_revision};
+use crate::protobuf;
 use crate::reply::Answer;
 use crate::selection::Selection;
 use crate::table;
@@ -36,11 +37,6 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts at least when its client does not say.
 const SHORTEST: u64 = 1800;
-/// The media types that watches are written in.
-const WATCH_MEDIA_TYPES: &[&str] = &[
-    "application/json;stream=watch",
-    "application/vnd.kubernetes.protobuf;stream=watch",
-];
 /// How much is gathered into one frame of the connection.
 const GATHER: usize = 64 * 1024;
 
@@ -54,9 +50,10 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     options.default_watch();
     options.validate(true)?;
     let format = Format::of(&context.parts.headers, context.query())?;
-    if format.media == Media::Yaml {
-        return Err(Status::not_acceptable(WATCH_MEDIA_TYPES));
-    }
+    let media = format
+        .media
+        .stream_type()
+        .ok_or_else(|| Status::not_acceptable(STREAM_MEDIA_TYPES))?;
     let info = &context.info;
     let selection = Selection::new(
         served.kind,
@@ -120,7 +117,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let mut response = Response::new(Body::new(StreamBody::new(frames)));
     response
         .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media));
     response
         .headers_mut()
         .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
@@ -171,7 +168,7 @@ impl Watcher {
             }
             if let Some(status) = self.refused.take() {
                 self.ended = true;
-                return Some(error_frame(&status));
+                return Some(self.line("ERROR", &status.to_value()));
             }
             if self.initial.is_some() {
                 if let Some(bytes) = self.initial_chunk() {
@@ -267,7 +264,7 @@ impl Watcher {
             }
             position = next;
             if self.selection.matches(object) {
-                out.extend_from_slice(&self.frame(object, Change::Added));
+                out.extend_from_slice(&self.frame(object, Change::Added, false));
             }
         }
         self.initial = Some((state, position));
@@ -329,25 +326,34 @@ impl Watcher {
             .is_some_and(|previous| self.selection.matches(previous));
         match (was, is) {
             (false, false) => None,
-            (false, true) => Some(self.frame(&event.object, Change::Added)),
-            (true, true) => Some(self.frame(&event.object, Change::Modified)),
+            (false, true) => Some(self.frame(&event.object, Change::Added, true)),
+            (true, true) => Some(self.frame(&event.object, Change::Modified, true)),
             (true, false) if event.change == Change::Deleted => {
-                Some(self.frame(&event.object, Change::Deleted))
+                Some(self.frame(&event.object, Change::Deleted, true))
             }
             (true, false) => {
                 let last = event
                     .previous
                     .as_ref()?
                     .at_revision(event.object.revision(), Change::Deleted);
-                Some(self.frame(&last, Change::Deleted))
+                Some(self.frame(&last, Change::Deleted, true))
             }
         }
     }
 
     /// The frame of an event in the shape that this watcher wants.
-    fn frame(&mut self, object: &Cached, change: Change) -> Bytes {
+    /// `shared` tells that others watch the same event now.
+    fn frame(&mut self, object: &Cached, change: Change, shared: bool) -> Bytes {
+        let in_protobuf = self.format.media == Media::Protobuf;
         if self.format.shape == Shape::Plain && self.served.is_stored_form() {
-            return object.frame(change);
+            if !in_protobuf {
+                return object.frame(change);
+            }
+            let make = || protobuf_frame(change.name(), object.json());
+            return match &self.served.cache {
+                Some(cache) if shared => cache.shared_frame(object, change, make),
+                _ => make(),
+            };
         }
         let Ok(tree) = self.served.tree(object) else {
             return Bytes::new();
@@ -362,7 +368,20 @@ impl Watcher {
                 table::table(self.served.kind, vec![row], metadata, columns, self.format)
             }
         };
+        if in_protobuf {
+            return protobuf_frame(change.name(), &shaped.to_vec());
+        }
         frame(change, &shaped.to_vec())
+    }
+
+    /// A frame around a tree.
+    fn line(&self, event: &str, object: &Value) -> Bytes {
+        if self.format.media == Media::Protobuf {
+            return protobuf_frame(event, &object.to_vec());
+        }
+        let mut out = value!({"type": (event), "object": (object)}).to_vec();
+        out.push(b'\n');
+        out.into()
     }
 
     /// A bookmark: an object with nothing but a resource version.
@@ -383,16 +402,15 @@ impl Watcher {
                 table::table(self.served.kind, vec![row], metadata, columns, self.format)
             }
         };
-        line(&value!({"type": "BOOKMARK", "object": (object)}))
+        self.line("BOOKMARK", &object)
     }
 }
 
-fn error_frame(status: &Status) -> Bytes {
-    line(&value!({"type": "ERROR", "object": (status.to_value())}))
-}
-
-fn line(value: &Value) -> Bytes {
-    let mut out = value.to_vec();
-    out.push(b'\n');
-    out.into()
+/// A frame in protobuf. An object that has no form in it, which none of a served
+/// kind is, is left out.
+fn protobuf_frame(event: &str, json: &[u8]) -> Bytes {
+    protobuf::frame(event, json).unwrap_or_else(|error| {
+        tracing::error!(%error, "an event has no form in protobuf");
+        Bytes::new()
+    })
 }

@@ -58,7 +58,10 @@ pub(super) fn format(nanos: i64) -> String {
             return whole.to_string();
         }
         let width = unit.to_string().len() - 1;
-        format!("{whole}.{}", format!("{rest:0width$}").trim_end_matches('0'))
+        format!(
+            "{whole}.{}",
+            format!("{rest:0width$}").trim_end_matches('0')
+        )
     };
     match nanos {
         0 => "0s".into(),

@@ -78,6 +78,21 @@ pub fn message(json: &[u8], of: TypeId, out: &mut Vec<u8>) -> Result<(), EncodeE
     Err(EncodeError::Json(0))
 }
 
+/// Appends the message of an object's JSON behind its length.
+///
+/// # Errors
+/// As [`message`].
+pub fn sized_message(json: &[u8], of: TypeId, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let before = out.len();
+    let start = begin(out);
+    if let Err(error) = message(json, of, out) {
+        out.truncate(before);
+        return Err(error);
+    }
+    end(out, start);
+    Ok(())
+}
+
 /// Appends an object in the envelope in which clients and the store have it: magic
 /// bytes, and a `runtime.Unknown` with kind, version and the message.
 ///

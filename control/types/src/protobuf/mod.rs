@@ -17,7 +17,9 @@ use base64::Engine as _;
 
 pub use encode::{
     EncodeError, TAIL, envelope, field_length, message, push_bytes, push_envelope_head,
+    sized_message,
 };
+pub use wire::push_varint;
 
 use crate::registry;
 use crate::schema::{Field, Shape, TypeId, TypeRef};
@@ -185,7 +187,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn read_message(mut reader: Reader<'_>, id: TypeId, map: &mut Map, depth: usize) -> Result<(), Error> {
+fn read_message(
+    mut reader: Reader<'_>,
+    id: TypeId,
+    map: &mut Map,
+    depth: usize,
+) -> Result<(), Error> {
     if depth > MAX_DEPTH / 2 {
         return Err(Error::TooDeep);
     }

@@ -58,7 +58,10 @@ fn every_published_object_reads_the_same_from_protobuf_as_from_json() {
         assert_eq!(found.to_string(), expected.to_string(), "{kind}");
         seen += 1;
     }
-    assert!(seen > 55 || fixtures("HEAD").is_none(), "only {seen} fixtures");
+    assert!(
+        seen > 55 || fixtures("HEAD").is_none(),
+        "only {seen} fixtures"
+    );
 }
 
 #[test]
@@ -85,7 +88,10 @@ fn every_published_object_is_written_as_go_writes_it() {
         seen += 1;
     }
     assert!(failed.is_empty(), "{failed:?}");
-    assert!(seen > 55 || fixtures("HEAD").is_none(), "only {seen} fixtures");
+    assert!(
+        seen > 55 || fixtures("HEAD").is_none(),
+        "only {seen} fixtures"
+    );
 }
 
 #[test]

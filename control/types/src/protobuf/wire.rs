@@ -1,7 +1,7 @@
 //! Numbers and lengths as protobuf writes them.
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(super) fn push_varint(out: &mut Vec<u8>, mut number: u64) {
+pub fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
