@@ -9,6 +9,7 @@ use http::{HeaderValue, Method};
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
+use crate::negotiate::{Format, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
@@ -177,11 +178,13 @@ fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let accept = text(ACCEPT).unwrap_or_default();
+    let media = Format::of_error(headers, context.query()).media;
     let Some(document) = discovery::document(path, accept) else {
         let config = &context.api.config;
         let address = (config.advertise_address, config.advertise_port).into();
         return (path == "/api").then(|| {
-            let mut response = reply::json(200, discovery::versions(address).to_vec());
+            let json = discovery::versions(address).to_vec();
+            let mut response = reply::discovery(json.into(), media);
             response
                 .headers_mut()
                 .insert(VARY, HeaderValue::from_static("Accept"));
@@ -191,6 +194,8 @@ fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
     let known = text(IF_NONE_MATCH).is_some_and(|known| known == document.etag);
     let mut response = if known {
         reply::bytes(304, document.content_type, "")
+    } else if document.content_type == Media::Json.content_type() {
+        reply::discovery(document.body.clone(), media)
     } else {
         reply::bytes(200, document.content_type, document.body.clone())
     };
