@@ -23,6 +23,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     group: "",
     kind: "",
     namespaced: None,
+    template: None,
     default: nothing,
     prepare_create: first_generation,
     prepare_update: update_spec,

@@ -38,6 +38,8 @@ pub struct Kind {
     pub kind: &'static str,
     /// Whether objects live in a namespace; `None`: not known here (custom kinds).
     pub namespaced: Option<bool>,
+    /// Path of the pod template, or of what holds the pod spec itself (`[]`: a pod).
+    pub template: Option<&'static [&'static str]>,
     /// Sets what the API defaults when it decodes an object (requests and stored objects alike).
     pub default: fn(&mut Value),
     /// Brings a new object into its first state: drops status, sets generation, …
@@ -120,6 +122,9 @@ impl Kind {
     /// Prepares and validates a new object. Its metadata must be complete
     /// (name, namespace, uid, creation time). Errors mean "do not store".
     pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {
+        if let Some(path) = self.template {
+            rules::gates::template(object, None, path);
+        }
         (self.prepare_create)(object);
         let errors = (self.validate_create)(object);
         if !errors.is_empty() {
@@ -131,6 +136,9 @@ impl Kind {
 
     /// Prepares and validates an update of the main resource.
     pub fn before_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
+        if let Some(path) = self.template {
+            rules::gates::template(new, Some(old), path);
+        }
         self.update(new, old, self.prepare_update, self.validate_update)
     }
 

@@ -7,6 +7,9 @@
 //! [`coerce`] does the same to a tree; [`complete`] adds the zero values that Go
 //! writes even so.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use crate::generated::schema::REFS;
 use crate::quantity::Quantity;
 use crate::schema::{Field, Member, Shape, Type, TypeId, TypeRef};
@@ -281,8 +284,8 @@ fn coerce_ref(
             }
             Ok(())
         }
-        (TypeRef::Int32 | TypeRef::Int64, Value::Float(number)) => {
-            let found = format!("number {number:?}");
+        (TypeRef::Int32 | TypeRef::Int64, Value::Float(_)) => {
+            let found = number_or_type(value);
             context.mismatch(&found, go, frame);
             Ok(())
         }
@@ -299,6 +302,29 @@ fn coerce_ref(
             }
             Ok(())
         }
+        (TypeRef::Bytes, Value::Array(items)) => {
+            // Go takes a list of small numbers for bytes, too.
+            let mut bytes = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                match item {
+                    Value::Null => bytes.push(0),
+                    Value::Int(number) => match u8::try_from(*number) {
+                        Ok(byte) => bytes.push(byte),
+                        Err(_) => {
+                            context.mismatch(&format!("number {number}"), "uint8", frame);
+                            return Ok(());
+                        }
+                    },
+                    other => {
+                        let found = number_or_type(other);
+                        context.mismatch(&found, "uint8", frame);
+                        return Ok(());
+                    }
+                }
+            }
+            *value = Value::String(BASE64.encode(bytes).into());
+            Ok(())
+        }
         (TypeRef::Quantity, _) => coerce_quantity(value),
         (TypeRef::IntOrString, _) => coerce_int_or_string(value, frame),
         (TypeRef::Time | TypeRef::MicroTime | TypeRef::Duration, _) => {
@@ -309,6 +335,18 @@ fn coerce_ref(
             context.mismatch(found, go, frame);
             Ok(())
         }
+    }
+}
+
+/// What a value is, as messages say it.
+fn number_or_type(value: &Value) -> String {
+    // Whole numbers beyond 64 bits are quoted as they were written; exponents are rare.
+    const WHOLE: std::ops::Range<f64> = 9.2e18..1e21;
+    match value {
+        Value::Int(number) => format!("number {number}"),
+        Value::Float(number) if WHOLE.contains(&number.abs()) => format!("number {number:.0}"),
+        Value::Float(number) => format!("number {number:?}"),
+        other => other.type_name().to_owned(),
     }
 }
 
@@ -399,9 +437,7 @@ fn coerce_int_or_string(value: &Value, frame: Option<&Frame<'_>>) -> Result<(), 
     let found = match value {
         Value::String(_) => return Ok(()),
         Value::Int(number) if i32::try_from(*number).is_ok() => return Ok(()),
-        Value::Int(number) => format!("number {number}"),
-        Value::Float(number) => format!("number {number:?}"),
-        other => other.type_name().to_owned(),
+        other => number_or_type(other),
     };
     Err(mismatch(&found, "int32", frame))
 }
@@ -497,7 +533,9 @@ fn coerce_schema_or(value: &mut Value, shape: Shape) -> Result<(), Error> {
 
 /// Adds what Go's encoder writes although it is zero: structs (`status: {}`),
 /// fields without `omitempty` (`"rules": null`), quantities and ports. For an
-/// object that [`coerce`] has seen, just before it is encoded.
+/// object that [`coerce`] has seen, just before it is encoded. Lists and maps that
+/// are written although empty are `null`: stored as protobuf, none and no entries
+/// are one.
 pub fn complete(value: &mut Value, of: TypeId) {
     let one = of.get();
     let Value::Object(map) = value else { return };
@@ -508,6 +546,16 @@ pub fn complete(value: &mut Value, of: TypeId) {
     for (key, inner) in map.entries_mut() {
         if let Some(member) = of.member(key) {
             complete_ref(inner, &REFS[member.field.ref_number()]);
+            let empty = match inner {
+                Value::Array(items) => items.is_empty(),
+                Value::Object(map) => {
+                    map.is_empty() && matches!(member.field.type_ref(), TypeRef::Map(_))
+                }
+                _ => false,
+            };
+            if empty {
+                *inner = Value::Null;
+            }
         }
     }
     let members = &of.members().ordered;

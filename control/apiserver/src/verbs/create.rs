@@ -101,10 +101,10 @@ pub async fn store(
         let key = served.key(&namespace, &name);
         if options.dry_run {
             if served.cache()?.get(&key).is_some() {
-                return Err(Status::already_exists(
-                    served.resource.group,
-                    served.resource.plural,
-                    &name,
+                return Err(taken(
+                    served,
+                    &key,
+                    Status::already_exists(served.resource.group, served.resource.plural, &name),
                 ));
             }
             meta::set_resource_version(&mut object, &version);
@@ -130,10 +130,22 @@ pub async fn store(
                     ));
                 }
             }
-            Err(status) => return Err(status),
+            Err(status) => return Err(taken(served, &key, status)),
         }
     }
     Err(Status::internal("no name was found"))
+}
+
+/// An answer that a name is taken also says when its owner is on its way out.
+fn taken(served: &Served, key: &str, mut status: Status) -> Status {
+    if status.reason == "AlreadyExists"
+        && let Ok(cache) = served.cache()
+        && let Some(there) = cache.get(key)
+        && there.value().is_ok_and(|there| meta::is_deleting(&there))
+    {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
 }
 
 /// The namespace of the request, also set in the object.

@@ -12,6 +12,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "batch",
     kind: "CronJob",
     namespaced: Some(true),
+    template: Some(&["spec", "jobTemplate", "spec", "template"]),
     default,
     prepare_create: generic::first_generation_no_status,
     prepare_status_update: generic::update_status,

@@ -12,6 +12,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "apps",
     kind: "DaemonSet",
     namespaced: Some(true),
+    template: Some(&["spec", "template"]),
     default,
     prepare_create,
     prepare_update,

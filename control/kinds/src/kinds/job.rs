@@ -12,6 +12,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "batch",
     kind: "Job",
     namespaced: Some(true),
+    template: Some(&["spec", "template"]),
     default,
     prepare_create,
     prepare_update: |new, old| {

@@ -14,11 +14,13 @@ pub(crate) static KIND: Kind = Kind {
     kind: "Node",
     namespaced: Some(false),
     default,
-    prepare_update: generic::keep_status,
-    prepare_status_update: generic::update_status,
+    prepare_create: |object| drop_config(object, &["spec", "status"]),
+    prepare_update,
+    prepare_status_update,
     validate_create,
     validate_update,
     validate_status_update: validate_update,
+    warnings,
     selectable: &["spec.unschedulable"],
     selectable_fields,
     columns: columns::NODE,
@@ -48,6 +50,50 @@ fn default(object: &mut Value) {
         let capacity = status.at("capacity").clone();
         status.put("allocatable", capacity);
     }
+}
+
+/// Drops the sources and the state of configuration that was once kept in the
+/// cluster (removed in 1.24), below `parts`.
+fn drop_config(object: &mut Value, parts: &[&str]) {
+    for (part, field) in [("spec", "configSource"), ("status", "config")] {
+        if parts.contains(&part)
+            && let Some(part) = object.there(part)
+        {
+            part.drop_field(field);
+        }
+    }
+}
+
+fn prepare_update(new: &mut Value, old: &Value) {
+    new.take_from(old, "status");
+    if !old.at("spec").has("configSource") {
+        drop_config(new, &["spec"]);
+    }
+}
+
+fn prepare_status_update(new: &mut Value, old: &Value) {
+    generic::update_status(new, old);
+    if !old.at("status").has("config") {
+        drop_config(new, &["status"]);
+    }
+}
+
+fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
+    let spec = object.at("spec");
+    let mut out = Vec::new();
+    if spec.has("configSource") {
+        out.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !spec.text("externalID").is_empty() {
+        out.push(
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
+        );
+    }
+    let list = Path::new("spec.podCIDRs");
+    for (i, range) in spec.items("podCIDRs").iter().enumerate() {
+        out.extend(ip::cidr_warnings(&list.index(i), range.as_text()));
+    }
+    out
 }
 
 fn check_resources(object: &Value, errors: &mut Errors) {

@@ -116,16 +116,10 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     let at = Path::new("spec");
     let mut out = Vec::new();
     let meta = object.at("metadata").at("annotations");
-    if !meta
-        .text("volume.beta.kubernetes.io/storage-class")
-        .is_empty()
-    {
+    if meta.has("volume.beta.kubernetes.io/storage-class") {
         out.push("metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \"storageClassName\" attribute instead".to_owned());
     }
-    if !meta
-        .text("volume.beta.kubernetes.io/mount-options")
-        .is_empty()
-    {
+    if meta.has("volume.beta.kubernetes.io/mount-options") {
         out.push("metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use \"mountOptions\" attribute instead".to_owned());
     }
     if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
@@ -134,9 +128,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     let gone = [
         ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
         ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
-        ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-        ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+        ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
         (
             "photonPersistentDisk",
             "deprecated in v1.11, non-functional in v1.16+",
@@ -145,7 +137,12 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
     ];
     for (kind, why) in gone {
-        if spec.has(kind) {
+        let field = if kind == "storageOS" {
+            "storageos"
+        } else {
+            kind
+        };
+        if spec.has(field) {
             out.push(format!("{}: {why}", at.child(kind)));
         }
     }

@@ -4,10 +4,12 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
-use crate::rules::{claims, collect, defaults, meta, names, quantity};
+use crate::rules::{claims, collect, defaults, immutable, meta, names, quantity, resources};
 use crate::table::{Now, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
+
+const SPEC: Path<'static> = Path::new("spec");
 
 pub(crate) static KIND: Kind = Kind {
     group: "",
@@ -15,10 +17,12 @@ pub(crate) static KIND: Kind = Kind {
     namespaced: Some(true),
     default,
     prepare_create,
-    prepare_update: generic::keep_status,
+    prepare_update,
     prepare_status_update: generic::update_status,
     validate_create,
     validate_update,
+    validate_status_update,
+    warnings,
     columns: columns::PERSISTENT_VOLUME_CLAIM,
     row,
     allow_unconditional_update: true,
@@ -36,8 +40,35 @@ fn prepare_create(object: &mut Value) {
     let mut status = Value::object();
     status.put("phase", "Pending");
     object.put("status", status);
-    // a claim of the older kind of source fills the newer, and the reverse
-    let spec = object.make("spec");
+    sources(object.make("spec"), &Value::Null);
+}
+
+fn prepare_update(new: &mut Value, old: &Value) {
+    new.take_from(old, "status");
+    sources(new.make("spec"), old.at("spec"));
+}
+
+/// What a claim is filled from (KEP 1495): `dataSource` takes claims and
+/// snapshots only, and the two fields follow each other.
+fn sources(spec: &mut Value, old: &Value) {
+    // CrossNamespaceVolumeDataSource is off
+    if !spec.at("dataSourceRef").text("namespace").is_empty() && !old.has("dataSourceRef") {
+        spec.drop_field("dataSourceRef");
+    }
+    let source = spec.at("dataSource");
+    let known = matches!(
+        (source.text("apiGroup"), source.text("kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    );
+    let in_use = old.has("dataSource") || old.has("dataSourceRef");
+    if !known && !in_use && !spec.has("dataSourceRef") {
+        spec.drop_field("dataSource");
+    }
+    follow(spec);
+}
+
+/// Either field fills the other.
+fn follow(spec: &mut Value) {
     if spec.has("dataSource") && !spec.has("dataSourceRef") {
         let source = spec.at("dataSource").clone();
         spec.put("dataSourceRef", source);
@@ -45,7 +76,8 @@ fn prepare_create(object: &mut Value) {
         && !spec.has("dataSource")
         && spec.at("dataSourceRef").text("namespace").is_empty()
     {
-        let source = spec.at("dataSourceRef").clone();
+        let mut source = spec.at("dataSourceRef").clone();
+        source.drop_field("namespace");
         spec.put("dataSource", source);
     }
 }
@@ -63,34 +95,149 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
         check(new, errors);
-        let fixed = |object: &Value| {
-            let mut spec = object.at("spec").clone();
-            spec.make("resources")
-                .make("requests")
-                .drop_field("storage");
-            spec.drop_field("volumeAttributesClassName");
-            spec.drop_field("volumeName");
-            spec
-        };
-        let bound = old.at("spec").text("volumeName");
-        let moved = !bound.is_empty() && bound != new.at("spec").text("volumeName");
-        if moved || !same(&fixed(new), &fixed(old)) {
+        let (after, before) = (new.at("spec"), old.at("spec"));
+        const BETA: &str = "volume.beta.kubernetes.io/storage-class";
+        let (beta, beta_before) = (
+            new.at("metadata").at("annotations").text(BETA),
+            old.at("metadata").at("annotations").text(BETA),
+        );
+        let class = "storageClassName";
+        // the class may move from its annotation to its field, once
+        let moves = !beta_before.is_empty()
+            && !before.has(class)
+            && after.text(class) == beta_before
+            && (beta.is_empty() || beta == beta_before);
+        let mut fixed = after.clone();
+        if moves {
+            fixed.drop_field(class);
+        } else {
+            if beta != beta_before {
+                errors.invalid(
+                    &Path::new("metadata.annotations").key(BETA),
+                    beta,
+                    "field is immutable",
+                );
+            }
+            if !before.has(class) && beta_before.is_empty() && after.has(class) {
+                fixed.drop_field(class);
+            }
+        }
+        if before.text("volumeName").is_empty() {
+            fixed.take_from(before, "volumeName");
+        }
+        if new.at("status").text("phase") == "Bound" {
+            if fixed.at("resources").has("requests") {
+                let then = before.at("resources").at("requests").clone();
+                fixed
+                    .make("resources")
+                    .make("requests")
+                    .take_from(&then, "storage");
+            }
+            fixed.take_from(before, "volumeAttributesClassName");
+        }
+        let mut then = before.clone();
+        follow(&mut then);
+        if !same(&fixed, &then) {
             errors.forbidden(
-                &Path::new("spec"),
+                &SPEC,
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
             );
         }
-        let asked = |object: &Value| {
-            quantity::of(object.dig(&["spec", "resources", "requests", "storage"]))
-        };
+        let asked = |spec: &Value| quantity::of(spec.at("resources").at("requests").at("storage"));
         let held = quantity::of(old.at("status").at("capacity").at("storage"));
-        if asked(new) < asked(old) && asked(new) <= held {
+        if asked(after) < asked(before) && asked(after) <= held {
             errors.forbidden(
-                &Path::new("spec.resources.requests.storage"),
+                &SPEC.child("resources.requests.storage"),
                 "field can not be less than status.capacity",
             );
         }
+        immutable(
+            after.at("volumeMode"),
+            before.at("volumeMode"),
+            &Path::new("volumeMode"),
+            errors,
+        );
+        let attributes = "volumeAttributesClassName";
+        let at = SPEC.child(attributes);
+        if old.at("status").has("currentVolumeAttributesClassName")
+            && !same(after.at(attributes), before.at(attributes))
+            && after.text(attributes).is_empty()
+        {
+            let what = if after.has(attributes) {
+                "empty string"
+            } else {
+                "nil"
+            };
+            errors.forbidden(&at, format!("update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"));
+        }
     })
+}
+
+/// States of a resize that a driver reports.
+const RESIZES: &[&str] = &[
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizePending",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+];
+
+fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        meta::update(new, old, errors);
+        let at = Path::new("status");
+        let status = new.at("status");
+        let list = at.child("capacity");
+        for (name, amount) in status.entries("capacity") {
+            if quantity::of(amount) < 0 {
+                errors.invalid(
+                    &list.key(name),
+                    resources::shown(amount),
+                    "must be a valid resource quantity",
+                );
+            }
+        }
+        let known = |name: &str, at: &Path<'_>, errors: &mut Errors| {
+            let before = errors.len();
+            errors.invalid_each(at, name, names::qualified(name));
+            if errors.len() == before && name != "storage" && resources::is_native(name) {
+                errors.not_supported(at, name, &["storage"]);
+            }
+            errors.len() == before
+        };
+        let list = at.child("allocatedResourceStatuses");
+        for (name, state) in status.entries("allocatedResourceStatuses") {
+            known(name, &list, errors);
+            if !RESIZES.contains(&state.as_text()) {
+                let mut sorted = RESIZES.to_vec();
+                sorted.sort_unstable();
+                errors.not_supported(&list, name, &sorted);
+            }
+        }
+        let list = at.child("allocatedResources");
+        for (name, amount) in status.entries("allocatedResources") {
+            if !known(name, &list, errors) {
+                continue;
+            }
+            if quantity::of(amount) < 0 {
+                errors.invalid(
+                    &list.key(name),
+                    resources::shown(amount),
+                    "must be a valid resource quantity",
+                );
+            }
+        }
+    })
+}
+
+fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
+    const BETA: &str = "volume.beta.kubernetes.io/storage-class";
+    let mut out = Vec::new();
+    if object.at("metadata").at("annotations").has(BETA) {
+        out.push(format!("metadata.annotations[{BETA}]: deprecated since v1.8; use \"storageClassName\" attribute instead"));
+    }
+    claims::warnings(object.at("spec"), &Path::new("spec"), &mut out);
+    out
 }
 
 fn row(object: &Value, now: Now) -> Vec<Value> {

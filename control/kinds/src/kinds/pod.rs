@@ -12,6 +12,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "",
     kind: "Pod",
     namespaced: Some(true),
+    template: Some(&[]),
     default,
     prepare_create,
     prepare_status_update,

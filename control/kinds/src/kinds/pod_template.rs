@@ -12,6 +12,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "",
     kind: "PodTemplate",
     namespaced: Some(true),
+    template: Some(&["template"]),
     default,
     prepare_create: generic::generation_one,
     prepare_update,

@@ -13,6 +13,7 @@ pub(crate) static KIND: Kind = Kind {
     group: "",
     kind: "ReplicationController",
     namespaced: Some(true),
+    template: Some(&["spec", "template"]),
     default,
     prepare_create: generic::first_generation_no_status,
     prepare_status_update: generic::update_status,

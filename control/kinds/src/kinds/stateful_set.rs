@@ -13,8 +13,10 @@ pub(crate) static KIND: Kind = Kind {
     group: "apps",
     kind: "StatefulSet",
     namespaced: Some(true),
+    template: Some(&["spec", "template"]),
     default,
-    prepare_create: generic::first_generation_no_status,
+    prepare_create,
+    prepare_update,
     prepare_status_update: generic::update_status,
     validate_create: rules::stateful_set,
     validate_update: rules::stateful_set_update,
@@ -53,6 +55,30 @@ fn default(object: &mut Value) {
         claim.put("apiVersion", "v1");
         claim.put("kind", "PersistentVolumeClaim");
     }
+}
+
+/// `maxUnavailable` is behind a gate that is off (`MaxUnavailableStatefulSet`).
+fn drop_max_unavailable(new: &mut Value, old: Option<&Value>) {
+    const ROLLING: &[&str] = &["spec", "updateStrategy", "rollingUpdate"];
+    if old.is_some_and(|old| old.dig(ROLLING).has("maxUnavailable")) {
+        return;
+    }
+    let mut at = new;
+    for key in ROLLING {
+        let Some(next) = at.there(key) else { return };
+        at = next;
+    }
+    at.drop_field("maxUnavailable");
+}
+
+fn prepare_create(object: &mut Value) {
+    drop_max_unavailable(object, None);
+    generic::first_generation_no_status(object);
+}
+
+fn prepare_update(new: &mut Value, old: &Value) {
+    drop_max_unavailable(new, Some(old));
+    generic::update_spec(new, old);
 }
 
 fn row(object: &Value, now: Now) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::{labels, meta, names, one_of, quantity, resources};
+use super::{labels, meta, names, one_of, pod_warnings, quantity, resources};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
@@ -60,7 +60,6 @@ pub(crate) fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     match spec.at("resources").at("requests").get("storage") {
         None => errors.required(&storage, ""),
         Some(amount) => {
-            resources::amount("storage", amount, &storage, errors);
             if quantity::of(amount) <= 0 {
                 errors.invalid(
                     &storage,
@@ -102,5 +101,30 @@ pub(crate) fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
             );
         }
+        let group = source.text("apiGroup");
+        if !group.is_empty() {
+            errors.invalid_each(&at.child("apiGroup"), group, names::dns_subdomain(group));
+        }
+        let namespace = source.text("namespace");
+        if !namespace.is_empty() {
+            errors.invalid_each(
+                &at.child("namespace"),
+                namespace,
+                names::dns_label(namespace),
+            );
+        }
+    }
+}
+
+/// Warnings for the spec of a claim.
+pub(crate) fn warnings(spec: &Value, at: &Path<'_>, out: &mut Vec<String>) {
+    let at = at.child("resources");
+    for list in ["requests", "limits"] {
+        pod_warnings::fraction(
+            spec.at("resources").at(list),
+            "storage",
+            &at.child(list),
+            out,
+        );
     }
 }

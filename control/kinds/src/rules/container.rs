@@ -8,7 +8,8 @@ use crate::tree::{Read, same};
 
 /// What the pod around a container lets it refer to.
 pub(crate) struct Around<'a> {
-    pub(crate) volumes: &'a [Value],
+    /// Those without an error of their own.
+    pub(crate) volumes: &'a [&'a Value],
     pub(crate) claims: &'a [&'a str],
     pub(crate) grace: Option<i64>,
     pub(crate) restart_policy: &'a str,
@@ -615,9 +616,12 @@ pub(crate) fn resource_field_ref(
         "limits.ephemeral-storage" | "requests.ephemeral-storage" if !is_unit(&divisor) => {
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the local ephemeral storage resource"
         }
+        _ if hugepages && !is_unit(&divisor) => {
+            "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the hugepages resource"
+        }
         _ => return,
     };
-    errors.invalid(&at.child("divisor"), divisor, message);
+    errors.invalid(&at.child("divisor"), resource, message);
 }
 
 fn is_unit(divisor: &str) -> bool {

@@ -429,18 +429,7 @@ pub(crate) fn job_status(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 pub(crate) fn job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut out = Vec::new();
-    if old.is_none() {
-        let messages = names::dns_label(new.at("metadata").text("name"));
-        if !messages.is_empty() {
-            out.push(format!(
-                "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
-                messages.join(" ")
-            ));
-        }
-    }
-    out.extend(validate_workload::template_warnings(new, old));
-    out
+    validate_workload::job_warnings(new, old, "spec")
 }
 
 pub(crate) fn cron_job(object: &Value) -> Vec<FieldError> {
@@ -596,22 +585,10 @@ fn schedule_part(part: &str, least: i64, most: i64, names: &[&str]) -> Result<()
 }
 
 pub(crate) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut out = Vec::new();
-    if old.is_none() {
-        let messages = names::dns_label(new.at("metadata").text("name"));
-        if !messages.is_empty() {
-            out.push(format!(
-                "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
-                messages.join(" ")
-            ));
-        }
-    }
-    let schedule = new.at("spec").text("schedule");
-    if schedule.contains("TZ") {
-        out.push(
-            "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-                .into(),
-        );
+    let mut out = validate_workload::job_warnings(new, old, "spec.jobTemplate.spec");
+    if old.is_some() && new.at("spec").text("schedule").contains("TZ") {
+        // the field is named with its parent twice
+        out.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".into());
     }
     out
 }

@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use super::container::{self, Around};
 use super::{
-    collect, ip, labels, meta, names, node_labels, placement, quantity, resources, security,
+    collect, ip, labels, meta, names, placement, pod_warnings, quantity, resources, security,
     tolerations, volumes,
 };
 use crate::FieldError;
@@ -20,14 +20,15 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
     if grace.is_none() {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
     }
-    volumes::volumes(spec.items("volumes"), name, &at.child("volumes"), errors);
+    let owner = volumes::Owner { name, pod };
+    let mountable = volumes::volumes(spec.items("volumes"), owner, &at.child("volumes"), errors);
     let claims = resource_claims(
         spec.items("resourceClaims"),
         &at.child("resourceClaims"),
         errors,
     );
     let around = Around {
-        volumes: spec.items("volumes"),
+        volumes: &mountable,
         claims: &claims,
         grace,
         restart_policy: spec.text("restartPolicy"),
@@ -787,59 +788,6 @@ pub(crate) fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
             messages.join(" ")
         ));
     }
-    spec_warnings(object.at("spec"), &SPEC, &mut out);
+    pod_warnings::check(object.at("metadata"), object.at("spec"), None, &mut out);
     out
-}
-
-/// Warnings for a pod spec, in a pod or in a template.
-pub(crate) fn spec_warnings(spec: &Value, at: &Path<'_>, out: &mut Vec<String>) {
-    let selector = at.child("nodeSelector");
-    for (key, _) in spec.entries("nodeSelector") {
-        if let Some(why) = node_labels::deprecated(key) {
-            out.push(format!("{}: {why}", selector.key(key)));
-        }
-    }
-    for list in ["initContainers", "containers"] {
-        let all = at.child(list);
-        for (i, c) in spec.items(list).iter().enumerate() {
-            let item = all.index(i);
-            let env = item.child("env");
-            let vars = c.items("env");
-            for (j, var) in vars.iter().enumerate() {
-                let name = var.text("name");
-                if vars.iter().take(j).any(|v| v.text("name") == name) {
-                    out.push(format!("{}: hides previous definition of \"{name}\", which may be dropped when using apply", env.index(j)));
-                }
-            }
-            duplicate_ports(c, &item, out);
-        }
-    }
-    if spec.num("terminationGracePeriodSeconds") < 0 {
-        out.push(format!(
-            "{}: must be >= 0; negative values are invalid and will be treated as 1",
-            at.child("terminationGracePeriodSeconds")
-        ));
-    }
-}
-
-fn duplicate_ports(c: &Value, at: &Path<'_>, out: &mut Vec<String>) {
-    let list = c.items("ports");
-    let all = at.child("ports");
-    for (i, port) in list.iter().enumerate() {
-        let key = |p: &Value| {
-            (
-                p.num("containerPort"),
-                p.text("protocol").to_owned(),
-                p.num("hostPort"),
-                p.text("hostIP").to_owned(),
-            )
-        };
-        if let Some(j) = list.iter().take(i).position(|p| key(p) == key(port)) {
-            out.push(format!(
-                "{}: duplicate port definition with {}",
-                all.index(i),
-                all.index(j)
-            ));
-        }
-    }
 }

@@ -4,7 +4,9 @@
 use control_types::value::Value;
 
 use super::container::required_one_of;
-use super::{claims, collect, immutable, labels, meta, names, non_negative, validate_pod};
+use super::{
+    claims, collect, immutable, labels, meta, names, non_negative, pod_warnings, validate_pod,
+};
 use crate::FieldError;
 use crate::error::{Errors, Path};
 use crate::tree::{Read, Write, same};
@@ -615,15 +617,59 @@ pub(crate) fn stored_template_update(new: &Value, old: &Value) -> Vec<FieldError
     })
 }
 
+/// Warnings for the template at `path`: of a new object, and of one whose
+/// generation an update raised.
+fn warn_of_template(new: &Value, old: Option<&Value>, path: &str, out: &mut Vec<String>) {
+    let generation = |object: &Value| object.at("metadata").num("generation");
+    if old.is_some_and(|old| generation(old) == generation(new)) {
+        return;
+    }
+    let template = path.split('.').fold(new, |at, key| at.at(key));
+    pod_warnings::check(
+        template.at("metadata"),
+        template.at("spec"),
+        Some(&Path::new(path)),
+        out,
+    );
+}
+
+/// Warnings for the name of a new object whose pods are called after it.
+fn warn_of_name(new: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+    let messages = names::dns_label(new.at("metadata").text("name"));
+    if old.is_none() && !messages.is_empty() {
+        out.push(format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            messages.join(" ")
+        ));
+    }
+}
+
 pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = Vec::new();
-    if old.is_none_or(|old| !same(new.at("spec").at("template"), old.at("spec").at("template"))) {
-        validate_pod::spec_warnings(
-            new.dig(&["spec", "template", "spec"]),
-            &Path::new("spec.template.spec"),
-            &mut out,
-        );
+    warn_of_template(new, old, "spec.template", &mut out);
+    out
+}
+
+/// The same, and the name of the object itself is looked at.
+pub(crate) fn named_template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut out = Vec::new();
+    warn_of_name(new, old, &mut out);
+    warn_of_template(new, old, "spec.template", &mut out);
+    out
+}
+
+/// Warnings for the job spec at `path`.
+pub(crate) fn job_warnings(new: &Value, old: Option<&Value>, path: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    warn_of_name(new, old, &mut out);
+    let spec = path.split('.').fold(new, |at, key| at.at(key));
+    if spec.text("completionMode") == "Indexed"
+        && spec.num("completions") > 100_000
+        && spec.num("parallelism") > 10_000
+    {
+        out.push(format!("{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"));
     }
+    warn_of_template(new, old, &format!("{path}.template"), &mut out);
     out
 }
 
@@ -635,13 +681,9 @@ pub(crate) fn stateful_set_warnings(new: &Value, old: Option<&Value>) -> Vec<Str
     out
 }
 
-pub(crate) fn stored_template_warnings(new: &Value, _old: Option<&Value>) -> Vec<String> {
+pub(crate) fn stored_template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = Vec::new();
-    validate_pod::spec_warnings(
-        new.dig(&["template", "spec"]),
-        &Path::new("template.spec"),
-        &mut out,
-    );
+    warn_of_template(new, old, "template", &mut out);
     out
 }
 

@@ -2,6 +2,7 @@
 
 use control_types::value::Value;
 
+use super::vendor_volumes::{self, Within};
 use super::{claims, container, labels, names, one_of, placement, quantity, volumes};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
@@ -111,7 +112,9 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&at, "");
     }
     if spec.size("capacity") != 1 || !spec.at("capacity").has("storage") {
-        errors.not_supported(&at, spec.at("capacity").clone(), &["storage"]);
+        // no entries are an empty map to Go, not null
+        let given = spec.at("capacity").as_object().cloned().unwrap_or_default();
+        errors.not_supported(&at, Value::Object(given), &["storage"]);
     }
     for (name, amount) in spec.entries("capacity") {
         let nanos = quantity::of(amount);
@@ -137,7 +140,8 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             kind => kind,
         };
         found += 1;
-        if found > 1 {
+        if found > 1 && *kind != "flexVolume" {
+            let kind = if *kind == "cephfs" { "cephFS" } else { kind };
             errors.forbidden(&at.child(kind), "may not specify more than 1 volume type");
             continue;
         }
@@ -177,26 +181,8 @@ fn source(kind: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
                 container::no_backsteps(source.text("path"), &at.child("path"), errors);
             }
         }
-        "fc" => {
-            let (by_target, by_id) = (
-                !source.items("targetWWNs").is_empty(),
-                !source.items("wwids").is_empty(),
-            );
-            if !by_target && !by_id {
-                errors.required(
-                    &at.child("targetWWNs"),
-                    "must specify either targetWWNs or wwids, but not both",
-                );
-            }
-            if by_target && by_id {
-                errors.invalid(
-                    &at.child("targetWWNs"),
-                    source.at("targetWWNs").clone(),
-                    "targetWWNs and wwids can not be specified simultaneously",
-                );
-            }
-        }
-        _ => volumes::one_source(kind, source, at, errors),
+        "hostPath" | "nfs" => volumes::one_source(kind, source, at, errors),
+        kind => vendor_volumes::check(kind, source, Within::Persistent, at, errors),
     }
 }
 

@@ -5,6 +5,7 @@ use control_types::value::Value;
 use super::container::{
     VOLUME_FIELDS, descending_path, field_ref, no_backsteps, resource_field_ref,
 };
+use super::vendor_volumes::{self, Within};
 use super::{claims, container, names, one_of, quantity};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
@@ -21,30 +22,46 @@ const HOST_PATH_TYPES: &[&str] = &[
     "Socket",
 ];
 
+/// Whose volumes these are.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    /// Name of the pod; "" for a template.
+    pub(crate) name: &'a str,
+    /// Whether it is a pod rather than a template.
+    pub(crate) pod: bool,
+}
+
 /// The volumes of a pod; `owner` is its name, for the claims that it makes.
-pub(crate) fn volumes(list: &[Value], owner: &str, all: &Path<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&str> = Vec::new();
+///
+/// Answers those that mounts may name: a volume with an error is none.
+pub(crate) fn volumes<'a>(
+    list: &'a [Value],
+    owner: Owner<'_>,
+    all: &Path<'_>,
+    errors: &mut Errors,
+) -> Vec<&'a Value> {
+    let mut good: Vec<&Value> = Vec::new();
     for (i, volume) in list.iter().enumerate() {
         let at = all.index(i);
         let before = errors.len();
-        source(volume, &at, errors);
+        source(volume, owner, &at, errors);
         let name = volume.text("name");
         if name.is_empty() {
             errors.required(&at.child("name"), "");
         } else {
             errors.invalid_each(&at.child("name"), name, names::dns_label(name));
         }
-        if seen.contains(&name) {
+        if good.iter().any(|v| v.text("name") == name) {
             errors.duplicate(&at.child("name"), name);
         }
         if errors.len() == before {
-            seen.push(name);
+            good.push(volume);
         }
         let claim = volume.at("persistentVolumeClaim").text("claimName");
-        let made = !owner.is_empty()
-            && list
-                .iter()
-                .any(|v| v.has("ephemeral") && format!("{owner}-{}", v.text("name")) == claim);
+        let made = !owner.name.is_empty()
+            && list.iter().any(|v| {
+                v.has("ephemeral") && format!("{}-{}", owner.name, v.text("name")) == claim
+            });
         if made {
             errors.invalid(
                 &at.child("persistentVolumeClaim.claimName"),
@@ -53,22 +70,90 @@ pub(crate) fn volumes(list: &[Value], owner: &str, all: &Path<'_>, errors: &mut 
             );
         }
     }
+    good
 }
 
-fn source(volume: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let Some(map) = volume.as_object() else {
-        return;
-    };
+/// The kinds of volumes, in the order in which they are looked at.
+const KINDS: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+fn source(volume: &Value, owner: Owner<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mut found = 0;
-    for (kind, source) in map.iter().filter(|(k, v)| &***k != "name" && !v.is_null()) {
-        let kind: &str = kind;
-        let at = at.child(kind);
+    for kind in KINDS.iter().copied().filter(|kind| volume.has(kind)) {
         found += 1;
         if found > 1 {
-            errors.forbidden(&at, "may not specify more than 1 volume type");
+            // two kinds are named otherwise in this error
+            let said = match kind {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                kind => kind,
+            };
+            errors.forbidden(&at.child(said), "may not specify more than 1 volume type");
             continue;
         }
-        one_source(kind, source, &at, errors);
+        let here = at.child(if kind == "gcePersistentDisk" {
+            "persistentDisk"
+        } else {
+            kind
+        });
+        let source = volume.at(kind);
+        one_source(kind, source, &here, errors);
+        let name = volume.text("name");
+        match kind {
+            "iscsi" if source.has("initiatorName") => {
+                if name.len() + 1 + source.text("targetPortal").len() > 64 {
+                    errors.invalid(
+                        &at.child("name"),
+                        name,
+                        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
+                    );
+                }
+            }
+            "ephemeral" if !owner.name.is_empty() && !name.is_empty() => {
+                let claim = format!("{}-{name}", owner.name);
+                for message in names::dns_subdomain(&claim) {
+                    errors.invalid(
+                        &at.child("name"),
+                        name,
+                        format!("PVC name {}: {message}", crate::error::quoted(&claim)),
+                    );
+                }
+            }
+            "image" if owner.pod && source.text("reference").is_empty() => {
+                errors.required(&here.child("reference"), "");
+            }
+            _ => {}
+        }
     }
     if found == 0 {
         errors.required(at, "must specify a volume type");
@@ -85,11 +170,13 @@ pub(crate) fn required(source: &Value, fields: &[&str], at: &Path<'_>, errors: &
 /// One source of a volume, by its kind.
 pub(crate) fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match kind {
-        "emptyDir" if quantity::of(source.at("sizeLimit")) < 0 => {
-            errors.forbidden(
-                &at.child("sizeLimit"),
-                "SizeLimit field must be a valid resource quantity",
-            );
+        "emptyDir" => {
+            if quantity::of(source.at("sizeLimit")) < 0 {
+                errors.forbidden(
+                    &at.child("sizeLimit"),
+                    "SizeLimit field must be a valid resource quantity",
+                );
+            }
         }
         "hostPath" => {
             required(source, &["path"], at, errors);
@@ -152,21 +239,7 @@ pub(crate) fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut
                 errors,
             );
         }
-        "gitRepo" => required(source, &["repository"], at, errors),
-        "glusterfs" => required(source, &["endpoints", "path"], at, errors),
-        "iscsi" => required(source, &["targetPortal", "iqn"], at, errors),
-        "rbd" => required(source, &["image"], at, errors),
-        "cephfs" if source.items("monitors").is_empty() => {
-            errors.required(&at.child("monitors"), "");
-        }
-        "azureFile" => required(source, &["secretName", "shareName"], at, errors),
-        "vsphereVolume" => required(source, &["volumePath"], at, errors),
-        "cinder" | "awsElasticBlockStore" => required(source, &["volumeID"], at, errors),
-        "gcePersistentDisk" => required(source, &["pdName"], at, errors),
-        "flexVolume" => required(source, &["driver"], at, errors),
-        "portworxVolume" => required(source, &["volumeID"], at, errors),
-        "photonPersistentDisk" => required(source, &["pdID"], at, errors),
-        _ => {}
+        kind => vendor_volumes::check(kind, source, Within::Pod, at, errors),
     }
 }
 
@@ -183,6 +256,7 @@ pub(crate) fn nfs(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 pub(crate) fn csi_driver(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.required(at, "");
+        return;
     }
     if name.len() > 63 {
         errors.too_long(at, 63);
@@ -197,7 +271,7 @@ fn mode(owner: &Value, field: &'static str, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// A file below a volume whose names starting with `..` are reserved.
-fn local_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn local_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
     descending_path(path, at, errors);
     if path.starts_with("..") && !path.starts_with("../") {
         errors.invalid(at, path, "must not start with '..'");
@@ -306,8 +380,6 @@ fn projected(projection: &Value, all: &Path<'_>, errors: &mut Errors) {
                 local_path(token.text("path"), &all.child("path"), errors);
             }
         }
-        kinds += usize::from(source.has("clusterTrustBundle"))
-            + usize::from(source.has("podCertificate"));
         if kinds > 1 {
             errors.forbidden(&at, "may not specify more than 1 volume type per source");
         }
