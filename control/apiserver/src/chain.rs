@@ -11,11 +11,11 @@ use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use tokio::sync::Semaphore;
 
 use crate::api::Api;
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::metrics::RequestLabels;
 use crate::negotiate::Format;
 use crate::request::RequestInfo;
@@ -167,6 +167,7 @@ impl Chain {
     pub(crate) async fn answer(self, request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
         let (parts, body) = request.into_parts();
+        let head = parts.method == Method::HEAD;
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query());
         let labels = RequestLabels::of(&info);
         let metrics = &self.api.metrics;
@@ -191,6 +192,10 @@ impl Chain {
         reply::warn(&mut response, &warnings.take());
         if let Ok(id) = HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()) {
             response.headers_mut().insert("audit-id", id);
+        }
+        if head {
+            // Its length is told, but in HTTP/2 not one byte of it may be sent.
+            *response.body_mut() = body::empty();
         }
         drop(running);
         metrics.done(labels, response.status().as_u16(), began.elapsed());

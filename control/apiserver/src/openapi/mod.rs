@@ -23,6 +23,7 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha512};
 
 mod operations;
+mod protobuf;
 mod schemas;
 mod serve;
 mod texts;
@@ -44,26 +45,47 @@ pub struct Document {
     pub length: usize,
     /// SHA-512 of the JSON, upper case hexadecimal.
     pub hash: String,
+    /// How its protobuf is made of its tree, and that protobuf in gzip.
+    encode: fn(&Value) -> Vec<u8>,
+    protobuf: OnceLock<(Bytes, usize)>,
 }
 
 impl Document {
-    fn of(json: Vec<u8>) -> Self {
+    fn of(json: Vec<u8>, encode: fn(&Value) -> Vec<u8>) -> Self {
         let hash = Sha512::digest(&json);
         Self {
             gzip: packed(&json),
             length: json.len(),
             hash: hash.iter().map(|byte| format!("{byte:02X}")).collect(),
+            encode,
+            protobuf: OnceLock::new(),
         }
     }
 
     /// The JSON.
     #[must_use]
     pub fn json(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.length);
-        // Bytes that this program packed, from memory.
-        let _ = GzDecoder::new(&*self.gzip).read_to_end(&mut out);
-        out
+        unpacked(&self.gzip, self.length)
     }
+
+    /// The protobuf.
+    #[must_use]
+    pub fn protobuf(&self) -> Vec<u8> {
+        let (gzip, length) = self.protobuf.get_or_init(|| {
+            // What this program wrote it reads.
+            let tree = Value::from_slice(&self.json()).unwrap_or_default();
+            let bytes = (self.encode)(&tree);
+            (packed(&bytes), bytes.len())
+        });
+        unpacked(gzip, *length)
+    }
+}
+
+fn unpacked(gzip: &[u8], length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length);
+    // Bytes that this program packed, from memory.
+    let _ = GzDecoder::new(gzip).read_to_end(&mut out);
+    out
 }
 
 fn packed(bytes: &[u8]) -> Bytes {
@@ -84,7 +106,7 @@ pub fn v3(place: &str) -> Option<&'static Document> {
         };
         let document = v3::document(own, &what.paths(place, &texts), &texts);
         // As stock servers escape it, so that the same document has the same hash.
-        Document::of(go_json(&document))
+        Document::of(go_json(&document), protobuf::v3)
     }))
 }
 
@@ -99,7 +121,7 @@ pub fn v2() -> &'static Document {
             .flat_map(|(place, (what, _))| what.paths(place, &texts))
             .collect();
         paths.sort_by(|a, b| a.path.cmp(&b.path));
-        Document::of(v2::document(&paths, &texts).to_vec())
+        Document::of(v2::document(&paths, &texts).to_vec(), protobuf::v2)
     })
 }
 

@@ -4,10 +4,11 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-    EXPIRES, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, VARY,
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+    LOCATION, RANGE, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Document;
@@ -27,9 +28,7 @@ pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     }
     if path == "/openapi/v3" {
         let index = blocking(super::index).await?;
-        let mut response = reply::bytes(200, "text/plain; charset=utf-8", index.clone());
-        set(&mut response, LAST_MODIFIED, &date(started()));
-        return Some(response);
+        return Some(part(index.clone(), "text/plain; charset=utf-8", headers));
     }
     let place = path.strip_prefix("/openapi/v3/")?.to_owned();
     let Some(document) = blocking(move || super::v3(&place)).await? else {
@@ -45,7 +44,7 @@ async fn blocking<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) 
 
 async fn v3(document: &'static Document, path: &str, context: &Context) -> Response<Body> {
     let headers = &context.parts.headers;
-    let Some(media) = accepted(headers) else {
+    let Some(media) = accepted(headers, "3") else {
         let mut response = empty(406);
         vary(&mut response, "Accept");
         return response;
@@ -66,7 +65,7 @@ async fn v3(document: &'static Document, path: &str, context: &Context) -> Respo
     }
     let mut response = match unchanged(document, headers) {
         Some(response) => response,
-        None => whole(document, media).await,
+        None => plain(document, media, headers).await,
     };
     etag(&mut response, document);
     vary(&mut response, "Accept");
@@ -79,7 +78,7 @@ async fn v3(document: &'static Document, path: &str, context: &Context) -> Respo
 }
 
 async fn v2(document: &'static Document, headers: &HeaderMap) -> Response<Body> {
-    let Some(media) = accepted(headers) else {
+    let Some(media) = accepted(headers, "2") else {
         let mut response = empty(406);
         vary(&mut response, "Accept-Encoding");
         vary(&mut response, "Accept");
@@ -97,12 +96,11 @@ async fn v2(document: &'static Document, headers: &HeaderMap) -> Response<Body> 
     let mut response = match unchanged(document, headers) {
         Some(response) => response,
         None if gzip => {
-            let mut response = reply::bytes(200, media.name(), document.gzip.clone());
+            let mut response = part(document.gzip.clone(), media.name(), headers);
             set(&mut response, CONTENT_ENCODING, "gzip");
-            set(&mut response, LAST_MODIFIED, &date(started()));
             response
         }
-        None => whole(document, media).await,
+        None => plain(document, media, headers).await,
     };
     etag(&mut response, document);
     vary(&mut response, "Accept-Encoding");
@@ -130,29 +128,85 @@ fn unchanged(document: &Document, headers: &HeaderMap) -> Option<Response<Body>>
     })
 }
 
-async fn whole(document: &'static Document, media: Media) -> Response<Body> {
-    let bytes = blocking(|| document.json()).await.unwrap_or_default();
-    let mut response = reply::bytes(200, media.name(), bytes);
+async fn plain(document: &'static Document, media: Media, headers: &HeaderMap) -> Response<Body> {
+    let bytes = blocking(move || match media {
+        Media::Json => document.json(),
+        Media::Protobuf(_) => document.protobuf(),
+    });
+    part(
+        bytes.await.unwrap_or_default().into(),
+        media.name(),
+        headers,
+    )
+}
+
+/// Bytes, or the part of them that is asked for (RFC 9110, section 14).
+fn part(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let length = bytes.len();
+    let asked = headers.get(RANGE).and_then(|range| range.to_str().ok());
+    let range = asked.and_then(|range| range_of(range, length));
+    let mut response = match range {
+        None => reply::bytes(200, media, bytes),
+        Some(Some((first, last))) => {
+            let mut response = reply::bytes(206, media, bytes.slice(first..=last));
+            let told = format!("bytes {first}-{last}/{length}");
+            set(&mut response, CONTENT_RANGE, &told);
+            response
+        }
+        Some(None) => {
+            let mut response = reply::text(416, "invalid range: failed to overlap\n");
+            set(&mut response, CONTENT_RANGE, &format!("bytes */{length}"));
+            return response;
+        }
+    };
+    set(&mut response, ACCEPT_RANGES, "bytes");
     set(&mut response, LAST_MODIFIED, &date(started()));
     response
+}
+
+/// The first and last byte of a range; inner nothing when it is beyond the end.
+/// Several ranges at once, and what is none, get the whole, which is allowed.
+fn range_of(range: &str, length: usize) -> Option<Option<(usize, usize)>> {
+    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+    let end = length.checked_sub(1)?;
+    if first.is_empty() {
+        let count: usize = last.parse().ok()?;
+        return Some((count > 0).then_some((length.saturating_sub(count), end)));
+    }
+    let first: usize = first.parse().ok()?;
+    let last = if last.is_empty() {
+        end
+    } else {
+        last.parse().ok().filter(|last| *last >= first)?
+    };
+    Some((first < length).then_some((first, last.min(end))))
 }
 
 /// How a document is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Media {
     Json,
+    /// The protobuf of OpenAPI, by its media type.
+    Protobuf(&'static str),
 }
 
 impl Media {
     const fn name(self) -> &'static str {
         match self {
             Self::Json => "application/json",
+            Self::Protobuf(name) => name,
         }
     }
 }
 
 /// What the client wants most of what there is.
-fn accepted(headers: &HeaderMap) -> Option<Media> {
+fn accepted(headers: &HeaderMap, version: &str) -> Option<Media> {
+    let protobuf = match version {
+        "2" => "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+        _ => "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    };
+    // The name in use before had a letter that media types may not have.
+    let older = protobuf.replace(&format!("v{version}.v1.0"), &format!("v{version}@v1.0"));
     let accept = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
@@ -172,6 +226,7 @@ fn accepted(headers: &HeaderMap) -> Option<Media> {
     clauses.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     clauses.into_iter().find_map(|(_, media)| match media {
         "*/*" | "application/*" | "application/json" => Some(Media::Json),
+        other if other == protobuf || other == older => Some(Media::Protobuf(protobuf)),
         _ => None,
     })
 }
@@ -200,6 +255,9 @@ fn set(response: &mut Response<Body>, name: HeaderName, text: &str) {
 }
 
 fn etag(response: &mut Response<Body>, document: &Document) {
+    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+        return;
+    }
     set(response, ETAG, &format!("\"{}\"", document.hash));
 }
 
@@ -207,4 +265,45 @@ fn vary(response: &mut Response<Body>, by: &'static str) {
     response
         .headers_mut()
         .append(VARY, HeaderValue::from_static(by));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accept(text: &str) -> Option<Media> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_str(text).expect("text"));
+        accepted(&headers, "2")
+    }
+
+    #[test]
+    fn the_heaviest_clause_that_can_be_made_wins() {
+        let name = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        let older = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        assert_eq!(accept(older), Some(Media::Protobuf(name)));
+        let both = format!("application/json;q=0.1,{name}");
+        assert_eq!(accept(&both), Some(Media::Protobuf(name)));
+        assert_eq!(accept("text/html,application/*"), Some(Media::Json));
+        assert_eq!(accept("application/yaml"), None);
+        assert_eq!(accepted(&HeaderMap::new(), "3"), Some(Media::Json));
+    }
+
+    #[test]
+    fn ranges_are_cut_to_what_there_is() {
+        assert_eq!(range_of("bytes=0-10", 100), Some(Some((0, 10))));
+        assert_eq!(range_of("bytes=90-", 100), Some(Some((90, 99))));
+        assert_eq!(range_of("bytes=-5", 100), Some(Some((95, 99))));
+        assert_eq!(range_of("bytes=50-500", 100), Some(Some((50, 99))));
+        assert_eq!(range_of("bytes=100-", 100), Some(None));
+        for whole in ["bytes=5-4", "bytes=a-b", "lines=0-1", "bytes=0-1,5-6"] {
+            assert_eq!(range_of(whole, 100), None, "{whole}");
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_http() {
+        let at = Timestamp::from_second(784_111_777).expect("in range");
+        assert_eq!(date(at), "Sun, 06 Nov 1994 08:49:37 GMT");
+    }
 }

@@ -149,10 +149,15 @@ fn operation(one: &Operation, shared: &mut Shared) -> Map {
     out.insert("responses", responses);
     if let Some((action, [group, version, kind])) = one.action {
         out.insert("x-kubernetes-action", action);
-        out.insert(
-            "x-kubernetes-group-version-kind",
-            object!({"group": group, "kind": kind, "version": version}),
-        );
+        // Stock servers pass all groups through maps, which orders members, but the
+        // one that their outermost layer serves itself. With the same order the
+        // document has the same hash.
+        let kind = if group == "apiregistration.k8s.io" {
+            object!({"group": group, "version": version, "kind": kind})
+        } else {
+            object!({"group": group, "kind": kind, "version": version})
+        };
+        out.insert("x-kubernetes-group-version-kind", kind);
     }
     out
 }
