@@ -13,6 +13,7 @@ mod resource;
 mod ring;
 mod tree;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,14 +35,21 @@ use crate::storage::{self, Transform};
 /// How far back the rings are filled from the store's history at start, so
 /// that watches resume after a restart instead of listing anew.
 const HISTORY: Revision = 2000;
+/// How many objects are read from the store at a time when everything is read.
+const PAGE: usize = 4000;
 /// How long a read waits for the cache to catch up with the store.
 const CATCH_UP: Duration = Duration::from_secs(3);
 
 /// All caches.
 pub struct Caches {
-    by_prefix: FxHashMap<CompactString, Arc<ResourceCache>>,
+    reader: Arc<Reader>,
     applied: watch::Sender<Revision>,
     store: Arc<dyn Store>,
+}
+
+/// What makes cached objects of stored ones.
+struct Reader {
+    by_prefix: FxHashMap<CompactString, Arc<ResourceCache>>,
     transform: Transform,
 }
 
@@ -58,7 +66,7 @@ impl std::fmt::Debug for Caches {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Caches")
-            .field("resources", &self.by_prefix.len())
+            .field("resources", &self.reader.by_prefix.len())
             .field("applied", &*self.applied.borrow())
             .finish_non_exhaustive()
     }
@@ -77,10 +85,12 @@ impl Caches {
             .map(|cache| (cache.prefix().into(), cache))
             .collect();
         Self {
-            by_prefix,
+            reader: Arc::new(Reader {
+                by_prefix,
+                transform,
+            }),
             applied: watch::Sender::new(0),
             store,
-            transform,
         }
     }
 
@@ -167,33 +177,54 @@ impl Caches {
         Ok(task)
     }
 
+    /// Everything as of a revision, or as of now. The store is read page by
+    /// page, and pages are decoded beside each other on all cores: a start with
+    /// many objects is as fast as the machine, and never holds them all twice.
     async fn load(&self, at: Option<Revision>) -> Result<Loaded, control_store::Error> {
-        let page = self
-            .store
-            .range(Range {
-                at,
-                ..Range::prefix(storage::ROOT)
-            })
-            .await?;
         let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<Cached>>)> = self
+            .reader
             .by_prefix
             .iter()
             .map(|(prefix, cache)| (prefix.as_str(), (Arc::clone(cache), Vec::new())))
             .collect();
-        for kv in &page.kvs {
-            let Some((cache, key)) = self.locate(&kv.key) else {
-                continue;
-            };
-            let Some(object) = self.decode(cache, key, kv) else {
-                continue;
-            };
-            if let Some((_, list)) = objects.get_mut(cache.prefix()) {
-                list.push(object);
+        let mut take = |page: Vec<(Arc<ResourceCache>, Arc<Cached>)>| {
+            for (cache, object) in page {
+                if let Some((_, list)) = objects.get_mut(cache.prefix()) {
+                    list.push(object);
+                }
             }
+        };
+        let ahead = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+        let mut decoding = VecDeque::with_capacity(ahead);
+        let mut range = Range {
+            at,
+            limit: PAGE,
+            ..Range::prefix(storage::ROOT)
+        };
+        let revision = loop {
+            let page = self.store.range(range.clone()).await?;
+            let (revision, more) = (page.revision, page.more);
+            if let Some(last) = page.kvs.last() {
+                range.start = [&*last.key, &[0]].concat().into();
+                range.at = Some(revision);
+            }
+            let reader = Arc::clone(&self.reader);
+            decoding.push_back(tokio::task::spawn_blocking(move || reader.page(&page.kvs)));
+            if decoding.len() >= ahead
+                && let Some(page) = decoding.pop_front()
+            {
+                take(page.await.map_err(|_| control_store::Error::Closed)?);
+            }
+            if !more {
+                break revision;
+            }
+        };
+        for page in decoding {
+            take(page.await.map_err(|_| control_store::Error::Closed)?);
         }
         Ok(Loaded {
             objects: objects.into_values().collect(),
-            revision: page.revision,
+            revision,
         })
     }
 
@@ -242,15 +273,16 @@ impl Caches {
     fn apply(&self, events: Vec<control_store::Event>) {
         let mut events = events.into_iter().peekable();
         while let Some(event) = events.next() {
-            let Some((cache, key)) = self.locate(&event.kv.key) else {
+            let Some((cache, key)) = self.reader.locate(&event.kv.key) else {
                 continue;
             };
             let mut changes: Vec<_> = self.change(cache, key, &event).into_iter().collect();
             while let Some(event) = events.next_if(|event| {
-                self.locate(&event.kv.key)
+                self.reader
+                    .locate(&event.kv.key)
                     .is_some_and(|(next, _)| Arc::ptr_eq(next, cache))
             }) {
-                if let Some((_, key)) = self.locate(&event.kv.key) {
+                if let Some((_, key)) = self.reader.locate(&event.kv.key) {
                     changes.extend(self.change(cache, key, &event));
                 }
             }
@@ -269,10 +301,24 @@ impl Caches {
             EventKind::Delete => Some((key.into(), None, revision)),
             EventKind::Put => Some((
                 key.into(),
-                Some(self.decode(cache, key, &event.kv)?),
+                Some(self.reader.decode(cache, key, &event.kv)?),
                 revision,
             )),
         }
+    }
+}
+
+// === impl Reader ===
+
+impl Reader {
+    /// The objects of a page, each with its cache.
+    fn page(&self, kvs: &[KeyValue]) -> Vec<(Arc<ResourceCache>, Arc<Cached>)> {
+        kvs.iter()
+            .filter_map(|kv| {
+                let (cache, key) = self.locate(&kv.key)?;
+                Some((Arc::clone(cache), self.decode(cache, key, kv)?))
+            })
+            .collect()
     }
 
     fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {

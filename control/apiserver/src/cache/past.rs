@@ -52,7 +52,7 @@ impl Caches {
         let prefix = Bytes::copy_from_slice(cache.prefix().as_bytes());
         Past {
             cache: Arc::clone(cache),
-            transform: self.transform.clone(),
+            transform: self.reader.transform.clone(),
             watch: self.store.watch(prefix, revision),
             events: VecDeque::new(),
             revision,
