@@ -123,9 +123,9 @@ async fn ensure(
         |source: Status| Error::Bootstrap { object, source }
     };
     let served = api.resource(group, plural).map_err(failed(&object))?;
+    crate::managed::made(api, served, &mut object);
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
-    control_types::coerce::complete(&mut object, served.resource.schema);
     let key = served.key(meta::namespace(&object), meta::name(&object));
     let done = api.modify(served, &key, false, None, |current| {
         Ok(match current {

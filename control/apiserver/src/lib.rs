@@ -31,6 +31,7 @@ pub mod health;
 pub mod invalid;
 pub mod kubelet;
 pub mod listen;
+mod managed;
 pub mod metrics;
 pub mod negotiate;
 pub mod oidc;

@@ -15,6 +15,7 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::{Context, Verdict};
 use crate::decode::{self, Expected};
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
@@ -41,6 +42,8 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     .await?;
     context.warnings.extend(decoded.warnings);
     let mut review = decoded.object;
+    let writer = managed::manager_of(context, &options);
+    Endpoint::of(&context.api, served, "").write(None, &mut review, &writer);
     let status = match served.resource.kind {
         "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
         "TokenReview" => token_review(context, &review)?,
@@ -99,6 +102,11 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     )
     .await?
     .object;
+    if request.i64_at(&["spec", "expirationSeconds"]).is_none() {
+        request.set_path(&["spec", "expirationSeconds"], USUAL);
+    }
+    let writer = managed::manager_of(context, &options);
+    Endpoint::own_kind(&context.api, expected, "token").write(None, &mut request, &writer);
     let tokens = context
         .api
         .config

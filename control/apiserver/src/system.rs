@@ -251,6 +251,7 @@ async fn ensure(
     mend: impl Fn(&mut Value, &Value) -> bool,
 ) -> Result<(), Status> {
     let served = api.resource(group, plural)?;
+    crate::managed::made(api, served, &mut object);
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     api.modify(served, key, false, None, |current| {

@@ -16,6 +16,7 @@ pub mod convert;
 mod error;
 mod generic;
 mod kinds;
+mod reset;
 pub mod rules;
 pub mod service;
 mod table;
@@ -24,6 +25,7 @@ mod tree;
 pub use control_types::value::Value;
 pub use error::{ErrorKind, Errors, FieldError, Path};
 pub use generic::GENERIC;
+pub use reset::{Reset, reset};
 pub use table::{Column, Now};
 
 /// A selectable field and its value, as field selectors compare them.

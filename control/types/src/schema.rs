@@ -194,6 +194,12 @@ impl TypeId {
         self.member(&key).map(|member| member.field)
     }
 
+    /// The field of this key, inlined ones included.
+    #[must_use]
+    pub fn field_of(self, key: &Key) -> Option<&'static Field> {
+        self.member(key).map(|member| member.field)
+    }
+
     pub(crate) fn member(self, key: &Key) -> Option<&'static Member> {
         let number = key.number()?;
         let members = self.members();
@@ -260,6 +266,12 @@ impl Field {
     #[must_use]
     pub fn type_ref(&self) -> TypeRef {
         REFS[usize::from(self.r#ref)]
+    }
+
+    /// The type, as the tables hold it.
+    #[must_use]
+    pub fn type_ref_static(&self) -> &'static TypeRef {
+        &REFS[usize::from(self.r#ref)]
     }
 
     pub(crate) const fn ref_number(&self) -> usize {

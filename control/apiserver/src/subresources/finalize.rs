@@ -9,6 +9,7 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
@@ -33,15 +34,19 @@ pub async fn finalize(context: &Context, served: &Arc<Served>, body: Body) -> An
         .cloned()
         .unwrap_or_default();
     let key = served.key("", &context.info.name);
+    let writer = managed::manager_of(context, &options);
+    let endpoint = Endpoint::of(&context.api, served, "finalize");
     let done = context
         .api
         .modify(served, &key, options.dry_run, None, |current| {
-            let mut object = current.ok_or_else(|| served.not_found(&key))?.object;
+            let before = current.ok_or_else(|| served.not_found(&key))?.object;
+            let mut object = before.clone();
             if finalizers.as_array().is_some_and(|list| !list.is_empty()) {
                 object.set_path(&["spec", "finalizers"], finalizers.clone());
             } else {
                 object.remove_path(&["spec", "finalizers"]);
             }
+            endpoint.write(Some(&before), &mut object, &writer);
             Ok(if is_finished(&object) {
                 Decision::Delete(object)
             } else {

@@ -14,9 +14,11 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
+use crate::verbs::create::Managers;
 use crate::verbs::patch::{self, Patch};
 use crate::verbs::update::{Change, check_name};
 
@@ -112,7 +114,10 @@ pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         .await?
         .object;
     check_name(context, served, &mut scale)?;
-    change(context, served, options.dry_run, |_| Ok(scale.clone())).await
+    change(context, served, &options, Managers::Writer, |_| {
+        Ok(scale.clone())
+    })
+    .await
 }
 
 /// Patches the scale.
@@ -120,10 +125,22 @@ pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answ
 /// # Errors
 /// Whatever forbids the change.
 pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
-    let options = WriteOptions::parse(context.query(), "PatchOptions", false)?;
-    let patch = Patch::read(&patch::media(context), &decode::read(body).await?)?;
+    let media = patch::media(context);
+    let options = WriteOptions::parse(context.query(), "PatchOptions", media == patch::APPLY)?;
+    let bytes = decode::read(body).await?;
     let expected = expected()?;
-    change(context, served, options.dry_run, |old| {
+    if media == patch::APPLY {
+        let config = patch::read_config(&bytes)?;
+        let endpoint = Endpoint::own_kind(&context.api, expected, "scale");
+        let force = options.force.unwrap_or_default();
+        return change(context, served, &options, Managers::Given, |old| {
+            let tree = endpoint.apply(Some(old), &config, &options.field_manager, force)?;
+            patch::decode_applied(tree, expected)
+        })
+        .await;
+    }
+    let patch = Patch::read(&media, &bytes)?;
+    change(context, served, &options, Managers::Writer, |old| {
         let mut scale = old.clone();
         patch.apply_typed(&mut scale, expected.schema)?;
         let decoded = decode::tree_of(scale, Vec::new(), expected, options.field_validation)?;
@@ -135,7 +152,8 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
 async fn change(
     context: &Context,
     served: &Arc<Served>,
-    dry_run: bool,
+    options: &WriteOptions,
+    managers: Managers,
     make: impl Fn(&Value) -> Result<Value, Status>,
 ) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
@@ -145,11 +163,26 @@ async fn change(
         context,
         served,
         subresource: "",
-        dry_run,
+        dry_run: options.dry_run,
+        writer: None,
     };
+    let writer = managed::manager_of(context, options);
+    let endpoint = Endpoint::own_kind(&context.api, expected()?, "scale");
     let object = change
         .store(&key, |old| {
-            let scale = make(&scale_of(old, paths))?;
+            let group = served.resource.group;
+            let owners = control_fields::Scale::of(old, &served.api_version, |version| {
+                (meta::split_api_version(version).0 == group).then_some(paths.spec_replicas)
+            })
+            .map_err(Status::internal)?;
+            let mut live = scale_of(old, paths);
+            if let Some(list) = owners.to_scale() {
+                meta::metadata_mut(&mut live).insert("managedFields", list);
+            }
+            let mut scale = make(&live)?;
+            if managers == Managers::Writer {
+                endpoint.write(Some(&live), &mut scale, &writer);
+            }
             let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
             if replicas < 0 {
                 let cause = Cause {
@@ -164,6 +197,13 @@ async fn change(
             }
             let mut new = old.clone();
             new.set_path(paths.spec_replicas, replicas);
+            let list = owners
+                .to_parent(scale.path(&["metadata", "managedFields"]))
+                .map_err(Status::internal)?;
+            match list {
+                Some(list) => meta::metadata_mut(&mut new).insert("managedFields", list),
+                None => meta::metadata_mut(&mut new).remove("managedFields"),
+            };
             let version = meta::resource_version(&scale);
             if !version.is_empty() {
                 meta::set_resource_version(&mut new, version);

@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::invalid;
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain};
 use crate::reply::{self, Answer};
@@ -43,12 +44,21 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     )
     .await?;
     context.warnings.extend(decoded.warnings);
-    let object = store(context, served, decoded.object, &options).await?;
+    let object = store(context, served, decoded.object, &options, Managers::Writer).await?;
     Ok(reply::value(
         201,
         &reply::shaped(object, served.kind, format),
         format,
     ))
+}
+
+/// Where the `managedFields` of a new object come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Managers {
+    /// The request's manager is to own what it writes.
+    Writer,
+    /// They are in the object already.
+    Given,
 }
 
 /// All that happens to a decoded object until it is stored. Answers the object
@@ -61,13 +71,19 @@ pub async fn store(
     served: &Arc<Served>,
     mut object: Value,
     options: &WriteOptions,
+    managers: Managers,
 ) -> Result<Value, Status> {
+    wipe(&mut object);
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
     // Only what is stored must not claim a version.
     let version = meta::resource_version(&object).to_owned();
     let versioned = version.parse::<u64>().is_ok_and(|version| version != 0);
     (served.kind.default)(&mut object);
+    if managers == Managers::Writer {
+        let name = managed::manager_of(context, options);
+        Endpoint::of(&context.api, served, "").write(None, &mut object, &name);
+    }
     escalation::check(context, served, &object, None)?;
     let prefix = if given.is_empty() {
         meta::generate_name(&object).to_owned()
@@ -171,18 +187,23 @@ pub(crate) fn check_namespace(
     Ok(wanted.to_owned())
 }
 
-/// What the system sets in a new object.
-fn fill_metadata(object: &mut Value) {
+/// Drops what only the system may set.
+fn wipe(object: &mut Value) {
     let metadata = meta::metadata_mut(object);
     for field in [
-        "managedFields",
         "selfLink",
+        "uid",
+        "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "resourceVersion",
     ] {
         metadata.remove(field);
     }
+}
+
+/// What the system sets in a new object.
+fn fill_metadata(object: &mut Value) {
+    meta::metadata_mut(object).remove("resourceVersion");
     meta::set_uid(object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(object, jiff::Timestamp::now());
 }

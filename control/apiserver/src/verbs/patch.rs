@@ -12,9 +12,11 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Decoded, Expected};
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::{self, Answer};
+use crate::verbs::create;
 use crate::verbs::update::Change;
 
 /// The patches that are read.
@@ -22,7 +24,11 @@ const PATCHES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
+    APPLY,
 ];
+
+/// A configuration that is applied.
+pub const APPLY: &str = "application/apply-patch+yaml";
 
 /// A patch, read but not applied.
 pub enum Patch {
@@ -55,12 +61,12 @@ pub async fn through(
 ) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let media = media(context);
-    let options = WriteOptions::parse(
-        context.query(),
-        "PatchOptions",
-        media == "application/apply-patch+yaml",
-    )?;
-    let patch = Patch::read(&media, &decode::read(body).await?)?;
+    let options = WriteOptions::parse(context.query(), "PatchOptions", media == APPLY)?;
+    let bytes = decode::read(body).await?;
+    if media == APPLY {
+        return apply(context, served, subresource, &bytes, &options, format).await;
+    }
+    let patch = Patch::read(&media, &bytes)?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let mut said = Vec::new();
     let change = Change {
@@ -68,6 +74,7 @@ pub async fn through(
         served,
         subresource,
         dry_run: options.dry_run,
+        writer: Some(managed::manager_of(context, &options)),
     };
     let stored = change
         .store(&key, |old| {
@@ -76,7 +83,7 @@ pub async fn through(
             let decoded = patch.decode(tree, Expected::of(served), options.field_validation)?;
             said = decoded.warnings;
             let mut new = decoded.object;
-            check_identity(context, served, &new)?;
+            check_identity(context, served, &mut new)?;
             (served.kind.default)(&mut new);
             // A patch that says nothing of the version is about whatever
             // version there is.
@@ -89,6 +96,111 @@ pub async fn through(
     context.warnings.extend(said);
     let shaped = reply::shaped(stored?, served.kind, format);
     Ok(reply::value(200, &shaped, format))
+}
+
+/// How often an apply starts anew because the object came or went meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// Applies a configuration: makes the object where there is none.
+async fn apply(
+    context: &Context,
+    served: &Arc<Served>,
+    subresource: &str,
+    bytes: &[u8],
+    options: &WriteOptions,
+    format: Format,
+) -> Answer {
+    let config = read_config(bytes)?;
+    let endpoint = Endpoint::of(&context.api, served, subresource);
+    let force = options.force.unwrap_or_default();
+    let key = served.key(&context.info.namespace, &context.info.name);
+    let applied = |live: Option<&Value>| {
+        let tree = endpoint.apply(live, &config, &options.field_manager, force)?;
+        let mut new = decode_applied(tree, Expected::of(served))?;
+        check_identity(context, served, &mut new)?;
+        (served.kind.default)(&mut new);
+        Ok(new)
+    };
+    let mut last = served.not_found(&key);
+    for _ in 0..ATTEMPTS {
+        if subresource.is_empty() {
+            context.api.catch_up().await?;
+            if served.cache()?.get(&key).is_none() {
+                let new = applied(None)?;
+                if !meta::uid(&new).is_empty() {
+                    return Err(served.conflict(
+                        &key,
+                        &format!(
+                            "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                            meta::uid(&new)
+                        ),
+                    ));
+                }
+                match create::store(context, served, new, options, create::Managers::Given).await {
+                    Ok(object) => {
+                        let shaped = reply::shaped(object, served.kind, format);
+                        return Ok(reply::value(201, &shaped, format));
+                    }
+                    Err(status) if status.reason == "AlreadyExists" => {
+                        last = status;
+                        continue;
+                    }
+                    Err(status) => return Err(status),
+                }
+            }
+        }
+        let change = Change {
+            context,
+            served,
+            subresource,
+            dry_run: options.dry_run,
+            writer: None,
+        };
+        let stored = change
+            .store(&key, |old| {
+                let mut new = applied(Some(old))?;
+                if meta::resource_version(&new).is_empty() {
+                    meta::set_resource_version(&mut new, meta::resource_version(old));
+                }
+                Ok(new)
+            })
+            .await;
+        match stored {
+            Ok(object) => {
+                let shaped = reply::shaped(object, served.kind, format);
+                return Ok(reply::value(200, &shaped, format));
+            }
+            Err(status) if status.reason == "NotFound" && subresource.is_empty() => last = status,
+            Err(status) => return Err(status),
+        }
+    }
+    Err(last)
+}
+
+/// Reads the configuration of an apply.
+///
+/// # Errors
+/// 400 when it is no YAML, or no object.
+pub fn read_config(bytes: &[u8]) -> Result<Value, Status> {
+    let config = decode::from_yaml(bytes)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    match config {
+        Value::Object(_) => Ok(config),
+        Value::Null => Ok(Value::object()),
+        other => Err(Status::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            other.type_name()
+        ))),
+    }
+}
+
+/// Decodes what an apply made of an object.
+///
+/// # Errors
+/// 400 when a field has a value that its type does not take.
+pub fn decode_applied(tree: Value, expected: Expected) -> Result<Value, Status> {
+    decode::tree_of(tree, Vec::new(), expected, FieldValidation::Ignore)
+        .map(|decoded| decoded.object)
 }
 
 /// The media type of a patch.
@@ -108,17 +220,26 @@ pub fn media(context: &Context) -> String {
         .to_owned()
 }
 
-fn check_identity(context: &Context, served: &Served, new: &Value) -> Result<(), Status> {
+fn check_identity(context: &Context, served: &Served, new: &mut Value) -> Result<(), Status> {
+    let (namespace, wanted) = (meta::namespace(new), context.info.namespace.as_str());
+    if served.resource.namespaced {
+        if namespace.is_empty() {
+            meta::set_namespace(new, wanted);
+        } else if namespace != wanted {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
     let (name, wanted) = (meta::name(new), context.info.name.as_str());
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     if name != wanted {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({wanted})"
-        )));
-    }
-    let (namespace, wanted) = (meta::namespace(new), context.info.namespace.as_str());
-    if served.resource.namespaced && namespace != wanted {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
         )));
     }
     Ok(())

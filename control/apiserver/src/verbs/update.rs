@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::invalid;
+use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain, why_no_number};
 use crate::reply::{self, Answer};
@@ -58,7 +59,8 @@ pub async fn through(
     if creatable && meta::resource_version(&object).is_empty() {
         context.api.catch_up().await?;
         if served.cache()?.get(&key).is_none() {
-            let object = create::store(context, served, object, &options).await?;
+            let object =
+                create::store(context, served, object, &options, create::Managers::Writer).await?;
             let shaped = reply::shaped(object, served.kind, format);
             return Ok(reply::value(201, &shaped, format));
         }
@@ -69,6 +71,7 @@ pub async fn through(
         served,
         subresource,
         dry_run: options.dry_run,
+        writer: Some(managed::manager_of(context, &options)),
     };
     let done = change.store(&key, |_| Ok(object.clone())).await?;
     let shaped = reply::shaped(done, served.kind, format);
@@ -120,6 +123,9 @@ pub struct Change<'a> {
     pub subresource: &'a str,
     /// Whether nothing is stored.
     pub dry_run: bool,
+    /// The manager that is to own what changes; none when the new object comes
+    /// with its `managedFields`.
+    pub writer: Option<String>,
 }
 
 impl Change<'_> {
@@ -178,14 +184,21 @@ impl Change<'_> {
         if !served.is_stored_form() {
             crate::convert::to_version(&mut old, served);
         }
+        coerce::complete(&mut old, served.resource.schema);
         let mut new = make(&old)?;
+        if let Some(writer) = &self.writer {
+            Endpoint::of(&context.api, served, self.subresource).write(
+                Some(&old),
+                &mut new,
+                writer,
+            );
+        }
         escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;
         if matches!(meta::resource_version(&new), "" | "0") {
             // An update of whatever version there is: from here on, of this one.
             meta::set_resource_version(&mut new, meta::resource_version(&old));
         }
-        meta::metadata_mut(&mut new).remove("managedFields");
         meta::metadata_mut(&mut new).remove("selfLink");
         if self.subresource.is_empty() {
             *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
@@ -208,6 +221,7 @@ impl Change<'_> {
         coerce::complete(&mut new, served.resource.schema);
         // What changes nothing is not written, whatever the order of members.
         meta::set_resource_version(&mut new, meta::resource_version(&old));
+        managed::keep_times(&mut new, &old);
         if new == old {
             return Ok(Decision::Keep(old));
         }

@@ -180,7 +180,11 @@ impl PartialOrd for Key {
 
 impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
+        match (&self.0, &other.0) {
+            // The names are numbered in their order.
+            (Repr::Known(a), Repr::Known(b)) => a.cmp(b),
+            _ => self.as_str().cmp(other.as_str()),
+        }
     }
 }
 

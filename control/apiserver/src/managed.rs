@@ -1,0 +1,235 @@
+//! Who owns which field: ties `control_fields` to the resources that are served.
+
+use control_fields::manager::{self, ApplyError, Writer};
+use control_fields::update::Versions;
+use control_fields::{Filter, Schema};
+use control_kinds::Reset;
+use control_types::schema::TypeId;
+use control_types::status::{Cause, Details, Status};
+use control_types::value::Value;
+use control_types::{coerce, meta, registry, time};
+use http::header::USER_AGENT;
+
+use crate::api::{Api, Served};
+use crate::chain::Context;
+use crate::options::WriteOptions;
+
+/// The manager of what the server makes by itself.
+pub const OWN: &str = "kube-apiserver";
+
+/// What is written through one endpoint, as far as ownership goes.
+pub struct Endpoint<'a> {
+    api: &'a Api,
+    /// Plural within its group, for conversion; empty where there is one version.
+    plural: &'static str,
+    group: &'static str,
+    kind: &'static str,
+    version: String,
+    schema: TypeId,
+    subresource: &'a str,
+    filter: Option<Filter>,
+}
+
+/// The name under which a request writes.
+#[must_use]
+pub fn manager_of(context: &Context, options: &WriteOptions) -> String {
+    if !options.field_manager.is_empty() {
+        return options.field_manager.clone();
+    }
+    let agent = context.parts.headers.get(USER_AGENT);
+    let agent = agent.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    manager::name_of_agent(&agent.unwrap_or_default())
+}
+
+impl<'a> Endpoint<'a> {
+    /// A resource, or a subresource of it that holds the whole object.
+    #[must_use]
+    pub fn of(api: &'a Api, served: &'a Served, subresource: &'a str) -> Self {
+        let resource = served.resource;
+        let filter = match control_kinds::reset(resource.group, resource.kind, subresource) {
+            Reset::Nothing => None,
+            Reset::Fields(paths) => Some(Filter::Exclude(paths.iter().copied().collect())),
+            Reset::AllBut(paths) => Some(Filter::Include(paths)),
+        };
+        Self {
+            api,
+            plural: resource.plural,
+            group: resource.group,
+            kind: resource.kind,
+            version: served.api_version.clone(),
+            schema: resource.schema,
+            subresource,
+            filter,
+        }
+    }
+
+    /// A subresource that has a kind of its own.
+    #[must_use]
+    pub fn own_kind(api: &'a Api, expected: crate::decode::Expected, subresource: &'a str) -> Self {
+        Self {
+            api,
+            plural: "",
+            group: expected.group,
+            kind: expected.kind,
+            version: meta::join_api_version(expected.group, expected.version).to_string(),
+            schema: expected.schema,
+            subresource,
+            filter: None,
+        }
+    }
+
+    fn writer<'w>(&'w self, name: &'w str, now: &'w str) -> Writer<'w> {
+        Writer {
+            name,
+            api_version: &self.version,
+            kind: self.kind,
+            subresource: self.subresource,
+            now,
+        }
+    }
+
+    /// Sets the managers of an object that is written by another verb than
+    /// apply; `live` is what it was. Both are decoded and defaulted.
+    pub fn write(&self, live: Option<&Value>, new: &mut Value, name: &str) {
+        coerce::complete(new, self.schema);
+        let now = time::now();
+        let writer = self.writer(name, &now);
+        match live {
+            Some(live) => manager::update(self, live, new, &writer),
+            None => manager::update(self, &self.empty(), new, &writer),
+        }
+    }
+
+    /// Applies a configuration; the object that results is still to be decoded.
+    ///
+    /// # Errors
+    /// 409 for conflicts, 400 and 500 for what is wrong with the configuration.
+    pub fn apply(
+        &self,
+        live: Option<&Value>,
+        config: &Value,
+        name: &str,
+        force: bool,
+    ) -> Result<Value, Status> {
+        let now = time::now();
+        let writer = self.writer(name, &now);
+        let result = match live {
+            Some(live) => manager::apply(self, live, config, &writer, force),
+            None => manager::apply(self, &self.empty(), config, &writer, force),
+        };
+        result.map_err(status_of)
+    }
+}
+
+/// Sets the managers of an object that the server makes by itself.
+pub fn made(api: &Api, served: &Served, object: &mut Value) {
+    Endpoint::of(api, served, "").write(None, object, OWN);
+}
+
+/// What stock answers for an apply that fails.
+fn status_of(error: ApplyError) -> Status {
+    match error {
+        ApplyError::Conflicts { message, causes } => {
+            let mut status = Status::conflict("", "", "", "");
+            status.message = message;
+            status.details = Some(Details {
+                causes: causes
+                    .into_iter()
+                    .map(|(message, field)| Cause {
+                        reason: "FieldManagerConflict".into(),
+                        message,
+                        field,
+                    })
+                    .collect(),
+                ..Details::default()
+            });
+            status
+        }
+        ApplyError::BadRequest(message) => Status::bad_request(message),
+        ApplyError::Failed(message) => {
+            let mut status = Status::internal("");
+            status.reason = "".into();
+            status.message = message;
+            status.details = None;
+            status
+        }
+    }
+}
+
+/// Takes back times that changed though nothing else did: such a write is none.
+pub fn keep_times(new: &mut Value, old: &Value) {
+    const LIST: [&str; 2] = ["metadata", "managedFields"];
+    let (Some(after), Some(before)) = (new.path(&LIST), old.path(&LIST)) else {
+        return;
+    };
+    let (Some(left), Some(right)) = (after.as_array(), before.as_array()) else {
+        return;
+    };
+    if left.len() != right.len() || left == right {
+        return;
+    }
+    let timeless = |entry: &Value| {
+        let mut entry = entry.clone();
+        entry.remove("time");
+        entry
+    };
+    if left
+        .iter()
+        .zip(right)
+        .any(|(left, right)| timeless(left) != timeless(right))
+    {
+        return;
+    }
+    let before = before.clone();
+    let Some(slot) = new.path_mut(&LIST) else {
+        return;
+    };
+    let after = std::mem::replace(slot, before);
+    if *new != *old
+        && let Some(slot) = new.path_mut(&LIST)
+    {
+        *slot = after;
+    }
+}
+
+// === impl Endpoint ===
+
+impl Versions for Endpoint<'_> {
+    fn schema(&self, version: &str) -> Option<Schema<'_>> {
+        if version == self.version {
+            return Some(Schema::Struct(self.schema));
+        }
+        let (group, version) = meta::split_api_version(version);
+        self.api.served(group, version, self.plural)?;
+        registry::schema_of(group, version, self.kind).map(Schema::Struct)
+    }
+
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Option<Value> {
+        let served = |version| {
+            let (group, version) = meta::split_api_version(version);
+            self.api.served(group, version, self.plural)
+        };
+        let (from, to) = (served(from)?, served(to)?);
+        let mut object = object.clone();
+        if !from.is_stored_form() {
+            crate::convert::to_storage(&mut object, from);
+        }
+        if !to.is_stored_form() {
+            crate::convert::to_version(&mut object, to);
+        }
+        coerce::coerce(&mut object, to.resource.schema).ok()?;
+        coerce::complete(&mut object, to.resource.schema);
+        Some(object)
+    }
+
+    fn filter(&self, version: &str) -> Option<&Filter> {
+        let (group, _) = meta::split_api_version(version);
+        self.filter.as_ref().filter(|_| group == self.group)
+    }
+
+    fn empty(&self) -> Value {
+        let mut empty = Value::object();
+        coerce::complete(&mut empty, self.schema);
+        empty
+    }
+}

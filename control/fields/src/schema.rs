@@ -1,0 +1,351 @@
+//! What apply must know of a type: which lists are maps or sets, which structs
+//! and maps are atomic, which fields there are.
+//!
+//! A [`Schema`] is a view, cheap to copy: of the generated tables for built-in
+//! kinds, or deduced from values where a type says nothing (untyped parts, and
+//! kinds without a schema). Another source of types is another variant.
+
+use control_types::schema::{Merge, Shape, TypeId, TypeRef};
+use control_types::value::{Key, Value};
+
+/// The type of one value.
+#[derive(Clone, Copy, Debug)]
+pub enum Schema<'a> {
+    /// A type of the generated tables, with the merge facts of the field that
+    /// has it.
+    Table(&'a TypeRef, &'static Merge),
+    /// A struct of the generated tables.
+    Struct(TypeId),
+    /// Any value; maps merge by key, lists are atomic.
+    Deduced,
+    /// Any value, as a whole.
+    Untyped,
+}
+
+/// What a value of a type can be. Several for types that are of any kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Atom<'a> {
+    /// It can be a scalar.
+    pub scalar: Option<Scalar>,
+    /// It can be a list.
+    pub list: Option<ListAtom<'a>>,
+    /// It can be a map or struct.
+    pub map: Option<MapAtom<'a>>,
+}
+
+/// What a scalar must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A number.
+    Numeric,
+    /// A text.
+    String,
+    /// A truth value.
+    Boolean,
+    /// Any of them.
+    Untyped,
+}
+
+/// How a list is merged, and of what.
+#[derive(Clone, Copy, Debug)]
+pub struct ListAtom<'a> {
+    /// The type of its items.
+    pub item: Schema<'a>,
+    /// How items relate.
+    pub relation: Relation<'a>,
+}
+
+/// How the items of a list are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation<'a> {
+    /// Not at all: the list is one.
+    Atomic,
+    /// By their values.
+    Set,
+    /// By these fields.
+    Map(&'a [&'a str]),
+}
+
+/// What a map or struct has.
+#[derive(Clone, Copy, Debug)]
+pub struct MapAtom<'a> {
+    fields: Fields,
+    /// The type of members that are no fields; `None` where there are only fields.
+    pub element: Option<Schema<'a>>,
+    /// Whether it is taken as one.
+    pub atomic: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fields {
+    None,
+    Of(TypeId),
+}
+
+/// The default of a key field.
+pub type Default = Option<Value>;
+
+/// Facts of a value that no field describes.
+static NO_MERGE: Merge = Merge {
+    list_type: "",
+    list_map_keys: &[],
+    map_type: "",
+    patch_strategy: "",
+    patch_merge_key: "",
+};
+
+impl<'a> Schema<'a> {
+    /// What a value of this type can be.
+    #[must_use]
+    pub fn atom(self) -> Atom<'a> {
+        match self {
+            Self::Struct(of) => of_struct(of, &NO_MERGE),
+            Self::Table(of, merge) => table(of, merge),
+            Self::Deduced => any(Self::Deduced, false),
+            Self::Untyped => any(Self::Untyped, true),
+        }
+    }
+
+    /// Whether nothing is known of the type but what values show.
+    #[must_use]
+    pub const fn is_deduced(self) -> bool {
+        matches!(self, Self::Deduced | Self::Untyped)
+    }
+}
+
+impl<'a> Atom<'a> {
+    /// What of the alternatives a value shows; all of them for no value, `null`
+    /// or a value that none allows.
+    #[must_use]
+    pub fn of(self, value: Option<&Value>) -> Self {
+        match value {
+            Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_))
+                if self.scalar.is_some() =>
+            {
+                Self {
+                    scalar: self.scalar,
+                    ..Self::default()
+                }
+            }
+            Some(Value::Array(_)) if self.list.is_some() => Self {
+                list: self.list,
+                ..Self::default()
+            },
+            Some(Value::Object(_)) if self.map.is_some() => Self {
+                map: self.map,
+                ..Self::default()
+            },
+            _ => self,
+        }
+    }
+
+    /// The alternative that is taken when several are left.
+    #[must_use]
+    pub(crate) fn kind(&self) -> Kind<'a> {
+        match (self.map, self.scalar, self.list) {
+            (Some(map), _, _) => Kind::Map(map),
+            (None, Some(scalar), _) => Kind::Scalar(scalar),
+            (None, None, Some(list)) => Kind::List(list),
+            (None, None, None) => Kind::Scalar(Scalar::Untyped),
+        }
+    }
+
+    /// Whether two values of this type show the same alternatives.
+    pub(crate) const fn alike(&self, other: &Self) -> bool {
+        self.scalar.is_some() == other.scalar.is_some()
+            && self.list.is_some() == other.list.is_some()
+            && self.map.is_some() == other.map.is_some()
+    }
+}
+
+/// One alternative of an [`Atom`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind<'a> {
+    Scalar(Scalar),
+    List(ListAtom<'a>),
+    Map(MapAtom<'a>),
+}
+
+impl<'a> MapAtom<'a> {
+    /// The type of a field.
+    #[must_use]
+    pub fn field(&self, name: &Key) -> Option<Schema<'a>> {
+        match self.fields {
+            Fields::None => None,
+            Fields::Of(of) => {
+                let field = of.field_of(name).filter(|field| field.is_published())?;
+                Some(Schema::Table(field.type_ref_static(), field.merge()))
+            }
+        }
+    }
+
+    /// The type of a member: that of its field, else that of all members.
+    #[must_use]
+    pub fn member(&self, name: &Key) -> Option<Schema<'a>> {
+        self.field(name).or(self.element)
+    }
+
+    /// The default of a field, which stands for a key field that is absent.
+    #[must_use]
+    pub fn default_of(&self, name: &str) -> Default {
+        match self.fields {
+            Fields::None => None,
+            Fields::Of(of) => match of.field(name)?.default() {
+                "" => None,
+                text => Value::from_slice(text.as_bytes()).ok(),
+            },
+        }
+    }
+}
+
+/// Any value: members are of the type `below`.
+const fn any(below: Schema<'_>, atomic: bool) -> Atom<'_> {
+    Atom {
+        scalar: Some(Scalar::Untyped),
+        list: Some(ListAtom {
+            item: Schema::Untyped,
+            relation: Relation::Atomic,
+        }),
+        map: Some(MapAtom {
+            fields: Fields::None,
+            element: Some(below),
+            atomic,
+        }),
+    }
+}
+
+fn scalar<'a>(scalar: Scalar) -> Atom<'a> {
+    Atom {
+        scalar: Some(scalar),
+        ..Atom::default()
+    }
+}
+
+fn table<'a>(of: &'a TypeRef, merge: &'static Merge) -> Atom<'a> {
+    match of {
+        TypeRef::String | TypeRef::Bytes | TypeRef::Duration => scalar(Scalar::String),
+        TypeRef::Int32 | TypeRef::Int64 | TypeRef::Float => scalar(Scalar::Numeric),
+        TypeRef::Bool => scalar(Scalar::Boolean),
+        TypeRef::Quantity | TypeRef::Time | TypeRef::MicroTime => scalar(Scalar::Untyped),
+        TypeRef::IntOrString | TypeRef::Any => any(Schema::Deduced, false),
+        TypeRef::Object(of) => of_struct(*of, merge),
+        TypeRef::List(item) => Atom {
+            list: Some(ListAtom {
+                item: Schema::Table(item, &NO_MERGE),
+                relation: relation(merge),
+            }),
+            ..Atom::default()
+        },
+        TypeRef::Map(value) => Atom {
+            map: Some(MapAtom {
+                fields: Fields::None,
+                element: Some(Schema::Table(value, &NO_MERGE)),
+                atomic: merge.map_type == "atomic",
+            }),
+            ..Atom::default()
+        },
+    }
+}
+
+fn of_struct<'a>(of: TypeId, merge: &'static Merge) -> Atom<'a> {
+    let known = of.get();
+    let atomic = match merge.map_type {
+        "" => known.atomic,
+        word => word == "atomic",
+    };
+    match known.shape {
+        Shape::Struct => Atom {
+            map: Some(MapAtom {
+                fields: Fields::Of(of),
+                element: known.declared().is_empty().then_some(Schema::Deduced),
+                atomic,
+            }),
+            ..Atom::default()
+        },
+        Shape::Texts => Atom {
+            list: Some(ListAtom {
+                item: Schema::Table(&TypeRef::String, &NO_MERGE),
+                relation: Relation::Atomic,
+            }),
+            ..Atom::default()
+        },
+        Shape::Any => match known.go_name() {
+            "RawExtension" => any(Schema::Untyped, true),
+            "FieldsV1" => Atom {
+                map: any(Schema::Deduced, false).map,
+                ..Atom::default()
+            },
+            _ => any(Schema::Deduced, false),
+        },
+        Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrTexts => {
+            any(Schema::Deduced, false)
+        }
+    }
+}
+
+/// How a list merges; where the API says nothing for apply, what it says for
+/// strategic merge patch counts.
+fn relation(merge: &'static Merge) -> Relation<'static> {
+    match (merge.list_type, merge.patch_strategy) {
+        ("map", _) => Relation::Map(merge.list_map_keys),
+        ("set", _) => Relation::Set,
+        ("", "merge" | "merge,retainKeys") if merge.patch_merge_key.is_empty() => Relation::Set,
+        ("", "merge" | "merge,retainKeys") => {
+            Relation::Map(std::slice::from_ref(&merge.patch_merge_key))
+        }
+        _ => Relation::Atomic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Schema<'static> {
+        Schema::Struct(TypeId::by_name("io.k8s.api.core.v1.Pod").unwrap())
+    }
+
+    fn at(schema: Schema<'static>, path: &[&str]) -> Schema<'static> {
+        path.iter().fold(schema, |schema, name| {
+            let atom = schema.atom();
+            match atom.list {
+                Some(list) => list.item.atom().map,
+                None => atom.map,
+            }
+            .unwrap()
+            .member(&Key::new(name))
+            .unwrap()
+        })
+    }
+
+    #[test]
+    fn lists_of_the_tables_are_maps_sets_or_one() {
+        let relation = |path: &[&str]| at(pod(), path).atom().list.unwrap().relation;
+        assert_eq!(
+            relation(&["spec", "containers", "ports"]),
+            Relation::Map(&["containerPort", "protocol"])
+        );
+        assert_eq!(relation(&["metadata", "finalizers"]), Relation::Set);
+        assert_eq!(relation(&["spec", "containers", "args"]), Relation::Atomic);
+        // No word for apply, but one for strategic merge patch.
+        assert_eq!(
+            relation(&["spec", "ephemeralContainers", "ports"]),
+            Relation::Map(&["containerPort"])
+        );
+    }
+
+    #[test]
+    fn atomic_structs_and_maps_are_known() {
+        let atomic = |path: &[&str]| at(pod(), path).atom().map.unwrap().atomic;
+        assert!(atomic(&["spec", "nodeSelector"]));
+        assert!(!atomic(&["metadata", "labels"]));
+    }
+
+    #[test]
+    fn defaults_stand_for_absent_keys() {
+        let ports = at(pod(), &["spec", "containers", "ports"]);
+        let item = ports.atom().list.unwrap().item.atom().map.unwrap();
+        assert_eq!(item.default_of("protocol"), Some("TCP".into()));
+        assert_eq!(item.default_of("hostIP"), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! Operations on trees that need to know their type.
+
+mod compare;
+mod field_set;
+mod merge;
+mod remove;
+mod validate;
+
+use std::fmt;
+
+use control_types::value::{Key, Map, Value};
+
+use crate::element::Element;
+use crate::schema::{ListAtom, Relation};
+
+pub use compare::{Comparison, compare};
+pub use field_set::field_set;
+pub use merge::merge;
+pub use remove::{extract, remove};
+pub use validate::{Duplicates, validate};
+
+/// What is wrong with one value of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, as in `.spec.containers[name="a"]`.
+    pub path: String,
+    /// What.
+    pub message: String,
+}
+
+/// All that is wrong with a tree; worded as structured-merge-diff words it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, message: impl Into<String>) {
+        self.0.push(Problem {
+            path: String::new(),
+            message: message.into(),
+        });
+    }
+
+    /// Takes the problems of a child.
+    fn below(&mut self, element: &Element, child: Problems) {
+        self.0.extend(child.0.into_iter().map(|problem| Problem {
+            path: format!("{element}{}", problem.path),
+            message: problem.message,
+        }));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn or<T>(self, value: T) -> Result<T, Self> {
+        if self.is_empty() {
+            Ok(value)
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => one.fmt(f),
+            all => {
+                f.write_str("errors:")?;
+                all.iter().try_for_each(|one| write!(f, "\n  {one}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
+    }
+}
+
+/// The element that selects an item of a list map or set.
+fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, String> {
+    match list.relation {
+        Relation::Atomic => Err("invalid indexing of non-associative list".into()),
+        Relation::Set => match item {
+            Value::Object(_) => {
+                Err("associative list without keys has an element that's a map type".into())
+            }
+            Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
+            Value::Null => {
+                Err("associative list without keys has an element that's an explicit null".into())
+            }
+            scalar => Ok(Element::value(scalar.clone())),
+        },
+        Relation::Map(names) => {
+            let map = match item {
+                Value::Object(map) => map,
+                Value::Null => {
+                    return Err("associative list with keys may not have a null element".into());
+                }
+                _ => {
+                    return Err("associative list with keys may not have non-map elements".into());
+                }
+            };
+            let mut fields = Vec::with_capacity(names.len());
+            for name in names {
+                if let Some(value) = map.get(name) {
+                    fields.push((Key::new(name), value.clone()));
+                } else if let Some(of) = list.item.atom().map {
+                    fields.extend(of.default_of(name).map(|value| (Key::new(name), value)));
+                } else {
+                    return Err(format!(
+                        "couldn't find default value for {name}: associative list may not have non-map types"
+                    ));
+                }
+            }
+            if fields.is_empty() && !names.is_empty() {
+                let names: Vec<_> = names
+                    .iter()
+                    .map(|name| control_types::status::quote(name))
+                    .collect();
+                return Err(format!(
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                    names.join(" ")
+                ));
+            }
+            Ok(Element::key(fields))
+        }
+    }
+}
+
+/// The member of a key. `hint` is where it probably stands.
+fn find<'a>(map: &'a Map, key: &Key, hint: usize) -> Option<&'a Value> {
+    let slice = map.as_slice();
+    match slice.get(hint) {
+        Some((name, value)) if name == key => Some(value),
+        _ => slice
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value),
+    }
+}
+
+/// The items, when this is a list; `null` is a list without any.
+fn items(value: Option<&Value>) -> Option<&Vec<Value>> {
+    value.and_then(Value::as_array)
+}
+
+/// The members, when this is a map; `null` is a map without any.
+fn members(value: Option<&Value>) -> Option<&Map> {
+    value.and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests;
