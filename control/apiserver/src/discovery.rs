@@ -9,56 +9,152 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use control_types::object;
 use control_types::registry::{self, Group, Resource};
+use control_types::status::Status;
 use control_types::value::{Map, Value};
 use control_types::{meta, value};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, Response};
 use rustc_hash::FxHashMap;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha512};
 
-/// A document ready to be sent.
-#[derive(Clone, Debug)]
-pub struct Document {
-    /// The bytes.
-    pub body: Bytes,
-    /// Their media type.
-    pub content_type: &'static str,
-    /// Quoted hash of the bytes, for `ETag`.
-    pub etag: String,
-}
+use crate::body::Body;
+use crate::chain::Context;
+use crate::negotiate::{Format, MEDIA_TYPES, Media};
+use crate::reply;
 
-impl Document {
-    /// The document of a value, with its hash.
-    #[must_use]
-    pub fn json(value: &Value, content_type: &'static str) -> Self {
-        let body = Bytes::from(value.to_vec());
-        let etag = format!("\"{}\"", hash(&body));
-        Self {
-            body,
-            content_type,
-            etag,
+/// The media types of the aggregated form, for each way of writing it.
+const fn aggregated_type(media: Media) -> &'static str {
+    match media {
+        Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Media::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         }
     }
 }
 
-/// SHA-256 of some bytes, in upper case hexadecimal as stock servers print it.
-pub(crate) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02X}"))
-        .collect()
+/// Answers a request for discovery: `/api`, `/apis`, `/api/v1`, `/apis/<group>`,
+/// `/apis/<group>/<version>`; nothing for other paths. The aggregated form of the
+/// first two goes to those whose `Accept` names it.
+///
+/// # Errors
+/// 406 when the client takes no form that there is, 405 for methods that only
+/// change things; groups are told to whoever asks, however they ask.
+pub fn answer(context: &Context, path: &str) -> Result<Option<Response<Body>>, Status> {
+    let headers = &context.parts.headers;
+    let path = path.trim_end_matches('/');
+    if matches!(path, "/api" | "/apis")
+        && let Some(format) = Format::of_aggregated(headers, context.query())
+        && let Some(document) = AGGREGATED.get(path)
+    {
+        if path == "/api" {
+            only_get(context)?;
+        }
+        return Ok(Some(aggregated(document, headers, format)));
+    }
+    let address = (
+        context.api.config.advertise_address,
+        context.api.config.advertise_port,
+    );
+    let body = match DOCUMENTS.get(path) {
+        Some(body) => body.clone(),
+        None if path == "/api" => versions(address.into()).to_vec().into(),
+        None => return Ok(None),
+    };
+    // What the list of groups and each group answer is above the routes of
+    // versions, which know methods and media types themselves.
+    let is_group = path
+        .strip_prefix("/apis")
+        .is_some_and(|rest| rest.matches('/').count() < 2);
+    if !is_group {
+        only_get(context)?;
+        representable(headers, MEDIA_TYPES)?;
+    }
+    let format = Format::of_document(headers, context.query())?;
+    Ok(Some(written(body, format)))
 }
 
-const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+fn only_get(context: &Context) -> Result<(), Status> {
+    if context.parts.method == Method::GET {
+        Ok(())
+    } else {
+        Err(Status::method_not_allowed())
+    }
+}
 
-/// The discovery document at a path, when there is one: `/api`, `/apis`,
-/// `/api/v1`, `/apis/<group>`, `/apis/<group>/<version>`. The aggregated form of
-/// the first two goes to those whose `Accept` prefers it.
-#[must_use]
-pub fn document(path: &str, accept: &str) -> Option<&'static Document> {
-    let path = path.trim_end_matches('/');
-    match (path, aggregated(accept)) {
-        ("/api" | "/apis", Some(form)) => DOCUMENTS.get(&format!("{path} {form}")),
-        _ => DOCUMENTS.get(path),
+/// 406, unless some clause names a media type that there is, whatever else it
+/// asks for.
+pub(crate) fn representable(headers: &HeaderMap, available: &[&str]) -> Result<(), Status> {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = accept.filter(|accept| !accept.is_empty()).unwrap_or("*/*");
+    let mut clauses = accept.split(',');
+    let any = clauses.any(|clause| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        media == "*/*" || available.contains(&media)
+    });
+    if any {
+        Ok(())
+    } else {
+        Err(Status::no_representation(available))
+    }
+}
+
+/// A document as the client wants it.
+fn written(json: Bytes, format: Format) -> Response<Body> {
+    if format.media == Media::Json && !format.pretty {
+        return reply::json(200, json);
+    }
+    // Written by this server.
+    let mut tree = Value::from_slice(&json).unwrap_or_default();
+    if format.media == Media::Protobuf && meta::api_version(&tree).is_empty() {
+        // The oldest kinds have no version but where they must have one.
+        tree.insert("apiVersion", "v1");
+    }
+    reply::value(200, &tree, format)
+}
+
+fn aggregated(document: &Document, headers: &HeaderMap, format: Format) -> Response<Body> {
+    let known = headers.get(IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+    let mut response = if known == Some(&document.etag) {
+        let mut response = reply::json(304, Bytes::new());
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.headers_mut().remove(CONTENT_LENGTH);
+        response
+    } else {
+        let mut response = written(document.body.clone(), format);
+        response.headers_mut().insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static(aggregated_type(format.media)),
+        );
+        response
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(&document.etag) {
+        headers.insert(ETAG, etag);
+    }
+    response
+}
+
+/// The whole of discovery below a root.
+struct Document {
+    body: Bytes,
+    /// Quoted hash of the bytes.
+    etag: String,
+}
+
+impl Document {
+    fn of(value: &Value) -> Self {
+        let body = Bytes::from(value.to_vec());
+        let hash = Sha512::digest(&body);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+        Self {
+            body,
+            etag: format!("\"{hash}\""),
+        }
     }
 }
 
@@ -73,35 +169,28 @@ pub fn versions(address: std::net::SocketAddr) -> Value {
     })
 }
 
-/// The aggregated form that stands first in `Accept`, before any plain one.
-fn aggregated(accept: &str) -> Option<&'static str> {
-    for range in accept.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        let parameters: Vec<&str> = parts.collect();
-        let has = |parameter: &str| parameters.contains(&parameter);
-        if media != "application/json" {
-            continue;
-        }
-        if !has("as=APIGroupDiscoveryList") {
-            return None;
-        }
-        if has("g=apidiscovery.k8s.io") && has("v=v2") {
-            return Some(V2);
-        }
-        if has("g=apidiscovery.k8s.io") && has("v=v2beta1") {
-            return Some(V2BETA1);
-        }
-    }
-    None
-}
-
-static DOCUMENTS: LazyLock<FxHashMap<String, Document>> = LazyLock::new(|| {
-    let mut out = FxHashMap::default();
-    let mut put = |path: String, value: Value, content_type| {
-        out.insert(path, Document::json(&value, content_type));
+static AGGREGATED: LazyLock<FxHashMap<&str, Document>> = LazyLock::new(|| {
+    let list = |core: bool| {
+        let groups = registry::groups().iter();
+        let items: Value = groups
+            .filter(|group| group.name.is_empty() == core)
+            .map(aggregated_group)
+            .collect();
+        Document::of(&value!({
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items
+        }))
     };
-    let plain = "application/json";
+    [("/api", list(true)), ("/apis", list(false))]
+        .into_iter()
+        .collect()
+});
+
+static DOCUMENTS: LazyLock<FxHashMap<String, Bytes>> = LazyLock::new(|| {
+    let mut out = FxHashMap::default();
+    let mut put = |path: String, value: Value| out.insert(path, Bytes::from(value.to_vec()));
     let named = || {
         registry::groups()
             .iter()
@@ -111,38 +200,14 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Document>> = LazyLock::new(|| {
     put(
         "/apis".into(),
         value!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
-        plain,
     );
-    for (form, version) in [(V2, "v2"), (V2BETA1, "v2beta1")] {
-        let list = |items: Value| {
-            value!({
-                "kind": "APIGroupDiscoveryList",
-                "apiVersion": (format!("apidiscovery.k8s.io/{version}")),
-                "metadata": {},
-                "items": items
-            })
-        };
-        let core = registry::groups()
-            .iter()
-            .filter(|group| group.name.is_empty());
-        put(
-            format!("/api {form}"),
-            list(core.map(aggregated_group).collect()),
-            form,
-        );
-        put(
-            format!("/apis {form}"),
-            list(named().map(aggregated_group).collect()),
-            form,
-        );
-    }
     for group in registry::groups() {
         if !group.name.is_empty() {
             let mut one = object!({"kind": "APIGroup", "apiVersion": "v1"});
             if let Value::Object(rest) = group_of(group) {
                 one.extend(rest);
             }
-            put(format!("/apis/{}", group.name), Value::Object(one), plain);
+            put(format!("/apis/{}", group.name), Value::Object(one));
         }
         for version in group.versions {
             let path = if group.name.is_empty() {
@@ -150,7 +215,7 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Document>> = LazyLock::new(|| {
             } else {
                 format!("/apis/{}/{version}", group.name)
             };
-            put(path, resource_list(group.name, version), plain);
+            put(path, resource_list(group.name, version));
         }
     }
     out
@@ -278,8 +343,8 @@ mod tests {
         Value::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
-    fn read(path: &str, accept: &str) -> Value {
-        Value::from_slice(&document(path, accept).unwrap().body).unwrap()
+    fn read(path: &str) -> Value {
+        Value::from_slice(&DOCUMENTS[path]).unwrap()
     }
 
     #[test]
@@ -296,7 +361,7 @@ mod tests {
                     let path = format!("/apis/{}/{version}", group.name);
                     (path, format!("apis__{}__{version}", group.name))
                 };
-                let (ours, stock) = (read(&path, ""), published(&file).unwrap());
+                let (ours, stock) = (read(&path), published(&file).unwrap());
                 assert_eq!(ours.path(&["groupVersion"]), stock.path(&["groupVersion"]));
                 let rows = stock.items_at(&["resources"]);
                 assert_eq!(ours.items_at(&["resources"]).len(), rows.len(), "{path}");
@@ -313,7 +378,7 @@ mod tests {
             println!("skipped: the Go module of Kubernetes 1.36.3 is not in Go's cache");
             return;
         };
-        let ours = read("/apis", V2);
+        let ours = Value::from_slice(&AGGREGATED["/apis"].body).unwrap();
         for group in ours.items_at(&["items"]) {
             let name = group.str_at(&["metadata", "name"]);
             let same = stock
@@ -330,22 +395,18 @@ mod tests {
     }
 
     #[test]
-    fn the_form_follows_accept() {
-        let client = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        assert_eq!(document("/apis", client).unwrap().content_type, V2);
-        assert_eq!(document("/api", client).unwrap().content_type, V2);
+    fn media_types_are_known_whatever_else_is_asked() {
+        let accept = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_str(text).expect("text"));
+            representable(&headers, MEDIA_TYPES).map_err(|status| status.code)
+        };
+        assert_eq!(accept("text/html, application/json;as=Pie"), Ok(()));
+        assert_eq!(accept("*/*;q=0.1"), Ok(()));
+        assert_eq!(accept("text/html"), Err(406));
         assert_eq!(
-            document("/apis", "application/json").unwrap().content_type,
-            "application/json"
+            representable(&HeaderMap::new(), MEDIA_TYPES).map_err(|_| ()),
+            Ok(())
         );
-        assert_eq!(
-            document("/apis", "*/*").unwrap().content_type,
-            "application/json"
-        );
-        assert_eq!(
-            document("/apis/apps/v1", client).unwrap().content_type,
-            "application/json"
-        );
-        assert!(document("/apis/nope", "").is_none());
     }
 }

@@ -172,21 +172,61 @@ impl Format {
         if accept.trim().is_empty() {
             return Some(Self::default());
         }
-        let mut clauses: Vec<Clause<'_>> = accept
-            .split(',')
-            .map(str::trim)
-            .filter(|clause| !clause.is_empty())
-            .map(Clause::parse)
-            .collect();
-        clauses.sort_by(|a, b| {
-            b.weight
-                .total_cmp(&a.weight)
-                .then_with(|| a.media.contains('*').cmp(&b.media.contains('*')))
-        });
-        clauses
+        clauses(accept)
             .iter()
             .find_map(|clause| clause.formats().find(&allowed))
     }
+
+    /// How a document is written that has no other shape: discovery.
+    ///
+    /// # Errors
+    /// 406 when nothing that the client accepts can be made.
+    pub fn of_document(headers: &HeaderMap, query: Option<&str>) -> Result<Self, Status> {
+        let accept = headers.get(ACCEPT).map(|accept| accept.to_str());
+        let accept = accept.and_then(Result::ok).unwrap_or_default();
+        let mut format =
+            Self::of_plain(accept).ok_or_else(|| Status::not_acceptable(MEDIA_TYPES))?;
+        format.pretty |= is_pretty(headers, query);
+        Ok(format)
+    }
+
+    /// How the whole of discovery is written in one answer, if the client asks
+    /// for that, be it after plain forms.
+    #[must_use]
+    pub fn of_aggregated(headers: &HeaderMap, query: Option<&str>) -> Option<Self> {
+        let accept = headers.get(ACCEPT)?.to_str().ok()?;
+        let media = clauses(accept).iter().find_map(|clause| {
+            let asks = clause.shape == Some("APIGroupDiscoveryList")
+                && clause.group == Some("apidiscovery.k8s.io")
+                && clause.version == Some("v2");
+            let mut known = Media::ALL.into_iter();
+            known.find(|media| {
+                let name = media.content_type();
+                asks && (clause.media == name || matches!(clause.media, "application/*" | "*/*"))
+            })
+        })?;
+        Some(Self {
+            media,
+            pretty: is_pretty(headers, query),
+            ..Self::default()
+        })
+    }
+}
+
+/// The clauses of an `Accept` header, the one that is wanted most first.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = accept
+        .split(',')
+        .map(str::trim)
+        .filter(|clause| !clause.is_empty())
+        .map(Clause::parse)
+        .collect();
+    clauses.sort_by(|a, b| {
+        b.weight
+            .total_cmp(&a.weight)
+            .then_with(|| a.media.contains('*').cmp(&b.media.contains('*')))
+    });
+    clauses
 }
 
 /// Whether the answer is made for people.
@@ -363,5 +403,22 @@ mod tests {
             (Media::Json, true)
         );
         assert_eq!(of("text/html"), (Media::Json, true));
+    }
+
+    #[test]
+    fn the_whole_of_discovery_is_found_behind_other_clauses() {
+        let of = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().expect("a header"));
+            Format::of_aggregated(&headers, None).map(|format| format.media)
+        };
+        let whole = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        assert_eq!(of(&format!("application/json;{whole}")), Some(Media::Json));
+        let second = format!("application/json,application/yaml;{whole}");
+        assert_eq!(of(&second), Some(Media::Yaml));
+        let protobuf = format!("application/vnd.kubernetes.protobuf;{whole},application/json");
+        assert_eq!(of(&protobuf), Some(Media::Protobuf));
+        assert_eq!(of(&second.replace("v=v2", "v=v2beta1")), None);
+        assert_eq!(of("application/json"), None);
     }
 }

@@ -120,29 +120,6 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answ
     Ok(value(code, &shaped(object, kind, format), format))
 }
 
-/// A document of discovery, whose kinds have no version but `v1`.
-#[must_use]
-pub fn discovery(document: Bytes, media: Media) -> Response<Body> {
-    let tree = |document: &Bytes| {
-        let mut tree = Value::from_slice(document).map_err(Status::internal)?;
-        if meta::api_version(&tree).is_empty() {
-            tree.insert("apiVersion", "v1");
-        }
-        Ok::<_, Status>(tree)
-    };
-    let made = match media {
-        Media::Json => return json(200, document),
-        Media::Yaml => Value::from_slice(&document)
-            .map(|tree| yaml(&tree).into_bytes())
-            .map_err(Status::internal),
-        Media::Protobuf => tree(&document).and_then(|tree| protobuf::tree(&tree)),
-    };
-    match made {
-        Ok(made) => bytes(200, media.content_type(), made),
-        Err(error) => status(&error),
-    }
-}
-
 /// An object in the shape that the client wants, as a tree.
 #[must_use]
 pub fn shaped(object: Value, kind: &Kind, format: Format) -> Value {

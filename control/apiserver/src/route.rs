@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use control_types::status::Status;
-use http::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
-use http::{HeaderValue, Method};
+use http::Method;
 
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
-use crate::negotiate::{Format, Media};
+use crate::negotiate::Media;
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
@@ -131,19 +130,19 @@ fn paths(context: &Context) -> Answer {
     if path == "/metrics" {
         return Ok(context.api.metrics.page());
     }
-    // Groups are told to whoever asks, however they ask.
-    let any_method = path == "/apis"
-        || path
-            .strip_prefix("/apis/")
-            .is_some_and(|rest| !rest.contains('/'));
+    if let Some(answer) = discovery::answer(context, path)? {
+        return Ok(answer);
+    }
+    let headers = &context.parts.headers;
     let found = match path {
-        "/version" => Some(reply::json(200, health::version().to_vec_pretty())),
-        _ => oidc::document(context, path).or_else(|| document(context, path)),
+        "/version" => {
+            discovery::representable(headers, &[Media::Json.content_type()])?;
+            Some(reply::json(200, health::version().to_vec_pretty()))
+        }
+        _ => oidc::document(context, path),
     };
     match found {
-        Some(_) if !any_method && context.parts.method != Method::GET => {
-            Err(Status::method_not_allowed())
-        }
+        Some(_) if context.parts.method != Method::GET => Err(Status::method_not_allowed()),
         Some(answer) => Ok(answer),
         None => unknown(context),
     }
@@ -167,43 +166,4 @@ fn unknown(context: &Context) -> Answer {
     } else {
         Ok(reply::text(404, "404 page not found\n"))
     }
-}
-
-/// Discovery: documents that never change while the server runs.
-fn document(context: &Context, path: &str) -> Option<http::Response<Body>> {
-    let headers = &context.parts.headers;
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|value: &HeaderValue| value.to_str().ok())
-    };
-    let accept = text(ACCEPT).unwrap_or_default();
-    let media = Format::of_error(headers, context.query()).media;
-    let Some(document) = discovery::document(path, accept) else {
-        let config = &context.api.config;
-        let address = (config.advertise_address, config.advertise_port).into();
-        return (path == "/api").then(|| {
-            let json = discovery::versions(address).to_vec();
-            let mut response = reply::discovery(json.into(), media);
-            response
-                .headers_mut()
-                .insert(VARY, HeaderValue::from_static("Accept"));
-            response
-        });
-    };
-    let known = text(IF_NONE_MATCH).is_some_and(|known| known == document.etag);
-    let mut response = if known {
-        reply::bytes(304, document.content_type, "")
-    } else if document.content_type == Media::Json.content_type() {
-        reply::discovery(document.body.clone(), media)
-    } else {
-        reply::bytes(200, document.content_type, document.body.clone())
-    };
-    response
-        .headers_mut()
-        .insert(VARY, HeaderValue::from_static("Accept"));
-    if let Ok(etag) = HeaderValue::from_str(&document.etag) {
-        response.headers_mut().insert(ETAG, etag);
-    }
-    Some(response)
 }

@@ -305,6 +305,14 @@ impl Status {
         Self::failure(406, "NotAcceptable", message, None)
     }
 
+    /// 406 of a path that is written in these media types and no other.
+    #[must_use]
+    pub fn no_representation(available: &[&str]) -> Self {
+        let available = available.join(", ");
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
+        Self::failure(406, "NotAcceptable", message, Some(Details::default()))
+    }
+
     /// 415: the body's media type is not read here.
     #[must_use]
     pub fn unsupported_media_type(supported: &[&str]) -> Self {

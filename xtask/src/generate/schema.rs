@@ -12,7 +12,7 @@ use crate::error::Error;
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
 /// Kinds that belong to no resource: what every group knows, and what webhooks are sent.
-const MORE: [(&str, &[&str]); 4] = [
+const MORE: [(&str, &[&str]); 5] = [
     (
         META,
         &[
@@ -36,6 +36,7 @@ const MORE: [(&str, &[&str]); 4] = [
         ],
     ),
     ("k8s.io/apimachinery/pkg/version", &["Info"]),
+    ("k8s.io/api/apidiscovery/v2", &["APIGroupDiscoveryList"]),
     ("k8s.io/api/core/v1", &["SerializedReference"]),
     ("k8s.io/api/admission/v1", &["AdmissionReview"]),
 ];

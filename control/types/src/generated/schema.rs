@@ -4,7 +4,7 @@ use crate::schema::{Field, Merge, Type, TypeId, TypeRef, f};
 use crate::schema::Shape::{Any, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Struct, Texts};
 
 /// Types, ordered by name.
-pub(crate) static TYPES: &[Type; 616] = &[
+pub(crate) static TYPES: &[Type; 621] = &[
     Type { name: "io.k8s.api.admission.v1.AdmissionRequest", go: "v1.AdmissionRequest", shape: Struct, atomic: false, published: false, range: (0, 15) },
     Type { name: "io.k8s.api.admission.v1.AdmissionResponse", go: "v1.AdmissionResponse", shape: Struct, atomic: false, published: false, range: (15, 7) },
     Type { name: "io.k8s.api.admission.v1.AdmissionReview", go: "v1.AdmissionReview", shape: Struct, atomic: false, published: false, range: (22, 3) },
@@ -44,606 +44,611 @@ pub(crate) static TYPES: &[Type; 616] = &[
     Type { name: "io.k8s.api.admissionregistration.v1.Validation", go: "v1.Validation", shape: Struct, atomic: false, published: true, range: (144, 4) },
     Type { name: "io.k8s.api.admissionregistration.v1.Variable", go: "v1.Variable", shape: Struct, atomic: true, published: true, range: (148, 2) },
     Type { name: "io.k8s.api.admissionregistration.v1.WebhookClientConfig", go: "v1.WebhookClientConfig", shape: Struct, atomic: false, published: true, range: (150, 3) },
-    Type { name: "io.k8s.api.apps.v1.ControllerRevision", go: "v1.ControllerRevision", shape: Struct, atomic: false, published: true, range: (153, 4) },
-    Type { name: "io.k8s.api.apps.v1.ControllerRevisionList", go: "v1.ControllerRevisionList", shape: Struct, atomic: false, published: true, range: (157, 3) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSet", go: "v1.DaemonSet", shape: Struct, atomic: false, published: true, range: (160, 4) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSetCondition", go: "v1.DaemonSetCondition", shape: Struct, atomic: false, published: true, range: (164, 5) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSetList", go: "v1.DaemonSetList", shape: Struct, atomic: false, published: true, range: (169, 3) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSetSpec", go: "v1.DaemonSetSpec", shape: Struct, atomic: false, published: true, range: (172, 5) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSetStatus", go: "v1.DaemonSetStatus", shape: Struct, atomic: false, published: true, range: (177, 10) },
-    Type { name: "io.k8s.api.apps.v1.DaemonSetUpdateStrategy", go: "v1.DaemonSetUpdateStrategy", shape: Struct, atomic: false, published: true, range: (187, 2) },
-    Type { name: "io.k8s.api.apps.v1.Deployment", go: "v1.Deployment", shape: Struct, atomic: false, published: true, range: (189, 4) },
-    Type { name: "io.k8s.api.apps.v1.DeploymentCondition", go: "v1.DeploymentCondition", shape: Struct, atomic: false, published: true, range: (193, 6) },
-    Type { name: "io.k8s.api.apps.v1.DeploymentList", go: "v1.DeploymentList", shape: Struct, atomic: false, published: true, range: (199, 3) },
-    Type { name: "io.k8s.api.apps.v1.DeploymentSpec", go: "v1.DeploymentSpec", shape: Struct, atomic: false, published: true, range: (202, 8) },
-    Type { name: "io.k8s.api.apps.v1.DeploymentStatus", go: "v1.DeploymentStatus", shape: Struct, atomic: false, published: true, range: (210, 9) },
-    Type { name: "io.k8s.api.apps.v1.DeploymentStrategy", go: "v1.DeploymentStrategy", shape: Struct, atomic: false, published: true, range: (219, 2) },
-    Type { name: "io.k8s.api.apps.v1.ReplicaSet", go: "v1.ReplicaSet", shape: Struct, atomic: false, published: true, range: (221, 4) },
-    Type { name: "io.k8s.api.apps.v1.ReplicaSetCondition", go: "v1.ReplicaSetCondition", shape: Struct, atomic: false, published: true, range: (225, 5) },
-    Type { name: "io.k8s.api.apps.v1.ReplicaSetList", go: "v1.ReplicaSetList", shape: Struct, atomic: false, published: true, range: (230, 3) },
-    Type { name: "io.k8s.api.apps.v1.ReplicaSetSpec", go: "v1.ReplicaSetSpec", shape: Struct, atomic: false, published: true, range: (233, 4) },
-    Type { name: "io.k8s.api.apps.v1.ReplicaSetStatus", go: "v1.ReplicaSetStatus", shape: Struct, atomic: false, published: true, range: (237, 7) },
-    Type { name: "io.k8s.api.apps.v1.RollingUpdateDaemonSet", go: "v1.RollingUpdateDaemonSet", shape: Struct, atomic: false, published: true, range: (244, 2) },
-    Type { name: "io.k8s.api.apps.v1.RollingUpdateDeployment", go: "v1.RollingUpdateDeployment", shape: Struct, atomic: false, published: true, range: (246, 2) },
-    Type { name: "io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", go: "v1.RollingUpdateStatefulSetStrategy", shape: Struct, atomic: false, published: true, range: (248, 2) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSet", go: "v1.StatefulSet", shape: Struct, atomic: false, published: true, range: (250, 4) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetCondition", go: "v1.StatefulSetCondition", shape: Struct, atomic: false, published: true, range: (254, 5) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetList", go: "v1.StatefulSetList", shape: Struct, atomic: false, published: true, range: (259, 3) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetOrdinals", go: "v1.StatefulSetOrdinals", shape: Struct, atomic: false, published: true, range: (262, 1) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", go: "v1.StatefulSetPersistentVolumeClaimRetentionPolicy", shape: Struct, atomic: false, published: true, range: (263, 2) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetSpec", go: "v1.StatefulSetSpec", shape: Struct, atomic: false, published: true, range: (265, 11) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetStatus", go: "v1.StatefulSetStatus", shape: Struct, atomic: false, published: true, range: (276, 10) },
-    Type { name: "io.k8s.api.apps.v1.StatefulSetUpdateStrategy", go: "v1.StatefulSetUpdateStrategy", shape: Struct, atomic: false, published: true, range: (286, 2) },
-    Type { name: "io.k8s.api.authentication.v1.BoundObjectReference", go: "v1.BoundObjectReference", shape: Struct, atomic: false, published: true, range: (288, 4) },
-    Type { name: "io.k8s.api.authentication.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (292, 0) },
-    Type { name: "io.k8s.api.authentication.v1.SelfSubjectReview", go: "v1.SelfSubjectReview", shape: Struct, atomic: false, published: true, range: (292, 3) },
-    Type { name: "io.k8s.api.authentication.v1.SelfSubjectReviewStatus", go: "v1.SelfSubjectReviewStatus", shape: Struct, atomic: false, published: true, range: (295, 1) },
-    Type { name: "io.k8s.api.authentication.v1.TokenRequest", go: "v1.TokenRequest", shape: Struct, atomic: false, published: true, range: (296, 4) },
-    Type { name: "io.k8s.api.authentication.v1.TokenRequestSpec", go: "v1.TokenRequestSpec", shape: Struct, atomic: false, published: true, range: (300, 3) },
-    Type { name: "io.k8s.api.authentication.v1.TokenRequestStatus", go: "v1.TokenRequestStatus", shape: Struct, atomic: false, published: true, range: (303, 2) },
-    Type { name: "io.k8s.api.authentication.v1.TokenReview", go: "v1.TokenReview", shape: Struct, atomic: false, published: true, range: (305, 4) },
-    Type { name: "io.k8s.api.authentication.v1.TokenReviewSpec", go: "v1.TokenReviewSpec", shape: Struct, atomic: false, published: true, range: (309, 2) },
-    Type { name: "io.k8s.api.authentication.v1.TokenReviewStatus", go: "v1.TokenReviewStatus", shape: Struct, atomic: false, published: true, range: (311, 4) },
-    Type { name: "io.k8s.api.authentication.v1.UserInfo", go: "v1.UserInfo", shape: Struct, atomic: false, published: true, range: (315, 4) },
-    Type { name: "io.k8s.api.authorization.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (319, 0) },
-    Type { name: "io.k8s.api.authorization.v1.FieldSelectorAttributes", go: "v1.FieldSelectorAttributes", shape: Struct, atomic: false, published: true, range: (319, 2) },
-    Type { name: "io.k8s.api.authorization.v1.LabelSelectorAttributes", go: "v1.LabelSelectorAttributes", shape: Struct, atomic: false, published: true, range: (321, 2) },
-    Type { name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview", go: "v1.LocalSubjectAccessReview", shape: Struct, atomic: false, published: true, range: (323, 4) },
-    Type { name: "io.k8s.api.authorization.v1.NonResourceAttributes", go: "v1.NonResourceAttributes", shape: Struct, atomic: false, published: true, range: (327, 2) },
-    Type { name: "io.k8s.api.authorization.v1.NonResourceRule", go: "v1.NonResourceRule", shape: Struct, atomic: false, published: true, range: (329, 2) },
-    Type { name: "io.k8s.api.authorization.v1.ResourceAttributes", go: "v1.ResourceAttributes", shape: Struct, atomic: false, published: true, range: (331, 9) },
-    Type { name: "io.k8s.api.authorization.v1.ResourceRule", go: "v1.ResourceRule", shape: Struct, atomic: false, published: true, range: (340, 4) },
-    Type { name: "io.k8s.api.authorization.v1.SelfSubjectAccessReview", go: "v1.SelfSubjectAccessReview", shape: Struct, atomic: false, published: true, range: (344, 4) },
-    Type { name: "io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec", go: "v1.SelfSubjectAccessReviewSpec", shape: Struct, atomic: false, published: true, range: (348, 2) },
-    Type { name: "io.k8s.api.authorization.v1.SelfSubjectRulesReview", go: "v1.SelfSubjectRulesReview", shape: Struct, atomic: false, published: true, range: (350, 4) },
-    Type { name: "io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec", go: "v1.SelfSubjectRulesReviewSpec", shape: Struct, atomic: false, published: true, range: (354, 1) },
-    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReview", go: "v1.SubjectAccessReview", shape: Struct, atomic: false, published: true, range: (355, 4) },
-    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", go: "v1.SubjectAccessReviewSpec", shape: Struct, atomic: false, published: true, range: (359, 6) },
-    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", go: "v1.SubjectAccessReviewStatus", shape: Struct, atomic: false, published: true, range: (365, 4) },
-    Type { name: "io.k8s.api.authorization.v1.SubjectRulesReviewStatus", go: "v1.SubjectRulesReviewStatus", shape: Struct, atomic: false, published: true, range: (369, 4) },
-    Type { name: "io.k8s.api.autoscaling.v1.CrossVersionObjectReference", go: "v1.CrossVersionObjectReference", shape: Struct, atomic: true, published: true, range: (373, 3) },
-    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler", go: "v1.HorizontalPodAutoscaler", shape: Struct, atomic: false, published: true, range: (376, 4) },
-    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerList", go: "v1.HorizontalPodAutoscalerList", shape: Struct, atomic: false, published: true, range: (380, 3) },
-    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec", go: "v1.HorizontalPodAutoscalerSpec", shape: Struct, atomic: false, published: true, range: (383, 4) },
-    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerStatus", go: "v1.HorizontalPodAutoscalerStatus", shape: Struct, atomic: false, published: true, range: (387, 5) },
-    Type { name: "io.k8s.api.autoscaling.v1.Scale", go: "v1.Scale", shape: Struct, atomic: false, published: true, range: (392, 4) },
-    Type { name: "io.k8s.api.autoscaling.v1.ScaleSpec", go: "v1.ScaleSpec", shape: Struct, atomic: false, published: true, range: (396, 1) },
-    Type { name: "io.k8s.api.autoscaling.v1.ScaleStatus", go: "v1.ScaleStatus", shape: Struct, atomic: false, published: true, range: (397, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.ContainerResourceMetricSource", go: "v2.ContainerResourceMetricSource", shape: Struct, atomic: false, published: true, range: (399, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.ContainerResourceMetricStatus", go: "v2.ContainerResourceMetricStatus", shape: Struct, atomic: false, published: true, range: (402, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.CrossVersionObjectReference", go: "v2.CrossVersionObjectReference", shape: Struct, atomic: false, published: true, range: (405, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.ExternalMetricSource", go: "v2.ExternalMetricSource", shape: Struct, atomic: false, published: true, range: (408, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.ExternalMetricStatus", go: "v2.ExternalMetricStatus", shape: Struct, atomic: false, published: true, range: (410, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.HPAScalingPolicy", go: "v2.HPAScalingPolicy", shape: Struct, atomic: false, published: true, range: (412, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.HPAScalingRules", go: "v2.HPAScalingRules", shape: Struct, atomic: false, published: true, range: (415, 4) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler", go: "v2.HorizontalPodAutoscaler", shape: Struct, atomic: false, published: true, range: (419, 4) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior", go: "v2.HorizontalPodAutoscalerBehavior", shape: Struct, atomic: false, published: true, range: (423, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition", go: "v2.HorizontalPodAutoscalerCondition", shape: Struct, atomic: false, published: true, range: (425, 5) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerList", go: "v2.HorizontalPodAutoscalerList", shape: Struct, atomic: false, published: true, range: (430, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec", go: "v2.HorizontalPodAutoscalerSpec", shape: Struct, atomic: false, published: true, range: (433, 5) },
-    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", go: "v2.HorizontalPodAutoscalerStatus", shape: Struct, atomic: false, published: true, range: (438, 6) },
-    Type { name: "io.k8s.api.autoscaling.v2.MetricIdentifier", go: "v2.MetricIdentifier", shape: Struct, atomic: false, published: true, range: (444, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.MetricSpec", go: "v2.MetricSpec", shape: Struct, atomic: false, published: true, range: (446, 6) },
-    Type { name: "io.k8s.api.autoscaling.v2.MetricStatus", go: "v2.MetricStatus", shape: Struct, atomic: false, published: true, range: (452, 6) },
-    Type { name: "io.k8s.api.autoscaling.v2.MetricTarget", go: "v2.MetricTarget", shape: Struct, atomic: false, published: true, range: (458, 4) },
-    Type { name: "io.k8s.api.autoscaling.v2.MetricValueStatus", go: "v2.MetricValueStatus", shape: Struct, atomic: false, published: true, range: (462, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.ObjectMetricSource", go: "v2.ObjectMetricSource", shape: Struct, atomic: false, published: true, range: (465, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.ObjectMetricStatus", go: "v2.ObjectMetricStatus", shape: Struct, atomic: false, published: true, range: (468, 3) },
-    Type { name: "io.k8s.api.autoscaling.v2.PodsMetricSource", go: "v2.PodsMetricSource", shape: Struct, atomic: false, published: true, range: (471, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.PodsMetricStatus", go: "v2.PodsMetricStatus", shape: Struct, atomic: false, published: true, range: (473, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.ResourceMetricSource", go: "v2.ResourceMetricSource", shape: Struct, atomic: false, published: true, range: (475, 2) },
-    Type { name: "io.k8s.api.autoscaling.v2.ResourceMetricStatus", go: "v2.ResourceMetricStatus", shape: Struct, atomic: false, published: true, range: (477, 2) },
-    Type { name: "io.k8s.api.batch.v1.CronJob", go: "v1.CronJob", shape: Struct, atomic: false, published: true, range: (479, 4) },
-    Type { name: "io.k8s.api.batch.v1.CronJobList", go: "v1.CronJobList", shape: Struct, atomic: false, published: true, range: (483, 3) },
-    Type { name: "io.k8s.api.batch.v1.CronJobSpec", go: "v1.CronJobSpec", shape: Struct, atomic: false, published: true, range: (486, 8) },
-    Type { name: "io.k8s.api.batch.v1.CronJobStatus", go: "v1.CronJobStatus", shape: Struct, atomic: false, published: true, range: (494, 3) },
-    Type { name: "io.k8s.api.batch.v1.Job", go: "v1.Job", shape: Struct, atomic: false, published: true, range: (497, 4) },
-    Type { name: "io.k8s.api.batch.v1.JobCondition", go: "v1.JobCondition", shape: Struct, atomic: false, published: true, range: (501, 6) },
-    Type { name: "io.k8s.api.batch.v1.JobList", go: "v1.JobList", shape: Struct, atomic: false, published: true, range: (507, 3) },
-    Type { name: "io.k8s.api.batch.v1.JobSpec", go: "v1.JobSpec", shape: Struct, atomic: false, published: true, range: (510, 16) },
-    Type { name: "io.k8s.api.batch.v1.JobStatus", go: "v1.JobStatus", shape: Struct, atomic: false, published: true, range: (526, 11) },
-    Type { name: "io.k8s.api.batch.v1.JobTemplateSpec", go: "v1.JobTemplateSpec", shape: Struct, atomic: false, published: true, range: (537, 2) },
-    Type { name: "io.k8s.api.batch.v1.PodFailurePolicy", go: "v1.PodFailurePolicy", shape: Struct, atomic: false, published: true, range: (539, 1) },
-    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement", go: "v1.PodFailurePolicyOnExitCodesRequirement", shape: Struct, atomic: false, published: true, range: (540, 3) },
-    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", go: "v1.PodFailurePolicyOnPodConditionsPattern", shape: Struct, atomic: false, published: true, range: (543, 2) },
-    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyRule", go: "v1.PodFailurePolicyRule", shape: Struct, atomic: false, published: true, range: (545, 3) },
-    Type { name: "io.k8s.api.batch.v1.SuccessPolicy", go: "v1.SuccessPolicy", shape: Struct, atomic: false, published: true, range: (548, 1) },
-    Type { name: "io.k8s.api.batch.v1.SuccessPolicyRule", go: "v1.SuccessPolicyRule", shape: Struct, atomic: false, published: true, range: (549, 2) },
-    Type { name: "io.k8s.api.batch.v1.UncountedTerminatedPods", go: "v1.UncountedTerminatedPods", shape: Struct, atomic: false, published: true, range: (551, 2) },
-    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequest", go: "v1.CertificateSigningRequest", shape: Struct, atomic: false, published: true, range: (553, 4) },
-    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestCondition", go: "v1.CertificateSigningRequestCondition", shape: Struct, atomic: false, published: true, range: (557, 6) },
-    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestList", go: "v1.CertificateSigningRequestList", shape: Struct, atomic: false, published: true, range: (563, 3) },
-    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestSpec", go: "v1.CertificateSigningRequestSpec", shape: Struct, atomic: false, published: true, range: (566, 8) },
-    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestStatus", go: "v1.CertificateSigningRequestStatus", shape: Struct, atomic: false, published: true, range: (574, 2) },
-    Type { name: "io.k8s.api.certificates.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (576, 0) },
-    Type { name: "io.k8s.api.coordination.v1.Lease", go: "v1.Lease", shape: Struct, atomic: false, published: true, range: (576, 3) },
-    Type { name: "io.k8s.api.coordination.v1.LeaseList", go: "v1.LeaseList", shape: Struct, atomic: false, published: true, range: (579, 3) },
-    Type { name: "io.k8s.api.coordination.v1.LeaseSpec", go: "v1.LeaseSpec", shape: Struct, atomic: false, published: true, range: (582, 7) },
-    Type { name: "io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", go: "v1.AWSElasticBlockStoreVolumeSource", shape: Struct, atomic: false, published: true, range: (589, 4) },
-    Type { name: "io.k8s.api.core.v1.Affinity", go: "v1.Affinity", shape: Struct, atomic: false, published: true, range: (593, 3) },
-    Type { name: "io.k8s.api.core.v1.AppArmorProfile", go: "v1.AppArmorProfile", shape: Struct, atomic: false, published: true, range: (596, 2) },
-    Type { name: "io.k8s.api.core.v1.AttachedVolume", go: "v1.AttachedVolume", shape: Struct, atomic: false, published: true, range: (598, 2) },
-    Type { name: "io.k8s.api.core.v1.AzureDiskVolumeSource", go: "v1.AzureDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (600, 6) },
-    Type { name: "io.k8s.api.core.v1.AzureFilePersistentVolumeSource", go: "v1.AzureFilePersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (606, 4) },
-    Type { name: "io.k8s.api.core.v1.AzureFileVolumeSource", go: "v1.AzureFileVolumeSource", shape: Struct, atomic: false, published: true, range: (610, 3) },
-    Type { name: "io.k8s.api.core.v1.Binding", go: "v1.Binding", shape: Struct, atomic: false, published: true, range: (613, 3) },
-    Type { name: "io.k8s.api.core.v1.CSIPersistentVolumeSource", go: "v1.CSIPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (616, 10) },
-    Type { name: "io.k8s.api.core.v1.CSIVolumeSource", go: "v1.CSIVolumeSource", shape: Struct, atomic: false, published: true, range: (626, 5) },
-    Type { name: "io.k8s.api.core.v1.Capabilities", go: "v1.Capabilities", shape: Struct, atomic: false, published: true, range: (631, 2) },
-    Type { name: "io.k8s.api.core.v1.CephFSPersistentVolumeSource", go: "v1.CephFSPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (633, 6) },
-    Type { name: "io.k8s.api.core.v1.CephFSVolumeSource", go: "v1.CephFSVolumeSource", shape: Struct, atomic: false, published: true, range: (639, 6) },
-    Type { name: "io.k8s.api.core.v1.CinderPersistentVolumeSource", go: "v1.CinderPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (645, 4) },
-    Type { name: "io.k8s.api.core.v1.CinderVolumeSource", go: "v1.CinderVolumeSource", shape: Struct, atomic: false, published: true, range: (649, 4) },
-    Type { name: "io.k8s.api.core.v1.ClientIPConfig", go: "v1.ClientIPConfig", shape: Struct, atomic: false, published: true, range: (653, 1) },
-    Type { name: "io.k8s.api.core.v1.ClusterTrustBundleProjection", go: "v1.ClusterTrustBundleProjection", shape: Struct, atomic: false, published: true, range: (654, 5) },
-    Type { name: "io.k8s.api.core.v1.ComponentCondition", go: "v1.ComponentCondition", shape: Struct, atomic: false, published: true, range: (659, 4) },
-    Type { name: "io.k8s.api.core.v1.ComponentStatus", go: "v1.ComponentStatus", shape: Struct, atomic: false, published: true, range: (663, 3) },
-    Type { name: "io.k8s.api.core.v1.ComponentStatusList", go: "v1.ComponentStatusList", shape: Struct, atomic: false, published: true, range: (666, 3) },
-    Type { name: "io.k8s.api.core.v1.ConfigMap", go: "v1.ConfigMap", shape: Struct, atomic: false, published: true, range: (669, 5) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapEnvSource", go: "v1.ConfigMapEnvSource", shape: Struct, atomic: false, published: true, range: (674, 2) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapKeySelector", go: "v1.ConfigMapKeySelector", shape: Struct, atomic: true, published: true, range: (676, 3) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapList", go: "v1.ConfigMapList", shape: Struct, atomic: false, published: true, range: (679, 3) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapNodeConfigSource", go: "v1.ConfigMapNodeConfigSource", shape: Struct, atomic: false, published: true, range: (682, 5) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapProjection", go: "v1.ConfigMapProjection", shape: Struct, atomic: false, published: true, range: (687, 3) },
-    Type { name: "io.k8s.api.core.v1.ConfigMapVolumeSource", go: "v1.ConfigMapVolumeSource", shape: Struct, atomic: false, published: true, range: (690, 4) },
-    Type { name: "io.k8s.api.core.v1.Container", go: "v1.Container", shape: Struct, atomic: false, published: true, range: (694, 25) },
-    Type { name: "io.k8s.api.core.v1.ContainerExtendedResourceRequest", go: "v1.ContainerExtendedResourceRequest", shape: Struct, atomic: false, published: true, range: (719, 3) },
-    Type { name: "io.k8s.api.core.v1.ContainerImage", go: "v1.ContainerImage", shape: Struct, atomic: false, published: true, range: (722, 2) },
-    Type { name: "io.k8s.api.core.v1.ContainerPort", go: "v1.ContainerPort", shape: Struct, atomic: false, published: true, range: (724, 5) },
-    Type { name: "io.k8s.api.core.v1.ContainerResizePolicy", go: "v1.ContainerResizePolicy", shape: Struct, atomic: false, published: true, range: (729, 2) },
-    Type { name: "io.k8s.api.core.v1.ContainerRestartRule", go: "v1.ContainerRestartRule", shape: Struct, atomic: false, published: true, range: (731, 2) },
-    Type { name: "io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", go: "v1.ContainerRestartRuleOnExitCodes", shape: Struct, atomic: false, published: true, range: (733, 2) },
-    Type { name: "io.k8s.api.core.v1.ContainerState", go: "v1.ContainerState", shape: Struct, atomic: false, published: true, range: (735, 3) },
-    Type { name: "io.k8s.api.core.v1.ContainerStateRunning", go: "v1.ContainerStateRunning", shape: Struct, atomic: false, published: true, range: (738, 1) },
-    Type { name: "io.k8s.api.core.v1.ContainerStateTerminated", go: "v1.ContainerStateTerminated", shape: Struct, atomic: false, published: true, range: (739, 7) },
-    Type { name: "io.k8s.api.core.v1.ContainerStateWaiting", go: "v1.ContainerStateWaiting", shape: Struct, atomic: false, published: true, range: (746, 2) },
-    Type { name: "io.k8s.api.core.v1.ContainerStatus", go: "v1.ContainerStatus", shape: Struct, atomic: false, published: true, range: (748, 15) },
-    Type { name: "io.k8s.api.core.v1.ContainerUser", go: "v1.ContainerUser", shape: Struct, atomic: false, published: true, range: (763, 1) },
-    Type { name: "io.k8s.api.core.v1.DaemonEndpoint", go: "v1.DaemonEndpoint", shape: Struct, atomic: false, published: true, range: (764, 1) },
-    Type { name: "io.k8s.api.core.v1.DownwardAPIProjection", go: "v1.DownwardAPIProjection", shape: Struct, atomic: false, published: true, range: (765, 1) },
-    Type { name: "io.k8s.api.core.v1.DownwardAPIVolumeFile", go: "v1.DownwardAPIVolumeFile", shape: Struct, atomic: false, published: true, range: (766, 4) },
-    Type { name: "io.k8s.api.core.v1.DownwardAPIVolumeSource", go: "v1.DownwardAPIVolumeSource", shape: Struct, atomic: false, published: true, range: (770, 2) },
-    Type { name: "io.k8s.api.core.v1.EmptyDirVolumeSource", go: "v1.EmptyDirVolumeSource", shape: Struct, atomic: false, published: true, range: (772, 2) },
-    Type { name: "io.k8s.api.core.v1.EndpointAddress", go: "v1.EndpointAddress", shape: Struct, atomic: true, published: true, range: (774, 4) },
-    Type { name: "io.k8s.api.core.v1.EndpointPort", go: "v1.EndpointPort", shape: Struct, atomic: true, published: true, range: (778, 4) },
-    Type { name: "io.k8s.api.core.v1.EndpointSubset", go: "v1.EndpointSubset", shape: Struct, atomic: false, published: true, range: (782, 3) },
-    Type { name: "io.k8s.api.core.v1.Endpoints", go: "v1.Endpoints", shape: Struct, atomic: false, published: true, range: (785, 3) },
-    Type { name: "io.k8s.api.core.v1.EndpointsList", go: "v1.EndpointsList", shape: Struct, atomic: false, published: true, range: (788, 3) },
-    Type { name: "io.k8s.api.core.v1.EnvFromSource", go: "v1.EnvFromSource", shape: Struct, atomic: false, published: true, range: (791, 3) },
-    Type { name: "io.k8s.api.core.v1.EnvVar", go: "v1.EnvVar", shape: Struct, atomic: false, published: true, range: (794, 3) },
-    Type { name: "io.k8s.api.core.v1.EnvVarSource", go: "v1.EnvVarSource", shape: Struct, atomic: false, published: true, range: (797, 5) },
-    Type { name: "io.k8s.api.core.v1.EphemeralContainer", go: "v1.EphemeralContainer", shape: Struct, atomic: false, published: true, range: (802, 2) },
-    Type { name: "io.k8s.api.core.v1.EphemeralContainerCommon", go: "v1.EphemeralContainerCommon", shape: Struct, atomic: false, published: false, range: (804, 25) },
-    Type { name: "io.k8s.api.core.v1.EphemeralVolumeSource", go: "v1.EphemeralVolumeSource", shape: Struct, atomic: false, published: true, range: (829, 1) },
-    Type { name: "io.k8s.api.core.v1.Event", go: "v1.Event", shape: Struct, atomic: false, published: true, range: (830, 16) },
-    Type { name: "io.k8s.api.core.v1.EventList", go: "v1.EventList", shape: Struct, atomic: false, published: true, range: (846, 3) },
-    Type { name: "io.k8s.api.core.v1.EventSeries", go: "v1.EventSeries", shape: Struct, atomic: false, published: true, range: (849, 2) },
-    Type { name: "io.k8s.api.core.v1.EventSource", go: "v1.EventSource", shape: Struct, atomic: false, published: true, range: (851, 2) },
-    Type { name: "io.k8s.api.core.v1.ExecAction", go: "v1.ExecAction", shape: Struct, atomic: false, published: true, range: (853, 1) },
-    Type { name: "io.k8s.api.core.v1.FCVolumeSource", go: "v1.FCVolumeSource", shape: Struct, atomic: false, published: true, range: (854, 5) },
-    Type { name: "io.k8s.api.core.v1.FileKeySelector", go: "v1.FileKeySelector", shape: Struct, atomic: true, published: true, range: (859, 4) },
-    Type { name: "io.k8s.api.core.v1.FlexPersistentVolumeSource", go: "v1.FlexPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (863, 5) },
-    Type { name: "io.k8s.api.core.v1.FlexVolumeSource", go: "v1.FlexVolumeSource", shape: Struct, atomic: false, published: true, range: (868, 5) },
-    Type { name: "io.k8s.api.core.v1.FlockerVolumeSource", go: "v1.FlockerVolumeSource", shape: Struct, atomic: false, published: true, range: (873, 2) },
-    Type { name: "io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", go: "v1.GCEPersistentDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (875, 4) },
-    Type { name: "io.k8s.api.core.v1.GRPCAction", go: "v1.GRPCAction", shape: Struct, atomic: false, published: true, range: (879, 2) },
-    Type { name: "io.k8s.api.core.v1.GitRepoVolumeSource", go: "v1.GitRepoVolumeSource", shape: Struct, atomic: false, published: true, range: (881, 3) },
-    Type { name: "io.k8s.api.core.v1.GlusterfsPersistentVolumeSource", go: "v1.GlusterfsPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (884, 4) },
-    Type { name: "io.k8s.api.core.v1.GlusterfsVolumeSource", go: "v1.GlusterfsVolumeSource", shape: Struct, atomic: false, published: true, range: (888, 3) },
-    Type { name: "io.k8s.api.core.v1.HTTPGetAction", go: "v1.HTTPGetAction", shape: Struct, atomic: false, published: true, range: (891, 5) },
-    Type { name: "io.k8s.api.core.v1.HTTPHeader", go: "v1.HTTPHeader", shape: Struct, atomic: false, published: true, range: (896, 2) },
-    Type { name: "io.k8s.api.core.v1.HostAlias", go: "v1.HostAlias", shape: Struct, atomic: false, published: true, range: (898, 2) },
-    Type { name: "io.k8s.api.core.v1.HostIP", go: "v1.HostIP", shape: Struct, atomic: false, published: true, range: (900, 1) },
-    Type { name: "io.k8s.api.core.v1.HostPathVolumeSource", go: "v1.HostPathVolumeSource", shape: Struct, atomic: false, published: true, range: (901, 2) },
-    Type { name: "io.k8s.api.core.v1.ISCSIPersistentVolumeSource", go: "v1.ISCSIPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (903, 11) },
-    Type { name: "io.k8s.api.core.v1.ISCSIVolumeSource", go: "v1.ISCSIVolumeSource", shape: Struct, atomic: false, published: true, range: (914, 11) },
-    Type { name: "io.k8s.api.core.v1.ImageVolumeSource", go: "v1.ImageVolumeSource", shape: Struct, atomic: false, published: true, range: (925, 2) },
-    Type { name: "io.k8s.api.core.v1.ImageVolumeStatus", go: "v1.ImageVolumeStatus", shape: Struct, atomic: false, published: true, range: (927, 1) },
-    Type { name: "io.k8s.api.core.v1.KeyToPath", go: "v1.KeyToPath", shape: Struct, atomic: false, published: true, range: (928, 3) },
-    Type { name: "io.k8s.api.core.v1.Lifecycle", go: "v1.Lifecycle", shape: Struct, atomic: false, published: true, range: (931, 3) },
-    Type { name: "io.k8s.api.core.v1.LifecycleHandler", go: "v1.LifecycleHandler", shape: Struct, atomic: false, published: true, range: (934, 4) },
-    Type { name: "io.k8s.api.core.v1.LimitRange", go: "v1.LimitRange", shape: Struct, atomic: false, published: true, range: (938, 3) },
-    Type { name: "io.k8s.api.core.v1.LimitRangeItem", go: "v1.LimitRangeItem", shape: Struct, atomic: false, published: true, range: (941, 6) },
-    Type { name: "io.k8s.api.core.v1.LimitRangeList", go: "v1.LimitRangeList", shape: Struct, atomic: false, published: true, range: (947, 3) },
-    Type { name: "io.k8s.api.core.v1.LimitRangeSpec", go: "v1.LimitRangeSpec", shape: Struct, atomic: false, published: true, range: (950, 1) },
-    Type { name: "io.k8s.api.core.v1.LinuxContainerUser", go: "v1.LinuxContainerUser", shape: Struct, atomic: false, published: true, range: (951, 3) },
-    Type { name: "io.k8s.api.core.v1.LoadBalancerIngress", go: "v1.LoadBalancerIngress", shape: Struct, atomic: false, published: true, range: (954, 4) },
-    Type { name: "io.k8s.api.core.v1.LoadBalancerStatus", go: "v1.LoadBalancerStatus", shape: Struct, atomic: false, published: true, range: (958, 1) },
-    Type { name: "io.k8s.api.core.v1.LocalObjectReference", go: "v1.LocalObjectReference", shape: Struct, atomic: true, published: true, range: (959, 1) },
-    Type { name: "io.k8s.api.core.v1.LocalVolumeSource", go: "v1.LocalVolumeSource", shape: Struct, atomic: false, published: true, range: (960, 2) },
-    Type { name: "io.k8s.api.core.v1.ModifyVolumeStatus", go: "v1.ModifyVolumeStatus", shape: Struct, atomic: false, published: true, range: (962, 2) },
-    Type { name: "io.k8s.api.core.v1.NFSVolumeSource", go: "v1.NFSVolumeSource", shape: Struct, atomic: false, published: true, range: (964, 3) },
-    Type { name: "io.k8s.api.core.v1.Namespace", go: "v1.Namespace", shape: Struct, atomic: false, published: true, range: (967, 4) },
-    Type { name: "io.k8s.api.core.v1.NamespaceCondition", go: "v1.NamespaceCondition", shape: Struct, atomic: false, published: true, range: (971, 5) },
-    Type { name: "io.k8s.api.core.v1.NamespaceList", go: "v1.NamespaceList", shape: Struct, atomic: false, published: true, range: (976, 3) },
-    Type { name: "io.k8s.api.core.v1.NamespaceSpec", go: "v1.NamespaceSpec", shape: Struct, atomic: false, published: true, range: (979, 1) },
-    Type { name: "io.k8s.api.core.v1.NamespaceStatus", go: "v1.NamespaceStatus", shape: Struct, atomic: false, published: true, range: (980, 2) },
-    Type { name: "io.k8s.api.core.v1.Node", go: "v1.Node", shape: Struct, atomic: false, published: true, range: (982, 4) },
-    Type { name: "io.k8s.api.core.v1.NodeAddress", go: "v1.NodeAddress", shape: Struct, atomic: false, published: true, range: (986, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeAffinity", go: "v1.NodeAffinity", shape: Struct, atomic: false, published: true, range: (988, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", go: "v1.NodeAllocatableResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (990, 3) },
-    Type { name: "io.k8s.api.core.v1.NodeCondition", go: "v1.NodeCondition", shape: Struct, atomic: false, published: true, range: (993, 6) },
-    Type { name: "io.k8s.api.core.v1.NodeConfigSource", go: "v1.NodeConfigSource", shape: Struct, atomic: false, published: true, range: (999, 1) },
-    Type { name: "io.k8s.api.core.v1.NodeConfigStatus", go: "v1.NodeConfigStatus", shape: Struct, atomic: false, published: true, range: (1000, 4) },
-    Type { name: "io.k8s.api.core.v1.NodeDaemonEndpoints", go: "v1.NodeDaemonEndpoints", shape: Struct, atomic: false, published: true, range: (1004, 1) },
-    Type { name: "io.k8s.api.core.v1.NodeFeatures", go: "v1.NodeFeatures", shape: Struct, atomic: false, published: true, range: (1005, 1) },
-    Type { name: "io.k8s.api.core.v1.NodeList", go: "v1.NodeList", shape: Struct, atomic: false, published: true, range: (1006, 3) },
-    Type { name: "io.k8s.api.core.v1.NodeProxyOptions", go: "v1.NodeProxyOptions", shape: Struct, atomic: false, published: false, range: (1009, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeRuntimeHandler", go: "v1.NodeRuntimeHandler", shape: Struct, atomic: false, published: true, range: (1011, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures", go: "v1.NodeRuntimeHandlerFeatures", shape: Struct, atomic: false, published: true, range: (1013, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeSelector", go: "v1.NodeSelector", shape: Struct, atomic: true, published: true, range: (1015, 1) },
-    Type { name: "io.k8s.api.core.v1.NodeSelectorRequirement", go: "v1.NodeSelectorRequirement", shape: Struct, atomic: false, published: true, range: (1016, 3) },
-    Type { name: "io.k8s.api.core.v1.NodeSelectorTerm", go: "v1.NodeSelectorTerm", shape: Struct, atomic: true, published: true, range: (1019, 2) },
-    Type { name: "io.k8s.api.core.v1.NodeSpec", go: "v1.NodeSpec", shape: Struct, atomic: false, published: true, range: (1021, 7) },
-    Type { name: "io.k8s.api.core.v1.NodeStatus", go: "v1.NodeStatus", shape: Struct, atomic: false, published: true, range: (1028, 14) },
-    Type { name: "io.k8s.api.core.v1.NodeSwapStatus", go: "v1.NodeSwapStatus", shape: Struct, atomic: false, published: true, range: (1042, 1) },
-    Type { name: "io.k8s.api.core.v1.NodeSystemInfo", go: "v1.NodeSystemInfo", shape: Struct, atomic: false, published: true, range: (1043, 11) },
-    Type { name: "io.k8s.api.core.v1.ObjectFieldSelector", go: "v1.ObjectFieldSelector", shape: Struct, atomic: true, published: true, range: (1054, 2) },
-    Type { name: "io.k8s.api.core.v1.ObjectReference", go: "v1.ObjectReference", shape: Struct, atomic: true, published: true, range: (1056, 7) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolume", go: "v1.PersistentVolume", shape: Struct, atomic: false, published: true, range: (1063, 4) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaim", go: "v1.PersistentVolumeClaim", shape: Struct, atomic: false, published: true, range: (1067, 4) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimCondition", go: "v1.PersistentVolumeClaimCondition", shape: Struct, atomic: false, published: true, range: (1071, 6) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimList", go: "v1.PersistentVolumeClaimList", shape: Struct, atomic: false, published: true, range: (1077, 3) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimSpec", go: "v1.PersistentVolumeClaimSpec", shape: Struct, atomic: false, published: true, range: (1080, 9) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimStatus", go: "v1.PersistentVolumeClaimStatus", shape: Struct, atomic: false, published: true, range: (1089, 8) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimTemplate", go: "v1.PersistentVolumeClaimTemplate", shape: Struct, atomic: false, published: true, range: (1097, 2) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", go: "v1.PersistentVolumeClaimVolumeSource", shape: Struct, atomic: false, published: true, range: (1099, 2) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeList", go: "v1.PersistentVolumeList", shape: Struct, atomic: false, published: true, range: (1101, 3) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeSource", go: "v1.PersistentVolumeSource", shape: Struct, atomic: false, published: false, range: (1104, 22) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeSpec", go: "v1.PersistentVolumeSpec", shape: Struct, atomic: false, published: true, range: (1126, 10) },
-    Type { name: "io.k8s.api.core.v1.PersistentVolumeStatus", go: "v1.PersistentVolumeStatus", shape: Struct, atomic: false, published: true, range: (1136, 4) },
-    Type { name: "io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", go: "v1.PhotonPersistentDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (1140, 2) },
-    Type { name: "io.k8s.api.core.v1.Pod", go: "v1.Pod", shape: Struct, atomic: false, published: true, range: (1142, 4) },
-    Type { name: "io.k8s.api.core.v1.PodAffinity", go: "v1.PodAffinity", shape: Struct, atomic: false, published: true, range: (1146, 2) },
-    Type { name: "io.k8s.api.core.v1.PodAffinityTerm", go: "v1.PodAffinityTerm", shape: Struct, atomic: false, published: true, range: (1148, 6) },
-    Type { name: "io.k8s.api.core.v1.PodAntiAffinity", go: "v1.PodAntiAffinity", shape: Struct, atomic: false, published: true, range: (1154, 2) },
-    Type { name: "io.k8s.api.core.v1.PodAttachOptions", go: "v1.PodAttachOptions", shape: Struct, atomic: false, published: false, range: (1156, 6) },
-    Type { name: "io.k8s.api.core.v1.PodCertificateProjection", go: "v1.PodCertificateProjection", shape: Struct, atomic: false, published: true, range: (1162, 7) },
-    Type { name: "io.k8s.api.core.v1.PodCondition", go: "v1.PodCondition", shape: Struct, atomic: false, published: true, range: (1169, 7) },
-    Type { name: "io.k8s.api.core.v1.PodDNSConfig", go: "v1.PodDNSConfig", shape: Struct, atomic: false, published: true, range: (1176, 3) },
-    Type { name: "io.k8s.api.core.v1.PodDNSConfigOption", go: "v1.PodDNSConfigOption", shape: Struct, atomic: false, published: true, range: (1179, 2) },
-    Type { name: "io.k8s.api.core.v1.PodExecOptions", go: "v1.PodExecOptions", shape: Struct, atomic: false, published: false, range: (1181, 7) },
-    Type { name: "io.k8s.api.core.v1.PodExtendedResourceClaimStatus", go: "v1.PodExtendedResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (1188, 2) },
-    Type { name: "io.k8s.api.core.v1.PodIP", go: "v1.PodIP", shape: Struct, atomic: false, published: true, range: (1190, 1) },
-    Type { name: "io.k8s.api.core.v1.PodList", go: "v1.PodList", shape: Struct, atomic: false, published: true, range: (1191, 3) },
-    Type { name: "io.k8s.api.core.v1.PodOS", go: "v1.PodOS", shape: Struct, atomic: false, published: true, range: (1194, 1) },
-    Type { name: "io.k8s.api.core.v1.PodPortForwardOptions", go: "v1.PodPortForwardOptions", shape: Struct, atomic: false, published: false, range: (1195, 2) },
-    Type { name: "io.k8s.api.core.v1.PodProxyOptions", go: "v1.PodProxyOptions", shape: Struct, atomic: false, published: false, range: (1197, 2) },
-    Type { name: "io.k8s.api.core.v1.PodReadinessGate", go: "v1.PodReadinessGate", shape: Struct, atomic: false, published: true, range: (1199, 1) },
-    Type { name: "io.k8s.api.core.v1.PodResourceClaim", go: "v1.PodResourceClaim", shape: Struct, atomic: false, published: true, range: (1200, 3) },
-    Type { name: "io.k8s.api.core.v1.PodResourceClaimStatus", go: "v1.PodResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (1203, 2) },
-    Type { name: "io.k8s.api.core.v1.PodSchedulingGate", go: "v1.PodSchedulingGate", shape: Struct, atomic: false, published: true, range: (1205, 1) },
-    Type { name: "io.k8s.api.core.v1.PodSchedulingGroup", go: "v1.PodSchedulingGroup", shape: Struct, atomic: false, published: true, range: (1206, 1) },
-    Type { name: "io.k8s.api.core.v1.PodSecurityContext", go: "v1.PodSecurityContext", shape: Struct, atomic: false, published: true, range: (1207, 13) },
-    Type { name: "io.k8s.api.core.v1.PodSpec", go: "v1.PodSpec", shape: Struct, atomic: false, published: true, range: (1220, 42) },
-    Type { name: "io.k8s.api.core.v1.PodStatus", go: "v1.PodStatus", shape: Struct, atomic: false, published: true, range: (1262, 21) },
-    Type { name: "io.k8s.api.core.v1.PodTemplate", go: "v1.PodTemplate", shape: Struct, atomic: false, published: true, range: (1283, 3) },
-    Type { name: "io.k8s.api.core.v1.PodTemplateList", go: "v1.PodTemplateList", shape: Struct, atomic: false, published: true, range: (1286, 3) },
-    Type { name: "io.k8s.api.core.v1.PodTemplateSpec", go: "v1.PodTemplateSpec", shape: Struct, atomic: false, published: true, range: (1289, 2) },
-    Type { name: "io.k8s.api.core.v1.PortStatus", go: "v1.PortStatus", shape: Struct, atomic: false, published: true, range: (1291, 3) },
-    Type { name: "io.k8s.api.core.v1.PortworxVolumeSource", go: "v1.PortworxVolumeSource", shape: Struct, atomic: false, published: true, range: (1294, 3) },
-    Type { name: "io.k8s.api.core.v1.PreferredSchedulingTerm", go: "v1.PreferredSchedulingTerm", shape: Struct, atomic: false, published: true, range: (1297, 2) },
-    Type { name: "io.k8s.api.core.v1.Probe", go: "v1.Probe", shape: Struct, atomic: false, published: true, range: (1299, 7) },
-    Type { name: "io.k8s.api.core.v1.ProbeHandler", go: "v1.ProbeHandler", shape: Struct, atomic: false, published: false, range: (1306, 4) },
-    Type { name: "io.k8s.api.core.v1.ProjectedVolumeSource", go: "v1.ProjectedVolumeSource", shape: Struct, atomic: false, published: true, range: (1310, 2) },
-    Type { name: "io.k8s.api.core.v1.QuobyteVolumeSource", go: "v1.QuobyteVolumeSource", shape: Struct, atomic: false, published: true, range: (1312, 6) },
-    Type { name: "io.k8s.api.core.v1.RBDPersistentVolumeSource", go: "v1.RBDPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1318, 8) },
-    Type { name: "io.k8s.api.core.v1.RBDVolumeSource", go: "v1.RBDVolumeSource", shape: Struct, atomic: false, published: true, range: (1326, 8) },
-    Type { name: "io.k8s.api.core.v1.ReplicationController", go: "v1.ReplicationController", shape: Struct, atomic: false, published: true, range: (1334, 4) },
-    Type { name: "io.k8s.api.core.v1.ReplicationControllerCondition", go: "v1.ReplicationControllerCondition", shape: Struct, atomic: false, published: true, range: (1338, 5) },
-    Type { name: "io.k8s.api.core.v1.ReplicationControllerList", go: "v1.ReplicationControllerList", shape: Struct, atomic: false, published: true, range: (1343, 3) },
-    Type { name: "io.k8s.api.core.v1.ReplicationControllerSpec", go: "v1.ReplicationControllerSpec", shape: Struct, atomic: false, published: true, range: (1346, 4) },
-    Type { name: "io.k8s.api.core.v1.ReplicationControllerStatus", go: "v1.ReplicationControllerStatus", shape: Struct, atomic: false, published: true, range: (1350, 6) },
-    Type { name: "io.k8s.api.core.v1.ResourceClaim", go: "v1.ResourceClaim", shape: Struct, atomic: false, published: true, range: (1356, 2) },
-    Type { name: "io.k8s.api.core.v1.ResourceFieldSelector", go: "v1.ResourceFieldSelector", shape: Struct, atomic: true, published: true, range: (1358, 3) },
-    Type { name: "io.k8s.api.core.v1.ResourceHealth", go: "v1.ResourceHealth", shape: Struct, atomic: false, published: true, range: (1361, 3) },
-    Type { name: "io.k8s.api.core.v1.ResourceQuota", go: "v1.ResourceQuota", shape: Struct, atomic: false, published: true, range: (1364, 4) },
-    Type { name: "io.k8s.api.core.v1.ResourceQuotaList", go: "v1.ResourceQuotaList", shape: Struct, atomic: false, published: true, range: (1368, 3) },
-    Type { name: "io.k8s.api.core.v1.ResourceQuotaSpec", go: "v1.ResourceQuotaSpec", shape: Struct, atomic: false, published: true, range: (1371, 3) },
-    Type { name: "io.k8s.api.core.v1.ResourceQuotaStatus", go: "v1.ResourceQuotaStatus", shape: Struct, atomic: false, published: true, range: (1374, 2) },
-    Type { name: "io.k8s.api.core.v1.ResourceRequirements", go: "v1.ResourceRequirements", shape: Struct, atomic: false, published: true, range: (1376, 3) },
-    Type { name: "io.k8s.api.core.v1.ResourceStatus", go: "v1.ResourceStatus", shape: Struct, atomic: false, published: true, range: (1379, 2) },
-    Type { name: "io.k8s.api.core.v1.SELinuxOptions", go: "v1.SELinuxOptions", shape: Struct, atomic: false, published: true, range: (1381, 4) },
-    Type { name: "io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", go: "v1.ScaleIOPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1385, 10) },
-    Type { name: "io.k8s.api.core.v1.ScaleIOVolumeSource", go: "v1.ScaleIOVolumeSource", shape: Struct, atomic: false, published: true, range: (1395, 10) },
-    Type { name: "io.k8s.api.core.v1.ScopeSelector", go: "v1.ScopeSelector", shape: Struct, atomic: true, published: true, range: (1405, 1) },
-    Type { name: "io.k8s.api.core.v1.ScopedResourceSelectorRequirement", go: "v1.ScopedResourceSelectorRequirement", shape: Struct, atomic: false, published: true, range: (1406, 3) },
-    Type { name: "io.k8s.api.core.v1.SeccompProfile", go: "v1.SeccompProfile", shape: Struct, atomic: false, published: true, range: (1409, 2) },
-    Type { name: "io.k8s.api.core.v1.Secret", go: "v1.Secret", shape: Struct, atomic: false, published: true, range: (1411, 6) },
-    Type { name: "io.k8s.api.core.v1.SecretEnvSource", go: "v1.SecretEnvSource", shape: Struct, atomic: false, published: true, range: (1417, 2) },
-    Type { name: "io.k8s.api.core.v1.SecretKeySelector", go: "v1.SecretKeySelector", shape: Struct, atomic: true, published: true, range: (1419, 3) },
-    Type { name: "io.k8s.api.core.v1.SecretList", go: "v1.SecretList", shape: Struct, atomic: false, published: true, range: (1422, 3) },
-    Type { name: "io.k8s.api.core.v1.SecretProjection", go: "v1.SecretProjection", shape: Struct, atomic: false, published: true, range: (1425, 3) },
-    Type { name: "io.k8s.api.core.v1.SecretReference", go: "v1.SecretReference", shape: Struct, atomic: true, published: true, range: (1428, 2) },
-    Type { name: "io.k8s.api.core.v1.SecretVolumeSource", go: "v1.SecretVolumeSource", shape: Struct, atomic: false, published: true, range: (1430, 4) },
-    Type { name: "io.k8s.api.core.v1.SecurityContext", go: "v1.SecurityContext", shape: Struct, atomic: false, published: true, range: (1434, 12) },
-    Type { name: "io.k8s.api.core.v1.SerializedReference", go: "v1.SerializedReference", shape: Struct, atomic: false, published: false, range: (1446, 2) },
-    Type { name: "io.k8s.api.core.v1.Service", go: "v1.Service", shape: Struct, atomic: false, published: true, range: (1448, 4) },
-    Type { name: "io.k8s.api.core.v1.ServiceAccount", go: "v1.ServiceAccount", shape: Struct, atomic: false, published: true, range: (1452, 5) },
-    Type { name: "io.k8s.api.core.v1.ServiceAccountList", go: "v1.ServiceAccountList", shape: Struct, atomic: false, published: true, range: (1457, 3) },
-    Type { name: "io.k8s.api.core.v1.ServiceAccountTokenProjection", go: "v1.ServiceAccountTokenProjection", shape: Struct, atomic: false, published: true, range: (1460, 3) },
-    Type { name: "io.k8s.api.core.v1.ServiceList", go: "v1.ServiceList", shape: Struct, atomic: false, published: true, range: (1463, 3) },
-    Type { name: "io.k8s.api.core.v1.ServicePort", go: "v1.ServicePort", shape: Struct, atomic: false, published: true, range: (1466, 6) },
-    Type { name: "io.k8s.api.core.v1.ServiceProxyOptions", go: "v1.ServiceProxyOptions", shape: Struct, atomic: false, published: false, range: (1472, 2) },
-    Type { name: "io.k8s.api.core.v1.ServiceSpec", go: "v1.ServiceSpec", shape: Struct, atomic: false, published: true, range: (1474, 20) },
-    Type { name: "io.k8s.api.core.v1.ServiceStatus", go: "v1.ServiceStatus", shape: Struct, atomic: false, published: true, range: (1494, 2) },
-    Type { name: "io.k8s.api.core.v1.SessionAffinityConfig", go: "v1.SessionAffinityConfig", shape: Struct, atomic: false, published: true, range: (1496, 1) },
-    Type { name: "io.k8s.api.core.v1.SleepAction", go: "v1.SleepAction", shape: Struct, atomic: false, published: true, range: (1497, 1) },
-    Type { name: "io.k8s.api.core.v1.StorageOSPersistentVolumeSource", go: "v1.StorageOSPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1498, 5) },
-    Type { name: "io.k8s.api.core.v1.StorageOSVolumeSource", go: "v1.StorageOSVolumeSource", shape: Struct, atomic: false, published: true, range: (1503, 5) },
-    Type { name: "io.k8s.api.core.v1.Sysctl", go: "v1.Sysctl", shape: Struct, atomic: false, published: true, range: (1508, 2) },
-    Type { name: "io.k8s.api.core.v1.TCPSocketAction", go: "v1.TCPSocketAction", shape: Struct, atomic: false, published: true, range: (1510, 2) },
-    Type { name: "io.k8s.api.core.v1.Taint", go: "v1.Taint", shape: Struct, atomic: false, published: true, range: (1512, 4) },
-    Type { name: "io.k8s.api.core.v1.Toleration", go: "v1.Toleration", shape: Struct, atomic: false, published: true, range: (1516, 5) },
-    Type { name: "io.k8s.api.core.v1.TopologySelectorLabelRequirement", go: "v1.TopologySelectorLabelRequirement", shape: Struct, atomic: false, published: true, range: (1521, 2) },
-    Type { name: "io.k8s.api.core.v1.TopologySelectorTerm", go: "v1.TopologySelectorTerm", shape: Struct, atomic: true, published: true, range: (1523, 1) },
-    Type { name: "io.k8s.api.core.v1.TopologySpreadConstraint", go: "v1.TopologySpreadConstraint", shape: Struct, atomic: false, published: true, range: (1524, 8) },
-    Type { name: "io.k8s.api.core.v1.TypedLocalObjectReference", go: "v1.TypedLocalObjectReference", shape: Struct, atomic: true, published: true, range: (1532, 3) },
-    Type { name: "io.k8s.api.core.v1.TypedObjectReference", go: "v1.TypedObjectReference", shape: Struct, atomic: false, published: true, range: (1535, 4) },
-    Type { name: "io.k8s.api.core.v1.Volume", go: "v1.Volume", shape: Struct, atomic: false, published: true, range: (1539, 2) },
-    Type { name: "io.k8s.api.core.v1.VolumeDevice", go: "v1.VolumeDevice", shape: Struct, atomic: false, published: true, range: (1541, 2) },
-    Type { name: "io.k8s.api.core.v1.VolumeMount", go: "v1.VolumeMount", shape: Struct, atomic: false, published: true, range: (1543, 7) },
-    Type { name: "io.k8s.api.core.v1.VolumeMountStatus", go: "v1.VolumeMountStatus", shape: Struct, atomic: false, published: true, range: (1550, 5) },
-    Type { name: "io.k8s.api.core.v1.VolumeNodeAffinity", go: "v1.VolumeNodeAffinity", shape: Struct, atomic: false, published: true, range: (1555, 1) },
-    Type { name: "io.k8s.api.core.v1.VolumeProjection", go: "v1.VolumeProjection", shape: Struct, atomic: false, published: true, range: (1556, 6) },
-    Type { name: "io.k8s.api.core.v1.VolumeResourceRequirements", go: "v1.VolumeResourceRequirements", shape: Struct, atomic: false, published: true, range: (1562, 2) },
-    Type { name: "io.k8s.api.core.v1.VolumeSource", go: "v1.VolumeSource", shape: Struct, atomic: false, published: false, range: (1564, 30) },
-    Type { name: "io.k8s.api.core.v1.VolumeStatus", go: "v1.VolumeStatus", shape: Struct, atomic: false, published: true, range: (1594, 1) },
-    Type { name: "io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", go: "v1.VsphereVirtualDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (1595, 4) },
-    Type { name: "io.k8s.api.core.v1.WeightedPodAffinityTerm", go: "v1.WeightedPodAffinityTerm", shape: Struct, atomic: false, published: true, range: (1599, 2) },
-    Type { name: "io.k8s.api.core.v1.WindowsSecurityContextOptions", go: "v1.WindowsSecurityContextOptions", shape: Struct, atomic: false, published: true, range: (1601, 4) },
-    Type { name: "io.k8s.api.discovery.v1.Endpoint", go: "v1.Endpoint", shape: Struct, atomic: false, published: true, range: (1605, 8) },
-    Type { name: "io.k8s.api.discovery.v1.EndpointConditions", go: "v1.EndpointConditions", shape: Struct, atomic: false, published: true, range: (1613, 3) },
-    Type { name: "io.k8s.api.discovery.v1.EndpointHints", go: "v1.EndpointHints", shape: Struct, atomic: false, published: true, range: (1616, 2) },
-    Type { name: "io.k8s.api.discovery.v1.EndpointPort", go: "v1.EndpointPort", shape: Struct, atomic: true, published: true, range: (1618, 4) },
-    Type { name: "io.k8s.api.discovery.v1.EndpointSlice", go: "v1.EndpointSlice", shape: Struct, atomic: false, published: true, range: (1622, 5) },
-    Type { name: "io.k8s.api.discovery.v1.EndpointSliceList", go: "v1.EndpointSliceList", shape: Struct, atomic: false, published: true, range: (1627, 3) },
-    Type { name: "io.k8s.api.discovery.v1.ForNode", go: "v1.ForNode", shape: Struct, atomic: false, published: true, range: (1630, 1) },
-    Type { name: "io.k8s.api.discovery.v1.ForZone", go: "v1.ForZone", shape: Struct, atomic: false, published: true, range: (1631, 1) },
-    Type { name: "io.k8s.api.events.v1.Event", go: "v1.Event", shape: Struct, atomic: false, published: true, range: (1632, 16) },
-    Type { name: "io.k8s.api.events.v1.EventList", go: "v1.EventList", shape: Struct, atomic: false, published: true, range: (1648, 3) },
-    Type { name: "io.k8s.api.events.v1.EventSeries", go: "v1.EventSeries", shape: Struct, atomic: false, published: true, range: (1651, 2) },
-    Type { name: "io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration", go: "v1.ExemptPriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1653, 2) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", go: "v1.FlowDistinguisherMethod", shape: Struct, atomic: false, published: true, range: (1655, 1) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchema", go: "v1.FlowSchema", shape: Struct, atomic: false, published: true, range: (1656, 4) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaCondition", go: "v1.FlowSchemaCondition", shape: Struct, atomic: false, published: true, range: (1660, 5) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaList", go: "v1.FlowSchemaList", shape: Struct, atomic: false, published: true, range: (1665, 3) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaSpec", go: "v1.FlowSchemaSpec", shape: Struct, atomic: false, published: true, range: (1668, 4) },
-    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaStatus", go: "v1.FlowSchemaStatus", shape: Struct, atomic: false, published: true, range: (1672, 1) },
-    Type { name: "io.k8s.api.flowcontrol.v1.GroupSubject", go: "v1.GroupSubject", shape: Struct, atomic: false, published: true, range: (1673, 1) },
-    Type { name: "io.k8s.api.flowcontrol.v1.LimitResponse", go: "v1.LimitResponse", shape: Struct, atomic: false, published: true, range: (1674, 2) },
-    Type { name: "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", go: "v1.LimitedPriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1676, 4) },
-    Type { name: "io.k8s.api.flowcontrol.v1.NonResourcePolicyRule", go: "v1.NonResourcePolicyRule", shape: Struct, atomic: false, published: true, range: (1680, 2) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects", go: "v1.PolicyRulesWithSubjects", shape: Struct, atomic: false, published: true, range: (1682, 3) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration", go: "v1.PriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1685, 4) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition", go: "v1.PriorityLevelConfigurationCondition", shape: Struct, atomic: false, published: true, range: (1689, 5) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationList", go: "v1.PriorityLevelConfigurationList", shape: Struct, atomic: false, published: true, range: (1694, 3) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference", go: "v1.PriorityLevelConfigurationReference", shape: Struct, atomic: false, published: true, range: (1697, 1) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", go: "v1.PriorityLevelConfigurationSpec", shape: Struct, atomic: false, published: true, range: (1698, 3) },
-    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus", go: "v1.PriorityLevelConfigurationStatus", shape: Struct, atomic: false, published: true, range: (1701, 1) },
-    Type { name: "io.k8s.api.flowcontrol.v1.QueuingConfiguration", go: "v1.QueuingConfiguration", shape: Struct, atomic: false, published: true, range: (1702, 3) },
-    Type { name: "io.k8s.api.flowcontrol.v1.ResourcePolicyRule", go: "v1.ResourcePolicyRule", shape: Struct, atomic: false, published: true, range: (1705, 5) },
-    Type { name: "io.k8s.api.flowcontrol.v1.ServiceAccountSubject", go: "v1.ServiceAccountSubject", shape: Struct, atomic: false, published: true, range: (1710, 2) },
-    Type { name: "io.k8s.api.flowcontrol.v1.Subject", go: "v1.Subject", shape: Struct, atomic: false, published: true, range: (1712, 4) },
-    Type { name: "io.k8s.api.flowcontrol.v1.UserSubject", go: "v1.UserSubject", shape: Struct, atomic: false, published: true, range: (1716, 1) },
-    Type { name: "io.k8s.api.networking.v1.HTTPIngressPath", go: "v1.HTTPIngressPath", shape: Struct, atomic: false, published: true, range: (1717, 3) },
-    Type { name: "io.k8s.api.networking.v1.HTTPIngressRuleValue", go: "v1.HTTPIngressRuleValue", shape: Struct, atomic: false, published: true, range: (1720, 1) },
-    Type { name: "io.k8s.api.networking.v1.IPAddress", go: "v1.IPAddress", shape: Struct, atomic: false, published: true, range: (1721, 3) },
-    Type { name: "io.k8s.api.networking.v1.IPAddressList", go: "v1.IPAddressList", shape: Struct, atomic: false, published: true, range: (1724, 3) },
-    Type { name: "io.k8s.api.networking.v1.IPAddressSpec", go: "v1.IPAddressSpec", shape: Struct, atomic: false, published: true, range: (1727, 1) },
-    Type { name: "io.k8s.api.networking.v1.IPBlock", go: "v1.IPBlock", shape: Struct, atomic: false, published: true, range: (1728, 2) },
-    Type { name: "io.k8s.api.networking.v1.Ingress", go: "v1.Ingress", shape: Struct, atomic: false, published: true, range: (1730, 4) },
-    Type { name: "io.k8s.api.networking.v1.IngressBackend", go: "v1.IngressBackend", shape: Struct, atomic: false, published: true, range: (1734, 2) },
-    Type { name: "io.k8s.api.networking.v1.IngressClass", go: "v1.IngressClass", shape: Struct, atomic: false, published: true, range: (1736, 3) },
-    Type { name: "io.k8s.api.networking.v1.IngressClassList", go: "v1.IngressClassList", shape: Struct, atomic: false, published: true, range: (1739, 3) },
-    Type { name: "io.k8s.api.networking.v1.IngressClassParametersReference", go: "v1.IngressClassParametersReference", shape: Struct, atomic: false, published: true, range: (1742, 5) },
-    Type { name: "io.k8s.api.networking.v1.IngressClassSpec", go: "v1.IngressClassSpec", shape: Struct, atomic: false, published: true, range: (1747, 2) },
-    Type { name: "io.k8s.api.networking.v1.IngressList", go: "v1.IngressList", shape: Struct, atomic: false, published: true, range: (1749, 3) },
-    Type { name: "io.k8s.api.networking.v1.IngressLoadBalancerIngress", go: "v1.IngressLoadBalancerIngress", shape: Struct, atomic: false, published: true, range: (1752, 3) },
-    Type { name: "io.k8s.api.networking.v1.IngressLoadBalancerStatus", go: "v1.IngressLoadBalancerStatus", shape: Struct, atomic: false, published: true, range: (1755, 1) },
-    Type { name: "io.k8s.api.networking.v1.IngressPortStatus", go: "v1.IngressPortStatus", shape: Struct, atomic: false, published: true, range: (1756, 3) },
-    Type { name: "io.k8s.api.networking.v1.IngressRule", go: "v1.IngressRule", shape: Struct, atomic: false, published: true, range: (1759, 2) },
-    Type { name: "io.k8s.api.networking.v1.IngressRuleValue", go: "v1.IngressRuleValue", shape: Struct, atomic: false, published: false, range: (1761, 1) },
-    Type { name: "io.k8s.api.networking.v1.IngressServiceBackend", go: "v1.IngressServiceBackend", shape: Struct, atomic: false, published: true, range: (1762, 2) },
-    Type { name: "io.k8s.api.networking.v1.IngressSpec", go: "v1.IngressSpec", shape: Struct, atomic: false, published: true, range: (1764, 4) },
-    Type { name: "io.k8s.api.networking.v1.IngressStatus", go: "v1.IngressStatus", shape: Struct, atomic: false, published: true, range: (1768, 1) },
-    Type { name: "io.k8s.api.networking.v1.IngressTLS", go: "v1.IngressTLS", shape: Struct, atomic: false, published: true, range: (1769, 2) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicy", go: "v1.NetworkPolicy", shape: Struct, atomic: false, published: true, range: (1771, 3) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicyEgressRule", go: "v1.NetworkPolicyEgressRule", shape: Struct, atomic: false, published: true, range: (1774, 2) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicyIngressRule", go: "v1.NetworkPolicyIngressRule", shape: Struct, atomic: false, published: true, range: (1776, 2) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicyList", go: "v1.NetworkPolicyList", shape: Struct, atomic: false, published: true, range: (1778, 3) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicyPeer", go: "v1.NetworkPolicyPeer", shape: Struct, atomic: false, published: true, range: (1781, 3) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicyPort", go: "v1.NetworkPolicyPort", shape: Struct, atomic: false, published: true, range: (1784, 3) },
-    Type { name: "io.k8s.api.networking.v1.NetworkPolicySpec", go: "v1.NetworkPolicySpec", shape: Struct, atomic: false, published: true, range: (1787, 4) },
-    Type { name: "io.k8s.api.networking.v1.ParentReference", go: "v1.ParentReference", shape: Struct, atomic: false, published: true, range: (1791, 4) },
-    Type { name: "io.k8s.api.networking.v1.ServiceBackendPort", go: "v1.ServiceBackendPort", shape: Struct, atomic: true, published: true, range: (1795, 2) },
-    Type { name: "io.k8s.api.networking.v1.ServiceCIDR", go: "v1.ServiceCIDR", shape: Struct, atomic: false, published: true, range: (1797, 4) },
-    Type { name: "io.k8s.api.networking.v1.ServiceCIDRList", go: "v1.ServiceCIDRList", shape: Struct, atomic: false, published: true, range: (1801, 3) },
-    Type { name: "io.k8s.api.networking.v1.ServiceCIDRSpec", go: "v1.ServiceCIDRSpec", shape: Struct, atomic: false, published: true, range: (1804, 1) },
-    Type { name: "io.k8s.api.networking.v1.ServiceCIDRStatus", go: "v1.ServiceCIDRStatus", shape: Struct, atomic: false, published: true, range: (1805, 1) },
-    Type { name: "io.k8s.api.node.v1.Overhead", go: "v1.Overhead", shape: Struct, atomic: false, published: true, range: (1806, 1) },
-    Type { name: "io.k8s.api.node.v1.RuntimeClass", go: "v1.RuntimeClass", shape: Struct, atomic: false, published: true, range: (1807, 5) },
-    Type { name: "io.k8s.api.node.v1.RuntimeClassList", go: "v1.RuntimeClassList", shape: Struct, atomic: false, published: true, range: (1812, 3) },
-    Type { name: "io.k8s.api.node.v1.Scheduling", go: "v1.Scheduling", shape: Struct, atomic: false, published: true, range: (1815, 2) },
-    Type { name: "io.k8s.api.policy.v1.Eviction", go: "v1.Eviction", shape: Struct, atomic: false, published: true, range: (1817, 3) },
-    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudget", go: "v1.PodDisruptionBudget", shape: Struct, atomic: false, published: true, range: (1820, 4) },
-    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetList", go: "v1.PodDisruptionBudgetList", shape: Struct, atomic: false, published: true, range: (1824, 3) },
-    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetSpec", go: "v1.PodDisruptionBudgetSpec", shape: Struct, atomic: false, published: true, range: (1827, 4) },
-    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetStatus", go: "v1.PodDisruptionBudgetStatus", shape: Struct, atomic: false, published: true, range: (1831, 7) },
-    Type { name: "io.k8s.api.rbac.v1.AggregationRule", go: "v1.AggregationRule", shape: Struct, atomic: false, published: true, range: (1838, 1) },
-    Type { name: "io.k8s.api.rbac.v1.ClusterRole", go: "v1.ClusterRole", shape: Struct, atomic: false, published: true, range: (1839, 4) },
-    Type { name: "io.k8s.api.rbac.v1.ClusterRoleBinding", go: "v1.ClusterRoleBinding", shape: Struct, atomic: false, published: true, range: (1843, 4) },
-    Type { name: "io.k8s.api.rbac.v1.ClusterRoleBindingList", go: "v1.ClusterRoleBindingList", shape: Struct, atomic: false, published: true, range: (1847, 3) },
-    Type { name: "io.k8s.api.rbac.v1.ClusterRoleList", go: "v1.ClusterRoleList", shape: Struct, atomic: false, published: true, range: (1850, 3) },
-    Type { name: "io.k8s.api.rbac.v1.PolicyRule", go: "v1.PolicyRule", shape: Struct, atomic: false, published: true, range: (1853, 5) },
-    Type { name: "io.k8s.api.rbac.v1.Role", go: "v1.Role", shape: Struct, atomic: false, published: true, range: (1858, 3) },
-    Type { name: "io.k8s.api.rbac.v1.RoleBinding", go: "v1.RoleBinding", shape: Struct, atomic: false, published: true, range: (1861, 4) },
-    Type { name: "io.k8s.api.rbac.v1.RoleBindingList", go: "v1.RoleBindingList", shape: Struct, atomic: false, published: true, range: (1865, 3) },
-    Type { name: "io.k8s.api.rbac.v1.RoleList", go: "v1.RoleList", shape: Struct, atomic: false, published: true, range: (1868, 3) },
-    Type { name: "io.k8s.api.rbac.v1.RoleRef", go: "v1.RoleRef", shape: Struct, atomic: true, published: true, range: (1871, 3) },
-    Type { name: "io.k8s.api.rbac.v1.Subject", go: "v1.Subject", shape: Struct, atomic: true, published: true, range: (1874, 4) },
-    Type { name: "io.k8s.api.resource.v1.AllocatedDeviceStatus", go: "v1.AllocatedDeviceStatus", shape: Struct, atomic: false, published: true, range: (1878, 7) },
-    Type { name: "io.k8s.api.resource.v1.AllocationResult", go: "v1.AllocationResult", shape: Struct, atomic: false, published: true, range: (1885, 3) },
-    Type { name: "io.k8s.api.resource.v1.CELDeviceSelector", go: "v1.CELDeviceSelector", shape: Struct, atomic: false, published: true, range: (1888, 1) },
-    Type { name: "io.k8s.api.resource.v1.CapacityRequestPolicy", go: "v1.CapacityRequestPolicy", shape: Struct, atomic: false, published: true, range: (1889, 3) },
-    Type { name: "io.k8s.api.resource.v1.CapacityRequestPolicyRange", go: "v1.CapacityRequestPolicyRange", shape: Struct, atomic: false, published: true, range: (1892, 3) },
-    Type { name: "io.k8s.api.resource.v1.CapacityRequirements", go: "v1.CapacityRequirements", shape: Struct, atomic: false, published: true, range: (1895, 1) },
-    Type { name: "io.k8s.api.resource.v1.Counter", go: "v1.Counter", shape: Struct, atomic: false, published: true, range: (1896, 1) },
-    Type { name: "io.k8s.api.resource.v1.CounterSet", go: "v1.CounterSet", shape: Struct, atomic: false, published: true, range: (1897, 2) },
-    Type { name: "io.k8s.api.resource.v1.Device", go: "v1.Device", shape: Struct, atomic: false, published: true, range: (1899, 13) },
-    Type { name: "io.k8s.api.resource.v1.DeviceAllocationConfiguration", go: "v1.DeviceAllocationConfiguration", shape: Struct, atomic: false, published: true, range: (1912, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceAllocationResult", go: "v1.DeviceAllocationResult", shape: Struct, atomic: false, published: true, range: (1915, 2) },
-    Type { name: "io.k8s.api.resource.v1.DeviceAttribute", go: "v1.DeviceAttribute", shape: Struct, atomic: false, published: true, range: (1917, 8) },
-    Type { name: "io.k8s.api.resource.v1.DeviceCapacity", go: "v1.DeviceCapacity", shape: Struct, atomic: false, published: true, range: (1925, 2) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClaim", go: "v1.DeviceClaim", shape: Struct, atomic: false, published: true, range: (1927, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClaimConfiguration", go: "v1.DeviceClaimConfiguration", shape: Struct, atomic: false, published: true, range: (1930, 2) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClass", go: "v1.DeviceClass", shape: Struct, atomic: false, published: true, range: (1932, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClassConfiguration", go: "v1.DeviceClassConfiguration", shape: Struct, atomic: false, published: true, range: (1935, 1) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClassList", go: "v1.DeviceClassList", shape: Struct, atomic: false, published: true, range: (1936, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceClassSpec", go: "v1.DeviceClassSpec", shape: Struct, atomic: false, published: true, range: (1939, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceConfiguration", go: "v1.DeviceConfiguration", shape: Struct, atomic: false, published: false, range: (1942, 1) },
-    Type { name: "io.k8s.api.resource.v1.DeviceConstraint", go: "v1.DeviceConstraint", shape: Struct, atomic: false, published: true, range: (1943, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceCounterConsumption", go: "v1.DeviceCounterConsumption", shape: Struct, atomic: false, published: true, range: (1946, 2) },
-    Type { name: "io.k8s.api.resource.v1.DeviceRequest", go: "v1.DeviceRequest", shape: Struct, atomic: false, published: true, range: (1948, 3) },
-    Type { name: "io.k8s.api.resource.v1.DeviceRequestAllocationResult", go: "v1.DeviceRequestAllocationResult", shape: Struct, atomic: false, published: true, range: (1951, 10) },
-    Type { name: "io.k8s.api.resource.v1.DeviceSelector", go: "v1.DeviceSelector", shape: Struct, atomic: false, published: true, range: (1961, 1) },
-    Type { name: "io.k8s.api.resource.v1.DeviceSubRequest", go: "v1.DeviceSubRequest", shape: Struct, atomic: false, published: true, range: (1962, 7) },
-    Type { name: "io.k8s.api.resource.v1.DeviceTaint", go: "v1.DeviceTaint", shape: Struct, atomic: false, published: true, range: (1969, 4) },
-    Type { name: "io.k8s.api.resource.v1.DeviceToleration", go: "v1.DeviceToleration", shape: Struct, atomic: false, published: true, range: (1973, 5) },
-    Type { name: "io.k8s.api.resource.v1.ExactDeviceRequest", go: "v1.ExactDeviceRequest", shape: Struct, atomic: false, published: true, range: (1978, 7) },
-    Type { name: "io.k8s.api.resource.v1.NetworkDeviceData", go: "v1.NetworkDeviceData", shape: Struct, atomic: false, published: true, range: (1985, 3) },
-    Type { name: "io.k8s.api.resource.v1.NodeAllocatableResourceMapping", go: "v1.NodeAllocatableResourceMapping", shape: Struct, atomic: false, published: true, range: (1988, 2) },
-    Type { name: "io.k8s.api.resource.v1.OpaqueDeviceConfiguration", go: "v1.OpaqueDeviceConfiguration", shape: Struct, atomic: false, published: true, range: (1990, 2) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaim", go: "v1.ResourceClaim", shape: Struct, atomic: false, published: true, range: (1992, 4) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimConsumerReference", go: "v1.ResourceClaimConsumerReference", shape: Struct, atomic: false, published: true, range: (1996, 4) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimList", go: "v1.ResourceClaimList", shape: Struct, atomic: false, published: true, range: (2000, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimSpec", go: "v1.ResourceClaimSpec", shape: Struct, atomic: false, published: true, range: (2003, 1) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimStatus", go: "v1.ResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (2004, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplate", go: "v1.ResourceClaimTemplate", shape: Struct, atomic: false, published: true, range: (2007, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplateList", go: "v1.ResourceClaimTemplateList", shape: Struct, atomic: false, published: true, range: (2010, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplateSpec", go: "v1.ResourceClaimTemplateSpec", shape: Struct, atomic: false, published: true, range: (2013, 2) },
-    Type { name: "io.k8s.api.resource.v1.ResourcePool", go: "v1.ResourcePool", shape: Struct, atomic: false, published: true, range: (2015, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceSlice", go: "v1.ResourceSlice", shape: Struct, atomic: false, published: true, range: (2018, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceSliceList", go: "v1.ResourceSliceList", shape: Struct, atomic: false, published: true, range: (2021, 3) },
-    Type { name: "io.k8s.api.resource.v1.ResourceSliceSpec", go: "v1.ResourceSliceSpec", shape: Struct, atomic: false, published: true, range: (2024, 8) },
-    Type { name: "io.k8s.api.scheduling.v1.PriorityClass", go: "v1.PriorityClass", shape: Struct, atomic: false, published: true, range: (2032, 6) },
-    Type { name: "io.k8s.api.scheduling.v1.PriorityClassList", go: "v1.PriorityClassList", shape: Struct, atomic: false, published: true, range: (2038, 3) },
-    Type { name: "io.k8s.api.storage.v1.CSIDriver", go: "v1.CSIDriver", shape: Struct, atomic: false, published: true, range: (2041, 3) },
-    Type { name: "io.k8s.api.storage.v1.CSIDriverList", go: "v1.CSIDriverList", shape: Struct, atomic: false, published: true, range: (2044, 3) },
-    Type { name: "io.k8s.api.storage.v1.CSIDriverSpec", go: "v1.CSIDriverSpec", shape: Struct, atomic: false, published: true, range: (2047, 11) },
-    Type { name: "io.k8s.api.storage.v1.CSINode", go: "v1.CSINode", shape: Struct, atomic: false, published: true, range: (2058, 3) },
-    Type { name: "io.k8s.api.storage.v1.CSINodeDriver", go: "v1.CSINodeDriver", shape: Struct, atomic: false, published: true, range: (2061, 4) },
-    Type { name: "io.k8s.api.storage.v1.CSINodeList", go: "v1.CSINodeList", shape: Struct, atomic: false, published: true, range: (2065, 3) },
-    Type { name: "io.k8s.api.storage.v1.CSINodeSpec", go: "v1.CSINodeSpec", shape: Struct, atomic: false, published: true, range: (2068, 1) },
-    Type { name: "io.k8s.api.storage.v1.CSIStorageCapacity", go: "v1.CSIStorageCapacity", shape: Struct, atomic: false, published: true, range: (2069, 6) },
-    Type { name: "io.k8s.api.storage.v1.CSIStorageCapacityList", go: "v1.CSIStorageCapacityList", shape: Struct, atomic: false, published: true, range: (2075, 3) },
-    Type { name: "io.k8s.api.storage.v1.StorageClass", go: "v1.StorageClass", shape: Struct, atomic: false, published: true, range: (2078, 9) },
-    Type { name: "io.k8s.api.storage.v1.StorageClassList", go: "v1.StorageClassList", shape: Struct, atomic: false, published: true, range: (2087, 3) },
-    Type { name: "io.k8s.api.storage.v1.TokenRequest", go: "v1.TokenRequest", shape: Struct, atomic: false, published: true, range: (2090, 2) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttachment", go: "v1.VolumeAttachment", shape: Struct, atomic: false, published: true, range: (2092, 4) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentList", go: "v1.VolumeAttachmentList", shape: Struct, atomic: false, published: true, range: (2096, 3) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentSource", go: "v1.VolumeAttachmentSource", shape: Struct, atomic: false, published: true, range: (2099, 2) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentSpec", go: "v1.VolumeAttachmentSpec", shape: Struct, atomic: false, published: true, range: (2101, 3) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentStatus", go: "v1.VolumeAttachmentStatus", shape: Struct, atomic: false, published: true, range: (2104, 4) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttributesClass", go: "v1.VolumeAttributesClass", shape: Struct, atomic: false, published: true, range: (2108, 4) },
-    Type { name: "io.k8s.api.storage.v1.VolumeAttributesClassList", go: "v1.VolumeAttributesClassList", shape: Struct, atomic: false, published: true, range: (2112, 3) },
-    Type { name: "io.k8s.api.storage.v1.VolumeError", go: "v1.VolumeError", shape: Struct, atomic: false, published: true, range: (2115, 3) },
-    Type { name: "io.k8s.api.storage.v1.VolumeNodeResources", go: "v1.VolumeNodeResources", shape: Struct, atomic: false, published: true, range: (2118, 1) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition", go: "v1.CustomResourceColumnDefinition", shape: Struct, atomic: false, published: true, range: (2119, 6) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion", go: "v1.CustomResourceConversion", shape: Struct, atomic: false, published: true, range: (2125, 2) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", go: "v1.CustomResourceDefinition", shape: Struct, atomic: false, published: true, range: (2127, 4) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition", go: "v1.CustomResourceDefinitionCondition", shape: Struct, atomic: false, published: true, range: (2131, 6) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionList", go: "v1.CustomResourceDefinitionList", shape: Struct, atomic: false, published: true, range: (2137, 3) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames", go: "v1.CustomResourceDefinitionNames", shape: Struct, atomic: false, published: true, range: (2140, 6) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec", go: "v1.CustomResourceDefinitionSpec", shape: Struct, atomic: false, published: true, range: (2146, 6) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus", go: "v1.CustomResourceDefinitionStatus", shape: Struct, atomic: false, published: true, range: (2152, 4) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion", go: "v1.CustomResourceDefinitionVersion", shape: Struct, atomic: false, published: true, range: (2156, 9) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale", go: "v1.CustomResourceSubresourceScale", shape: Struct, atomic: false, published: true, range: (2165, 3) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus", go: "v1.CustomResourceSubresourceStatus", shape: Struct, atomic: false, published: true, range: (2168, 0) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources", go: "v1.CustomResourceSubresources", shape: Struct, atomic: false, published: true, range: (2168, 2) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation", go: "v1.CustomResourceValidation", shape: Struct, atomic: false, published: true, range: (2170, 1) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation", go: "v1.ExternalDocumentation", shape: Struct, atomic: false, published: true, range: (2171, 2) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", go: "v1.JSON", shape: Any, atomic: false, published: true, range: (2173, 0) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", go: "v1.JSONSchemaProps", shape: Struct, atomic: false, published: true, range: (2173, 44) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray", go: "v1.JSONSchemaPropsOrArray", shape: SchemaOrArray, atomic: false, published: true, range: (2217, 0) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool", go: "v1.JSONSchemaPropsOrBool", shape: SchemaOrBool, atomic: false, published: true, range: (2217, 0) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray", go: "v1.JSONSchemaPropsOrStringArray", shape: SchemaOrTexts, atomic: false, published: true, range: (2217, 0) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField", go: "v1.SelectableField", shape: Struct, atomic: false, published: true, range: (2217, 1) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2218, 4) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule", go: "v1.ValidationRule", shape: Struct, atomic: false, published: true, range: (2222, 6) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig", go: "v1.WebhookClientConfig", shape: Struct, atomic: false, published: true, range: (2228, 3) },
-    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion", go: "v1.WebhookConversion", shape: Struct, atomic: false, published: true, range: (2231, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup", go: "v1.APIGroup", shape: Struct, atomic: false, published: true, range: (2233, 5) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList", go: "v1.APIGroupList", shape: Struct, atomic: false, published: true, range: (2238, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIResource", go: "v1.APIResource", shape: Struct, atomic: false, published: true, range: (2240, 10) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList", go: "v1.APIResourceList", shape: Struct, atomic: false, published: true, range: (2250, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions", go: "v1.APIVersions", shape: Struct, atomic: false, published: true, range: (2253, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", go: "v1.Condition", shape: Struct, atomic: false, published: true, range: (2256, 6) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions", go: "v1.CreateOptions", shape: Struct, atomic: false, published: false, range: (2262, 4) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", go: "v1.DeleteOptions", shape: Struct, atomic: false, published: true, range: (2266, 7) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", go: "v1.FieldSelectorRequirement", shape: Struct, atomic: false, published: true, range: (2273, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", go: "v1.FieldsV1", shape: Any, atomic: false, published: true, range: (2276, 0) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions", go: "v1.GetOptions", shape: Struct, atomic: false, published: false, range: (2276, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery", go: "v1.GroupVersionForDiscovery", shape: Struct, atomic: false, published: true, range: (2278, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind", go: "v1.GroupVersionKind", shape: Struct, atomic: false, published: false, range: (2280, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionResource", go: "v1.GroupVersionResource", shape: Struct, atomic: false, published: false, range: (2283, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", go: "v1.LabelSelector", shape: Struct, atomic: true, published: true, range: (2286, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", go: "v1.LabelSelectorRequirement", shape: Struct, atomic: false, published: true, range: (2288, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.List", go: "v1.List", shape: Struct, atomic: false, published: false, range: (2291, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", go: "v1.ListMeta", shape: Struct, atomic: false, published: true, range: (2294, 5) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions", go: "v1.ListOptions", shape: Struct, atomic: false, published: false, range: (2299, 12) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry", go: "v1.ManagedFieldsEntry", shape: Struct, atomic: false, published: true, range: (2311, 7) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", go: "v1.ObjectMeta", shape: Struct, atomic: false, published: true, range: (2318, 15) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", go: "v1.OwnerReference", shape: Struct, atomic: true, published: true, range: (2333, 6) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata", go: "v1.PartialObjectMetadata", shape: Struct, atomic: false, published: false, range: (2339, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList", go: "v1.PartialObjectMetadataList", shape: Struct, atomic: false, published: false, range: (2341, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", go: "v1.Patch", shape: Any, atomic: false, published: true, range: (2344, 0) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions", go: "v1.PatchOptions", shape: Struct, atomic: false, published: false, range: (2344, 5) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", go: "v1.Preconditions", shape: Struct, atomic: false, published: true, range: (2349, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR", go: "v1.ServerAddressByClientCIDR", shape: Struct, atomic: false, published: true, range: (2351, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo", go: "v1.ShardInfo", shape: Struct, atomic: false, published: true, range: (2353, 1) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Status", go: "v1.Status", shape: Struct, atomic: false, published: true, range: (2354, 7) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause", go: "v1.StatusCause", shape: Struct, atomic: false, published: true, range: (2361, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.StatusDetails", go: "v1.StatusDetails", shape: Struct, atomic: false, published: true, range: (2364, 6) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Table", go: "v1.Table", shape: Struct, atomic: false, published: false, range: (2370, 4) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableColumnDefinition", go: "v1.TableColumnDefinition", shape: Struct, atomic: false, published: false, range: (2374, 5) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableRow", go: "v1.TableRow", shape: Struct, atomic: false, published: false, range: (2379, 3) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition", go: "v1.TableRowCondition", shape: Struct, atomic: false, published: false, range: (2382, 4) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", go: "v1.TypeMeta", shape: Struct, atomic: false, published: false, range: (2386, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", go: "v1.UpdateOptions", shape: Struct, atomic: false, published: false, range: (2388, 4) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Verbs", go: "v1.Verbs", shape: Texts, atomic: false, published: false, range: (2392, 0) },
-    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", go: "v1.WatchEvent", shape: Struct, atomic: false, published: true, range: (2392, 2) },
-    Type { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", go: "runtime.RawExtension", shape: Any, atomic: false, published: true, range: (2394, 0) },
-    Type { name: "io.k8s.apimachinery.pkg.version.Info", go: "version.Info", shape: Struct, atomic: false, published: true, range: (2394, 13) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", go: "v1.APIService", shape: Struct, atomic: false, published: true, range: (2407, 4) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", go: "v1.APIServiceCondition", shape: Struct, atomic: false, published: true, range: (2411, 5) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList", go: "v1.APIServiceList", shape: Struct, atomic: false, published: true, range: (2416, 3) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", go: "v1.APIServiceSpec", shape: Struct, atomic: false, published: true, range: (2419, 7) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", go: "v1.APIServiceStatus", shape: Struct, atomic: false, published: true, range: (2426, 1) },
-    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2427, 3) },
+    Type { name: "io.k8s.api.apidiscovery.v2.APIGroupDiscovery", go: "v2.APIGroupDiscovery", shape: Struct, atomic: false, published: false, range: (153, 3) },
+    Type { name: "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList", go: "v2.APIGroupDiscoveryList", shape: Struct, atomic: false, published: false, range: (156, 3) },
+    Type { name: "io.k8s.api.apidiscovery.v2.APIResourceDiscovery", go: "v2.APIResourceDiscovery", shape: Struct, atomic: false, published: false, range: (159, 8) },
+    Type { name: "io.k8s.api.apidiscovery.v2.APISubresourceDiscovery", go: "v2.APISubresourceDiscovery", shape: Struct, atomic: false, published: false, range: (167, 4) },
+    Type { name: "io.k8s.api.apidiscovery.v2.APIVersionDiscovery", go: "v2.APIVersionDiscovery", shape: Struct, atomic: false, published: false, range: (171, 3) },
+    Type { name: "io.k8s.api.apps.v1.ControllerRevision", go: "v1.ControllerRevision", shape: Struct, atomic: false, published: true, range: (174, 4) },
+    Type { name: "io.k8s.api.apps.v1.ControllerRevisionList", go: "v1.ControllerRevisionList", shape: Struct, atomic: false, published: true, range: (178, 3) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSet", go: "v1.DaemonSet", shape: Struct, atomic: false, published: true, range: (181, 4) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSetCondition", go: "v1.DaemonSetCondition", shape: Struct, atomic: false, published: true, range: (185, 5) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSetList", go: "v1.DaemonSetList", shape: Struct, atomic: false, published: true, range: (190, 3) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSetSpec", go: "v1.DaemonSetSpec", shape: Struct, atomic: false, published: true, range: (193, 5) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSetStatus", go: "v1.DaemonSetStatus", shape: Struct, atomic: false, published: true, range: (198, 10) },
+    Type { name: "io.k8s.api.apps.v1.DaemonSetUpdateStrategy", go: "v1.DaemonSetUpdateStrategy", shape: Struct, atomic: false, published: true, range: (208, 2) },
+    Type { name: "io.k8s.api.apps.v1.Deployment", go: "v1.Deployment", shape: Struct, atomic: false, published: true, range: (210, 4) },
+    Type { name: "io.k8s.api.apps.v1.DeploymentCondition", go: "v1.DeploymentCondition", shape: Struct, atomic: false, published: true, range: (214, 6) },
+    Type { name: "io.k8s.api.apps.v1.DeploymentList", go: "v1.DeploymentList", shape: Struct, atomic: false, published: true, range: (220, 3) },
+    Type { name: "io.k8s.api.apps.v1.DeploymentSpec", go: "v1.DeploymentSpec", shape: Struct, atomic: false, published: true, range: (223, 8) },
+    Type { name: "io.k8s.api.apps.v1.DeploymentStatus", go: "v1.DeploymentStatus", shape: Struct, atomic: false, published: true, range: (231, 9) },
+    Type { name: "io.k8s.api.apps.v1.DeploymentStrategy", go: "v1.DeploymentStrategy", shape: Struct, atomic: false, published: true, range: (240, 2) },
+    Type { name: "io.k8s.api.apps.v1.ReplicaSet", go: "v1.ReplicaSet", shape: Struct, atomic: false, published: true, range: (242, 4) },
+    Type { name: "io.k8s.api.apps.v1.ReplicaSetCondition", go: "v1.ReplicaSetCondition", shape: Struct, atomic: false, published: true, range: (246, 5) },
+    Type { name: "io.k8s.api.apps.v1.ReplicaSetList", go: "v1.ReplicaSetList", shape: Struct, atomic: false, published: true, range: (251, 3) },
+    Type { name: "io.k8s.api.apps.v1.ReplicaSetSpec", go: "v1.ReplicaSetSpec", shape: Struct, atomic: false, published: true, range: (254, 4) },
+    Type { name: "io.k8s.api.apps.v1.ReplicaSetStatus", go: "v1.ReplicaSetStatus", shape: Struct, atomic: false, published: true, range: (258, 7) },
+    Type { name: "io.k8s.api.apps.v1.RollingUpdateDaemonSet", go: "v1.RollingUpdateDaemonSet", shape: Struct, atomic: false, published: true, range: (265, 2) },
+    Type { name: "io.k8s.api.apps.v1.RollingUpdateDeployment", go: "v1.RollingUpdateDeployment", shape: Struct, atomic: false, published: true, range: (267, 2) },
+    Type { name: "io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", go: "v1.RollingUpdateStatefulSetStrategy", shape: Struct, atomic: false, published: true, range: (269, 2) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSet", go: "v1.StatefulSet", shape: Struct, atomic: false, published: true, range: (271, 4) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetCondition", go: "v1.StatefulSetCondition", shape: Struct, atomic: false, published: true, range: (275, 5) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetList", go: "v1.StatefulSetList", shape: Struct, atomic: false, published: true, range: (280, 3) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetOrdinals", go: "v1.StatefulSetOrdinals", shape: Struct, atomic: false, published: true, range: (283, 1) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", go: "v1.StatefulSetPersistentVolumeClaimRetentionPolicy", shape: Struct, atomic: false, published: true, range: (284, 2) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetSpec", go: "v1.StatefulSetSpec", shape: Struct, atomic: false, published: true, range: (286, 11) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetStatus", go: "v1.StatefulSetStatus", shape: Struct, atomic: false, published: true, range: (297, 10) },
+    Type { name: "io.k8s.api.apps.v1.StatefulSetUpdateStrategy", go: "v1.StatefulSetUpdateStrategy", shape: Struct, atomic: false, published: true, range: (307, 2) },
+    Type { name: "io.k8s.api.authentication.v1.BoundObjectReference", go: "v1.BoundObjectReference", shape: Struct, atomic: false, published: true, range: (309, 4) },
+    Type { name: "io.k8s.api.authentication.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (313, 0) },
+    Type { name: "io.k8s.api.authentication.v1.SelfSubjectReview", go: "v1.SelfSubjectReview", shape: Struct, atomic: false, published: true, range: (313, 3) },
+    Type { name: "io.k8s.api.authentication.v1.SelfSubjectReviewStatus", go: "v1.SelfSubjectReviewStatus", shape: Struct, atomic: false, published: true, range: (316, 1) },
+    Type { name: "io.k8s.api.authentication.v1.TokenRequest", go: "v1.TokenRequest", shape: Struct, atomic: false, published: true, range: (317, 4) },
+    Type { name: "io.k8s.api.authentication.v1.TokenRequestSpec", go: "v1.TokenRequestSpec", shape: Struct, atomic: false, published: true, range: (321, 3) },
+    Type { name: "io.k8s.api.authentication.v1.TokenRequestStatus", go: "v1.TokenRequestStatus", shape: Struct, atomic: false, published: true, range: (324, 2) },
+    Type { name: "io.k8s.api.authentication.v1.TokenReview", go: "v1.TokenReview", shape: Struct, atomic: false, published: true, range: (326, 4) },
+    Type { name: "io.k8s.api.authentication.v1.TokenReviewSpec", go: "v1.TokenReviewSpec", shape: Struct, atomic: false, published: true, range: (330, 2) },
+    Type { name: "io.k8s.api.authentication.v1.TokenReviewStatus", go: "v1.TokenReviewStatus", shape: Struct, atomic: false, published: true, range: (332, 4) },
+    Type { name: "io.k8s.api.authentication.v1.UserInfo", go: "v1.UserInfo", shape: Struct, atomic: false, published: true, range: (336, 4) },
+    Type { name: "io.k8s.api.authorization.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (340, 0) },
+    Type { name: "io.k8s.api.authorization.v1.FieldSelectorAttributes", go: "v1.FieldSelectorAttributes", shape: Struct, atomic: false, published: true, range: (340, 2) },
+    Type { name: "io.k8s.api.authorization.v1.LabelSelectorAttributes", go: "v1.LabelSelectorAttributes", shape: Struct, atomic: false, published: true, range: (342, 2) },
+    Type { name: "io.k8s.api.authorization.v1.LocalSubjectAccessReview", go: "v1.LocalSubjectAccessReview", shape: Struct, atomic: false, published: true, range: (344, 4) },
+    Type { name: "io.k8s.api.authorization.v1.NonResourceAttributes", go: "v1.NonResourceAttributes", shape: Struct, atomic: false, published: true, range: (348, 2) },
+    Type { name: "io.k8s.api.authorization.v1.NonResourceRule", go: "v1.NonResourceRule", shape: Struct, atomic: false, published: true, range: (350, 2) },
+    Type { name: "io.k8s.api.authorization.v1.ResourceAttributes", go: "v1.ResourceAttributes", shape: Struct, atomic: false, published: true, range: (352, 9) },
+    Type { name: "io.k8s.api.authorization.v1.ResourceRule", go: "v1.ResourceRule", shape: Struct, atomic: false, published: true, range: (361, 4) },
+    Type { name: "io.k8s.api.authorization.v1.SelfSubjectAccessReview", go: "v1.SelfSubjectAccessReview", shape: Struct, atomic: false, published: true, range: (365, 4) },
+    Type { name: "io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec", go: "v1.SelfSubjectAccessReviewSpec", shape: Struct, atomic: false, published: true, range: (369, 2) },
+    Type { name: "io.k8s.api.authorization.v1.SelfSubjectRulesReview", go: "v1.SelfSubjectRulesReview", shape: Struct, atomic: false, published: true, range: (371, 4) },
+    Type { name: "io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec", go: "v1.SelfSubjectRulesReviewSpec", shape: Struct, atomic: false, published: true, range: (375, 1) },
+    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReview", go: "v1.SubjectAccessReview", shape: Struct, atomic: false, published: true, range: (376, 4) },
+    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReviewSpec", go: "v1.SubjectAccessReviewSpec", shape: Struct, atomic: false, published: true, range: (380, 6) },
+    Type { name: "io.k8s.api.authorization.v1.SubjectAccessReviewStatus", go: "v1.SubjectAccessReviewStatus", shape: Struct, atomic: false, published: true, range: (386, 4) },
+    Type { name: "io.k8s.api.authorization.v1.SubjectRulesReviewStatus", go: "v1.SubjectRulesReviewStatus", shape: Struct, atomic: false, published: true, range: (390, 4) },
+    Type { name: "io.k8s.api.autoscaling.v1.CrossVersionObjectReference", go: "v1.CrossVersionObjectReference", shape: Struct, atomic: true, published: true, range: (394, 3) },
+    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler", go: "v1.HorizontalPodAutoscaler", shape: Struct, atomic: false, published: true, range: (397, 4) },
+    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerList", go: "v1.HorizontalPodAutoscalerList", shape: Struct, atomic: false, published: true, range: (401, 3) },
+    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec", go: "v1.HorizontalPodAutoscalerSpec", shape: Struct, atomic: false, published: true, range: (404, 4) },
+    Type { name: "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerStatus", go: "v1.HorizontalPodAutoscalerStatus", shape: Struct, atomic: false, published: true, range: (408, 5) },
+    Type { name: "io.k8s.api.autoscaling.v1.Scale", go: "v1.Scale", shape: Struct, atomic: false, published: true, range: (413, 4) },
+    Type { name: "io.k8s.api.autoscaling.v1.ScaleSpec", go: "v1.ScaleSpec", shape: Struct, atomic: false, published: true, range: (417, 1) },
+    Type { name: "io.k8s.api.autoscaling.v1.ScaleStatus", go: "v1.ScaleStatus", shape: Struct, atomic: false, published: true, range: (418, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.ContainerResourceMetricSource", go: "v2.ContainerResourceMetricSource", shape: Struct, atomic: false, published: true, range: (420, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.ContainerResourceMetricStatus", go: "v2.ContainerResourceMetricStatus", shape: Struct, atomic: false, published: true, range: (423, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.CrossVersionObjectReference", go: "v2.CrossVersionObjectReference", shape: Struct, atomic: false, published: true, range: (426, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.ExternalMetricSource", go: "v2.ExternalMetricSource", shape: Struct, atomic: false, published: true, range: (429, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.ExternalMetricStatus", go: "v2.ExternalMetricStatus", shape: Struct, atomic: false, published: true, range: (431, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.HPAScalingPolicy", go: "v2.HPAScalingPolicy", shape: Struct, atomic: false, published: true, range: (433, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.HPAScalingRules", go: "v2.HPAScalingRules", shape: Struct, atomic: false, published: true, range: (436, 4) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler", go: "v2.HorizontalPodAutoscaler", shape: Struct, atomic: false, published: true, range: (440, 4) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior", go: "v2.HorizontalPodAutoscalerBehavior", shape: Struct, atomic: false, published: true, range: (444, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition", go: "v2.HorizontalPodAutoscalerCondition", shape: Struct, atomic: false, published: true, range: (446, 5) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerList", go: "v2.HorizontalPodAutoscalerList", shape: Struct, atomic: false, published: true, range: (451, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec", go: "v2.HorizontalPodAutoscalerSpec", shape: Struct, atomic: false, published: true, range: (454, 5) },
+    Type { name: "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", go: "v2.HorizontalPodAutoscalerStatus", shape: Struct, atomic: false, published: true, range: (459, 6) },
+    Type { name: "io.k8s.api.autoscaling.v2.MetricIdentifier", go: "v2.MetricIdentifier", shape: Struct, atomic: false, published: true, range: (465, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.MetricSpec", go: "v2.MetricSpec", shape: Struct, atomic: false, published: true, range: (467, 6) },
+    Type { name: "io.k8s.api.autoscaling.v2.MetricStatus", go: "v2.MetricStatus", shape: Struct, atomic: false, published: true, range: (473, 6) },
+    Type { name: "io.k8s.api.autoscaling.v2.MetricTarget", go: "v2.MetricTarget", shape: Struct, atomic: false, published: true, range: (479, 4) },
+    Type { name: "io.k8s.api.autoscaling.v2.MetricValueStatus", go: "v2.MetricValueStatus", shape: Struct, atomic: false, published: true, range: (483, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.ObjectMetricSource", go: "v2.ObjectMetricSource", shape: Struct, atomic: false, published: true, range: (486, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.ObjectMetricStatus", go: "v2.ObjectMetricStatus", shape: Struct, atomic: false, published: true, range: (489, 3) },
+    Type { name: "io.k8s.api.autoscaling.v2.PodsMetricSource", go: "v2.PodsMetricSource", shape: Struct, atomic: false, published: true, range: (492, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.PodsMetricStatus", go: "v2.PodsMetricStatus", shape: Struct, atomic: false, published: true, range: (494, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.ResourceMetricSource", go: "v2.ResourceMetricSource", shape: Struct, atomic: false, published: true, range: (496, 2) },
+    Type { name: "io.k8s.api.autoscaling.v2.ResourceMetricStatus", go: "v2.ResourceMetricStatus", shape: Struct, atomic: false, published: true, range: (498, 2) },
+    Type { name: "io.k8s.api.batch.v1.CronJob", go: "v1.CronJob", shape: Struct, atomic: false, published: true, range: (500, 4) },
+    Type { name: "io.k8s.api.batch.v1.CronJobList", go: "v1.CronJobList", shape: Struct, atomic: false, published: true, range: (504, 3) },
+    Type { name: "io.k8s.api.batch.v1.CronJobSpec", go: "v1.CronJobSpec", shape: Struct, atomic: false, published: true, range: (507, 8) },
+    Type { name: "io.k8s.api.batch.v1.CronJobStatus", go: "v1.CronJobStatus", shape: Struct, atomic: false, published: true, range: (515, 3) },
+    Type { name: "io.k8s.api.batch.v1.Job", go: "v1.Job", shape: Struct, atomic: false, published: true, range: (518, 4) },
+    Type { name: "io.k8s.api.batch.v1.JobCondition", go: "v1.JobCondition", shape: Struct, atomic: false, published: true, range: (522, 6) },
+    Type { name: "io.k8s.api.batch.v1.JobList", go: "v1.JobList", shape: Struct, atomic: false, published: true, range: (528, 3) },
+    Type { name: "io.k8s.api.batch.v1.JobSpec", go: "v1.JobSpec", shape: Struct, atomic: false, published: true, range: (531, 16) },
+    Type { name: "io.k8s.api.batch.v1.JobStatus", go: "v1.JobStatus", shape: Struct, atomic: false, published: true, range: (547, 11) },
+    Type { name: "io.k8s.api.batch.v1.JobTemplateSpec", go: "v1.JobTemplateSpec", shape: Struct, atomic: false, published: true, range: (558, 2) },
+    Type { name: "io.k8s.api.batch.v1.PodFailurePolicy", go: "v1.PodFailurePolicy", shape: Struct, atomic: false, published: true, range: (560, 1) },
+    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement", go: "v1.PodFailurePolicyOnExitCodesRequirement", shape: Struct, atomic: false, published: true, range: (561, 3) },
+    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern", go: "v1.PodFailurePolicyOnPodConditionsPattern", shape: Struct, atomic: false, published: true, range: (564, 2) },
+    Type { name: "io.k8s.api.batch.v1.PodFailurePolicyRule", go: "v1.PodFailurePolicyRule", shape: Struct, atomic: false, published: true, range: (566, 3) },
+    Type { name: "io.k8s.api.batch.v1.SuccessPolicy", go: "v1.SuccessPolicy", shape: Struct, atomic: false, published: true, range: (569, 1) },
+    Type { name: "io.k8s.api.batch.v1.SuccessPolicyRule", go: "v1.SuccessPolicyRule", shape: Struct, atomic: false, published: true, range: (570, 2) },
+    Type { name: "io.k8s.api.batch.v1.UncountedTerminatedPods", go: "v1.UncountedTerminatedPods", shape: Struct, atomic: false, published: true, range: (572, 2) },
+    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequest", go: "v1.CertificateSigningRequest", shape: Struct, atomic: false, published: true, range: (574, 4) },
+    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestCondition", go: "v1.CertificateSigningRequestCondition", shape: Struct, atomic: false, published: true, range: (578, 6) },
+    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestList", go: "v1.CertificateSigningRequestList", shape: Struct, atomic: false, published: true, range: (584, 3) },
+    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestSpec", go: "v1.CertificateSigningRequestSpec", shape: Struct, atomic: false, published: true, range: (587, 8) },
+    Type { name: "io.k8s.api.certificates.v1.CertificateSigningRequestStatus", go: "v1.CertificateSigningRequestStatus", shape: Struct, atomic: false, published: true, range: (595, 2) },
+    Type { name: "io.k8s.api.certificates.v1.ExtraValue", go: "v1.ExtraValue", shape: Texts, atomic: false, published: false, range: (597, 0) },
+    Type { name: "io.k8s.api.coordination.v1.Lease", go: "v1.Lease", shape: Struct, atomic: false, published: true, range: (597, 3) },
+    Type { name: "io.k8s.api.coordination.v1.LeaseList", go: "v1.LeaseList", shape: Struct, atomic: false, published: true, range: (600, 3) },
+    Type { name: "io.k8s.api.coordination.v1.LeaseSpec", go: "v1.LeaseSpec", shape: Struct, atomic: false, published: true, range: (603, 7) },
+    Type { name: "io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource", go: "v1.AWSElasticBlockStoreVolumeSource", shape: Struct, atomic: false, published: true, range: (610, 4) },
+    Type { name: "io.k8s.api.core.v1.Affinity", go: "v1.Affinity", shape: Struct, atomic: false, published: true, range: (614, 3) },
+    Type { name: "io.k8s.api.core.v1.AppArmorProfile", go: "v1.AppArmorProfile", shape: Struct, atomic: false, published: true, range: (617, 2) },
+    Type { name: "io.k8s.api.core.v1.AttachedVolume", go: "v1.AttachedVolume", shape: Struct, atomic: false, published: true, range: (619, 2) },
+    Type { name: "io.k8s.api.core.v1.AzureDiskVolumeSource", go: "v1.AzureDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (621, 6) },
+    Type { name: "io.k8s.api.core.v1.AzureFilePersistentVolumeSource", go: "v1.AzureFilePersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (627, 4) },
+    Type { name: "io.k8s.api.core.v1.AzureFileVolumeSource", go: "v1.AzureFileVolumeSource", shape: Struct, atomic: false, published: true, range: (631, 3) },
+    Type { name: "io.k8s.api.core.v1.Binding", go: "v1.Binding", shape: Struct, atomic: false, published: true, range: (634, 3) },
+    Type { name: "io.k8s.api.core.v1.CSIPersistentVolumeSource", go: "v1.CSIPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (637, 10) },
+    Type { name: "io.k8s.api.core.v1.CSIVolumeSource", go: "v1.CSIVolumeSource", shape: Struct, atomic: false, published: true, range: (647, 5) },
+    Type { name: "io.k8s.api.core.v1.Capabilities", go: "v1.Capabilities", shape: Struct, atomic: false, published: true, range: (652, 2) },
+    Type { name: "io.k8s.api.core.v1.CephFSPersistentVolumeSource", go: "v1.CephFSPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (654, 6) },
+    Type { name: "io.k8s.api.core.v1.CephFSVolumeSource", go: "v1.CephFSVolumeSource", shape: Struct, atomic: false, published: true, range: (660, 6) },
+    Type { name: "io.k8s.api.core.v1.CinderPersistentVolumeSource", go: "v1.CinderPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (666, 4) },
+    Type { name: "io.k8s.api.core.v1.CinderVolumeSource", go: "v1.CinderVolumeSource", shape: Struct, atomic: false, published: true, range: (670, 4) },
+    Type { name: "io.k8s.api.core.v1.ClientIPConfig", go: "v1.ClientIPConfig", shape: Struct, atomic: false, published: true, range: (674, 1) },
+    Type { name: "io.k8s.api.core.v1.ClusterTrustBundleProjection", go: "v1.ClusterTrustBundleProjection", shape: Struct, atomic: false, published: true, range: (675, 5) },
+    Type { name: "io.k8s.api.core.v1.ComponentCondition", go: "v1.ComponentCondition", shape: Struct, atomic: false, published: true, range: (680, 4) },
+    Type { name: "io.k8s.api.core.v1.ComponentStatus", go: "v1.ComponentStatus", shape: Struct, atomic: false, published: true, range: (684, 3) },
+    Type { name: "io.k8s.api.core.v1.ComponentStatusList", go: "v1.ComponentStatusList", shape: Struct, atomic: false, published: true, range: (687, 3) },
+    Type { name: "io.k8s.api.core.v1.ConfigMap", go: "v1.ConfigMap", shape: Struct, atomic: false, published: true, range: (690, 5) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapEnvSource", go: "v1.ConfigMapEnvSource", shape: Struct, atomic: false, published: true, range: (695, 2) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapKeySelector", go: "v1.ConfigMapKeySelector", shape: Struct, atomic: true, published: true, range: (697, 3) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapList", go: "v1.ConfigMapList", shape: Struct, atomic: false, published: true, range: (700, 3) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapNodeConfigSource", go: "v1.ConfigMapNodeConfigSource", shape: Struct, atomic: false, published: true, range: (703, 5) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapProjection", go: "v1.ConfigMapProjection", shape: Struct, atomic: false, published: true, range: (708, 3) },
+    Type { name: "io.k8s.api.core.v1.ConfigMapVolumeSource", go: "v1.ConfigMapVolumeSource", shape: Struct, atomic: false, published: true, range: (711, 4) },
+    Type { name: "io.k8s.api.core.v1.Container", go: "v1.Container", shape: Struct, atomic: false, published: true, range: (715, 25) },
+    Type { name: "io.k8s.api.core.v1.ContainerExtendedResourceRequest", go: "v1.ContainerExtendedResourceRequest", shape: Struct, atomic: false, published: true, range: (740, 3) },
+    Type { name: "io.k8s.api.core.v1.ContainerImage", go: "v1.ContainerImage", shape: Struct, atomic: false, published: true, range: (743, 2) },
+    Type { name: "io.k8s.api.core.v1.ContainerPort", go: "v1.ContainerPort", shape: Struct, atomic: false, published: true, range: (745, 5) },
+    Type { name: "io.k8s.api.core.v1.ContainerResizePolicy", go: "v1.ContainerResizePolicy", shape: Struct, atomic: false, published: true, range: (750, 2) },
+    Type { name: "io.k8s.api.core.v1.ContainerRestartRule", go: "v1.ContainerRestartRule", shape: Struct, atomic: false, published: true, range: (752, 2) },
+    Type { name: "io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", go: "v1.ContainerRestartRuleOnExitCodes", shape: Struct, atomic: false, published: true, range: (754, 2) },
+    Type { name: "io.k8s.api.core.v1.ContainerState", go: "v1.ContainerState", shape: Struct, atomic: false, published: true, range: (756, 3) },
+    Type { name: "io.k8s.api.core.v1.ContainerStateRunning", go: "v1.ContainerStateRunning", shape: Struct, atomic: false, published: true, range: (759, 1) },
+    Type { name: "io.k8s.api.core.v1.ContainerStateTerminated", go: "v1.ContainerStateTerminated", shape: Struct, atomic: false, published: true, range: (760, 7) },
+    Type { name: "io.k8s.api.core.v1.ContainerStateWaiting", go: "v1.ContainerStateWaiting", shape: Struct, atomic: false, published: true, range: (767, 2) },
+    Type { name: "io.k8s.api.core.v1.ContainerStatus", go: "v1.ContainerStatus", shape: Struct, atomic: false, published: true, range: (769, 15) },
+    Type { name: "io.k8s.api.core.v1.ContainerUser", go: "v1.ContainerUser", shape: Struct, atomic: false, published: true, range: (784, 1) },
+    Type { name: "io.k8s.api.core.v1.DaemonEndpoint", go: "v1.DaemonEndpoint", shape: Struct, atomic: false, published: true, range: (785, 1) },
+    Type { name: "io.k8s.api.core.v1.DownwardAPIProjection", go: "v1.DownwardAPIProjection", shape: Struct, atomic: false, published: true, range: (786, 1) },
+    Type { name: "io.k8s.api.core.v1.DownwardAPIVolumeFile", go: "v1.DownwardAPIVolumeFile", shape: Struct, atomic: false, published: true, range: (787, 4) },
+    Type { name: "io.k8s.api.core.v1.DownwardAPIVolumeSource", go: "v1.DownwardAPIVolumeSource", shape: Struct, atomic: false, published: true, range: (791, 2) },
+    Type { name: "io.k8s.api.core.v1.EmptyDirVolumeSource", go: "v1.EmptyDirVolumeSource", shape: Struct, atomic: false, published: true, range: (793, 2) },
+    Type { name: "io.k8s.api.core.v1.EndpointAddress", go: "v1.EndpointAddress", shape: Struct, atomic: true, published: true, range: (795, 4) },
+    Type { name: "io.k8s.api.core.v1.EndpointPort", go: "v1.EndpointPort", shape: Struct, atomic: true, published: true, range: (799, 4) },
+    Type { name: "io.k8s.api.core.v1.EndpointSubset", go: "v1.EndpointSubset", shape: Struct, atomic: false, published: true, range: (803, 3) },
+    Type { name: "io.k8s.api.core.v1.Endpoints", go: "v1.Endpoints", shape: Struct, atomic: false, published: true, range: (806, 3) },
+    Type { name: "io.k8s.api.core.v1.EndpointsList", go: "v1.EndpointsList", shape: Struct, atomic: false, published: true, range: (809, 3) },
+    Type { name: "io.k8s.api.core.v1.EnvFromSource", go: "v1.EnvFromSource", shape: Struct, atomic: false, published: true, range: (812, 3) },
+    Type { name: "io.k8s.api.core.v1.EnvVar", go: "v1.EnvVar", shape: Struct, atomic: false, published: true, range: (815, 3) },
+    Type { name: "io.k8s.api.core.v1.EnvVarSource", go: "v1.EnvVarSource", shape: Struct, atomic: false, published: true, range: (818, 5) },
+    Type { name: "io.k8s.api.core.v1.EphemeralContainer", go: "v1.EphemeralContainer", shape: Struct, atomic: false, published: true, range: (823, 2) },
+    Type { name: "io.k8s.api.core.v1.EphemeralContainerCommon", go: "v1.EphemeralContainerCommon", shape: Struct, atomic: false, published: false, range: (825, 25) },
+    Type { name: "io.k8s.api.core.v1.EphemeralVolumeSource", go: "v1.EphemeralVolumeSource", shape: Struct, atomic: false, published: true, range: (850, 1) },
+    Type { name: "io.k8s.api.core.v1.Event", go: "v1.Event", shape: Struct, atomic: false, published: true, range: (851, 16) },
+    Type { name: "io.k8s.api.core.v1.EventList", go: "v1.EventList", shape: Struct, atomic: false, published: true, range: (867, 3) },
+    Type { name: "io.k8s.api.core.v1.EventSeries", go: "v1.EventSeries", shape: Struct, atomic: false, published: true, range: (870, 2) },
+    Type { name: "io.k8s.api.core.v1.EventSource", go: "v1.EventSource", shape: Struct, atomic: false, published: true, range: (872, 2) },
+    Type { name: "io.k8s.api.core.v1.ExecAction", go: "v1.ExecAction", shape: Struct, atomic: false, published: true, range: (874, 1) },
+    Type { name: "io.k8s.api.core.v1.FCVolumeSource", go: "v1.FCVolumeSource", shape: Struct, atomic: false, published: true, range: (875, 5) },
+    Type { name: "io.k8s.api.core.v1.FileKeySelector", go: "v1.FileKeySelector", shape: Struct, atomic: true, published: true, range: (880, 4) },
+    Type { name: "io.k8s.api.core.v1.FlexPersistentVolumeSource", go: "v1.FlexPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (884, 5) },
+    Type { name: "io.k8s.api.core.v1.FlexVolumeSource", go: "v1.FlexVolumeSource", shape: Struct, atomic: false, published: true, range: (889, 5) },
+    Type { name: "io.k8s.api.core.v1.FlockerVolumeSource", go: "v1.FlockerVolumeSource", shape: Struct, atomic: false, published: true, range: (894, 2) },
+    Type { name: "io.k8s.api.core.v1.GCEPersistentDiskVolumeSource", go: "v1.GCEPersistentDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (896, 4) },
+    Type { name: "io.k8s.api.core.v1.GRPCAction", go: "v1.GRPCAction", shape: Struct, atomic: false, published: true, range: (900, 2) },
+    Type { name: "io.k8s.api.core.v1.GitRepoVolumeSource", go: "v1.GitRepoVolumeSource", shape: Struct, atomic: false, published: true, range: (902, 3) },
+    Type { name: "io.k8s.api.core.v1.GlusterfsPersistentVolumeSource", go: "v1.GlusterfsPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (905, 4) },
+    Type { name: "io.k8s.api.core.v1.GlusterfsVolumeSource", go: "v1.GlusterfsVolumeSource", shape: Struct, atomic: false, published: true, range: (909, 3) },
+    Type { name: "io.k8s.api.core.v1.HTTPGetAction", go: "v1.HTTPGetAction", shape: Struct, atomic: false, published: true, range: (912, 5) },
+    Type { name: "io.k8s.api.core.v1.HTTPHeader", go: "v1.HTTPHeader", shape: Struct, atomic: false, published: true, range: (917, 2) },
+    Type { name: "io.k8s.api.core.v1.HostAlias", go: "v1.HostAlias", shape: Struct, atomic: false, published: true, range: (919, 2) },
+    Type { name: "io.k8s.api.core.v1.HostIP", go: "v1.HostIP", shape: Struct, atomic: false, published: true, range: (921, 1) },
+    Type { name: "io.k8s.api.core.v1.HostPathVolumeSource", go: "v1.HostPathVolumeSource", shape: Struct, atomic: false, published: true, range: (922, 2) },
+    Type { name: "io.k8s.api.core.v1.ISCSIPersistentVolumeSource", go: "v1.ISCSIPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (924, 11) },
+    Type { name: "io.k8s.api.core.v1.ISCSIVolumeSource", go: "v1.ISCSIVolumeSource", shape: Struct, atomic: false, published: true, range: (935, 11) },
+    Type { name: "io.k8s.api.core.v1.ImageVolumeSource", go: "v1.ImageVolumeSource", shape: Struct, atomic: false, published: true, range: (946, 2) },
+    Type { name: "io.k8s.api.core.v1.ImageVolumeStatus", go: "v1.ImageVolumeStatus", shape: Struct, atomic: false, published: true, range: (948, 1) },
+    Type { name: "io.k8s.api.core.v1.KeyToPath", go: "v1.KeyToPath", shape: Struct, atomic: false, published: true, range: (949, 3) },
+    Type { name: "io.k8s.api.core.v1.Lifecycle", go: "v1.Lifecycle", shape: Struct, atomic: false, published: true, range: (952, 3) },
+    Type { name: "io.k8s.api.core.v1.LifecycleHandler", go: "v1.LifecycleHandler", shape: Struct, atomic: false, published: true, range: (955, 4) },
+    Type { name: "io.k8s.api.core.v1.LimitRange", go: "v1.LimitRange", shape: Struct, atomic: false, published: true, range: (959, 3) },
+    Type { name: "io.k8s.api.core.v1.LimitRangeItem", go: "v1.LimitRangeItem", shape: Struct, atomic: false, published: true, range: (962, 6) },
+    Type { name: "io.k8s.api.core.v1.LimitRangeList", go: "v1.LimitRangeList", shape: Struct, atomic: false, published: true, range: (968, 3) },
+    Type { name: "io.k8s.api.core.v1.LimitRangeSpec", go: "v1.LimitRangeSpec", shape: Struct, atomic: false, published: true, range: (971, 1) },
+    Type { name: "io.k8s.api.core.v1.LinuxContainerUser", go: "v1.LinuxContainerUser", shape: Struct, atomic: false, published: true, range: (972, 3) },
+    Type { name: "io.k8s.api.core.v1.LoadBalancerIngress", go: "v1.LoadBalancerIngress", shape: Struct, atomic: false, published: true, range: (975, 4) },
+    Type { name: "io.k8s.api.core.v1.LoadBalancerStatus", go: "v1.LoadBalancerStatus", shape: Struct, atomic: false, published: true, range: (979, 1) },
+    Type { name: "io.k8s.api.core.v1.LocalObjectReference", go: "v1.LocalObjectReference", shape: Struct, atomic: true, published: true, range: (980, 1) },
+    Type { name: "io.k8s.api.core.v1.LocalVolumeSource", go: "v1.LocalVolumeSource", shape: Struct, atomic: false, published: true, range: (981, 2) },
+    Type { name: "io.k8s.api.core.v1.ModifyVolumeStatus", go: "v1.ModifyVolumeStatus", shape: Struct, atomic: false, published: true, range: (983, 2) },
+    Type { name: "io.k8s.api.core.v1.NFSVolumeSource", go: "v1.NFSVolumeSource", shape: Struct, atomic: false, published: true, range: (985, 3) },
+    Type { name: "io.k8s.api.core.v1.Namespace", go: "v1.Namespace", shape: Struct, atomic: false, published: true, range: (988, 4) },
+    Type { name: "io.k8s.api.core.v1.NamespaceCondition", go: "v1.NamespaceCondition", shape: Struct, atomic: false, published: true, range: (992, 5) },
+    Type { name: "io.k8s.api.core.v1.NamespaceList", go: "v1.NamespaceList", shape: Struct, atomic: false, published: true, range: (997, 3) },
+    Type { name: "io.k8s.api.core.v1.NamespaceSpec", go: "v1.NamespaceSpec", shape: Struct, atomic: false, published: true, range: (1000, 1) },
+    Type { name: "io.k8s.api.core.v1.NamespaceStatus", go: "v1.NamespaceStatus", shape: Struct, atomic: false, published: true, range: (1001, 2) },
+    Type { name: "io.k8s.api.core.v1.Node", go: "v1.Node", shape: Struct, atomic: false, published: true, range: (1003, 4) },
+    Type { name: "io.k8s.api.core.v1.NodeAddress", go: "v1.NodeAddress", shape: Struct, atomic: false, published: true, range: (1007, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeAffinity", go: "v1.NodeAffinity", shape: Struct, atomic: false, published: true, range: (1009, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", go: "v1.NodeAllocatableResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (1011, 3) },
+    Type { name: "io.k8s.api.core.v1.NodeCondition", go: "v1.NodeCondition", shape: Struct, atomic: false, published: true, range: (1014, 6) },
+    Type { name: "io.k8s.api.core.v1.NodeConfigSource", go: "v1.NodeConfigSource", shape: Struct, atomic: false, published: true, range: (1020, 1) },
+    Type { name: "io.k8s.api.core.v1.NodeConfigStatus", go: "v1.NodeConfigStatus", shape: Struct, atomic: false, published: true, range: (1021, 4) },
+    Type { name: "io.k8s.api.core.v1.NodeDaemonEndpoints", go: "v1.NodeDaemonEndpoints", shape: Struct, atomic: false, published: true, range: (1025, 1) },
+    Type { name: "io.k8s.api.core.v1.NodeFeatures", go: "v1.NodeFeatures", shape: Struct, atomic: false, published: true, range: (1026, 1) },
+    Type { name: "io.k8s.api.core.v1.NodeList", go: "v1.NodeList", shape: Struct, atomic: false, published: true, range: (1027, 3) },
+    Type { name: "io.k8s.api.core.v1.NodeProxyOptions", go: "v1.NodeProxyOptions", shape: Struct, atomic: false, published: false, range: (1030, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeRuntimeHandler", go: "v1.NodeRuntimeHandler", shape: Struct, atomic: false, published: true, range: (1032, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeRuntimeHandlerFeatures", go: "v1.NodeRuntimeHandlerFeatures", shape: Struct, atomic: false, published: true, range: (1034, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeSelector", go: "v1.NodeSelector", shape: Struct, atomic: true, published: true, range: (1036, 1) },
+    Type { name: "io.k8s.api.core.v1.NodeSelectorRequirement", go: "v1.NodeSelectorRequirement", shape: Struct, atomic: false, published: true, range: (1037, 3) },
+    Type { name: "io.k8s.api.core.v1.NodeSelectorTerm", go: "v1.NodeSelectorTerm", shape: Struct, atomic: true, published: true, range: (1040, 2) },
+    Type { name: "io.k8s.api.core.v1.NodeSpec", go: "v1.NodeSpec", shape: Struct, atomic: false, published: true, range: (1042, 7) },
+    Type { name: "io.k8s.api.core.v1.NodeStatus", go: "v1.NodeStatus", shape: Struct, atomic: false, published: true, range: (1049, 14) },
+    Type { name: "io.k8s.api.core.v1.NodeSwapStatus", go: "v1.NodeSwapStatus", shape: Struct, atomic: false, published: true, range: (1063, 1) },
+    Type { name: "io.k8s.api.core.v1.NodeSystemInfo", go: "v1.NodeSystemInfo", shape: Struct, atomic: false, published: true, range: (1064, 11) },
+    Type { name: "io.k8s.api.core.v1.ObjectFieldSelector", go: "v1.ObjectFieldSelector", shape: Struct, atomic: true, published: true, range: (1075, 2) },
+    Type { name: "io.k8s.api.core.v1.ObjectReference", go: "v1.ObjectReference", shape: Struct, atomic: true, published: true, range: (1077, 7) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolume", go: "v1.PersistentVolume", shape: Struct, atomic: false, published: true, range: (1084, 4) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaim", go: "v1.PersistentVolumeClaim", shape: Struct, atomic: false, published: true, range: (1088, 4) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimCondition", go: "v1.PersistentVolumeClaimCondition", shape: Struct, atomic: false, published: true, range: (1092, 6) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimList", go: "v1.PersistentVolumeClaimList", shape: Struct, atomic: false, published: true, range: (1098, 3) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimSpec", go: "v1.PersistentVolumeClaimSpec", shape: Struct, atomic: false, published: true, range: (1101, 9) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimStatus", go: "v1.PersistentVolumeClaimStatus", shape: Struct, atomic: false, published: true, range: (1110, 8) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimTemplate", go: "v1.PersistentVolumeClaimTemplate", shape: Struct, atomic: false, published: true, range: (1118, 2) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource", go: "v1.PersistentVolumeClaimVolumeSource", shape: Struct, atomic: false, published: true, range: (1120, 2) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeList", go: "v1.PersistentVolumeList", shape: Struct, atomic: false, published: true, range: (1122, 3) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeSource", go: "v1.PersistentVolumeSource", shape: Struct, atomic: false, published: false, range: (1125, 22) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeSpec", go: "v1.PersistentVolumeSpec", shape: Struct, atomic: false, published: true, range: (1147, 10) },
+    Type { name: "io.k8s.api.core.v1.PersistentVolumeStatus", go: "v1.PersistentVolumeStatus", shape: Struct, atomic: false, published: true, range: (1157, 4) },
+    Type { name: "io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource", go: "v1.PhotonPersistentDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (1161, 2) },
+    Type { name: "io.k8s.api.core.v1.Pod", go: "v1.Pod", shape: Struct, atomic: false, published: true, range: (1163, 4) },
+    Type { name: "io.k8s.api.core.v1.PodAffinity", go: "v1.PodAffinity", shape: Struct, atomic: false, published: true, range: (1167, 2) },
+    Type { name: "io.k8s.api.core.v1.PodAffinityTerm", go: "v1.PodAffinityTerm", shape: Struct, atomic: false, published: true, range: (1169, 6) },
+    Type { name: "io.k8s.api.core.v1.PodAntiAffinity", go: "v1.PodAntiAffinity", shape: Struct, atomic: false, published: true, range: (1175, 2) },
+    Type { name: "io.k8s.api.core.v1.PodAttachOptions", go: "v1.PodAttachOptions", shape: Struct, atomic: false, published: false, range: (1177, 6) },
+    Type { name: "io.k8s.api.core.v1.PodCertificateProjection", go: "v1.PodCertificateProjection", shape: Struct, atomic: false, published: true, range: (1183, 7) },
+    Type { name: "io.k8s.api.core.v1.PodCondition", go: "v1.PodCondition", shape: Struct, atomic: false, published: true, range: (1190, 7) },
+    Type { name: "io.k8s.api.core.v1.PodDNSConfig", go: "v1.PodDNSConfig", shape: Struct, atomic: false, published: true, range: (1197, 3) },
+    Type { name: "io.k8s.api.core.v1.PodDNSConfigOption", go: "v1.PodDNSConfigOption", shape: Struct, atomic: false, published: true, range: (1200, 2) },
+    Type { name: "io.k8s.api.core.v1.PodExecOptions", go: "v1.PodExecOptions", shape: Struct, atomic: false, published: false, range: (1202, 7) },
+    Type { name: "io.k8s.api.core.v1.PodExtendedResourceClaimStatus", go: "v1.PodExtendedResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (1209, 2) },
+    Type { name: "io.k8s.api.core.v1.PodIP", go: "v1.PodIP", shape: Struct, atomic: false, published: true, range: (1211, 1) },
+    Type { name: "io.k8s.api.core.v1.PodList", go: "v1.PodList", shape: Struct, atomic: false, published: true, range: (1212, 3) },
+    Type { name: "io.k8s.api.core.v1.PodOS", go: "v1.PodOS", shape: Struct, atomic: false, published: true, range: (1215, 1) },
+    Type { name: "io.k8s.api.core.v1.PodPortForwardOptions", go: "v1.PodPortForwardOptions", shape: Struct, atomic: false, published: false, range: (1216, 2) },
+    Type { name: "io.k8s.api.core.v1.PodProxyOptions", go: "v1.PodProxyOptions", shape: Struct, atomic: false, published: false, range: (1218, 2) },
+    Type { name: "io.k8s.api.core.v1.PodReadinessGate", go: "v1.PodReadinessGate", shape: Struct, atomic: false, published: true, range: (1220, 1) },
+    Type { name: "io.k8s.api.core.v1.PodResourceClaim", go: "v1.PodResourceClaim", shape: Struct, atomic: false, published: true, range: (1221, 3) },
+    Type { name: "io.k8s.api.core.v1.PodResourceClaimStatus", go: "v1.PodResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (1224, 2) },
+    Type { name: "io.k8s.api.core.v1.PodSchedulingGate", go: "v1.PodSchedulingGate", shape: Struct, atomic: false, published: true, range: (1226, 1) },
+    Type { name: "io.k8s.api.core.v1.PodSchedulingGroup", go: "v1.PodSchedulingGroup", shape: Struct, atomic: false, published: true, range: (1227, 1) },
+    Type { name: "io.k8s.api.core.v1.PodSecurityContext", go: "v1.PodSecurityContext", shape: Struct, atomic: false, published: true, range: (1228, 13) },
+    Type { name: "io.k8s.api.core.v1.PodSpec", go: "v1.PodSpec", shape: Struct, atomic: false, published: true, range: (1241, 42) },
+    Type { name: "io.k8s.api.core.v1.PodStatus", go: "v1.PodStatus", shape: Struct, atomic: false, published: true, range: (1283, 21) },
+    Type { name: "io.k8s.api.core.v1.PodTemplate", go: "v1.PodTemplate", shape: Struct, atomic: false, published: true, range: (1304, 3) },
+    Type { name: "io.k8s.api.core.v1.PodTemplateList", go: "v1.PodTemplateList", shape: Struct, atomic: false, published: true, range: (1307, 3) },
+    Type { name: "io.k8s.api.core.v1.PodTemplateSpec", go: "v1.PodTemplateSpec", shape: Struct, atomic: false, published: true, range: (1310, 2) },
+    Type { name: "io.k8s.api.core.v1.PortStatus", go: "v1.PortStatus", shape: Struct, atomic: false, published: true, range: (1312, 3) },
+    Type { name: "io.k8s.api.core.v1.PortworxVolumeSource", go: "v1.PortworxVolumeSource", shape: Struct, atomic: false, published: true, range: (1315, 3) },
+    Type { name: "io.k8s.api.core.v1.PreferredSchedulingTerm", go: "v1.PreferredSchedulingTerm", shape: Struct, atomic: false, published: true, range: (1318, 2) },
+    Type { name: "io.k8s.api.core.v1.Probe", go: "v1.Probe", shape: Struct, atomic: false, published: true, range: (1320, 7) },
+    Type { name: "io.k8s.api.core.v1.ProbeHandler", go: "v1.ProbeHandler", shape: Struct, atomic: false, published: false, range: (1327, 4) },
+    Type { name: "io.k8s.api.core.v1.ProjectedVolumeSource", go: "v1.ProjectedVolumeSource", shape: Struct, atomic: false, published: true, range: (1331, 2) },
+    Type { name: "io.k8s.api.core.v1.QuobyteVolumeSource", go: "v1.QuobyteVolumeSource", shape: Struct, atomic: false, published: true, range: (1333, 6) },
+    Type { name: "io.k8s.api.core.v1.RBDPersistentVolumeSource", go: "v1.RBDPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1339, 8) },
+    Type { name: "io.k8s.api.core.v1.RBDVolumeSource", go: "v1.RBDVolumeSource", shape: Struct, atomic: false, published: true, range: (1347, 8) },
+    Type { name: "io.k8s.api.core.v1.ReplicationController", go: "v1.ReplicationController", shape: Struct, atomic: false, published: true, range: (1355, 4) },
+    Type { name: "io.k8s.api.core.v1.ReplicationControllerCondition", go: "v1.ReplicationControllerCondition", shape: Struct, atomic: false, published: true, range: (1359, 5) },
+    Type { name: "io.k8s.api.core.v1.ReplicationControllerList", go: "v1.ReplicationControllerList", shape: Struct, atomic: false, published: true, range: (1364, 3) },
+    Type { name: "io.k8s.api.core.v1.ReplicationControllerSpec", go: "v1.ReplicationControllerSpec", shape: Struct, atomic: false, published: true, range: (1367, 4) },
+    Type { name: "io.k8s.api.core.v1.ReplicationControllerStatus", go: "v1.ReplicationControllerStatus", shape: Struct, atomic: false, published: true, range: (1371, 6) },
+    Type { name: "io.k8s.api.core.v1.ResourceClaim", go: "v1.ResourceClaim", shape: Struct, atomic: false, published: true, range: (1377, 2) },
+    Type { name: "io.k8s.api.core.v1.ResourceFieldSelector", go: "v1.ResourceFieldSelector", shape: Struct, atomic: true, published: true, range: (1379, 3) },
+    Type { name: "io.k8s.api.core.v1.ResourceHealth", go: "v1.ResourceHealth", shape: Struct, atomic: false, published: true, range: (1382, 3) },
+    Type { name: "io.k8s.api.core.v1.ResourceQuota", go: "v1.ResourceQuota", shape: Struct, atomic: false, published: true, range: (1385, 4) },
+    Type { name: "io.k8s.api.core.v1.ResourceQuotaList", go: "v1.ResourceQuotaList", shape: Struct, atomic: false, published: true, range: (1389, 3) },
+    Type { name: "io.k8s.api.core.v1.ResourceQuotaSpec", go: "v1.ResourceQuotaSpec", shape: Struct, atomic: false, published: true, range: (1392, 3) },
+    Type { name: "io.k8s.api.core.v1.ResourceQuotaStatus", go: "v1.ResourceQuotaStatus", shape: Struct, atomic: false, published: true, range: (1395, 2) },
+    Type { name: "io.k8s.api.core.v1.ResourceRequirements", go: "v1.ResourceRequirements", shape: Struct, atomic: false, published: true, range: (1397, 3) },
+    Type { name: "io.k8s.api.core.v1.ResourceStatus", go: "v1.ResourceStatus", shape: Struct, atomic: false, published: true, range: (1400, 2) },
+    Type { name: "io.k8s.api.core.v1.SELinuxOptions", go: "v1.SELinuxOptions", shape: Struct, atomic: false, published: true, range: (1402, 4) },
+    Type { name: "io.k8s.api.core.v1.ScaleIOPersistentVolumeSource", go: "v1.ScaleIOPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1406, 10) },
+    Type { name: "io.k8s.api.core.v1.ScaleIOVolumeSource", go: "v1.ScaleIOVolumeSource", shape: Struct, atomic: false, published: true, range: (1416, 10) },
+    Type { name: "io.k8s.api.core.v1.ScopeSelector", go: "v1.ScopeSelector", shape: Struct, atomic: true, published: true, range: (1426, 1) },
+    Type { name: "io.k8s.api.core.v1.ScopedResourceSelectorRequirement", go: "v1.ScopedResourceSelectorRequirement", shape: Struct, atomic: false, published: true, range: (1427, 3) },
+    Type { name: "io.k8s.api.core.v1.SeccompProfile", go: "v1.SeccompProfile", shape: Struct, atomic: false, published: true, range: (1430, 2) },
+    Type { name: "io.k8s.api.core.v1.Secret", go: "v1.Secret", shape: Struct, atomic: false, published: true, range: (1432, 6) },
+    Type { name: "io.k8s.api.core.v1.SecretEnvSource", go: "v1.SecretEnvSource", shape: Struct, atomic: false, published: true, range: (1438, 2) },
+    Type { name: "io.k8s.api.core.v1.SecretKeySelector", go: "v1.SecretKeySelector", shape: Struct, atomic: true, published: true, range: (1440, 3) },
+    Type { name: "io.k8s.api.core.v1.SecretList", go: "v1.SecretList", shape: Struct, atomic: false, published: true, range: (1443, 3) },
+    Type { name: "io.k8s.api.core.v1.SecretProjection", go: "v1.SecretProjection", shape: Struct, atomic: false, published: true, range: (1446, 3) },
+    Type { name: "io.k8s.api.core.v1.SecretReference", go: "v1.SecretReference", shape: Struct, atomic: true, published: true, range: (1449, 2) },
+    Type { name: "io.k8s.api.core.v1.SecretVolumeSource", go: "v1.SecretVolumeSource", shape: Struct, atomic: false, published: true, range: (1451, 4) },
+    Type { name: "io.k8s.api.core.v1.SecurityContext", go: "v1.SecurityContext", shape: Struct, atomic: false, published: true, range: (1455, 12) },
+    Type { name: "io.k8s.api.core.v1.SerializedReference", go: "v1.SerializedReference", shape: Struct, atomic: false, published: false, range: (1467, 2) },
+    Type { name: "io.k8s.api.core.v1.Service", go: "v1.Service", shape: Struct, atomic: false, published: true, range: (1469, 4) },
+    Type { name: "io.k8s.api.core.v1.ServiceAccount", go: "v1.ServiceAccount", shape: Struct, atomic: false, published: true, range: (1473, 5) },
+    Type { name: "io.k8s.api.core.v1.ServiceAccountList", go: "v1.ServiceAccountList", shape: Struct, atomic: false, published: true, range: (1478, 3) },
+    Type { name: "io.k8s.api.core.v1.ServiceAccountTokenProjection", go: "v1.ServiceAccountTokenProjection", shape: Struct, atomic: false, published: true, range: (1481, 3) },
+    Type { name: "io.k8s.api.core.v1.ServiceList", go: "v1.ServiceList", shape: Struct, atomic: false, published: true, range: (1484, 3) },
+    Type { name: "io.k8s.api.core.v1.ServicePort", go: "v1.ServicePort", shape: Struct, atomic: false, published: true, range: (1487, 6) },
+    Type { name: "io.k8s.api.core.v1.ServiceProxyOptions", go: "v1.ServiceProxyOptions", shape: Struct, atomic: false, published: false, range: (1493, 2) },
+    Type { name: "io.k8s.api.core.v1.ServiceSpec", go: "v1.ServiceSpec", shape: Struct, atomic: false, published: true, range: (1495, 20) },
+    Type { name: "io.k8s.api.core.v1.ServiceStatus", go: "v1.ServiceStatus", shape: Struct, atomic: false, published: true, range: (1515, 2) },
+    Type { name: "io.k8s.api.core.v1.SessionAffinityConfig", go: "v1.SessionAffinityConfig", shape: Struct, atomic: false, published: true, range: (1517, 1) },
+    Type { name: "io.k8s.api.core.v1.SleepAction", go: "v1.SleepAction", shape: Struct, atomic: false, published: true, range: (1518, 1) },
+    Type { name: "io.k8s.api.core.v1.StorageOSPersistentVolumeSource", go: "v1.StorageOSPersistentVolumeSource", shape: Struct, atomic: false, published: true, range: (1519, 5) },
+    Type { name: "io.k8s.api.core.v1.StorageOSVolumeSource", go: "v1.StorageOSVolumeSource", shape: Struct, atomic: false, published: true, range: (1524, 5) },
+    Type { name: "io.k8s.api.core.v1.Sysctl", go: "v1.Sysctl", shape: Struct, atomic: false, published: true, range: (1529, 2) },
+    Type { name: "io.k8s.api.core.v1.TCPSocketAction", go: "v1.TCPSocketAction", shape: Struct, atomic: false, published: true, range: (1531, 2) },
+    Type { name: "io.k8s.api.core.v1.Taint", go: "v1.Taint", shape: Struct, atomic: false, published: true, range: (1533, 4) },
+    Type { name: "io.k8s.api.core.v1.Toleration", go: "v1.Toleration", shape: Struct, atomic: false, published: true, range: (1537, 5) },
+    Type { name: "io.k8s.api.core.v1.TopologySelectorLabelRequirement", go: "v1.TopologySelectorLabelRequirement", shape: Struct, atomic: false, published: true, range: (1542, 2) },
+    Type { name: "io.k8s.api.core.v1.TopologySelectorTerm", go: "v1.TopologySelectorTerm", shape: Struct, atomic: true, published: true, range: (1544, 1) },
+    Type { name: "io.k8s.api.core.v1.TopologySpreadConstraint", go: "v1.TopologySpreadConstraint", shape: Struct, atomic: false, published: true, range: (1545, 8) },
+    Type { name: "io.k8s.api.core.v1.TypedLocalObjectReference", go: "v1.TypedLocalObjectReference", shape: Struct, atomic: true, published: true, range: (1553, 3) },
+    Type { name: "io.k8s.api.core.v1.TypedObjectReference", go: "v1.TypedObjectReference", shape: Struct, atomic: false, published: true, range: (1556, 4) },
+    Type { name: "io.k8s.api.core.v1.Volume", go: "v1.Volume", shape: Struct, atomic: false, published: true, range: (1560, 2) },
+    Type { name: "io.k8s.api.core.v1.VolumeDevice", go: "v1.VolumeDevice", shape: Struct, atomic: false, published: true, range: (1562, 2) },
+    Type { name: "io.k8s.api.core.v1.VolumeMount", go: "v1.VolumeMount", shape: Struct, atomic: false, published: true, range: (1564, 7) },
+    Type { name: "io.k8s.api.core.v1.VolumeMountStatus", go: "v1.VolumeMountStatus", shape: Struct, atomic: false, published: true, range: (1571, 5) },
+    Type { name: "io.k8s.api.core.v1.VolumeNodeAffinity", go: "v1.VolumeNodeAffinity", shape: Struct, atomic: false, published: true, range: (1576, 1) },
+    Type { name: "io.k8s.api.core.v1.VolumeProjection", go: "v1.VolumeProjection", shape: Struct, atomic: false, published: true, range: (1577, 6) },
+    Type { name: "io.k8s.api.core.v1.VolumeResourceRequirements", go: "v1.VolumeResourceRequirements", shape: Struct, atomic: false, published: true, range: (1583, 2) },
+    Type { name: "io.k8s.api.core.v1.VolumeSource", go: "v1.VolumeSource", shape: Struct, atomic: false, published: false, range: (1585, 30) },
+    Type { name: "io.k8s.api.core.v1.VolumeStatus", go: "v1.VolumeStatus", shape: Struct, atomic: false, published: true, range: (1615, 1) },
+    Type { name: "io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource", go: "v1.VsphereVirtualDiskVolumeSource", shape: Struct, atomic: false, published: true, range: (1616, 4) },
+    Type { name: "io.k8s.api.core.v1.WeightedPodAffinityTerm", go: "v1.WeightedPodAffinityTerm", shape: Struct, atomic: false, published: true, range: (1620, 2) },
+    Type { name: "io.k8s.api.core.v1.WindowsSecurityContextOptions", go: "v1.WindowsSecurityContextOptions", shape: Struct, atomic: false, published: true, range: (1622, 4) },
+    Type { name: "io.k8s.api.discovery.v1.Endpoint", go: "v1.Endpoint", shape: Struct, atomic: false, published: true, range: (1626, 8) },
+    Type { name: "io.k8s.api.discovery.v1.EndpointConditions", go: "v1.EndpointConditions", shape: Struct, atomic: false, published: true, range: (1634, 3) },
+    Type { name: "io.k8s.api.discovery.v1.EndpointHints", go: "v1.EndpointHints", shape: Struct, atomic: false, published: true, range: (1637, 2) },
+    Type { name: "io.k8s.api.discovery.v1.EndpointPort", go: "v1.EndpointPort", shape: Struct, atomic: true, published: true, range: (1639, 4) },
+    Type { name: "io.k8s.api.discovery.v1.EndpointSlice", go: "v1.EndpointSlice", shape: Struct, atomic: false, published: true, range: (1643, 5) },
+    Type { name: "io.k8s.api.discovery.v1.EndpointSliceList", go: "v1.EndpointSliceList", shape: Struct, atomic: false, published: true, range: (1648, 3) },
+    Type { name: "io.k8s.api.discovery.v1.ForNode", go: "v1.ForNode", shape: Struct, atomic: false, published: true, range: (1651, 1) },
+    Type { name: "io.k8s.api.discovery.v1.ForZone", go: "v1.ForZone", shape: Struct, atomic: false, published: true, range: (1652, 1) },
+    Type { name: "io.k8s.api.events.v1.Event", go: "v1.Event", shape: Struct, atomic: false, published: true, range: (1653, 16) },
+    Type { name: "io.k8s.api.events.v1.EventList", go: "v1.EventList", shape: Struct, atomic: false, published: true, range: (1669, 3) },
+    Type { name: "io.k8s.api.events.v1.EventSeries", go: "v1.EventSeries", shape: Struct, atomic: false, published: true, range: (1672, 2) },
+    Type { name: "io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration", go: "v1.ExemptPriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1674, 2) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", go: "v1.FlowDistinguisherMethod", shape: Struct, atomic: false, published: true, range: (1676, 1) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchema", go: "v1.FlowSchema", shape: Struct, atomic: false, published: true, range: (1677, 4) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaCondition", go: "v1.FlowSchemaCondition", shape: Struct, atomic: false, published: true, range: (1681, 5) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaList", go: "v1.FlowSchemaList", shape: Struct, atomic: false, published: true, range: (1686, 3) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaSpec", go: "v1.FlowSchemaSpec", shape: Struct, atomic: false, published: true, range: (1689, 4) },
+    Type { name: "io.k8s.api.flowcontrol.v1.FlowSchemaStatus", go: "v1.FlowSchemaStatus", shape: Struct, atomic: false, published: true, range: (1693, 1) },
+    Type { name: "io.k8s.api.flowcontrol.v1.GroupSubject", go: "v1.GroupSubject", shape: Struct, atomic: false, published: true, range: (1694, 1) },
+    Type { name: "io.k8s.api.flowcontrol.v1.LimitResponse", go: "v1.LimitResponse", shape: Struct, atomic: false, published: true, range: (1695, 2) },
+    Type { name: "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", go: "v1.LimitedPriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1697, 4) },
+    Type { name: "io.k8s.api.flowcontrol.v1.NonResourcePolicyRule", go: "v1.NonResourcePolicyRule", shape: Struct, atomic: false, published: true, range: (1701, 2) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects", go: "v1.PolicyRulesWithSubjects", shape: Struct, atomic: false, published: true, range: (1703, 3) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration", go: "v1.PriorityLevelConfiguration", shape: Struct, atomic: false, published: true, range: (1706, 4) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition", go: "v1.PriorityLevelConfigurationCondition", shape: Struct, atomic: false, published: true, range: (1710, 5) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationList", go: "v1.PriorityLevelConfigurationList", shape: Struct, atomic: false, published: true, range: (1715, 3) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference", go: "v1.PriorityLevelConfigurationReference", shape: Struct, atomic: false, published: true, range: (1718, 1) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", go: "v1.PriorityLevelConfigurationSpec", shape: Struct, atomic: false, published: true, range: (1719, 3) },
+    Type { name: "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus", go: "v1.PriorityLevelConfigurationStatus", shape: Struct, atomic: false, published: true, range: (1722, 1) },
+    Type { name: "io.k8s.api.flowcontrol.v1.QueuingConfiguration", go: "v1.QueuingConfiguration", shape: Struct, atomic: false, published: true, range: (1723, 3) },
+    Type { name: "io.k8s.api.flowcontrol.v1.ResourcePolicyRule", go: "v1.ResourcePolicyRule", shape: Struct, atomic: false, published: true, range: (1726, 5) },
+    Type { name: "io.k8s.api.flowcontrol.v1.ServiceAccountSubject", go: "v1.ServiceAccountSubject", shape: Struct, atomic: false, published: true, range: (1731, 2) },
+    Type { name: "io.k8s.api.flowcontrol.v1.Subject", go: "v1.Subject", shape: Struct, atomic: false, published: true, range: (1733, 4) },
+    Type { name: "io.k8s.api.flowcontrol.v1.UserSubject", go: "v1.UserSubject", shape: Struct, atomic: false, published: true, range: (1737, 1) },
+    Type { name: "io.k8s.api.networking.v1.HTTPIngressPath", go: "v1.HTTPIngressPath", shape: Struct, atomic: false, published: true, range: (1738, 3) },
+    Type { name: "io.k8s.api.networking.v1.HTTPIngressRuleValue", go: "v1.HTTPIngressRuleValue", shape: Struct, atomic: false, published: true, range: (1741, 1) },
+    Type { name: "io.k8s.api.networking.v1.IPAddress", go: "v1.IPAddress", shape: Struct, atomic: false, published: true, range: (1742, 3) },
+    Type { name: "io.k8s.api.networking.v1.IPAddressList", go: "v1.IPAddressList", shape: Struct, atomic: false, published: true, range: (1745, 3) },
+    Type { name: "io.k8s.api.networking.v1.IPAddressSpec", go: "v1.IPAddressSpec", shape: Struct, atomic: false, published: true, range: (1748, 1) },
+    Type { name: "io.k8s.api.networking.v1.IPBlock", go: "v1.IPBlock", shape: Struct, atomic: false, published: true, range: (1749, 2) },
+    Type { name: "io.k8s.api.networking.v1.Ingress", go: "v1.Ingress", shape: Struct, atomic: false, published: true, range: (1751, 4) },
+    Type { name: "io.k8s.api.networking.v1.IngressBackend", go: "v1.IngressBackend", shape: Struct, atomic: false, published: true, range: (1755, 2) },
+    Type { name: "io.k8s.api.networking.v1.IngressClass", go: "v1.IngressClass", shape: Struct, atomic: false, published: true, range: (1757, 3) },
+    Type { name: "io.k8s.api.networking.v1.IngressClassList", go: "v1.IngressClassList", shape: Struct, atomic: false, published: true, range: (1760, 3) },
+    Type { name: "io.k8s.api.networking.v1.IngressClassParametersReference", go: "v1.IngressClassParametersReference", shape: Struct, atomic: false, published: true, range: (1763, 5) },
+    Type { name: "io.k8s.api.networking.v1.IngressClassSpec", go: "v1.IngressClassSpec", shape: Struct, atomic: false, published: true, range: (1768, 2) },
+    Type { name: "io.k8s.api.networking.v1.IngressList", go: "v1.IngressList", shape: Struct, atomic: false, published: true, range: (1770, 3) },
+    Type { name: "io.k8s.api.networking.v1.IngressLoadBalancerIngress", go: "v1.IngressLoadBalancerIngress", shape: Struct, atomic: false, published: true, range: (1773, 3) },
+    Type { name: "io.k8s.api.networking.v1.IngressLoadBalancerStatus", go: "v1.IngressLoadBalancerStatus", shape: Struct, atomic: false, published: true, range: (1776, 1) },
+    Type { name: "io.k8s.api.networking.v1.IngressPortStatus", go: "v1.IngressPortStatus", shape: Struct, atomic: false, published: true, range: (1777, 3) },
+    Type { name: "io.k8s.api.networking.v1.IngressRule", go: "v1.IngressRule", shape: Struct, atomic: false, published: true, range: (1780, 2) },
+    Type { name: "io.k8s.api.networking.v1.IngressRuleValue", go: "v1.IngressRuleValue", shape: Struct, atomic: false, published: false, range: (1782, 1) },
+    Type { name: "io.k8s.api.networking.v1.IngressServiceBackend", go: "v1.IngressServiceBackend", shape: Struct, atomic: false, published: true, range: (1783, 2) },
+    Type { name: "io.k8s.api.networking.v1.IngressSpec", go: "v1.IngressSpec", shape: Struct, atomic: false, published: true, range: (1785, 4) },
+    Type { name: "io.k8s.api.networking.v1.IngressStatus", go: "v1.IngressStatus", shape: Struct, atomic: false, published: true, range: (1789, 1) },
+    Type { name: "io.k8s.api.networking.v1.IngressTLS", go: "v1.IngressTLS", shape: Struct, atomic: false, published: true, range: (1790, 2) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicy", go: "v1.NetworkPolicy", shape: Struct, atomic: false, published: true, range: (1792, 3) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicyEgressRule", go: "v1.NetworkPolicyEgressRule", shape: Struct, atomic: false, published: true, range: (1795, 2) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicyIngressRule", go: "v1.NetworkPolicyIngressRule", shape: Struct, atomic: false, published: true, range: (1797, 2) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicyList", go: "v1.NetworkPolicyList", shape: Struct, atomic: false, published: true, range: (1799, 3) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicyPeer", go: "v1.NetworkPolicyPeer", shape: Struct, atomic: false, published: true, range: (1802, 3) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicyPort", go: "v1.NetworkPolicyPort", shape: Struct, atomic: false, published: true, range: (1805, 3) },
+    Type { name: "io.k8s.api.networking.v1.NetworkPolicySpec", go: "v1.NetworkPolicySpec", shape: Struct, atomic: false, published: true, range: (1808, 4) },
+    Type { name: "io.k8s.api.networking.v1.ParentReference", go: "v1.ParentReference", shape: Struct, atomic: false, published: true, range: (1812, 4) },
+    Type { name: "io.k8s.api.networking.v1.ServiceBackendPort", go: "v1.ServiceBackendPort", shape: Struct, atomic: true, published: true, range: (1816, 2) },
+    Type { name: "io.k8s.api.networking.v1.ServiceCIDR", go: "v1.ServiceCIDR", shape: Struct, atomic: false, published: true, range: (1818, 4) },
+    Type { name: "io.k8s.api.networking.v1.ServiceCIDRList", go: "v1.ServiceCIDRList", shape: Struct, atomic: false, published: true, range: (1822, 3) },
+    Type { name: "io.k8s.api.networking.v1.ServiceCIDRSpec", go: "v1.ServiceCIDRSpec", shape: Struct, atomic: false, published: true, range: (1825, 1) },
+    Type { name: "io.k8s.api.networking.v1.ServiceCIDRStatus", go: "v1.ServiceCIDRStatus", shape: Struct, atomic: false, published: true, range: (1826, 1) },
+    Type { name: "io.k8s.api.node.v1.Overhead", go: "v1.Overhead", shape: Struct, atomic: false, published: true, range: (1827, 1) },
+    Type { name: "io.k8s.api.node.v1.RuntimeClass", go: "v1.RuntimeClass", shape: Struct, atomic: false, published: true, range: (1828, 5) },
+    Type { name: "io.k8s.api.node.v1.RuntimeClassList", go: "v1.RuntimeClassList", shape: Struct, atomic: false, published: true, range: (1833, 3) },
+    Type { name: "io.k8s.api.node.v1.Scheduling", go: "v1.Scheduling", shape: Struct, atomic: false, published: true, range: (1836, 2) },
+    Type { name: "io.k8s.api.policy.v1.Eviction", go: "v1.Eviction", shape: Struct, atomic: false, published: true, range: (1838, 3) },
+    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudget", go: "v1.PodDisruptionBudget", shape: Struct, atomic: false, published: true, range: (1841, 4) },
+    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetList", go: "v1.PodDisruptionBudgetList", shape: Struct, atomic: false, published: true, range: (1845, 3) },
+    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetSpec", go: "v1.PodDisruptionBudgetSpec", shape: Struct, atomic: false, published: true, range: (1848, 4) },
+    Type { name: "io.k8s.api.policy.v1.PodDisruptionBudgetStatus", go: "v1.PodDisruptionBudgetStatus", shape: Struct, atomic: false, published: true, range: (1852, 7) },
+    Type { name: "io.k8s.api.rbac.v1.AggregationRule", go: "v1.AggregationRule", shape: Struct, atomic: false, published: true, range: (1859, 1) },
+    Type { name: "io.k8s.api.rbac.v1.ClusterRole", go: "v1.ClusterRole", shape: Struct, atomic: false, published: true, range: (1860, 4) },
+    Type { name: "io.k8s.api.rbac.v1.ClusterRoleBinding", go: "v1.ClusterRoleBinding", shape: Struct, atomic: false, published: true, range: (1864, 4) },
+    Type { name: "io.k8s.api.rbac.v1.ClusterRoleBindingList", go: "v1.ClusterRoleBindingList", shape: Struct, atomic: false, published: true, range: (1868, 3) },
+    Type { name: "io.k8s.api.rbac.v1.ClusterRoleList", go: "v1.ClusterRoleList", shape: Struct, atomic: false, published: true, range: (1871, 3) },
+    Type { name: "io.k8s.api.rbac.v1.PolicyRule", go: "v1.PolicyRule", shape: Struct, atomic: false, published: true, range: (1874, 5) },
+    Type { name: "io.k8s.api.rbac.v1.Role", go: "v1.Role", shape: Struct, atomic: false, published: true, range: (1879, 3) },
+    Type { name: "io.k8s.api.rbac.v1.RoleBinding", go: "v1.RoleBinding", shape: Struct, atomic: false, published: true, range: (1882, 4) },
+    Type { name: "io.k8s.api.rbac.v1.RoleBindingList", go: "v1.RoleBindingList", shape: Struct, atomic: false, published: true, range: (1886, 3) },
+    Type { name: "io.k8s.api.rbac.v1.RoleList", go: "v1.RoleList", shape: Struct, atomic: false, published: true, range: (1889, 3) },
+    Type { name: "io.k8s.api.rbac.v1.RoleRef", go: "v1.RoleRef", shape: Struct, atomic: true, published: true, range: (1892, 3) },
+    Type { name: "io.k8s.api.rbac.v1.Subject", go: "v1.Subject", shape: Struct, atomic: true, published: true, range: (1895, 4) },
+    Type { name: "io.k8s.api.resource.v1.AllocatedDeviceStatus", go: "v1.AllocatedDeviceStatus", shape: Struct, atomic: false, published: true, range: (1899, 7) },
+    Type { name: "io.k8s.api.resource.v1.AllocationResult", go: "v1.AllocationResult", shape: Struct, atomic: false, published: true, range: (1906, 3) },
+    Type { name: "io.k8s.api.resource.v1.CELDeviceSelector", go: "v1.CELDeviceSelector", shape: Struct, atomic: false, published: true, range: (1909, 1) },
+    Type { name: "io.k8s.api.resource.v1.CapacityRequestPolicy", go: "v1.CapacityRequestPolicy", shape: Struct, atomic: false, published: true, range: (1910, 3) },
+    Type { name: "io.k8s.api.resource.v1.CapacityRequestPolicyRange", go: "v1.CapacityRequestPolicyRange", shape: Struct, atomic: false, published: true, range: (1913, 3) },
+    Type { name: "io.k8s.api.resource.v1.CapacityRequirements", go: "v1.CapacityRequirements", shape: Struct, atomic: false, published: true, range: (1916, 1) },
+    Type { name: "io.k8s.api.resource.v1.Counter", go: "v1.Counter", shape: Struct, atomic: false, published: true, range: (1917, 1) },
+    Type { name: "io.k8s.api.resource.v1.CounterSet", go: "v1.CounterSet", shape: Struct, atomic: false, published: true, range: (1918, 2) },
+    Type { name: "io.k8s.api.resource.v1.Device", go: "v1.Device", shape: Struct, atomic: false, published: true, range: (1920, 13) },
+    Type { name: "io.k8s.api.resource.v1.DeviceAllocationConfiguration", go: "v1.DeviceAllocationConfiguration", shape: Struct, atomic: false, published: true, range: (1933, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceAllocationResult", go: "v1.DeviceAllocationResult", shape: Struct, atomic: false, published: true, range: (1936, 2) },
+    Type { name: "io.k8s.api.resource.v1.DeviceAttribute", go: "v1.DeviceAttribute", shape: Struct, atomic: false, published: true, range: (1938, 8) },
+    Type { name: "io.k8s.api.resource.v1.DeviceCapacity", go: "v1.DeviceCapacity", shape: Struct, atomic: false, published: true, range: (1946, 2) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClaim", go: "v1.DeviceClaim", shape: Struct, atomic: false, published: true, range: (1948, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClaimConfiguration", go: "v1.DeviceClaimConfiguration", shape: Struct, atomic: false, published: true, range: (1951, 2) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClass", go: "v1.DeviceClass", shape: Struct, atomic: false, published: true, range: (1953, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClassConfiguration", go: "v1.DeviceClassConfiguration", shape: Struct, atomic: false, published: true, range: (1956, 1) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClassList", go: "v1.DeviceClassList", shape: Struct, atomic: false, published: true, range: (1957, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceClassSpec", go: "v1.DeviceClassSpec", shape: Struct, atomic: false, published: true, range: (1960, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceConfiguration", go: "v1.DeviceConfiguration", shape: Struct, atomic: false, published: false, range: (1963, 1) },
+    Type { name: "io.k8s.api.resource.v1.DeviceConstraint", go: "v1.DeviceConstraint", shape: Struct, atomic: false, published: true, range: (1964, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceCounterConsumption", go: "v1.DeviceCounterConsumption", shape: Struct, atomic: false, published: true, range: (1967, 2) },
+    Type { name: "io.k8s.api.resource.v1.DeviceRequest", go: "v1.DeviceRequest", shape: Struct, atomic: false, published: true, range: (1969, 3) },
+    Type { name: "io.k8s.api.resource.v1.DeviceRequestAllocationResult", go: "v1.DeviceRequestAllocationResult", shape: Struct, atomic: false, published: true, range: (1972, 10) },
+    Type { name: "io.k8s.api.resource.v1.DeviceSelector", go: "v1.DeviceSelector", shape: Struct, atomic: false, published: true, range: (1982, 1) },
+    Type { name: "io.k8s.api.resource.v1.DeviceSubRequest", go: "v1.DeviceSubRequest", shape: Struct, atomic: false, published: true, range: (1983, 7) },
+    Type { name: "io.k8s.api.resource.v1.DeviceTaint", go: "v1.DeviceTaint", shape: Struct, atomic: false, published: true, range: (1990, 4) },
+    Type { name: "io.k8s.api.resource.v1.DeviceToleration", go: "v1.DeviceToleration", shape: Struct, atomic: false, published: true, range: (1994, 5) },
+    Type { name: "io.k8s.api.resource.v1.ExactDeviceRequest", go: "v1.ExactDeviceRequest", shape: Struct, atomic: false, published: true, range: (1999, 7) },
+    Type { name: "io.k8s.api.resource.v1.NetworkDeviceData", go: "v1.NetworkDeviceData", shape: Struct, atomic: false, published: true, range: (2006, 3) },
+    Type { name: "io.k8s.api.resource.v1.NodeAllocatableResourceMapping", go: "v1.NodeAllocatableResourceMapping", shape: Struct, atomic: false, published: true, range: (2009, 2) },
+    Type { name: "io.k8s.api.resource.v1.OpaqueDeviceConfiguration", go: "v1.OpaqueDeviceConfiguration", shape: Struct, atomic: false, published: true, range: (2011, 2) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaim", go: "v1.ResourceClaim", shape: Struct, atomic: false, published: true, range: (2013, 4) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimConsumerReference", go: "v1.ResourceClaimConsumerReference", shape: Struct, atomic: false, published: true, range: (2017, 4) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimList", go: "v1.ResourceClaimList", shape: Struct, atomic: false, published: true, range: (2021, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimSpec", go: "v1.ResourceClaimSpec", shape: Struct, atomic: false, published: true, range: (2024, 1) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimStatus", go: "v1.ResourceClaimStatus", shape: Struct, atomic: false, published: true, range: (2025, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplate", go: "v1.ResourceClaimTemplate", shape: Struct, atomic: false, published: true, range: (2028, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplateList", go: "v1.ResourceClaimTemplateList", shape: Struct, atomic: false, published: true, range: (2031, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceClaimTemplateSpec", go: "v1.ResourceClaimTemplateSpec", shape: Struct, atomic: false, published: true, range: (2034, 2) },
+    Type { name: "io.k8s.api.resource.v1.ResourcePool", go: "v1.ResourcePool", shape: Struct, atomic: false, published: true, range: (2036, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceSlice", go: "v1.ResourceSlice", shape: Struct, atomic: false, published: true, range: (2039, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceSliceList", go: "v1.ResourceSliceList", shape: Struct, atomic: false, published: true, range: (2042, 3) },
+    Type { name: "io.k8s.api.resource.v1.ResourceSliceSpec", go: "v1.ResourceSliceSpec", shape: Struct, atomic: false, published: true, range: (2045, 8) },
+    Type { name: "io.k8s.api.scheduling.v1.PriorityClass", go: "v1.PriorityClass", shape: Struct, atomic: false, published: true, range: (2053, 6) },
+    Type { name: "io.k8s.api.scheduling.v1.PriorityClassList", go: "v1.PriorityClassList", shape: Struct, atomic: false, published: true, range: (2059, 3) },
+    Type { name: "io.k8s.api.storage.v1.CSIDriver", go: "v1.CSIDriver", shape: Struct, atomic: false, published: true, range: (2062, 3) },
+    Type { name: "io.k8s.api.storage.v1.CSIDriverList", go: "v1.CSIDriverList", shape: Struct, atomic: false, published: true, range: (2065, 3) },
+    Type { name: "io.k8s.api.storage.v1.CSIDriverSpec", go: "v1.CSIDriverSpec", shape: Struct, atomic: false, published: true, range: (2068, 11) },
+    Type { name: "io.k8s.api.storage.v1.CSINode", go: "v1.CSINode", shape: Struct, atomic: false, published: true, range: (2079, 3) },
+    Type { name: "io.k8s.api.storage.v1.CSINodeDriver", go: "v1.CSINodeDriver", shape: Struct, atomic: false, published: true, range: (2082, 4) },
+    Type { name: "io.k8s.api.storage.v1.CSINodeList", go: "v1.CSINodeList", shape: Struct, atomic: false, published: true, range: (2086, 3) },
+    Type { name: "io.k8s.api.storage.v1.CSINodeSpec", go: "v1.CSINodeSpec", shape: Struct, atomic: false, published: true, range: (2089, 1) },
+    Type { name: "io.k8s.api.storage.v1.CSIStorageCapacity", go: "v1.CSIStorageCapacity", shape: Struct, atomic: false, published: true, range: (2090, 6) },
+    Type { name: "io.k8s.api.storage.v1.CSIStorageCapacityList", go: "v1.CSIStorageCapacityList", shape: Struct, atomic: false, published: true, range: (2096, 3) },
+    Type { name: "io.k8s.api.storage.v1.StorageClass", go: "v1.StorageClass", shape: Struct, atomic: false, published: true, range: (2099, 9) },
+    Type { name: "io.k8s.api.storage.v1.StorageClassList", go: "v1.StorageClassList", shape: Struct, atomic: false, published: true, range: (2108, 3) },
+    Type { name: "io.k8s.api.storage.v1.TokenRequest", go: "v1.TokenRequest", shape: Struct, atomic: false, published: true, range: (2111, 2) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttachment", go: "v1.VolumeAttachment", shape: Struct, atomic: false, published: true, range: (2113, 4) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentList", go: "v1.VolumeAttachmentList", shape: Struct, atomic: false, published: true, range: (2117, 3) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentSource", go: "v1.VolumeAttachmentSource", shape: Struct, atomic: false, published: true, range: (2120, 2) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentSpec", go: "v1.VolumeAttachmentSpec", shape: Struct, atomic: false, published: true, range: (2122, 3) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttachmentStatus", go: "v1.VolumeAttachmentStatus", shape: Struct, atomic: false, published: true, range: (2125, 4) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttributesClass", go: "v1.VolumeAttributesClass", shape: Struct, atomic: false, published: true, range: (2129, 4) },
+    Type { name: "io.k8s.api.storage.v1.VolumeAttributesClassList", go: "v1.VolumeAttributesClassList", shape: Struct, atomic: false, published: true, range: (2133, 3) },
+    Type { name: "io.k8s.api.storage.v1.VolumeError", go: "v1.VolumeError", shape: Struct, atomic: false, published: true, range: (2136, 3) },
+    Type { name: "io.k8s.api.storage.v1.VolumeNodeResources", go: "v1.VolumeNodeResources", shape: Struct, atomic: false, published: true, range: (2139, 1) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition", go: "v1.CustomResourceColumnDefinition", shape: Struct, atomic: false, published: true, range: (2140, 6) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion", go: "v1.CustomResourceConversion", shape: Struct, atomic: false, published: true, range: (2146, 2) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition", go: "v1.CustomResourceDefinition", shape: Struct, atomic: false, published: true, range: (2148, 4) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition", go: "v1.CustomResourceDefinitionCondition", shape: Struct, atomic: false, published: true, range: (2152, 6) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionList", go: "v1.CustomResourceDefinitionList", shape: Struct, atomic: false, published: true, range: (2158, 3) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames", go: "v1.CustomResourceDefinitionNames", shape: Struct, atomic: false, published: true, range: (2161, 6) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec", go: "v1.CustomResourceDefinitionSpec", shape: Struct, atomic: false, published: true, range: (2167, 6) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus", go: "v1.CustomResourceDefinitionStatus", shape: Struct, atomic: false, published: true, range: (2173, 4) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion", go: "v1.CustomResourceDefinitionVersion", shape: Struct, atomic: false, published: true, range: (2177, 9) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale", go: "v1.CustomResourceSubresourceScale", shape: Struct, atomic: false, published: true, range: (2186, 3) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus", go: "v1.CustomResourceSubresourceStatus", shape: Struct, atomic: false, published: true, range: (2189, 0) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources", go: "v1.CustomResourceSubresources", shape: Struct, atomic: false, published: true, range: (2189, 2) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation", go: "v1.CustomResourceValidation", shape: Struct, atomic: false, published: true, range: (2191, 1) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation", go: "v1.ExternalDocumentation", shape: Struct, atomic: false, published: true, range: (2192, 2) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", go: "v1.JSON", shape: Any, atomic: false, published: true, range: (2194, 0) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", go: "v1.JSONSchemaProps", shape: Struct, atomic: false, published: true, range: (2194, 44) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray", go: "v1.JSONSchemaPropsOrArray", shape: SchemaOrArray, atomic: false, published: true, range: (2238, 0) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool", go: "v1.JSONSchemaPropsOrBool", shape: SchemaOrBool, atomic: false, published: true, range: (2238, 0) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray", go: "v1.JSONSchemaPropsOrStringArray", shape: SchemaOrTexts, atomic: false, published: true, range: (2238, 0) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField", go: "v1.SelectableField", shape: Struct, atomic: false, published: true, range: (2238, 1) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2239, 4) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule", go: "v1.ValidationRule", shape: Struct, atomic: false, published: true, range: (2243, 6) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig", go: "v1.WebhookClientConfig", shape: Struct, atomic: false, published: true, range: (2249, 3) },
+    Type { name: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion", go: "v1.WebhookConversion", shape: Struct, atomic: false, published: true, range: (2252, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup", go: "v1.APIGroup", shape: Struct, atomic: false, published: true, range: (2254, 5) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList", go: "v1.APIGroupList", shape: Struct, atomic: false, published: true, range: (2259, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIResource", go: "v1.APIResource", shape: Struct, atomic: false, published: true, range: (2261, 10) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList", go: "v1.APIResourceList", shape: Struct, atomic: false, published: true, range: (2271, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions", go: "v1.APIVersions", shape: Struct, atomic: false, published: true, range: (2274, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Condition", go: "v1.Condition", shape: Struct, atomic: false, published: true, range: (2277, 6) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions", go: "v1.CreateOptions", shape: Struct, atomic: false, published: false, range: (2283, 4) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", go: "v1.DeleteOptions", shape: Struct, atomic: false, published: true, range: (2287, 7) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement", go: "v1.FieldSelectorRequirement", shape: Struct, atomic: false, published: true, range: (2294, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", go: "v1.FieldsV1", shape: Any, atomic: false, published: true, range: (2297, 0) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions", go: "v1.GetOptions", shape: Struct, atomic: false, published: false, range: (2297, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery", go: "v1.GroupVersionForDiscovery", shape: Struct, atomic: false, published: true, range: (2299, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind", go: "v1.GroupVersionKind", shape: Struct, atomic: false, published: false, range: (2301, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionResource", go: "v1.GroupVersionResource", shape: Struct, atomic: false, published: false, range: (2304, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", go: "v1.LabelSelector", shape: Struct, atomic: true, published: true, range: (2307, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", go: "v1.LabelSelectorRequirement", shape: Struct, atomic: false, published: true, range: (2309, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.List", go: "v1.List", shape: Struct, atomic: false, published: false, range: (2312, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", go: "v1.ListMeta", shape: Struct, atomic: false, published: true, range: (2315, 5) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions", go: "v1.ListOptions", shape: Struct, atomic: false, published: false, range: (2320, 12) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry", go: "v1.ManagedFieldsEntry", shape: Struct, atomic: false, published: true, range: (2332, 7) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", go: "v1.ObjectMeta", shape: Struct, atomic: false, published: true, range: (2339, 15) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference", go: "v1.OwnerReference", shape: Struct, atomic: true, published: true, range: (2354, 6) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata", go: "v1.PartialObjectMetadata", shape: Struct, atomic: false, published: false, range: (2360, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList", go: "v1.PartialObjectMetadataList", shape: Struct, atomic: false, published: false, range: (2362, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Patch", go: "v1.Patch", shape: Any, atomic: false, published: true, range: (2365, 0) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions", go: "v1.PatchOptions", shape: Struct, atomic: false, published: false, range: (2365, 5) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", go: "v1.Preconditions", shape: Struct, atomic: false, published: true, range: (2370, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR", go: "v1.ServerAddressByClientCIDR", shape: Struct, atomic: false, published: true, range: (2372, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo", go: "v1.ShardInfo", shape: Struct, atomic: false, published: true, range: (2374, 1) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Status", go: "v1.Status", shape: Struct, atomic: false, published: true, range: (2375, 7) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause", go: "v1.StatusCause", shape: Struct, atomic: false, published: true, range: (2382, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.StatusDetails", go: "v1.StatusDetails", shape: Struct, atomic: false, published: true, range: (2385, 6) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Table", go: "v1.Table", shape: Struct, atomic: false, published: false, range: (2391, 4) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableColumnDefinition", go: "v1.TableColumnDefinition", shape: Struct, atomic: false, published: false, range: (2395, 5) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableRow", go: "v1.TableRow", shape: Struct, atomic: false, published: false, range: (2400, 3) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition", go: "v1.TableRowCondition", shape: Struct, atomic: false, published: false, range: (2403, 4) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", go: "v1.TypeMeta", shape: Struct, atomic: false, published: false, range: (2407, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions", go: "v1.UpdateOptions", shape: Struct, atomic: false, published: false, range: (2409, 4) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.Verbs", go: "v1.Verbs", shape: Texts, atomic: false, published: false, range: (2413, 0) },
+    Type { name: "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", go: "v1.WatchEvent", shape: Struct, atomic: false, published: true, range: (2413, 2) },
+    Type { name: "io.k8s.apimachinery.pkg.runtime.RawExtension", go: "runtime.RawExtension", shape: Any, atomic: false, published: true, range: (2415, 0) },
+    Type { name: "io.k8s.apimachinery.pkg.version.Info", go: "version.Info", shape: Struct, atomic: false, published: true, range: (2415, 13) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", go: "v1.APIService", shape: Struct, atomic: false, published: true, range: (2428, 4) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", go: "v1.APIServiceCondition", shape: Struct, atomic: false, published: true, range: (2432, 5) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList", go: "v1.APIServiceList", shape: Struct, atomic: false, published: true, range: (2437, 3) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", go: "v1.APIServiceSpec", shape: Struct, atomic: false, published: true, range: (2440, 7) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", go: "v1.APIServiceStatus", shape: Struct, atomic: false, published: true, range: (2447, 1) },
+    Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2448, 3) },
 ];
 
 /// Types of fields.
-pub(crate) static REFS: &[TypeRef; 554] = &[
+pub(crate) static REFS: &[TypeRef; 559] = &[
     TypeRef::String,
-    TypeRef::Object(TypeId(580)),
-    TypeRef::Object(TypeId(581)),
-    TypeRef::Object(TypeId(79)),
-    TypeRef::Object(TypeId(608)),
+    TypeRef::Object(TypeId(585)),
+    TypeRef::Object(TypeId(586)),
+    TypeRef::Object(TypeId(84)),
+    TypeRef::Object(TypeId(613)),
     TypeRef::Bool,
-    TypeRef::Object(TypeId(597)),
+    TypeRef::Object(TypeId(602)),
     TypeRef::Bytes,
     TypeRef::Map(&TypeRef::String),
     TypeRef::List(&TypeRef::String),
-    TypeRef::Object(TypeId(604)),
+    TypeRef::Object(TypeId(609)),
     TypeRef::Object(TypeId(0)),
     TypeRef::Object(TypeId(1)),
-    TypeRef::Object(TypeId(582)),
+    TypeRef::Object(TypeId(587)),
     TypeRef::List(&TypeRef::Object(TypeId(19))),
-    TypeRef::Object(TypeId(588)),
+    TypeRef::Object(TypeId(593)),
     TypeRef::Object(TypeId(14)),
     TypeRef::Object(TypeId(12)),
-    TypeRef::Object(TypeId(585)),
+    TypeRef::Object(TypeId(590)),
     TypeRef::List(&TypeRef::Object(TypeId(10))),
     TypeRef::Object(TypeId(21)),
     TypeRef::Object(TypeId(8)),
@@ -671,514 +676,519 @@ pub(crate) static REFS: &[TypeRef; 554] = &[
     TypeRef::List(&TypeRef::Object(TypeId(4))),
     TypeRef::Int64,
     TypeRef::Object(TypeId(25)),
-    TypeRef::List(&TypeRef::Object(TypeId(573))),
+    TypeRef::List(&TypeRef::Object(TypeId(578))),
     TypeRef::List(&TypeRef::Object(TypeId(33))),
     TypeRef::List(&TypeRef::Object(TypeId(34))),
     TypeRef::Object(TypeId(24)),
+    TypeRef::List(&TypeRef::Object(TypeId(43))),
     TypeRef::List(&TypeRef::Object(TypeId(39))),
-    TypeRef::Object(TypeId(44)),
-    TypeRef::Object(TypeId(45)),
-    TypeRef::Time,
-    TypeRef::List(&TypeRef::Object(TypeId(41))),
-    TypeRef::Object(TypeId(314)),
-    TypeRef::Object(TypeId(46)),
     TypeRef::List(&TypeRef::Object(TypeId(42))),
-    TypeRef::Object(TypeId(58)),
+    TypeRef::List(&TypeRef::Object(TypeId(585))),
+    TypeRef::List(&TypeRef::Object(TypeId(41))),
+    TypeRef::List(&TypeRef::Object(TypeId(44))),
+    TypeRef::Object(TypeId(49)),
     TypeRef::Object(TypeId(50)),
+    TypeRef::Time,
+    TypeRef::List(&TypeRef::Object(TypeId(46))),
+    TypeRef::Object(TypeId(319)),
     TypeRef::Object(TypeId(51)),
     TypeRef::List(&TypeRef::Object(TypeId(47))),
-    TypeRef::Object(TypeId(52)),
-    TypeRef::List(&TypeRef::Object(TypeId(48))),
-    TypeRef::Object(TypeId(59)),
+    TypeRef::Object(TypeId(63)),
+    TypeRef::Object(TypeId(55)),
     TypeRef::Object(TypeId(56)),
+    TypeRef::List(&TypeRef::Object(TypeId(52))),
     TypeRef::Object(TypeId(57)),
     TypeRef::List(&TypeRef::Object(TypeId(53))),
-    TypeRef::List(&TypeRef::Object(TypeId(54))),
-    TypeRef::IntOrString,
-    TypeRef::Object(TypeId(66)),
-    TypeRef::Object(TypeId(67)),
-    TypeRef::List(&TypeRef::Object(TypeId(61))),
-    TypeRef::List(&TypeRef::Object(TypeId(276))),
-    TypeRef::Object(TypeId(68)),
-    TypeRef::Object(TypeId(65)),
     TypeRef::Object(TypeId(64)),
-    TypeRef::List(&TypeRef::Object(TypeId(62))),
-    TypeRef::Object(TypeId(60)),
+    TypeRef::Object(TypeId(61)),
+    TypeRef::Object(TypeId(62)),
+    TypeRef::List(&TypeRef::Object(TypeId(58))),
+    TypeRef::List(&TypeRef::Object(TypeId(59))),
+    TypeRef::IntOrString,
+    TypeRef::Object(TypeId(71)),
     TypeRef::Object(TypeId(72)),
-    TypeRef::Object(TypeId(74)),
-    TypeRef::Object(TypeId(75)),
+    TypeRef::List(&TypeRef::Object(TypeId(66))),
+    TypeRef::List(&TypeRef::Object(TypeId(281))),
+    TypeRef::Object(TypeId(73)),
+    TypeRef::Object(TypeId(70)),
     TypeRef::Object(TypeId(69)),
+    TypeRef::List(&TypeRef::Object(TypeId(67))),
+    TypeRef::Object(TypeId(65)),
     TypeRef::Object(TypeId(77)),
-    TypeRef::Object(TypeId(78)),
-    TypeRef::Map(&TypeRef::Object(TypeId(70))),
-    TypeRef::List(&TypeRef::Object(TypeId(576))),
-    TypeRef::List(&TypeRef::Object(TypeId(583))),
-    TypeRef::Object(TypeId(93)),
-    TypeRef::Object(TypeId(94)),
-    TypeRef::Object(TypeId(81)),
+    TypeRef::Object(TypeId(79)),
+    TypeRef::Object(TypeId(80)),
+    TypeRef::Object(TypeId(74)),
     TypeRef::Object(TypeId(82)),
-    TypeRef::Object(TypeId(89)),
-    TypeRef::Object(TypeId(86)),
-    TypeRef::Object(TypeId(84)),
-    TypeRef::Object(TypeId(91)),
-    TypeRef::Object(TypeId(95)),
-    TypeRef::Map(&TypeRef::Object(TypeId(80))),
-    TypeRef::List(&TypeRef::Object(TypeId(87))),
-    TypeRef::List(&TypeRef::Object(TypeId(85))),
+    TypeRef::Object(TypeId(83)),
+    TypeRef::Map(&TypeRef::Object(TypeId(75))),
+    TypeRef::List(&TypeRef::Object(TypeId(581))),
+    TypeRef::List(&TypeRef::Object(TypeId(588))),
+    TypeRef::Object(TypeId(98)),
     TypeRef::Object(TypeId(99)),
-    TypeRef::Object(TypeId(100)),
-    TypeRef::List(&TypeRef::Object(TypeId(97))),
+    TypeRef::Object(TypeId(86)),
+    TypeRef::Object(TypeId(87)),
+    TypeRef::Object(TypeId(94)),
+    TypeRef::Object(TypeId(91)),
+    TypeRef::Object(TypeId(89)),
     TypeRef::Object(TypeId(96)),
-    TypeRef::Object(TypeId(102)),
-    TypeRef::Object(TypeId(103)),
+    TypeRef::Object(TypeId(100)),
+    TypeRef::Map(&TypeRef::Object(TypeId(85))),
+    TypeRef::List(&TypeRef::Object(TypeId(92))),
+    TypeRef::List(&TypeRef::Object(TypeId(90))),
+    TypeRef::Object(TypeId(104)),
+    TypeRef::Object(TypeId(105)),
+    TypeRef::List(&TypeRef::Object(TypeId(102))),
+    TypeRef::Object(TypeId(101)),
+    TypeRef::Object(TypeId(107)),
+    TypeRef::Object(TypeId(108)),
+    TypeRef::Object(TypeId(125)),
+    TypeRef::Object(TypeId(126)),
+    TypeRef::Object(TypeId(122)),
+    TypeRef::List(&TypeRef::Object(TypeId(114))),
+    TypeRef::Quantity,
     TypeRef::Object(TypeId(120)),
     TypeRef::Object(TypeId(121)),
-    TypeRef::Object(TypeId(117)),
-    TypeRef::List(&TypeRef::Object(TypeId(109))),
-    TypeRef::Quantity,
     TypeRef::Object(TypeId(115)),
-    TypeRef::Object(TypeId(116)),
-    TypeRef::Object(TypeId(110)),
-    TypeRef::List(&TypeRef::Object(TypeId(111))),
-    TypeRef::Object(TypeId(106)),
+    TypeRef::List(&TypeRef::Object(TypeId(116))),
+    TypeRef::Object(TypeId(111)),
+    TypeRef::List(&TypeRef::Object(TypeId(123))),
+    TypeRef::Object(TypeId(117)),
+    TypeRef::List(&TypeRef::Object(TypeId(124))),
     TypeRef::List(&TypeRef::Object(TypeId(118))),
-    TypeRef::Object(TypeId(112)),
-    TypeRef::List(&TypeRef::Object(TypeId(119))),
-    TypeRef::List(&TypeRef::Object(TypeId(113))),
-    TypeRef::Object(TypeId(122)),
-    TypeRef::Object(TypeId(124)),
-    TypeRef::Object(TypeId(126)),
-    TypeRef::Object(TypeId(104)),
-    TypeRef::Object(TypeId(107)),
-    TypeRef::Object(TypeId(123)),
-    TypeRef::Object(TypeId(125)),
     TypeRef::Object(TypeId(127)),
-    TypeRef::Object(TypeId(105)),
-    TypeRef::Object(TypeId(108)),
-    TypeRef::Object(TypeId(130)),
+    TypeRef::Object(TypeId(129)),
     TypeRef::Object(TypeId(131)),
-    TypeRef::List(&TypeRef::Object(TypeId(128))),
-    TypeRef::Object(TypeId(137)),
-    TypeRef::List(&TypeRef::Object(TypeId(274))),
+    TypeRef::Object(TypeId(109)),
+    TypeRef::Object(TypeId(112)),
+    TypeRef::Object(TypeId(128)),
+    TypeRef::Object(TypeId(130)),
+    TypeRef::Object(TypeId(132)),
+    TypeRef::Object(TypeId(110)),
+    TypeRef::Object(TypeId(113)),
     TypeRef::Object(TypeId(135)),
     TypeRef::Object(TypeId(136)),
-    TypeRef::List(&TypeRef::Object(TypeId(132))),
-    TypeRef::Object(TypeId(138)),
-    TypeRef::Object(TypeId(142)),
     TypeRef::List(&TypeRef::Object(TypeId(133))),
-    TypeRef::Object(TypeId(144)),
-    TypeRef::List(&TypeRef::Object(TypeId(141))),
-    TypeRef::List(&TypeRef::Int32),
-    TypeRef::Object(TypeId(139)),
-    TypeRef::List(&TypeRef::Object(TypeId(140))),
-    TypeRef::List(&TypeRef::Object(TypeId(143))),
-    TypeRef::Object(TypeId(148)),
+    TypeRef::Object(TypeId(142)),
+    TypeRef::List(&TypeRef::Object(TypeId(279))),
+    TypeRef::Object(TypeId(140)),
+    TypeRef::Object(TypeId(141)),
+    TypeRef::List(&TypeRef::Object(TypeId(137))),
+    TypeRef::Object(TypeId(143)),
+    TypeRef::Object(TypeId(147)),
+    TypeRef::List(&TypeRef::Object(TypeId(138))),
     TypeRef::Object(TypeId(149)),
-    TypeRef::List(&TypeRef::Object(TypeId(145))),
-    TypeRef::Map(&TypeRef::Object(TypeId(150))),
     TypeRef::List(&TypeRef::Object(TypeId(146))),
+    TypeRef::List(&TypeRef::Int32),
+    TypeRef::Object(TypeId(144)),
+    TypeRef::List(&TypeRef::Object(TypeId(145))),
+    TypeRef::List(&TypeRef::Object(TypeId(148))),
     TypeRef::Object(TypeId(153)),
+    TypeRef::Object(TypeId(154)),
+    TypeRef::List(&TypeRef::Object(TypeId(150))),
+    TypeRef::Map(&TypeRef::Object(TypeId(155))),
     TypeRef::List(&TypeRef::Object(TypeId(151))),
+    TypeRef::Object(TypeId(158)),
+    TypeRef::List(&TypeRef::Object(TypeId(156))),
     TypeRef::MicroTime,
-    TypeRef::Object(TypeId(255)),
-    TypeRef::Object(TypeId(289)),
-    TypeRef::Object(TypeId(291)),
-    TypeRef::Object(TypeId(274)),
-    TypeRef::Object(TypeId(349)),
-    TypeRef::Object(TypeId(244)),
-    TypeRef::List(&TypeRef::Object(TypeId(171))),
-    TypeRef::List(&TypeRef::Object(TypeId(172))),
+    TypeRef::Object(TypeId(260)),
+    TypeRef::Object(TypeId(294)),
+    TypeRef::Object(TypeId(296)),
+    TypeRef::Object(TypeId(279)),
+    TypeRef::Object(TypeId(354)),
+    TypeRef::Object(TypeId(249)),
+    TypeRef::List(&TypeRef::Object(TypeId(176))),
+    TypeRef::List(&TypeRef::Object(TypeId(177))),
     TypeRef::Map(&TypeRef::Bytes),
-    TypeRef::List(&TypeRef::Object(TypeId(174))),
-    TypeRef::List(&TypeRef::Object(TypeId(234))),
-    TypeRef::List(&TypeRef::Object(TypeId(184))),
+    TypeRef::List(&TypeRef::Object(TypeId(179))),
+    TypeRef::List(&TypeRef::Object(TypeId(239))),
+    TypeRef::List(&TypeRef::Object(TypeId(189))),
+    TypeRef::List(&TypeRef::Object(TypeId(209))),
+    TypeRef::List(&TypeRef::Object(TypeId(210))),
+    TypeRef::Object(TypeId(341)),
+    TypeRef::List(&TypeRef::Object(TypeId(190))),
+    TypeRef::List(&TypeRef::Object(TypeId(191))),
+    TypeRef::List(&TypeRef::Object(TypeId(382))),
+    TypeRef::List(&TypeRef::Object(TypeId(381))),
+    TypeRef::Object(TypeId(323)),
+    TypeRef::Object(TypeId(240)),
+    TypeRef::Object(TypeId(356)),
+    TypeRef::Object(TypeId(192)),
+    TypeRef::Object(TypeId(196)),
+    TypeRef::Object(TypeId(194)),
+    TypeRef::Object(TypeId(195)),
+    TypeRef::Object(TypeId(193)),
+    TypeRef::Map(&TypeRef::Quantity),
+    TypeRef::List(&TypeRef::Object(TypeId(383))),
+    TypeRef::Object(TypeId(198)),
+    TypeRef::List(&TypeRef::Object(TypeId(342))),
+    TypeRef::Object(TypeId(246)),
+    TypeRef::List(&TypeRef::Object(TypeId(201))),
+    TypeRef::Object(TypeId(278)),
+    TypeRef::Object(TypeId(335)),
     TypeRef::List(&TypeRef::Object(TypeId(204))),
     TypeRef::List(&TypeRef::Object(TypeId(205))),
-    TypeRef::Object(TypeId(336)),
-    TypeRef::List(&TypeRef::Object(TypeId(185))),
-    TypeRef::List(&TypeRef::Object(TypeId(186))),
-    TypeRef::List(&TypeRef::Object(TypeId(377))),
-    TypeRef::List(&TypeRef::Object(TypeId(376))),
-    TypeRef::Object(TypeId(318)),
-    TypeRef::Object(TypeId(235)),
-    TypeRef::Object(TypeId(351)),
-    TypeRef::Object(TypeId(187)),
-    TypeRef::Object(TypeId(191)),
-    TypeRef::Object(TypeId(189)),
-    TypeRef::Object(TypeId(190)),
-    TypeRef::Object(TypeId(188)),
-    TypeRef::Map(&TypeRef::Quantity),
-    TypeRef::List(&TypeRef::Object(TypeId(378))),
-    TypeRef::Object(TypeId(193)),
-    TypeRef::List(&TypeRef::Object(TypeId(337))),
-    TypeRef::Object(TypeId(241)),
-    TypeRef::List(&TypeRef::Object(TypeId(196))),
-    TypeRef::Object(TypeId(273)),
-    TypeRef::Object(TypeId(330)),
-    TypeRef::List(&TypeRef::Object(TypeId(199))),
-    TypeRef::List(&TypeRef::Object(TypeId(200))),
-    TypeRef::List(&TypeRef::Object(TypeId(201))),
-    TypeRef::List(&TypeRef::Object(TypeId(202))),
-    TypeRef::Object(TypeId(175)),
-    TypeRef::Object(TypeId(345)),
-    TypeRef::Object(TypeId(206)),
-    TypeRef::Object(TypeId(176)),
-    TypeRef::Object(TypeId(346)),
-    TypeRef::Object(TypeId(216)),
-    TypeRef::Object(TypeId(208)),
-    TypeRef::Object(TypeId(281)),
-    TypeRef::Object(TypeId(213)),
-    TypeRef::Object(TypeId(212)),
-    TypeRef::List(&TypeRef::Object(TypeId(210))),
-    TypeRef::List(&TypeRef::Object(TypeId(226))),
-    TypeRef::Object(TypeId(236)),
-    TypeRef::Object(TypeId(214)),
-    TypeRef::Object(TypeId(225)),
-    TypeRef::Object(TypeId(367)),
-    TypeRef::Object(TypeId(363)),
-    TypeRef::Object(TypeId(240)),
-    TypeRef::List(&TypeRef::Object(TypeId(237))),
-    TypeRef::List(&TypeRef::Object(TypeId(238))),
-    TypeRef::List(&TypeRef::Int64),
-    TypeRef::List(&TypeRef::Object(TypeId(315))),
-    TypeRef::List(&TypeRef::Object(TypeId(242))),
-    TypeRef::Object(TypeId(251)),
-    TypeRef::Object(TypeId(252)),
-    TypeRef::List(&TypeRef::Object(TypeId(248))),
-    TypeRef::List(&TypeRef::Object(TypeId(249))),
-    TypeRef::Object(TypeId(269)),
-    TypeRef::Object(TypeId(270)),
-    TypeRef::Object(TypeId(266)),
-    TypeRef::List(&TypeRef::Object(TypeId(317))),
-    TypeRef::Object(TypeId(178)),
-    TypeRef::Object(TypeId(258)),
-    TypeRef::Object(TypeId(194)),
-    TypeRef::List(&TypeRef::Object(TypeId(253))),
-    TypeRef::Object(TypeId(265)),
-    TypeRef::List(&TypeRef::Object(TypeId(268))),
-    TypeRef::List(&TypeRef::Object(TypeId(267))),
-    TypeRef::List(&TypeRef::Object(TypeId(368))),
-    TypeRef::List(&TypeRef::Object(TypeId(257))),
-    TypeRef::List(&TypeRef::Object(TypeId(254))),
-    TypeRef::Object(TypeId(260)),
-    TypeRef::Object(TypeId(272)),
-    TypeRef::List(&TypeRef::Object(TypeId(183))),
-    TypeRef::List(&TypeRef::Object(TypeId(157))),
-    TypeRef::Object(TypeId(259)),
-    TypeRef::List(&TypeRef::Object(TypeId(264))),
-    TypeRef::Object(TypeId(261)),
-    TypeRef::Object(TypeId(271)),
-    TypeRef::Object(TypeId(285)),
-    TypeRef::Object(TypeId(286)),
-    TypeRef::Object(TypeId(279)),
-    TypeRef::Object(TypeId(280)),
-    TypeRef::Object(TypeId(381)),
-    TypeRef::Object(TypeId(373)),
-    TypeRef::Object(TypeId(374)),
-    TypeRef::List(&TypeRef::Object(TypeId(277))),
-    TypeRef::Object(TypeId(246)),
-    TypeRef::List(&TypeRef::Object(TypeId(275))),
-    TypeRef::Object(TypeId(220)),
-    TypeRef::Object(TypeId(154)),
-    TypeRef::Object(TypeId(229)),
-    TypeRef::Object(TypeId(223)),
-    TypeRef::Object(TypeId(247)),
-    TypeRef::Object(TypeId(322)),
-    TypeRef::Object(TypeId(230)),
-    TypeRef::Object(TypeId(167)),
-    TypeRef::Object(TypeId(165)),
-    TypeRef::Object(TypeId(215)),
-    TypeRef::Object(TypeId(219)),
-    TypeRef::Object(TypeId(217)),
-    TypeRef::Object(TypeId(159)),
-    TypeRef::Object(TypeId(384)),
-    TypeRef::Object(TypeId(321)),
-    TypeRef::Object(TypeId(158)),
-    TypeRef::Object(TypeId(287)),
-    TypeRef::Object(TypeId(316)),
-    TypeRef::Object(TypeId(339)),
-    TypeRef::Object(TypeId(245)),
-    TypeRef::Object(TypeId(364)),
-    TypeRef::Object(TypeId(162)),
-    TypeRef::Object(TypeId(284)),
-    TypeRef::Object(TypeId(379)),
-    TypeRef::Object(TypeId(310)),
-    TypeRef::Object(TypeId(311)),
-    TypeRef::List(&TypeRef::Object(TypeId(290))),
-    TypeRef::List(&TypeRef::Object(TypeId(385))),
-    TypeRef::List(&TypeRef::Object(TypeId(296))),
-    TypeRef::List(&TypeRef::Object(TypeId(182))),
-    TypeRef::List(&TypeRef::Object(TypeId(288))),
-    TypeRef::Object(TypeId(338)),
-    TypeRef::Object(TypeId(386)),
-    TypeRef::List(&TypeRef::Object(TypeId(366))),
-    TypeRef::Object(TypeId(343)),
-    TypeRef::Object(TypeId(156)),
-    TypeRef::List(&TypeRef::Object(TypeId(375))),
-    TypeRef::List(&TypeRef::Object(TypeId(181))),
+    TypeRef::List(&TypeRef::Object(TypeId(206))),
     TypeRef::List(&TypeRef::Object(TypeId(207))),
-    TypeRef::Object(TypeId(309)),
-    TypeRef::List(&TypeRef::Object(TypeId(244))),
-    TypeRef::Object(TypeId(155)),
-    TypeRef::List(&TypeRef::Object(TypeId(369))),
-    TypeRef::List(&TypeRef::Object(TypeId(227))),
-    TypeRef::Object(TypeId(295)),
-    TypeRef::List(&TypeRef::Object(TypeId(304))),
-    TypeRef::List(&TypeRef::Object(TypeId(372))),
-    TypeRef::Object(TypeId(301)),
-    TypeRef::List(&TypeRef::Object(TypeId(307))),
-    TypeRef::List(&TypeRef::Object(TypeId(305))),
-    TypeRef::Object(TypeId(308)),
-    TypeRef::List(&TypeRef::Object(TypeId(294))),
-    TypeRef::List(&TypeRef::Object(TypeId(228))),
-    TypeRef::List(&TypeRef::Object(TypeId(299))),
-    TypeRef::List(&TypeRef::Object(TypeId(192))),
-    TypeRef::List(&TypeRef::Object(TypeId(306))),
-    TypeRef::Object(TypeId(298)),
-    TypeRef::List(&TypeRef::Object(TypeId(256))),
-    TypeRef::List(&TypeRef::Object(TypeId(312))),
-    TypeRef::Object(TypeId(268)),
-    TypeRef::Object(TypeId(319)),
-    TypeRef::Object(TypeId(221)),
-    TypeRef::List(&TypeRef::Object(TypeId(380))),
-    TypeRef::Object(TypeId(327)),
-    TypeRef::Object(TypeId(328)),
-    TypeRef::List(&TypeRef::Object(TypeId(324))),
-    TypeRef::List(&TypeRef::Object(TypeId(325))),
-    TypeRef::Object(TypeId(334)),
-    TypeRef::Object(TypeId(335)),
-    TypeRef::List(&TypeRef::Object(TypeId(332))),
-    TypeRef::Object(TypeId(341)),
-    TypeRef::List(&TypeRef::Object(TypeId(329))),
-    TypeRef::List(&TypeRef::Object(TypeId(331))),
-    TypeRef::List(&TypeRef::Object(TypeId(342))),
-    TypeRef::List(&TypeRef::Object(TypeId(344))),
-    TypeRef::Object(TypeId(164)),
-    TypeRef::Object(TypeId(360)),
-    TypeRef::Object(TypeId(361)),
-    TypeRef::List(&TypeRef::Object(TypeId(354))),
-    TypeRef::List(&TypeRef::Object(TypeId(353))),
-    TypeRef::List(&TypeRef::Object(TypeId(358))),
-    TypeRef::Object(TypeId(362)),
-    TypeRef::Object(TypeId(243)),
-    TypeRef::Object(TypeId(169)),
-    TypeRef::List(&TypeRef::Object(TypeId(370))),
-    TypeRef::Object(TypeId(382)),
-    TypeRef::Object(TypeId(383)),
-    TypeRef::Object(TypeId(348)),
-    TypeRef::Object(TypeId(195)),
-    TypeRef::Object(TypeId(179)),
-    TypeRef::Object(TypeId(356)),
-    TypeRef::Object(TypeId(170)),
-    TypeRef::Object(TypeId(293)),
-    TypeRef::Object(TypeId(198)),
-    TypeRef::Object(TypeId(222)),
-    TypeRef::Object(TypeId(350)),
-    TypeRef::Object(TypeId(231)),
-    TypeRef::Object(TypeId(224)),
-    TypeRef::Object(TypeId(282)),
-    TypeRef::Object(TypeId(323)),
-    TypeRef::Object(TypeId(218)),
-    TypeRef::Object(TypeId(168)),
-    TypeRef::Object(TypeId(166)),
-    TypeRef::Object(TypeId(197)),
-    TypeRef::Object(TypeId(160)),
     TypeRef::Object(TypeId(180)),
-    TypeRef::Object(TypeId(320)),
-    TypeRef::Object(TypeId(340)),
-    TypeRef::Object(TypeId(365)),
-    TypeRef::Object(TypeId(163)),
-    TypeRef::Object(TypeId(209)),
-    TypeRef::Object(TypeId(232)),
-    TypeRef::Object(TypeId(233)),
+    TypeRef::Object(TypeId(350)),
+    TypeRef::Object(TypeId(211)),
+    TypeRef::Object(TypeId(181)),
+    TypeRef::Object(TypeId(351)),
+    TypeRef::Object(TypeId(221)),
+    TypeRef::Object(TypeId(213)),
+    TypeRef::Object(TypeId(286)),
+    TypeRef::Object(TypeId(218)),
+    TypeRef::Object(TypeId(217)),
+    TypeRef::List(&TypeRef::Object(TypeId(215))),
+    TypeRef::List(&TypeRef::Object(TypeId(231))),
+    TypeRef::Object(TypeId(241)),
+    TypeRef::Object(TypeId(219)),
+    TypeRef::Object(TypeId(230)),
+    TypeRef::Object(TypeId(372)),
+    TypeRef::Object(TypeId(368)),
+    TypeRef::Object(TypeId(245)),
+    TypeRef::List(&TypeRef::Object(TypeId(242))),
+    TypeRef::List(&TypeRef::Object(TypeId(243))),
+    TypeRef::List(&TypeRef::Int64),
+    TypeRef::List(&TypeRef::Object(TypeId(320))),
+    TypeRef::List(&TypeRef::Object(TypeId(247))),
+    TypeRef::Object(TypeId(256)),
+    TypeRef::Object(TypeId(257)),
+    TypeRef::List(&TypeRef::Object(TypeId(253))),
+    TypeRef::List(&TypeRef::Object(TypeId(254))),
+    TypeRef::Object(TypeId(274)),
+    TypeRef::Object(TypeId(275)),
+    TypeRef::Object(TypeId(271)),
+    TypeRef::List(&TypeRef::Object(TypeId(322))),
+    TypeRef::Object(TypeId(183)),
+    TypeRef::Object(TypeId(263)),
+    TypeRef::Object(TypeId(199)),
+    TypeRef::List(&TypeRef::Object(TypeId(258))),
+    TypeRef::Object(TypeId(270)),
+    TypeRef::List(&TypeRef::Object(TypeId(273))),
+    TypeRef::List(&TypeRef::Object(TypeId(272))),
+    TypeRef::List(&TypeRef::Object(TypeId(373))),
+    TypeRef::List(&TypeRef::Object(TypeId(262))),
+    TypeRef::List(&TypeRef::Object(TypeId(259))),
+    TypeRef::Object(TypeId(265)),
+    TypeRef::Object(TypeId(277)),
+    TypeRef::List(&TypeRef::Object(TypeId(188))),
+    TypeRef::List(&TypeRef::Object(TypeId(162))),
+    TypeRef::Object(TypeId(264)),
+    TypeRef::List(&TypeRef::Object(TypeId(269))),
+    TypeRef::Object(TypeId(266)),
+    TypeRef::Object(TypeId(276)),
     TypeRef::Object(TypeId(290)),
-    TypeRef::Object(TypeId(388)),
+    TypeRef::Object(TypeId(291)),
+    TypeRef::Object(TypeId(284)),
+    TypeRef::Object(TypeId(285)),
+    TypeRef::Object(TypeId(386)),
+    TypeRef::Object(TypeId(378)),
+    TypeRef::Object(TypeId(379)),
+    TypeRef::List(&TypeRef::Object(TypeId(282))),
+    TypeRef::Object(TypeId(251)),
+    TypeRef::List(&TypeRef::Object(TypeId(280))),
+    TypeRef::Object(TypeId(225)),
+    TypeRef::Object(TypeId(159)),
+    TypeRef::Object(TypeId(234)),
+    TypeRef::Object(TypeId(228)),
+    TypeRef::Object(TypeId(252)),
+    TypeRef::Object(TypeId(327)),
+    TypeRef::Object(TypeId(235)),
+    TypeRef::Object(TypeId(172)),
+    TypeRef::Object(TypeId(170)),
+    TypeRef::Object(TypeId(220)),
+    TypeRef::Object(TypeId(224)),
+    TypeRef::Object(TypeId(222)),
+    TypeRef::Object(TypeId(164)),
     TypeRef::Object(TypeId(389)),
-    TypeRef::List(&TypeRef::Object(TypeId(394))),
-    TypeRef::List(&TypeRef::Object(TypeId(393))),
-    TypeRef::List(&TypeRef::Object(TypeId(387))),
+    TypeRef::Object(TypeId(326)),
+    TypeRef::Object(TypeId(163)),
+    TypeRef::Object(TypeId(292)),
+    TypeRef::Object(TypeId(321)),
+    TypeRef::Object(TypeId(344)),
+    TypeRef::Object(TypeId(250)),
+    TypeRef::Object(TypeId(369)),
+    TypeRef::Object(TypeId(167)),
+    TypeRef::Object(TypeId(289)),
+    TypeRef::Object(TypeId(384)),
+    TypeRef::Object(TypeId(315)),
+    TypeRef::Object(TypeId(316)),
+    TypeRef::List(&TypeRef::Object(TypeId(295))),
     TypeRef::List(&TypeRef::Object(TypeId(390))),
-    TypeRef::List(&TypeRef::Object(TypeId(391))),
-    TypeRef::Object(TypeId(397)),
+    TypeRef::List(&TypeRef::Object(TypeId(301))),
+    TypeRef::List(&TypeRef::Object(TypeId(187))),
+    TypeRef::List(&TypeRef::Object(TypeId(293))),
+    TypeRef::Object(TypeId(343)),
+    TypeRef::Object(TypeId(391)),
+    TypeRef::List(&TypeRef::Object(TypeId(371))),
+    TypeRef::Object(TypeId(348)),
+    TypeRef::Object(TypeId(161)),
+    TypeRef::List(&TypeRef::Object(TypeId(380))),
+    TypeRef::List(&TypeRef::Object(TypeId(186))),
+    TypeRef::List(&TypeRef::Object(TypeId(212))),
+    TypeRef::Object(TypeId(314)),
+    TypeRef::List(&TypeRef::Object(TypeId(249))),
+    TypeRef::Object(TypeId(160)),
+    TypeRef::List(&TypeRef::Object(TypeId(374))),
+    TypeRef::List(&TypeRef::Object(TypeId(232))),
+    TypeRef::Object(TypeId(300)),
+    TypeRef::List(&TypeRef::Object(TypeId(309))),
+    TypeRef::List(&TypeRef::Object(TypeId(377))),
+    TypeRef::Object(TypeId(306)),
+    TypeRef::List(&TypeRef::Object(TypeId(312))),
+    TypeRef::List(&TypeRef::Object(TypeId(310))),
+    TypeRef::Object(TypeId(313)),
+    TypeRef::List(&TypeRef::Object(TypeId(299))),
+    TypeRef::List(&TypeRef::Object(TypeId(233))),
+    TypeRef::List(&TypeRef::Object(TypeId(304))),
+    TypeRef::List(&TypeRef::Object(TypeId(197))),
+    TypeRef::List(&TypeRef::Object(TypeId(311))),
+    TypeRef::Object(TypeId(303)),
+    TypeRef::List(&TypeRef::Object(TypeId(261))),
+    TypeRef::List(&TypeRef::Object(TypeId(317))),
+    TypeRef::Object(TypeId(273)),
+    TypeRef::Object(TypeId(324)),
+    TypeRef::Object(TypeId(226)),
+    TypeRef::List(&TypeRef::Object(TypeId(385))),
+    TypeRef::Object(TypeId(332)),
+    TypeRef::Object(TypeId(333)),
+    TypeRef::List(&TypeRef::Object(TypeId(329))),
+    TypeRef::List(&TypeRef::Object(TypeId(330))),
+    TypeRef::Object(TypeId(339)),
+    TypeRef::Object(TypeId(340)),
+    TypeRef::List(&TypeRef::Object(TypeId(337))),
+    TypeRef::Object(TypeId(346)),
+    TypeRef::List(&TypeRef::Object(TypeId(334))),
+    TypeRef::List(&TypeRef::Object(TypeId(336))),
+    TypeRef::List(&TypeRef::Object(TypeId(347))),
+    TypeRef::List(&TypeRef::Object(TypeId(349))),
+    TypeRef::Object(TypeId(169)),
+    TypeRef::Object(TypeId(365)),
+    TypeRef::Object(TypeId(366)),
+    TypeRef::List(&TypeRef::Object(TypeId(359))),
+    TypeRef::List(&TypeRef::Object(TypeId(358))),
+    TypeRef::List(&TypeRef::Object(TypeId(363))),
+    TypeRef::Object(TypeId(367)),
+    TypeRef::Object(TypeId(248)),
+    TypeRef::Object(TypeId(174)),
+    TypeRef::List(&TypeRef::Object(TypeId(375))),
+    TypeRef::Object(TypeId(387)),
+    TypeRef::Object(TypeId(388)),
+    TypeRef::Object(TypeId(353)),
+    TypeRef::Object(TypeId(200)),
+    TypeRef::Object(TypeId(184)),
+    TypeRef::Object(TypeId(361)),
+    TypeRef::Object(TypeId(175)),
+    TypeRef::Object(TypeId(298)),
+    TypeRef::Object(TypeId(203)),
+    TypeRef::Object(TypeId(227)),
+    TypeRef::Object(TypeId(355)),
+    TypeRef::Object(TypeId(236)),
+    TypeRef::Object(TypeId(229)),
+    TypeRef::Object(TypeId(287)),
+    TypeRef::Object(TypeId(328)),
+    TypeRef::Object(TypeId(223)),
+    TypeRef::Object(TypeId(173)),
+    TypeRef::Object(TypeId(171)),
+    TypeRef::Object(TypeId(202)),
+    TypeRef::Object(TypeId(165)),
+    TypeRef::Object(TypeId(185)),
+    TypeRef::Object(TypeId(325)),
+    TypeRef::Object(TypeId(345)),
+    TypeRef::Object(TypeId(370)),
+    TypeRef::Object(TypeId(168)),
+    TypeRef::Object(TypeId(214)),
+    TypeRef::Object(TypeId(237)),
+    TypeRef::Object(TypeId(238)),
+    TypeRef::Object(TypeId(295)),
+    TypeRef::Object(TypeId(393)),
+    TypeRef::Object(TypeId(394)),
+    TypeRef::List(&TypeRef::Object(TypeId(399))),
+    TypeRef::List(&TypeRef::Object(TypeId(398))),
+    TypeRef::List(&TypeRef::Object(TypeId(392))),
     TypeRef::List(&TypeRef::Object(TypeId(395))),
-    TypeRef::Object(TypeId(403)),
-    TypeRef::Object(TypeId(404)),
+    TypeRef::List(&TypeRef::Object(TypeId(396))),
+    TypeRef::Object(TypeId(402)),
     TypeRef::List(&TypeRef::Object(TypeId(400))),
-    TypeRef::Object(TypeId(413)),
-    TypeRef::Object(TypeId(399)),
-    TypeRef::List(&TypeRef::Object(TypeId(409))),
-    TypeRef::List(&TypeRef::Object(TypeId(401))),
-    TypeRef::Object(TypeId(416)),
-    TypeRef::Object(TypeId(406)),
-    TypeRef::List(&TypeRef::Object(TypeId(419))),
-    TypeRef::List(&TypeRef::Object(TypeId(417))),
-    TypeRef::List(&TypeRef::Object(TypeId(408))),
-    TypeRef::Object(TypeId(414)),
-    TypeRef::Object(TypeId(415)),
-    TypeRef::List(&TypeRef::Object(TypeId(410))),
-    TypeRef::Object(TypeId(407)),
-    TypeRef::Object(TypeId(398)),
-    TypeRef::List(&TypeRef::Object(TypeId(411))),
-    TypeRef::Object(TypeId(420)),
-    TypeRef::Object(TypeId(405)),
+    TypeRef::Object(TypeId(408)),
+    TypeRef::Object(TypeId(409)),
+    TypeRef::List(&TypeRef::Object(TypeId(405))),
     TypeRef::Object(TypeId(418)),
-    TypeRef::Object(TypeId(428)),
-    TypeRef::List(&TypeRef::Object(TypeId(421))),
+    TypeRef::Object(TypeId(404)),
+    TypeRef::List(&TypeRef::Object(TypeId(414))),
+    TypeRef::List(&TypeRef::Object(TypeId(406))),
+    TypeRef::Object(TypeId(421)),
+    TypeRef::Object(TypeId(411)),
+    TypeRef::List(&TypeRef::Object(TypeId(424))),
+    TypeRef::List(&TypeRef::Object(TypeId(422))),
+    TypeRef::List(&TypeRef::Object(TypeId(413))),
+    TypeRef::Object(TypeId(419)),
+    TypeRef::Object(TypeId(420)),
+    TypeRef::List(&TypeRef::Object(TypeId(415))),
+    TypeRef::Object(TypeId(412)),
+    TypeRef::Object(TypeId(403)),
+    TypeRef::List(&TypeRef::Object(TypeId(416))),
     TypeRef::Object(TypeId(425)),
-    TypeRef::List(&TypeRef::Object(TypeId(423))),
-    TypeRef::Object(TypeId(450)),
-    TypeRef::Object(TypeId(440)),
-    TypeRef::Object(TypeId(441)),
-    TypeRef::Object(TypeId(439)),
-    TypeRef::Object(TypeId(432)),
-    TypeRef::List(&TypeRef::Object(TypeId(429))),
-    TypeRef::Object(TypeId(431)),
-    TypeRef::List(&TypeRef::Object(TypeId(427))),
-    TypeRef::List(&TypeRef::Object(TypeId(436))),
-    TypeRef::List(&TypeRef::Object(TypeId(434))),
-    TypeRef::Object(TypeId(438)),
-    TypeRef::Object(TypeId(422)),
-    TypeRef::Object(TypeId(451)),
-    TypeRef::List(&TypeRef::Object(TypeId(442))),
-    TypeRef::List(&TypeRef::Object(TypeId(437))),
-    TypeRef::Object(TypeId(435)),
-    TypeRef::Object(TypeId(449)),
-    TypeRef::List(&TypeRef::Object(TypeId(448))),
-    TypeRef::List(&TypeRef::Object(TypeId(447))),
-    TypeRef::List(&TypeRef::Object(TypeId(443))),
-    TypeRef::Object(TypeId(426)),
-    TypeRef::List(&TypeRef::Object(TypeId(445))),
-    TypeRef::List(&TypeRef::Object(TypeId(444))),
-    TypeRef::Object(TypeId(454)),
+    TypeRef::Object(TypeId(410)),
+    TypeRef::Object(TypeId(423)),
+    TypeRef::Object(TypeId(433)),
+    TypeRef::List(&TypeRef::Object(TypeId(426))),
+    TypeRef::Object(TypeId(430)),
+    TypeRef::List(&TypeRef::Object(TypeId(428))),
     TypeRef::Object(TypeId(455)),
-    TypeRef::List(&TypeRef::Object(TypeId(452))),
+    TypeRef::Object(TypeId(445)),
+    TypeRef::Object(TypeId(446)),
+    TypeRef::Object(TypeId(444)),
+    TypeRef::Object(TypeId(437)),
+    TypeRef::List(&TypeRef::Object(TypeId(434))),
+    TypeRef::Object(TypeId(436)),
+    TypeRef::List(&TypeRef::Object(TypeId(432))),
+    TypeRef::List(&TypeRef::Object(TypeId(441))),
+    TypeRef::List(&TypeRef::Object(TypeId(439))),
+    TypeRef::Object(TypeId(443)),
+    TypeRef::Object(TypeId(427)),
     TypeRef::Object(TypeId(456)),
+    TypeRef::List(&TypeRef::Object(TypeId(447))),
+    TypeRef::List(&TypeRef::Object(TypeId(442))),
+    TypeRef::Object(TypeId(440)),
+    TypeRef::Object(TypeId(454)),
+    TypeRef::List(&TypeRef::Object(TypeId(453))),
+    TypeRef::List(&TypeRef::Object(TypeId(452))),
+    TypeRef::List(&TypeRef::Object(TypeId(448))),
+    TypeRef::Object(TypeId(431)),
+    TypeRef::List(&TypeRef::Object(TypeId(450))),
+    TypeRef::List(&TypeRef::Object(TypeId(449))),
     TypeRef::Object(TypeId(459)),
+    TypeRef::Object(TypeId(460)),
     TypeRef::List(&TypeRef::Object(TypeId(457))),
-    TypeRef::Object(TypeId(575)),
-    TypeRef::Object(TypeId(463)),
+    TypeRef::Object(TypeId(461)),
     TypeRef::Object(TypeId(464)),
-    TypeRef::List(&TypeRef::Object(TypeId(461))),
-    TypeRef::Map(&TypeRef::Time),
-    TypeRef::List(&TypeRef::Object(TypeId(582))),
-    TypeRef::List(&TypeRef::Object(TypeId(470))),
-    TypeRef::Object(TypeId(465)),
-    TypeRef::List(&TypeRef::Object(TypeId(476))),
-    TypeRef::Object(TypeId(475)),
-    TypeRef::List(&TypeRef::Object(TypeId(467))),
+    TypeRef::List(&TypeRef::Object(TypeId(462))),
+    TypeRef::Object(TypeId(580)),
+    TypeRef::Object(TypeId(468)),
+    TypeRef::Object(TypeId(469)),
     TypeRef::List(&TypeRef::Object(TypeId(466))),
+    TypeRef::Map(&TypeRef::Time),
+    TypeRef::List(&TypeRef::Object(TypeId(587))),
+    TypeRef::List(&TypeRef::Object(TypeId(475))),
+    TypeRef::Object(TypeId(470)),
+    TypeRef::List(&TypeRef::Object(TypeId(481))),
+    TypeRef::Object(TypeId(480)),
     TypeRef::List(&TypeRef::Object(TypeId(472))),
     TypeRef::List(&TypeRef::Object(TypeId(471))),
-    TypeRef::Object(TypeId(506)),
-    TypeRef::Object(TypeId(487)),
-    TypeRef::List(&TypeRef::Quantity),
-    TypeRef::Object(TypeId(481)),
-    TypeRef::Map(&TypeRef::Object(TypeId(483))),
-    TypeRef::Map(&TypeRef::Object(TypeId(488))),
-    TypeRef::Map(&TypeRef::Object(TypeId(489))),
-    TypeRef::List(&TypeRef::Object(TypeId(498))),
-    TypeRef::List(&TypeRef::Object(TypeId(503))),
-    TypeRef::Map(&TypeRef::Object(TypeId(507))),
-    TypeRef::Object(TypeId(496)),
-    TypeRef::List(&TypeRef::Object(TypeId(500))),
-    TypeRef::List(&TypeRef::Object(TypeId(486))),
-    TypeRef::List(&TypeRef::Bool),
-    TypeRef::Object(TypeId(480)),
-    TypeRef::List(&TypeRef::Object(TypeId(499))),
-    TypeRef::List(&TypeRef::Object(TypeId(497))),
-    TypeRef::List(&TypeRef::Object(TypeId(491))),
-    TypeRef::Object(TypeId(495)),
-    TypeRef::List(&TypeRef::Object(TypeId(492))),
-    TypeRef::List(&TypeRef::Object(TypeId(501))),
-    TypeRef::List(&TypeRef::Object(TypeId(493))),
-    TypeRef::Object(TypeId(508)),
-    TypeRef::Object(TypeId(505)),
-    TypeRef::List(&TypeRef::Object(TypeId(502))),
-    TypeRef::List(&TypeRef::Object(TypeId(504))),
-    TypeRef::Object(TypeId(479)),
-    TypeRef::Object(TypeId(482)),
-    TypeRef::Object(TypeId(512)),
-    TypeRef::Object(TypeId(513)),
-    TypeRef::List(&TypeRef::Object(TypeId(509))),
-    TypeRef::Object(TypeId(490)),
-    TypeRef::Object(TypeId(478)),
-    TypeRef::List(&TypeRef::Object(TypeId(510))),
     TypeRef::List(&TypeRef::Object(TypeId(477))),
-    TypeRef::Object(TypeId(516)),
-    TypeRef::List(&TypeRef::Object(TypeId(514))),
-    TypeRef::Object(TypeId(520)),
-    TypeRef::List(&TypeRef::Object(TypeId(518))),
+    TypeRef::List(&TypeRef::Object(TypeId(476))),
+    TypeRef::Object(TypeId(511)),
+    TypeRef::Object(TypeId(492)),
+    TypeRef::List(&TypeRef::Quantity),
+    TypeRef::Object(TypeId(486)),
+    TypeRef::Map(&TypeRef::Object(TypeId(488))),
+    TypeRef::Map(&TypeRef::Object(TypeId(493))),
+    TypeRef::Map(&TypeRef::Object(TypeId(494))),
+    TypeRef::List(&TypeRef::Object(TypeId(503))),
+    TypeRef::List(&TypeRef::Object(TypeId(508))),
+    TypeRef::Map(&TypeRef::Object(TypeId(512))),
+    TypeRef::Object(TypeId(501)),
+    TypeRef::List(&TypeRef::Object(TypeId(505))),
+    TypeRef::List(&TypeRef::Object(TypeId(491))),
+    TypeRef::List(&TypeRef::Bool),
+    TypeRef::Object(TypeId(485)),
+    TypeRef::List(&TypeRef::Object(TypeId(504))),
+    TypeRef::List(&TypeRef::Object(TypeId(502))),
+    TypeRef::List(&TypeRef::Object(TypeId(496))),
+    TypeRef::Object(TypeId(500)),
+    TypeRef::List(&TypeRef::Object(TypeId(497))),
+    TypeRef::List(&TypeRef::Object(TypeId(506))),
+    TypeRef::List(&TypeRef::Object(TypeId(498))),
+    TypeRef::Object(TypeId(513)),
+    TypeRef::Object(TypeId(510)),
+    TypeRef::List(&TypeRef::Object(TypeId(507))),
+    TypeRef::List(&TypeRef::Object(TypeId(509))),
+    TypeRef::Object(TypeId(484)),
+    TypeRef::Object(TypeId(487)),
     TypeRef::Object(TypeId(517)),
-    TypeRef::List(&TypeRef::Object(TypeId(485))),
-    TypeRef::List(&TypeRef::Object(TypeId(484))),
-    TypeRef::List(&TypeRef::Object(TypeId(521))),
+    TypeRef::Object(TypeId(518)),
+    TypeRef::List(&TypeRef::Object(TypeId(514))),
+    TypeRef::Object(TypeId(495)),
+    TypeRef::Object(TypeId(483)),
+    TypeRef::List(&TypeRef::Object(TypeId(515))),
+    TypeRef::List(&TypeRef::Object(TypeId(482))),
+    TypeRef::Object(TypeId(521)),
+    TypeRef::List(&TypeRef::Object(TypeId(519))),
     TypeRef::Object(TypeId(525)),
     TypeRef::List(&TypeRef::Object(TypeId(523))),
-    TypeRef::List(&TypeRef::Object(TypeId(534))),
-    TypeRef::Object(TypeId(529)),
-    TypeRef::Object(TypeId(543)),
+    TypeRef::Object(TypeId(522)),
+    TypeRef::List(&TypeRef::Object(TypeId(490))),
+    TypeRef::List(&TypeRef::Object(TypeId(489))),
     TypeRef::List(&TypeRef::Object(TypeId(526))),
-    TypeRef::List(&TypeRef::Object(TypeId(527))),
-    TypeRef::List(&TypeRef::Object(TypeId(530))),
-    TypeRef::List(&TypeRef::Object(TypeId(371))),
+    TypeRef::Object(TypeId(530)),
+    TypeRef::List(&TypeRef::Object(TypeId(528))),
+    TypeRef::List(&TypeRef::Object(TypeId(539))),
+    TypeRef::Object(TypeId(534)),
+    TypeRef::Object(TypeId(548)),
+    TypeRef::List(&TypeRef::Object(TypeId(531))),
     TypeRef::List(&TypeRef::Object(TypeId(532))),
-    TypeRef::Object(TypeId(538)),
-    TypeRef::Object(TypeId(539)),
     TypeRef::List(&TypeRef::Object(TypeId(535))),
-    TypeRef::Object(TypeId(537)),
-    TypeRef::Object(TypeId(542)),
+    TypeRef::List(&TypeRef::Object(TypeId(376))),
+    TypeRef::List(&TypeRef::Object(TypeId(537))),
+    TypeRef::Object(TypeId(543)),
+    TypeRef::Object(TypeId(544)),
     TypeRef::List(&TypeRef::Object(TypeId(540))),
-    TypeRef::Object(TypeId(567)),
-    TypeRef::Object(TypeId(550)),
-    TypeRef::Object(TypeId(551)),
-    TypeRef::List(&TypeRef::Object(TypeId(546))),
-    TypeRef::Object(TypeId(549)),
-    TypeRef::List(&TypeRef::Object(TypeId(552))),
-    TypeRef::Object(TypeId(545)),
-    TypeRef::List(&TypeRef::Object(TypeId(547))),
-    TypeRef::Object(TypeId(556)),
+    TypeRef::Object(TypeId(542)),
+    TypeRef::Object(TypeId(547)),
+    TypeRef::List(&TypeRef::Object(TypeId(545))),
+    TypeRef::Object(TypeId(572)),
     TypeRef::Object(TypeId(555)),
-    TypeRef::List(&TypeRef::Object(TypeId(544))),
-    TypeRef::List(&TypeRef::Object(TypeId(563))),
+    TypeRef::Object(TypeId(556)),
+    TypeRef::List(&TypeRef::Object(TypeId(551))),
     TypeRef::Object(TypeId(554)),
-    TypeRef::Object(TypeId(553)),
+    TypeRef::List(&TypeRef::Object(TypeId(557))),
+    TypeRef::Object(TypeId(550)),
+    TypeRef::List(&TypeRef::Object(TypeId(552))),
+    TypeRef::Object(TypeId(561)),
+    TypeRef::Object(TypeId(560)),
+    TypeRef::List(&TypeRef::Object(TypeId(549))),
+    TypeRef::List(&TypeRef::Object(TypeId(568))),
     TypeRef::Object(TypeId(559)),
     TypeRef::Object(TypeId(558)),
-    TypeRef::Float,
-    TypeRef::List(&TypeRef::Object(TypeId(558))),
-    TypeRef::Object(TypeId(560)),
-    TypeRef::List(&TypeRef::Object(TypeId(559))),
-    TypeRef::Map(&TypeRef::Object(TypeId(559))),
-    TypeRef::Object(TypeId(561)),
-    TypeRef::Map(&TypeRef::Object(TypeId(562))),
-    TypeRef::Object(TypeId(557)),
-    TypeRef::List(&TypeRef::Object(TypeId(565))),
     TypeRef::Object(TypeId(564)),
+    TypeRef::Object(TypeId(563)),
+    TypeRef::Float,
+    TypeRef::List(&TypeRef::Object(TypeId(563))),
+    TypeRef::Object(TypeId(565)),
+    TypeRef::List(&TypeRef::Object(TypeId(564))),
+    TypeRef::Map(&TypeRef::Object(TypeId(564))),
     TypeRef::Object(TypeId(566)),
-    TypeRef::List(&TypeRef::Object(TypeId(579))),
-    TypeRef::Object(TypeId(579)),
-    TypeRef::List(&TypeRef::Object(TypeId(595))),
-    TypeRef::List(&TypeRef::Object(TypeId(568))),
-    TypeRef::Object(TypeId(606)),
+    TypeRef::Map(&TypeRef::Object(TypeId(567))),
+    TypeRef::Object(TypeId(562)),
     TypeRef::List(&TypeRef::Object(TypeId(570))),
-    TypeRef::Object(TypeId(594)),
-    TypeRef::List(&TypeRef::Object(TypeId(608))),
-    TypeRef::Object(TypeId(596)),
-    TypeRef::Object(TypeId(577)),
-    TypeRef::List(&TypeRef::Object(TypeId(589))),
-    TypeRef::List(&TypeRef::Object(TypeId(587))),
-    TypeRef::List(&TypeRef::Object(TypeId(590))),
+    TypeRef::Object(TypeId(569)),
+    TypeRef::Object(TypeId(571)),
+    TypeRef::List(&TypeRef::Object(TypeId(584))),
+    TypeRef::Object(TypeId(584)),
+    TypeRef::List(&TypeRef::Object(TypeId(600))),
+    TypeRef::List(&TypeRef::Object(TypeId(573))),
+    TypeRef::Object(TypeId(611)),
+    TypeRef::List(&TypeRef::Object(TypeId(575))),
     TypeRef::Object(TypeId(599)),
-    TypeRef::List(&TypeRef::Object(TypeId(598))),
-    TypeRef::List(&TypeRef::Object(TypeId(601))),
-    TypeRef::List(&TypeRef::Object(TypeId(602))),
-    TypeRef::List(&TypeRef::Any),
+    TypeRef::List(&TypeRef::Object(TypeId(613))),
+    TypeRef::Object(TypeId(601)),
+    TypeRef::Object(TypeId(582)),
+    TypeRef::List(&TypeRef::Object(TypeId(594))),
+    TypeRef::List(&TypeRef::Object(TypeId(592))),
+    TypeRef::List(&TypeRef::Object(TypeId(595))),
+    TypeRef::Object(TypeId(604)),
     TypeRef::List(&TypeRef::Object(TypeId(603))),
-    TypeRef::Object(TypeId(613)),
-    TypeRef::Object(TypeId(614)),
-    TypeRef::List(&TypeRef::Object(TypeId(610))),
-    TypeRef::Object(TypeId(615)),
-    TypeRef::List(&TypeRef::Object(TypeId(611))),
+    TypeRef::List(&TypeRef::Object(TypeId(606))),
+    TypeRef::List(&TypeRef::Object(TypeId(607))),
+    TypeRef::List(&TypeRef::Any),
+    TypeRef::List(&TypeRef::Object(TypeId(608))),
+    TypeRef::Object(TypeId(618)),
+    TypeRef::Object(TypeId(619)),
+    TypeRef::List(&TypeRef::Object(TypeId(615))),
+    TypeRef::Object(TypeId(620)),
+    TypeRef::List(&TypeRef::Object(TypeId(616))),
 ];
 
 /// How lists and maps merge.
@@ -1232,7 +1242,7 @@ pub(crate) static DEFAULTS: &[&str; 17] = &[
 ];
 
 /// Types as Go names them.
-pub(crate) static GO_TYPES: &[&str; 685] = &[
+pub(crate) static GO_TYPES: &[&str; 692] = &[
     "",
     "types.UID",
     "v1.GroupVersionKind",
@@ -1296,6 +1306,13 @@ pub(crate) static GO_TYPES: &[&str; 685] = &[
     "[]v1.ValidatingWebhookConfiguration",
     "v1.StatusReason",
     "v1.ServiceReference",
+    "[]v2.APIVersionDiscovery",
+    "[]v2.APIGroupDiscovery",
+    "v2.ResourceScope",
+    "[]v2.APISubresourceDiscovery",
+    "[]v1.GroupVersionKind",
+    "[]v2.APIResourceDiscovery",
+    "v2.DiscoveryFreshness",
     "[]v1.ControllerRevision",
     "v1.DaemonSetSpec",
     "v1.DaemonSetStatus",
@@ -1921,3039 +1938,3065 @@ pub(crate) static GO_TYPES: &[&str; 685] = &[
 ];
 
 /// Fields, type by type: name, protobuf number, flags, type, merge, default, Go type.
-pub(crate) static FIELDS: &[Field; 2430] = &[
+pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.admission.v1.AdmissionRequest
-    f(878, 1, 0, 0, 0, 0, 1), // uid
-    f(391, 2, 0, 1, 0, 0, 2), // kind
-    f(679, 3, 0, 2, 0, 0, 3), // resource
-    f(818, 4, 1, 0, 0, 0, 4), // subResource
-    f(665, 13, 3, 1, 0, 0, 2), // requestKind
-    f(669, 14, 3, 2, 0, 0, 3), // requestResource
-    f(670, 15, 1, 0, 0, 0, 4), // requestSubResource
-    f(494, 5, 1, 0, 0, 0, 4), // name
-    f(497, 6, 1, 0, 0, 0, 4), // namespace
-    f(544, 7, 0, 0, 0, 0, 5), // operation
-    f(893, 8, 0, 3, 0, 0, 6), // userInfo
-    f(534, 9, 1, 4, 0, 0, 7), // object
-    f(537, 10, 1, 4, 0, 0, 7), // oldObject
-    f(223, 11, 3, 5, 0, 0, 8), // dryRun
-    f(549, 12, 1, 4, 0, 0, 7), // options
+    f(882, 1, 0, 0, 0, 0, 1), // uid
+    f(393, 2, 0, 1, 0, 0, 2), // kind
+    f(681, 3, 0, 2, 0, 0, 3), // resource
+    f(822, 4, 1, 0, 0, 0, 4), // subResource
+    f(667, 13, 3, 1, 0, 0, 2), // requestKind
+    f(671, 14, 3, 2, 0, 0, 3), // requestResource
+    f(672, 15, 1, 0, 0, 0, 4), // requestSubResource
+    f(496, 5, 1, 0, 0, 0, 4), // name
+    f(499, 6, 1, 0, 0, 0, 4), // namespace
+    f(546, 7, 0, 0, 0, 0, 5), // operation
+    f(897, 8, 0, 3, 0, 0, 6), // userInfo
+    f(536, 9, 1, 4, 0, 0, 7), // object
+    f(539, 10, 1, 4, 0, 0, 7), // oldObject
+    f(224, 11, 3, 5, 0, 0, 8), // dryRun
+    f(551, 12, 1, 4, 0, 0, 7), // options
     // io.k8s.api.admission.v1.AdmissionResponse
-    f(878, 1, 0, 0, 0, 0, 1), // uid
-    f(35, 2, 0, 5, 0, 0, 8), // allowed
-    f(794, 3, 3, 6, 0, 0, 9), // status
-    f(563, 4, 1, 7, 0, 0, 10), // patch
-    f(564, 5, 3, 0, 0, 0, 11), // patchType
-    f(64, 6, 1, 8, 0, 0, 12), // auditAnnotations
-    f(932, 7, 1, 9, 0, 0, 13), // warnings
+    f(882, 1, 0, 0, 0, 0, 1), // uid
+    f(36, 2, 0, 5, 0, 0, 8), // allowed
+    f(798, 3, 3, 6, 0, 0, 9), // status
+    f(565, 4, 1, 7, 0, 0, 10), // patch
+    f(566, 5, 3, 0, 0, 0, 11), // patchType
+    f(65, 6, 1, 8, 0, 0, 12), // auditAnnotations
+    f(936, 7, 1, 9, 0, 0, 13), // warnings
     // io.k8s.api.admission.v1.AdmissionReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(664, 1, 3, 11, 0, 0, 15), // request
-    f(694, 2, 3, 12, 0, 0, 16), // response
+    f(666, 1, 3, 11, 0, 0, 15), // request
+    f(696, 2, 3, 12, 0, 0, 16), // response
     // io.k8s.api.admissionregistration.v1.ApplyConfiguration
-    f(258, 1, 1, 0, 0, 0, 4), // expression
+    f(259, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.AuditAnnotation
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(901, 2, 8, 0, 0, 1, 4), // valueExpression
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(905, 2, 8, 0, 0, 1, 4), // valueExpression
     // io.k8s.api.admissionregistration.v1.ExpressionWarning
-    f(279, 2, 8, 0, 0, 1, 4), // fieldRef
-    f(931, 3, 8, 0, 0, 1, 4), // warning
+    f(280, 2, 8, 0, 0, 1, 4), // fieldRef
+    f(935, 3, 8, 0, 0, 1, 4), // warning
     // io.k8s.api.admissionregistration.v1.JSONPatch
-    f(258, 1, 1, 0, 0, 0, 4), // expression
+    f(259, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.MatchCondition
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(258, 2, 8, 0, 0, 1, 4), // expression
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(259, 2, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.admissionregistration.v1.MatchResources
-    f(498, 1, 3, 13, 0, 0, 17), // namespaceSelector
-    f(535, 2, 3, 13, 0, 0, 17), // objectSelector
-    f(689, 3, 1, 14, 1, 0, 18), // resourceRules
-    f(248, 4, 1, 14, 1, 0, 18), // excludeResourceRules
-    f(450, 7, 3, 0, 0, 0, 19), // matchPolicy
+    f(500, 1, 3, 13, 0, 0, 17), // namespaceSelector
+    f(537, 2, 3, 13, 0, 0, 17), // objectSelector
+    f(691, 3, 1, 14, 1, 0, 18), // resourceRules
+    f(249, 4, 1, 14, 1, 0, 18), // excludeResourceRules
+    f(452, 7, 3, 0, 0, 0, 19), // matchPolicy
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 16, 0, 2, 21), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 16, 0, 2, 21), // spec
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 17, 0, 2, 22), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 17, 0, 2, 22), // spec
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 19, 0, 0, 24), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 19, 0, 0, 24), // items
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBindingSpec
-    f(602, 1, 1, 0, 0, 0, 4), // policyName
-    f(558, 2, 3, 20, 0, 0, 25), // paramRef
-    f(451, 3, 3, 21, 0, 0, 26), // matchResources
+    f(604, 1, 1, 0, 0, 0, 4), // policyName
+    f(560, 2, 3, 20, 0, 0, 25), // paramRef
+    f(453, 3, 3, 21, 0, 0, 26), // matchResources
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 22, 0, 0, 27), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 22, 0, 0, 27), // items
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec
-    f(557, 1, 3, 23, 0, 0, 28), // paramKind
-    f(444, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(904, 3, 1, 24, 1, 0, 29), // variables
-    f(493, 4, 1, 25, 1, 0, 30), // mutations
-    f(272, 5, 3, 0, 0, 0, 31), // failurePolicy
-    f(443, 6, 1, 26, 2, 0, 32), // matchConditions
-    f(655, 7, 1, 0, 0, 0, 33), // reinvocationPolicy
+    f(559, 1, 3, 23, 0, 0, 28), // paramKind
+    f(446, 2, 3, 21, 0, 0, 26), // matchConstraints
+    f(908, 3, 1, 24, 1, 0, 29), // variables
+    f(495, 4, 1, 25, 1, 0, 30), // mutations
+    f(273, 5, 3, 0, 0, 0, 31), // failurePolicy
+    f(445, 6, 1, 26, 2, 0, 32), // matchConditions
+    f(657, 7, 1, 0, 0, 0, 33), // reinvocationPolicy
     // io.k8s.api.admissionregistration.v1.MutatingWebhook
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(112, 2, 8, 27, 0, 2, 34), // clientConfig
-    f(707, 3, 1, 28, 1, 0, 35), // rules
-    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
-    f(450, 9, 3, 0, 0, 0, 19), // matchPolicy
-    f(498, 5, 3, 13, 0, 0, 17), // namespaceSelector
-    f(535, 11, 3, 13, 0, 0, 17), // objectSelector
-    f(773, 6, 10, 0, 0, 0, 36), // sideEffects
-    f(859, 7, 3, 29, 0, 0, 37), // timeoutSeconds
-    f(17, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
-    f(655, 10, 3, 0, 0, 0, 33), // reinvocationPolicy
-    f(443, 12, 1, 26, 2, 0, 32), // matchConditions
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(113, 2, 8, 27, 0, 2, 34), // clientConfig
+    f(710, 3, 1, 28, 1, 0, 35), // rules
+    f(273, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(452, 9, 3, 0, 0, 0, 19), // matchPolicy
+    f(500, 5, 3, 13, 0, 0, 17), // namespaceSelector
+    f(537, 11, 3, 13, 0, 0, 17), // objectSelector
+    f(776, 6, 10, 0, 0, 0, 36), // sideEffects
+    f(863, 7, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(18, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
+    f(657, 10, 3, 0, 0, 0, 33), // reinvocationPolicy
+    f(445, 12, 1, 26, 2, 0, 32), // matchConditions
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(935, 2, 1, 30, 2, 0, 38), // webhooks
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(939, 2, 1, 30, 2, 0, 38), // webhooks
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 31, 0, 0, 39), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 31, 0, 0, 39), // items
     // io.k8s.api.admissionregistration.v1.Mutation
-    f(564, 2, 8, 0, 0, 1, 11), // patchType
-    f(52, 3, 3, 32, 0, 0, 40), // applyConfiguration
-    f(383, 4, 3, 33, 0, 0, 41), // jsonPatch
+    f(566, 2, 8, 0, 0, 1, 11), // patchType
+    f(53, 3, 3, 32, 0, 0, 40), // applyConfiguration
+    f(385, 4, 3, 33, 0, 0, 41), // jsonPatch
     // io.k8s.api.admissionregistration.v1.NamedRuleWithOperations
-    f(688, 1, 1, 9, 1, 0, 13), // resourceNames
+    f(690, 1, 1, 9, 1, 0, 13), // resourceNames
     f(65535, 2, 4, 34, 0, 0, 42), // (inline)
     // io.k8s.api.admissionregistration.v1.ParamKind
-    f(41, 1, 1, 0, 0, 0, 4), // apiVersion
-    f(391, 2, 1, 0, 0, 0, 4), // kind
+    f(42, 1, 1, 0, 0, 0, 4), // apiVersion
+    f(393, 2, 1, 0, 0, 0, 4), // kind
     // io.k8s.api.admissionregistration.v1.ParamRef
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(497, 2, 1, 0, 0, 0, 4), // namespace
-    f(747, 3, 3, 13, 0, 0, 17), // selector
-    f(559, 4, 3, 0, 0, 0, 43), // parameterNotFoundAction
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(499, 2, 1, 0, 0, 0, 4), // namespace
+    f(750, 3, 3, 13, 0, 0, 17), // selector
+    f(561, 4, 3, 0, 0, 0, 43), // parameterNotFoundAction
     // io.k8s.api.admissionregistration.v1.Rule
-    f(40, 1, 1, 9, 1, 0, 13), // apiGroups
-    f(42, 2, 1, 9, 1, 0, 13), // apiVersions
-    f(693, 3, 1, 9, 1, 0, 13), // resources
-    f(727, 4, 3, 0, 0, 0, 44), // scope
+    f(41, 1, 1, 9, 1, 0, 13), // apiGroups
+    f(43, 2, 1, 9, 1, 0, 13), // apiVersions
+    f(695, 3, 1, 9, 1, 0, 13), // resources
+    f(730, 4, 3, 0, 0, 0, 44), // scope
     // io.k8s.api.admissionregistration.v1.RuleWithOperations
-    f(545, 1, 1, 9, 1, 0, 45), // operations
+    f(547, 1, 1, 9, 1, 0, 45), // operations
     f(65535, 2, 4, 35, 0, 0, 46), // (inline)
     // io.k8s.api.admissionregistration.v1.ServiceReference
-    f(497, 1, 8, 0, 0, 1, 4), // namespace
-    f(494, 2, 8, 0, 0, 1, 4), // name
-    f(565, 3, 3, 0, 0, 0, 4), // path
-    f(605, 4, 3, 29, 0, 0, 37), // port
+    f(499, 1, 8, 0, 0, 1, 4), // namespace
+    f(496, 2, 8, 0, 0, 1, 4), // name
+    f(567, 3, 3, 0, 0, 0, 4), // path
+    f(607, 4, 3, 29, 0, 0, 37), // port
     // io.k8s.api.admissionregistration.v1.TypeChecking
-    f(259, 1, 1, 36, 1, 0, 47), // expressionWarnings
+    f(260, 1, 1, 36, 1, 0, 47), // expressionWarnings
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 37, 0, 2, 48), // spec
-    f(794, 3, 1, 38, 0, 2, 49), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 37, 0, 2, 48), // spec
+    f(798, 3, 1, 38, 0, 2, 49), // status
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 9, 39, 0, 2, 50), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 9, 39, 0, 2, 50), // spec
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 40, 0, 0, 51), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 40, 0, 0, 51), // items
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec
-    f(602, 1, 9, 0, 0, 0, 4), // policyName
-    f(558, 2, 3, 20, 0, 0, 25), // paramRef
-    f(451, 3, 3, 21, 0, 0, 26), // matchResources
-    f(898, 4, 9, 9, 3, 0, 52), // validationActions
+    f(604, 1, 9, 0, 0, 0, 4), // policyName
+    f(560, 2, 3, 20, 0, 0, 25), // paramRef
+    f(453, 3, 3, 21, 0, 0, 26), // matchResources
+    f(902, 4, 9, 9, 3, 0, 52), // validationActions
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 41, 0, 0, 53), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 41, 0, 0, 53), // items
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec
-    f(557, 1, 3, 23, 0, 0, 28), // paramKind
-    f(444, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(899, 3, 1, 42, 1, 0, 54), // validations
-    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
-    f(64, 5, 1, 43, 1, 0, 55), // auditAnnotations
-    f(443, 6, 1, 26, 2, 0, 32), // matchConditions
-    f(904, 7, 1, 24, 2, 0, 29), // variables
+    f(559, 1, 3, 23, 0, 0, 28), // paramKind
+    f(446, 2, 3, 21, 0, 0, 26), // matchConstraints
+    f(903, 3, 1, 42, 1, 0, 54), // validations
+    f(273, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(65, 5, 1, 43, 1, 0, 55), // auditAnnotations
+    f(445, 6, 1, 26, 2, 0, 32), // matchConditions
+    f(908, 7, 1, 24, 2, 0, 29), // variables
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus
-    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(877, 2, 3, 45, 0, 0, 57), // typeChecking
-    f(131, 3, 1, 46, 4, 0, 58), // conditions
+    f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(881, 2, 3, 45, 0, 0, 57), // typeChecking
+    f(132, 3, 1, 46, 4, 0, 58), // conditions
     // io.k8s.api.admissionregistration.v1.ValidatingWebhook
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(112, 2, 8, 27, 0, 2, 34), // clientConfig
-    f(707, 3, 1, 28, 1, 0, 35), // rules
-    f(272, 4, 3, 0, 0, 0, 31), // failurePolicy
-    f(450, 9, 3, 0, 0, 0, 19), // matchPolicy
-    f(498, 5, 3, 13, 0, 0, 17), // namespaceSelector
-    f(535, 10, 3, 13, 0, 0, 17), // objectSelector
-    f(773, 6, 10, 0, 0, 0, 36), // sideEffects
-    f(859, 7, 3, 29, 0, 0, 37), // timeoutSeconds
-    f(17, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
-    f(443, 11, 1, 26, 2, 0, 32), // matchConditions
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(113, 2, 8, 27, 0, 2, 34), // clientConfig
+    f(710, 3, 1, 28, 1, 0, 35), // rules
+    f(273, 4, 3, 0, 0, 0, 31), // failurePolicy
+    f(452, 9, 3, 0, 0, 0, 19), // matchPolicy
+    f(500, 5, 3, 13, 0, 0, 17), // namespaceSelector
+    f(537, 10, 3, 13, 0, 0, 17), // objectSelector
+    f(776, 6, 10, 0, 0, 0, 36), // sideEffects
+    f(863, 7, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(18, 8, 8, 9, 1, 0, 13), // admissionReviewVersions
+    f(445, 11, 1, 26, 2, 0, 32), // matchConditions
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(935, 2, 1, 47, 2, 0, 59), // webhooks
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(939, 2, 1, 47, 2, 0, 59), // webhooks
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 48, 0, 0, 60), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 48, 0, 0, 60), // items
     // io.k8s.api.admissionregistration.v1.Validation
-    f(258, 1, 8, 0, 0, 1, 4), // expression
-    f(468, 2, 1, 0, 0, 0, 4), // message
-    f(648, 3, 3, 0, 0, 0, 61), // reason
-    f(469, 4, 1, 0, 0, 0, 4), // messageExpression
+    f(259, 1, 8, 0, 0, 1, 4), // expression
+    f(470, 2, 1, 0, 0, 0, 4), // message
+    f(650, 3, 3, 0, 0, 0, 61), // reason
+    f(471, 4, 1, 0, 0, 0, 4), // messageExpression
     // io.k8s.api.admissionregistration.v1.Variable
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(258, 2, 8, 0, 0, 1, 4), // expression
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(259, 2, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.admissionregistration.v1.WebhookClientConfig
-    f(888, 3, 3, 0, 0, 0, 4), // url
-    f(756, 1, 3, 49, 0, 0, 62), // service
-    f(91, 2, 1, 7, 0, 0, 10), // caBundle
+    f(892, 3, 3, 0, 0, 0, 4), // url
+    f(759, 1, 3, 49, 0, 0, 62), // service
+    f(92, 2, 1, 7, 0, 0, 10), // caBundle
+    // io.k8s.api.apidiscovery.v2.APIGroupDiscovery
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 15, 0, 0, 20), // metadata
+    f(913, 2, 1, 50, 0, 0, 63), // versions
+    // io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 18, 0, 0, 23), // metadata
+    f(383, 2, 0, 51, 0, 0, 64), // items
+    // io.k8s.api.apidiscovery.v2.APIResourceDiscovery
+    f(681, 1, 0, 0, 0, 0, 4), // resource
+    f(697, 2, 3, 1, 0, 0, 2), // responseKind
+    f(730, 3, 0, 0, 0, 0, 65), // scope
+    f(781, 4, 0, 0, 0, 0, 4), // singularResource
+    f(910, 5, 0, 9, 0, 0, 13), // verbs
+    f(775, 6, 1, 9, 0, 0, 13), // shortNames
+    f(97, 7, 1, 9, 0, 0, 13), // categories
+    f(826, 8, 1, 52, 0, 0, 66), // subresources
+    // io.k8s.api.apidiscovery.v2.APISubresourceDiscovery
+    f(825, 1, 0, 0, 0, 0, 4), // subresource
+    f(697, 2, 3, 1, 0, 0, 2), // responseKind
+    f(4, 3, 1, 53, 0, 0, 67), // acceptedTypes
+    f(910, 4, 0, 9, 0, 0, 13), // verbs
+    // io.k8s.api.apidiscovery.v2.APIVersionDiscovery
+    f(911, 1, 0, 0, 0, 0, 4), // version
+    f(695, 2, 1, 54, 0, 0, 68), // resources
+    f(296, 3, 1, 0, 0, 0, 69), // freshness
     // io.k8s.api.apps.v1.ControllerRevision
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(171, 2, 1, 4, 0, 0, 7), // data
-    f(700, 3, 8, 44, 0, 3, 56), // revision
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(172, 2, 1, 4, 0, 0, 7), // data
+    f(703, 3, 8, 44, 0, 3, 56), // revision
     // io.k8s.api.apps.v1.ControllerRevisionList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 50, 0, 0, 63), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 55, 0, 0, 70), // items
     // io.k8s.api.apps.v1.DaemonSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 51, 0, 2, 64), // spec
-    f(794, 3, 1, 52, 0, 2, 65), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 56, 0, 2, 71), // spec
+    f(798, 3, 1, 57, 0, 2, 72), // status
     // io.k8s.api.apps.v1.DaemonSetCondition
-    f(876, 1, 8, 0, 0, 1, 66), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 73), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.DaemonSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 54, 0, 0, 69), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 59, 0, 0, 76), // items
     // io.k8s.api.apps.v1.DaemonSetSpec
-    f(747, 1, 10, 13, 0, 0, 17), // selector
-    f(847, 2, 8, 55, 0, 2, 70), // template
-    f(885, 3, 1, 56, 0, 2, 71), // updateStrategy
-    f(481, 4, 1, 29, 0, 0, 37), // minReadySeconds
-    f(701, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(750, 1, 10, 13, 0, 0, 17), // selector
+    f(851, 2, 8, 60, 0, 2, 77), // template
+    f(889, 3, 1, 61, 0, 2, 78), // updateStrategy
+    f(483, 4, 1, 29, 0, 0, 37), // minReadySeconds
+    f(704, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
     // io.k8s.api.apps.v1.DaemonSetStatus
-    f(166, 1, 8, 29, 0, 3, 37), // currentNumberScheduled
-    f(531, 2, 8, 29, 0, 3, 37), // numberMisscheduled
-    f(200, 3, 8, 29, 0, 3, 37), // desiredNumberScheduled
-    f(532, 4, 8, 29, 0, 3, 37), // numberReady
-    f(536, 5, 1, 44, 0, 0, 56), // observedGeneration
-    f(886, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
-    f(530, 7, 1, 29, 0, 0, 37), // numberAvailable
-    f(533, 8, 1, 29, 0, 0, 37), // numberUnavailable
-    f(120, 9, 3, 29, 0, 0, 37), // collisionCount
-    f(131, 10, 1, 57, 5, 0, 72), // conditions
+    f(167, 1, 8, 29, 0, 3, 37), // currentNumberScheduled
+    f(533, 2, 8, 29, 0, 3, 37), // numberMisscheduled
+    f(201, 3, 8, 29, 0, 3, 37), // desiredNumberScheduled
+    f(534, 4, 8, 29, 0, 3, 37), // numberReady
+    f(538, 5, 1, 44, 0, 0, 56), // observedGeneration
+    f(890, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
+    f(532, 7, 1, 29, 0, 0, 37), // numberAvailable
+    f(535, 8, 1, 29, 0, 0, 37), // numberUnavailable
+    f(121, 9, 3, 29, 0, 0, 37), // collisionCount
+    f(132, 10, 1, 62, 5, 0, 79), // conditions
     // io.k8s.api.apps.v1.DaemonSetUpdateStrategy
-    f(876, 1, 1, 0, 0, 0, 73), // type
-    f(704, 2, 3, 58, 0, 0, 74), // rollingUpdate
+    f(880, 1, 1, 0, 0, 0, 80), // type
+    f(707, 2, 3, 63, 0, 0, 81), // rollingUpdate
     // io.k8s.api.apps.v1.Deployment
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 59, 0, 2, 75), // spec
-    f(794, 3, 1, 60, 0, 2, 76), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 64, 0, 2, 82), // spec
+    f(798, 3, 1, 65, 0, 2, 83), // status
     // io.k8s.api.apps.v1.DeploymentCondition
-    f(876, 1, 8, 0, 0, 1, 77), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(416, 6, 1, 53, 0, 0, 68), // lastUpdateTime
-    f(415, 7, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 84), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(418, 6, 1, 58, 0, 0, 75), // lastUpdateTime
+    f(417, 7, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.DeploymentList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 61, 0, 0, 78), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 66, 0, 0, 85), // items
     // io.k8s.api.apps.v1.DeploymentSpec
-    f(659, 1, 3, 29, 0, 0, 37), // replicas
-    f(747, 2, 10, 13, 0, 0, 17), // selector
-    f(847, 3, 8, 55, 0, 2, 70), // template
-    f(812, 4, 1, 62, 6, 2, 79), // strategy
-    f(481, 5, 1, 29, 0, 0, 37), // minReadySeconds
-    f(701, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
-    f(570, 7, 1, 5, 0, 0, 8), // paused
-    f(625, 9, 3, 29, 0, 0, 37), // progressDeadlineSeconds
+    f(661, 1, 3, 29, 0, 0, 37), // replicas
+    f(750, 2, 10, 13, 0, 0, 17), // selector
+    f(851, 3, 8, 60, 0, 2, 77), // template
+    f(816, 4, 1, 67, 6, 2, 86), // strategy
+    f(483, 5, 1, 29, 0, 0, 37), // minReadySeconds
+    f(704, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(572, 7, 1, 5, 0, 0, 8), // paused
+    f(627, 9, 3, 29, 0, 0, 37), // progressDeadlineSeconds
     // io.k8s.api.apps.v1.DeploymentStatus
-    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(659, 2, 1, 29, 0, 0, 37), // replicas
-    f(887, 3, 1, 29, 0, 0, 37), // updatedReplicas
-    f(647, 7, 1, 29, 0, 0, 37), // readyReplicas
-    f(67, 4, 1, 29, 0, 0, 37), // availableReplicas
-    f(879, 5, 1, 29, 0, 0, 37), // unavailableReplicas
-    f(851, 9, 3, 29, 0, 0, 37), // terminatingReplicas
-    f(131, 6, 1, 63, 5, 0, 80), // conditions
-    f(120, 8, 3, 29, 0, 0, 37), // collisionCount
+    f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(661, 2, 1, 29, 0, 0, 37), // replicas
+    f(891, 3, 1, 29, 0, 0, 37), // updatedReplicas
+    f(649, 7, 1, 29, 0, 0, 37), // readyReplicas
+    f(68, 4, 1, 29, 0, 0, 37), // availableReplicas
+    f(883, 5, 1, 29, 0, 0, 37), // unavailableReplicas
+    f(855, 9, 3, 29, 0, 0, 37), // terminatingReplicas
+    f(132, 6, 1, 68, 5, 0, 87), // conditions
+    f(121, 8, 3, 29, 0, 0, 37), // collisionCount
     // io.k8s.api.apps.v1.DeploymentStrategy
-    f(876, 1, 1, 0, 0, 0, 81), // type
-    f(704, 2, 3, 64, 0, 0, 82), // rollingUpdate
+    f(880, 1, 1, 0, 0, 0, 88), // type
+    f(707, 2, 3, 69, 0, 0, 89), // rollingUpdate
     // io.k8s.api.apps.v1.ReplicaSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 65, 0, 2, 83), // spec
-    f(794, 3, 1, 66, 0, 2, 84), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 70, 0, 2, 90), // spec
+    f(798, 3, 1, 71, 0, 2, 91), // status
     // io.k8s.api.apps.v1.ReplicaSetCondition
-    f(876, 1, 8, 0, 0, 1, 85), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 92), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.ReplicaSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 67, 0, 0, 86), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 72, 0, 0, 93), // items
     // io.k8s.api.apps.v1.ReplicaSetSpec
-    f(659, 1, 3, 29, 0, 0, 37), // replicas
-    f(481, 4, 1, 29, 0, 0, 37), // minReadySeconds
-    f(747, 2, 10, 13, 0, 0, 17), // selector
-    f(847, 3, 1, 55, 0, 2, 70), // template
+    f(661, 1, 3, 29, 0, 0, 37), // replicas
+    f(483, 4, 1, 29, 0, 0, 37), // minReadySeconds
+    f(750, 2, 10, 13, 0, 0, 17), // selector
+    f(851, 3, 1, 60, 0, 2, 77), // template
     // io.k8s.api.apps.v1.ReplicaSetStatus
-    f(659, 1, 8, 29, 0, 3, 37), // replicas
-    f(300, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
-    f(647, 4, 1, 29, 0, 0, 37), // readyReplicas
-    f(67, 5, 1, 29, 0, 0, 37), // availableReplicas
-    f(851, 7, 3, 29, 0, 0, 37), // terminatingReplicas
-    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(131, 6, 1, 68, 5, 0, 87), // conditions
+    f(661, 1, 8, 29, 0, 3, 37), // replicas
+    f(302, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
+    f(649, 4, 1, 29, 0, 0, 37), // readyReplicas
+    f(68, 5, 1, 29, 0, 0, 37), // availableReplicas
+    f(855, 7, 3, 29, 0, 0, 37), // terminatingReplicas
+    f(538, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(132, 6, 1, 73, 5, 0, 94), // conditions
     // io.k8s.api.apps.v1.RollingUpdateDaemonSet
-    f(463, 1, 3, 69, 0, 0, 88), // maxUnavailable
-    f(462, 2, 3, 69, 0, 0, 88), // maxSurge
+    f(465, 1, 3, 74, 0, 0, 95), // maxUnavailable
+    f(464, 2, 3, 74, 0, 0, 95), // maxSurge
     // io.k8s.api.apps.v1.RollingUpdateDeployment
-    f(463, 1, 3, 69, 0, 0, 88), // maxUnavailable
-    f(462, 2, 3, 69, 0, 0, 88), // maxSurge
+    f(465, 1, 3, 74, 0, 0, 95), // maxUnavailable
+    f(464, 2, 3, 74, 0, 0, 95), // maxSurge
     // io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy
-    f(562, 1, 3, 29, 0, 0, 37), // partition
-    f(463, 2, 3, 69, 0, 0, 88), // maxUnavailable
+    f(564, 1, 3, 29, 0, 0, 37), // partition
+    f(465, 2, 3, 74, 0, 0, 95), // maxUnavailable
     // io.k8s.api.apps.v1.StatefulSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 70, 0, 2, 89), // spec
-    f(794, 3, 1, 71, 0, 2, 90), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 75, 0, 2, 96), // spec
+    f(798, 3, 1, 76, 0, 2, 97), // status
     // io.k8s.api.apps.v1.StatefulSetCondition
-    f(876, 1, 8, 0, 0, 1, 91), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 98), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.apps.v1.StatefulSetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 72, 0, 0, 92), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 77, 0, 0, 99), // items
     // io.k8s.api.apps.v1.StatefulSetOrdinals
-    f(787, 1, 0, 29, 0, 3, 37), // start
+    f(791, 1, 0, 29, 0, 3, 37), // start
     // io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy
-    f(937, 1, 1, 0, 0, 0, 93), // whenDeleted
-    f(938, 2, 1, 0, 0, 0, 93), // whenScaled
+    f(941, 1, 1, 0, 0, 0, 100), // whenDeleted
+    f(942, 2, 1, 0, 0, 0, 100), // whenScaled
     // io.k8s.api.apps.v1.StatefulSetSpec
-    f(659, 1, 3, 29, 0, 0, 37), // replicas
-    f(747, 2, 10, 13, 0, 0, 17), // selector
-    f(847, 3, 8, 55, 0, 2, 70), // template
-    f(915, 4, 1, 73, 1, 0, 94), // volumeClaimTemplates
-    f(761, 5, 0, 0, 0, 1, 4), // serviceName
-    f(597, 6, 1, 0, 0, 0, 95), // podManagementPolicy
-    f(885, 7, 1, 74, 0, 2, 96), // updateStrategy
-    f(701, 8, 3, 29, 0, 0, 37), // revisionHistoryLimit
-    f(481, 9, 1, 29, 0, 0, 37), // minReadySeconds
-    f(576, 10, 3, 75, 0, 0, 97), // persistentVolumeClaimRetentionPolicy
-    f(550, 11, 3, 76, 0, 0, 98), // ordinals
+    f(661, 1, 3, 29, 0, 0, 37), // replicas
+    f(750, 2, 10, 13, 0, 0, 17), // selector
+    f(851, 3, 8, 60, 0, 2, 77), // template
+    f(919, 4, 1, 78, 1, 0, 101), // volumeClaimTemplates
+    f(764, 5, 0, 0, 0, 1, 4), // serviceName
+    f(599, 6, 1, 0, 0, 0, 102), // podManagementPolicy
+    f(889, 7, 1, 79, 0, 2, 103), // updateStrategy
+    f(704, 8, 3, 29, 0, 0, 37), // revisionHistoryLimit
+    f(483, 9, 1, 29, 0, 0, 37), // minReadySeconds
+    f(578, 10, 3, 80, 0, 0, 104), // persistentVolumeClaimRetentionPolicy
+    f(552, 11, 3, 81, 0, 0, 105), // ordinals
     // io.k8s.api.apps.v1.StatefulSetStatus
-    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(659, 2, 8, 29, 0, 3, 37), // replicas
-    f(647, 3, 1, 29, 0, 0, 37), // readyReplicas
-    f(167, 4, 1, 29, 0, 0, 37), // currentReplicas
-    f(887, 5, 1, 29, 0, 0, 37), // updatedReplicas
-    f(168, 6, 1, 0, 0, 0, 4), // currentRevision
-    f(884, 7, 1, 0, 0, 0, 4), // updateRevision
-    f(120, 9, 3, 29, 0, 0, 37), // collisionCount
-    f(131, 10, 1, 77, 5, 0, 99), // conditions
-    f(67, 11, 0, 29, 0, 3, 37), // availableReplicas
+    f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(661, 2, 8, 29, 0, 3, 37), // replicas
+    f(649, 3, 1, 29, 0, 0, 37), // readyReplicas
+    f(168, 4, 1, 29, 0, 0, 37), // currentReplicas
+    f(891, 5, 1, 29, 0, 0, 37), // updatedReplicas
+    f(169, 6, 1, 0, 0, 0, 4), // currentRevision
+    f(888, 7, 1, 0, 0, 0, 4), // updateRevision
+    f(121, 9, 3, 29, 0, 0, 37), // collisionCount
+    f(132, 10, 1, 82, 5, 0, 106), // conditions
+    f(68, 11, 0, 29, 0, 3, 37), // availableReplicas
     // io.k8s.api.apps.v1.StatefulSetUpdateStrategy
-    f(876, 1, 1, 0, 0, 0, 100), // type
-    f(704, 2, 3, 78, 0, 0, 101), // rollingUpdate
+    f(880, 1, 1, 0, 0, 0, 107), // type
+    f(707, 2, 3, 83, 0, 0, 108), // rollingUpdate
     // io.k8s.api.authentication.v1.BoundObjectReference
-    f(391, 1, 1, 0, 0, 0, 4), // kind
-    f(41, 2, 1, 0, 0, 0, 4), // apiVersion
-    f(494, 3, 1, 0, 0, 0, 4), // name
-    f(878, 4, 1, 0, 0, 0, 1), // uid
+    f(393, 1, 1, 0, 0, 0, 4), // kind
+    f(42, 2, 1, 0, 0, 0, 4), // apiVersion
+    f(496, 3, 1, 0, 0, 0, 4), // name
+    f(882, 4, 1, 0, 0, 0, 1), // uid
     // io.k8s.api.authentication.v1.SelfSubjectReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(794, 2, 1, 79, 0, 2, 102), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(798, 2, 1, 84, 0, 2, 109), // status
     // io.k8s.api.authentication.v1.SelfSubjectReviewStatus
-    f(893, 1, 1, 3, 0, 2, 6), // userInfo
+    f(897, 1, 1, 3, 0, 2, 6), // userInfo
     // io.k8s.api.authentication.v1.TokenRequest
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 0, 80, 0, 2, 103), // spec
-    f(794, 3, 1, 81, 0, 2, 104), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 0, 85, 0, 2, 110), // spec
+    f(798, 3, 1, 86, 0, 2, 111), // status
     // io.k8s.api.authentication.v1.TokenRequestSpec
-    f(63, 1, 0, 9, 1, 0, 13), // audiences
-    f(256, 4, 2, 44, 0, 0, 56), // expirationSeconds
-    f(88, 3, 2, 82, 0, 0, 105), // boundObjectRef
+    f(64, 1, 0, 9, 1, 0, 13), // audiences
+    f(257, 4, 2, 44, 0, 0, 56), // expirationSeconds
+    f(89, 3, 2, 87, 0, 0, 112), // boundObjectRef
     // io.k8s.api.authentication.v1.TokenRequestStatus
-    f(863, 1, 0, 0, 0, 1, 4), // token
-    f(257, 2, 0, 53, 0, 0, 68), // expirationTimestamp
+    f(867, 1, 0, 0, 0, 1, 4), // token
+    f(258, 2, 0, 58, 0, 0, 75), // expirationTimestamp
     // io.k8s.api.authentication.v1.TokenReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 83, 0, 2, 106), // spec
-    f(794, 3, 1, 84, 0, 2, 107), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 88, 0, 2, 113), // spec
+    f(798, 3, 1, 89, 0, 2, 114), // status
     // io.k8s.api.authentication.v1.TokenReviewSpec
-    f(863, 1, 9, 0, 0, 0, 4), // token
-    f(63, 2, 1, 9, 1, 0, 13), // audiences
+    f(867, 1, 9, 0, 0, 0, 4), // token
+    f(64, 2, 1, 9, 1, 0, 13), // audiences
     // io.k8s.api.authentication.v1.TokenReviewStatus
-    f(65, 1, 1, 5, 0, 0, 8), // authenticated
-    f(891, 2, 1, 3, 0, 2, 6), // user
-    f(63, 4, 1, 9, 1, 0, 13), // audiences
-    f(241, 3, 1, 0, 0, 0, 4), // error
+    f(66, 1, 1, 5, 0, 0, 8), // authenticated
+    f(895, 2, 1, 3, 0, 2, 6), // user
+    f(64, 4, 1, 9, 1, 0, 13), // audiences
+    f(242, 3, 1, 0, 0, 0, 4), // error
     // io.k8s.api.authentication.v1.UserInfo
-    f(895, 1, 1, 0, 0, 0, 4), // username
-    f(878, 2, 1, 0, 0, 0, 4), // uid
-    f(319, 3, 1, 9, 1, 0, 13), // groups
-    f(268, 4, 1, 85, 0, 0, 108), // extra
+    f(899, 1, 1, 0, 0, 0, 4), // username
+    f(882, 2, 1, 0, 0, 0, 4), // uid
+    f(321, 3, 1, 9, 1, 0, 13), // groups
+    f(269, 4, 1, 90, 0, 0, 115), // extra
     // io.k8s.api.authorization.v1.FieldSelectorAttributes
-    f(640, 1, 1, 0, 0, 0, 4), // rawSelector
-    f(674, 2, 1, 86, 1, 0, 109), // requirements
+    f(642, 1, 1, 0, 0, 0, 4), // rawSelector
+    f(676, 2, 1, 91, 1, 0, 116), // requirements
     // io.k8s.api.authorization.v1.LabelSelectorAttributes
-    f(640, 1, 1, 0, 0, 0, 4), // rawSelector
-    f(674, 2, 1, 87, 1, 0, 110), // requirements
+    f(642, 1, 1, 0, 0, 0, 4), // rawSelector
+    f(676, 2, 1, 92, 1, 0, 117), // requirements
     // io.k8s.api.authorization.v1.LocalSubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 88, 0, 2, 111), // spec
-    f(794, 3, 1, 89, 0, 2, 112), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 93, 0, 2, 118), // spec
+    f(798, 3, 1, 94, 0, 2, 119), // status
     // io.k8s.api.authorization.v1.NonResourceAttributes
-    f(565, 1, 1, 0, 0, 0, 4), // path
-    f(905, 2, 1, 0, 0, 0, 4), // verb
+    f(567, 1, 1, 0, 0, 0, 4), // path
+    f(909, 2, 1, 0, 0, 0, 4), // verb
     // io.k8s.api.authorization.v1.NonResourceRule
-    f(906, 1, 8, 9, 1, 0, 13), // verbs
-    f(524, 2, 1, 9, 1, 0, 13), // nonResourceURLs
+    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(526, 2, 1, 9, 1, 0, 13), // nonResourceURLs
     // io.k8s.api.authorization.v1.ResourceAttributes
-    f(497, 1, 1, 0, 0, 0, 4), // namespace
-    f(905, 2, 1, 0, 0, 0, 4), // verb
-    f(316, 3, 1, 0, 0, 0, 4), // group
-    f(907, 4, 1, 0, 0, 0, 4), // version
-    f(679, 5, 1, 0, 0, 0, 4), // resource
-    f(821, 6, 1, 0, 0, 0, 4), // subresource
-    f(494, 7, 1, 0, 0, 0, 4), // name
-    f(280, 8, 3, 90, 0, 0, 113), // fieldSelector
-    f(402, 9, 3, 91, 0, 0, 114), // labelSelector
+    f(499, 1, 1, 0, 0, 0, 4), // namespace
+    f(909, 2, 1, 0, 0, 0, 4), // verb
+    f(318, 3, 1, 0, 0, 0, 4), // group
+    f(911, 4, 1, 0, 0, 0, 4), // version
+    f(681, 5, 1, 0, 0, 0, 4), // resource
+    f(825, 6, 1, 0, 0, 0, 4), // subresource
+    f(496, 7, 1, 0, 0, 0, 4), // name
+    f(281, 8, 3, 95, 0, 0, 120), // fieldSelector
+    f(404, 9, 3, 96, 0, 0, 121), // labelSelector
     // io.k8s.api.authorization.v1.ResourceRule
-    f(906, 1, 8, 9, 1, 0, 13), // verbs
-    f(40, 2, 1, 9, 1, 0, 13), // apiGroups
-    f(693, 3, 1, 9, 1, 0, 13), // resources
-    f(688, 4, 1, 9, 1, 0, 13), // resourceNames
+    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(41, 2, 1, 9, 1, 0, 13), // apiGroups
+    f(695, 3, 1, 9, 1, 0, 13), // resources
+    f(690, 4, 1, 9, 1, 0, 13), // resourceNames
     // io.k8s.api.authorization.v1.SelfSubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 92, 0, 2, 115), // spec
-    f(794, 3, 1, 89, 0, 2, 112), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 97, 0, 2, 122), // spec
+    f(798, 3, 1, 94, 0, 2, 119), // status
     // io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec
-    f(680, 1, 3, 93, 0, 0, 116), // resourceAttributes
-    f(522, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
+    f(682, 1, 3, 98, 0, 0, 123), // resourceAttributes
+    f(524, 2, 3, 99, 0, 0, 124), // nonResourceAttributes
     // io.k8s.api.authorization.v1.SelfSubjectRulesReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 95, 0, 2, 118), // spec
-    f(794, 3, 1, 96, 0, 2, 119), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 100, 0, 2, 125), // spec
+    f(798, 3, 1, 101, 0, 2, 126), // status
     // io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec
-    f(497, 1, 1, 0, 0, 0, 4), // namespace
+    f(499, 1, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.authorization.v1.SubjectAccessReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 88, 0, 2, 111), // spec
-    f(794, 3, 1, 89, 0, 2, 112), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 93, 0, 2, 118), // spec
+    f(798, 3, 1, 94, 0, 2, 119), // status
     // io.k8s.api.authorization.v1.SubjectAccessReviewSpec
-    f(680, 1, 3, 93, 0, 0, 116), // resourceAttributes
-    f(522, 2, 3, 94, 0, 0, 117), // nonResourceAttributes
-    f(891, 3, 1, 0, 0, 0, 4), // user
-    f(319, 4, 1, 9, 1, 0, 13), // groups
-    f(268, 5, 1, 97, 0, 0, 108), // extra
-    f(878, 6, 1, 0, 0, 0, 4), // uid
+    f(682, 1, 3, 98, 0, 0, 123), // resourceAttributes
+    f(524, 2, 3, 99, 0, 0, 124), // nonResourceAttributes
+    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(321, 4, 1, 9, 1, 0, 13), // groups
+    f(269, 5, 1, 102, 0, 0, 115), // extra
+    f(882, 6, 1, 0, 0, 0, 4), // uid
     // io.k8s.api.authorization.v1.SubjectAccessReviewStatus
-    f(35, 1, 8, 5, 0, 4, 8), // allowed
-    f(185, 4, 1, 5, 0, 0, 8), // denied
-    f(648, 2, 1, 0, 0, 0, 4), // reason
-    f(243, 3, 1, 0, 0, 0, 4), // evaluationError
+    f(36, 1, 8, 5, 0, 4, 8), // allowed
+    f(186, 4, 1, 5, 0, 0, 8), // denied
+    f(650, 2, 1, 0, 0, 0, 4), // reason
+    f(244, 3, 1, 0, 0, 0, 4), // evaluationError
     // io.k8s.api.authorization.v1.SubjectRulesReviewStatus
-    f(689, 1, 8, 98, 1, 0, 120), // resourceRules
-    f(523, 2, 8, 99, 1, 0, 121), // nonResourceRules
-    f(358, 3, 8, 5, 0, 4, 8), // incomplete
-    f(243, 4, 1, 0, 0, 0, 4), // evaluationError
+    f(691, 1, 8, 103, 1, 0, 127), // resourceRules
+    f(525, 2, 8, 104, 1, 0, 128), // nonResourceRules
+    f(360, 3, 8, 5, 0, 4, 8), // incomplete
+    f(244, 4, 1, 0, 0, 0, 4), // evaluationError
     // io.k8s.api.autoscaling.v1.CrossVersionObjectReference
-    f(391, 1, 8, 0, 0, 1, 4), // kind
-    f(494, 2, 8, 0, 0, 1, 4), // name
-    f(41, 3, 1, 0, 0, 0, 4), // apiVersion
+    f(393, 1, 8, 0, 0, 1, 4), // kind
+    f(496, 2, 8, 0, 0, 1, 4), // name
+    f(42, 3, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 9, 100, 0, 2, 122), // spec
-    f(794, 3, 1, 101, 0, 2, 123), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 9, 105, 0, 2, 129), // spec
+    f(798, 3, 1, 106, 0, 2, 130), // status
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 102, 0, 0, 124), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 107, 0, 0, 131), // items
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec
-    f(718, 1, 8, 103, 0, 2, 125), // scaleTargetRef
-    f(482, 2, 3, 29, 0, 0, 37), // minReplicas
-    f(460, 3, 8, 29, 0, 3, 37), // maxReplicas
-    f(839, 4, 3, 29, 0, 0, 37), // targetCPUUtilizationPercentage
+    f(721, 1, 8, 108, 0, 2, 132), // scaleTargetRef
+    f(484, 2, 3, 29, 0, 0, 37), // minReplicas
+    f(462, 3, 8, 29, 0, 3, 37), // maxReplicas
+    f(843, 4, 3, 29, 0, 0, 37), // targetCPUUtilizationPercentage
     // io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerStatus
-    f(536, 1, 3, 44, 0, 0, 56), // observedGeneration
-    f(410, 2, 3, 53, 0, 0, 68), // lastScaleTime
-    f(167, 3, 8, 29, 0, 3, 37), // currentReplicas
-    f(201, 4, 8, 29, 0, 3, 37), // desiredReplicas
-    f(163, 5, 3, 29, 0, 0, 37), // currentCPUUtilizationPercentage
+    f(538, 1, 3, 44, 0, 0, 56), // observedGeneration
+    f(412, 2, 3, 58, 0, 0, 75), // lastScaleTime
+    f(168, 3, 8, 29, 0, 3, 37), // currentReplicas
+    f(202, 4, 8, 29, 0, 3, 37), // desiredReplicas
+    f(164, 5, 3, 29, 0, 0, 37), // currentCPUUtilizationPercentage
     // io.k8s.api.autoscaling.v1.Scale
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 104, 0, 2, 126), // spec
-    f(794, 3, 1, 105, 0, 2, 127), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 109, 0, 2, 133), // spec
+    f(798, 3, 1, 110, 0, 2, 134), // status
     // io.k8s.api.autoscaling.v1.ScaleSpec
-    f(659, 1, 1, 29, 0, 3, 37), // replicas
+    f(661, 1, 1, 29, 0, 3, 37), // replicas
     // io.k8s.api.autoscaling.v1.ScaleStatus
-    f(659, 1, 8, 29, 0, 3, 37), // replicas
-    f(747, 2, 1, 0, 0, 0, 4), // selector
+    f(661, 1, 8, 29, 0, 3, 37), // replicas
+    f(750, 2, 1, 0, 0, 0, 4), // selector
     // io.k8s.api.autoscaling.v2.ContainerResourceMetricSource
-    f(494, 1, 8, 0, 0, 1, 128), // name
-    f(838, 2, 8, 106, 0, 2, 129), // target
-    f(140, 3, 8, 0, 0, 1, 4), // container
+    f(496, 1, 8, 0, 0, 1, 135), // name
+    f(842, 2, 8, 111, 0, 2, 136), // target
+    f(141, 3, 8, 0, 0, 1, 4), // container
     // io.k8s.api.autoscaling.v2.ContainerResourceMetricStatus
-    f(494, 1, 8, 0, 0, 1, 128), // name
-    f(162, 2, 8, 107, 0, 2, 130), // current
-    f(140, 3, 8, 0, 0, 1, 4), // container
+    f(496, 1, 8, 0, 0, 1, 135), // name
+    f(163, 2, 8, 112, 0, 2, 137), // current
+    f(141, 3, 8, 0, 0, 1, 4), // container
     // io.k8s.api.autoscaling.v2.CrossVersionObjectReference
-    f(391, 1, 8, 0, 0, 1, 4), // kind
-    f(494, 2, 8, 0, 0, 1, 4), // name
-    f(41, 3, 1, 0, 0, 0, 4), // apiVersion
+    f(393, 1, 8, 0, 0, 1, 4), // kind
+    f(496, 2, 8, 0, 0, 1, 4), // name
+    f(42, 3, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.api.autoscaling.v2.ExternalMetricSource
-    f(471, 1, 8, 108, 0, 2, 131), // metric
-    f(838, 2, 8, 106, 0, 2, 129), // target
+    f(473, 1, 8, 113, 0, 2, 138), // metric
+    f(842, 2, 8, 111, 0, 2, 136), // target
     // io.k8s.api.autoscaling.v2.ExternalMetricStatus
-    f(471, 1, 8, 108, 0, 2, 131), // metric
-    f(162, 2, 8, 107, 0, 2, 130), // current
+    f(473, 1, 8, 113, 0, 2, 138), // metric
+    f(163, 2, 8, 112, 0, 2, 137), // current
     // io.k8s.api.autoscaling.v2.HPAScalingPolicy
-    f(876, 1, 8, 0, 0, 1, 132), // type
-    f(900, 2, 8, 29, 0, 3, 37), // value
-    f(574, 3, 8, 29, 0, 3, 37), // periodSeconds
+    f(880, 1, 8, 0, 0, 1, 139), // type
+    f(904, 2, 8, 29, 0, 3, 37), // value
+    f(576, 3, 8, 29, 0, 3, 37), // periodSeconds
     // io.k8s.api.autoscaling.v2.HPAScalingRules
-    f(786, 3, 3, 29, 0, 0, 37), // stabilizationWindowSeconds
-    f(745, 1, 3, 0, 0, 0, 133), // selectPolicy
-    f(601, 2, 1, 109, 1, 0, 134), // policies
-    f(865, 4, 3, 110, 0, 0, 135), // tolerance
+    f(790, 3, 3, 29, 0, 0, 37), // stabilizationWindowSeconds
+    f(748, 1, 3, 0, 0, 0, 140), // selectPolicy
+    f(603, 2, 1, 114, 1, 0, 141), // policies
+    f(869, 4, 3, 115, 0, 0, 142), // tolerance
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 9, 111, 0, 2, 136), // spec
-    f(794, 3, 1, 112, 0, 2, 137), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 9, 116, 0, 2, 143), // spec
+    f(798, 3, 1, 117, 0, 2, 144), // status
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior
-    f(719, 1, 3, 113, 0, 0, 138), // scaleUp
-    f(716, 2, 3, 113, 0, 0, 138), // scaleDown
+    f(722, 1, 3, 118, 0, 0, 145), // scaleUp
+    f(719, 2, 3, 118, 0, 0, 145), // scaleDown
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition
-    f(876, 1, 8, 0, 0, 1, 139), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 146), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 114, 0, 0, 140), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 119, 0, 0, 147), // items
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec
-    f(718, 1, 8, 115, 0, 2, 141), // scaleTargetRef
-    f(482, 2, 3, 29, 0, 0, 37), // minReplicas
-    f(460, 3, 8, 29, 0, 3, 37), // maxReplicas
-    f(472, 4, 1, 116, 1, 0, 142), // metrics
-    f(76, 5, 3, 117, 0, 0, 143), // behavior
+    f(721, 1, 8, 120, 0, 2, 148), // scaleTargetRef
+    f(484, 2, 3, 29, 0, 0, 37), // minReplicas
+    f(462, 3, 8, 29, 0, 3, 37), // maxReplicas
+    f(474, 4, 1, 121, 1, 0, 149), // metrics
+    f(77, 5, 3, 122, 0, 0, 150), // behavior
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus
-    f(536, 1, 3, 44, 0, 0, 56), // observedGeneration
-    f(410, 2, 3, 53, 0, 0, 68), // lastScaleTime
-    f(167, 3, 1, 29, 0, 0, 37), // currentReplicas
-    f(201, 4, 8, 29, 0, 3, 37), // desiredReplicas
-    f(165, 5, 0, 118, 1, 0, 144), // currentMetrics
-    f(131, 6, 1, 119, 5, 0, 145), // conditions
+    f(538, 1, 3, 44, 0, 0, 56), // observedGeneration
+    f(412, 2, 3, 58, 0, 0, 75), // lastScaleTime
+    f(168, 3, 1, 29, 0, 0, 37), // currentReplicas
+    f(202, 4, 8, 29, 0, 3, 37), // desiredReplicas
+    f(166, 5, 0, 123, 1, 0, 151), // currentMetrics
+    f(132, 6, 1, 124, 5, 0, 152), // conditions
     // io.k8s.api.autoscaling.v2.MetricIdentifier
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(747, 2, 3, 13, 0, 0, 17), // selector
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(750, 2, 3, 13, 0, 0, 17), // selector
     // io.k8s.api.autoscaling.v2.MetricSpec
-    f(876, 1, 8, 0, 0, 1, 146), // type
-    f(534, 2, 3, 120, 0, 0, 147), // object
-    f(600, 3, 3, 121, 0, 0, 148), // pods
-    f(679, 4, 3, 122, 0, 0, 149), // resource
-    f(144, 7, 3, 123, 0, 0, 150), // containerResource
-    f(262, 5, 3, 124, 0, 0, 151), // external
+    f(880, 1, 8, 0, 0, 1, 153), // type
+    f(536, 2, 3, 125, 0, 0, 154), // object
+    f(602, 3, 3, 126, 0, 0, 155), // pods
+    f(681, 4, 3, 127, 0, 0, 156), // resource
+    f(145, 7, 3, 128, 0, 0, 157), // containerResource
+    f(263, 5, 3, 129, 0, 0, 158), // external
     // io.k8s.api.autoscaling.v2.MetricStatus
-    f(876, 1, 8, 0, 0, 1, 146), // type
-    f(534, 2, 3, 125, 0, 0, 152), // object
-    f(600, 3, 3, 126, 0, 0, 153), // pods
-    f(679, 4, 3, 127, 0, 0, 154), // resource
-    f(144, 7, 3, 128, 0, 0, 155), // containerResource
-    f(262, 5, 3, 129, 0, 0, 156), // external
+    f(880, 1, 8, 0, 0, 1, 153), // type
+    f(536, 2, 3, 130, 0, 0, 159), // object
+    f(602, 3, 3, 131, 0, 0, 160), // pods
+    f(681, 4, 3, 132, 0, 0, 161), // resource
+    f(145, 7, 3, 133, 0, 0, 162), // containerResource
+    f(263, 5, 3, 134, 0, 0, 163), // external
     // io.k8s.api.autoscaling.v2.MetricTarget
-    f(876, 1, 8, 0, 0, 1, 157), // type
-    f(900, 2, 3, 110, 0, 0, 135), // value
-    f(69, 3, 3, 110, 0, 0, 135), // averageValue
-    f(68, 4, 3, 29, 0, 0, 37), // averageUtilization
+    f(880, 1, 8, 0, 0, 1, 164), // type
+    f(904, 2, 3, 115, 0, 0, 142), // value
+    f(70, 3, 3, 115, 0, 0, 142), // averageValue
+    f(69, 4, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.MetricValueStatus
-    f(900, 1, 3, 110, 0, 0, 135), // value
-    f(69, 2, 3, 110, 0, 0, 135), // averageValue
-    f(68, 3, 3, 29, 0, 0, 37), // averageUtilization
+    f(904, 1, 3, 115, 0, 0, 142), // value
+    f(70, 2, 3, 115, 0, 0, 142), // averageValue
+    f(69, 3, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.ObjectMetricSource
-    f(197, 1, 8, 115, 0, 2, 141), // describedObject
-    f(838, 2, 8, 106, 0, 2, 129), // target
-    f(471, 3, 8, 108, 0, 2, 131), // metric
+    f(198, 1, 8, 120, 0, 2, 148), // describedObject
+    f(842, 2, 8, 111, 0, 2, 136), // target
+    f(473, 3, 8, 113, 0, 2, 138), // metric
     // io.k8s.api.autoscaling.v2.ObjectMetricStatus
-    f(471, 1, 8, 108, 0, 2, 131), // metric
-    f(162, 2, 8, 107, 0, 2, 130), // current
-    f(197, 3, 8, 115, 0, 2, 141), // describedObject
+    f(473, 1, 8, 113, 0, 2, 138), // metric
+    f(163, 2, 8, 112, 0, 2, 137), // current
+    f(198, 3, 8, 120, 0, 2, 148), // describedObject
     // io.k8s.api.autoscaling.v2.PodsMetricSource
-    f(471, 1, 8, 108, 0, 2, 131), // metric
-    f(838, 2, 8, 106, 0, 2, 129), // target
+    f(473, 1, 8, 113, 0, 2, 138), // metric
+    f(842, 2, 8, 111, 0, 2, 136), // target
     // io.k8s.api.autoscaling.v2.PodsMetricStatus
-    f(471, 1, 8, 108, 0, 2, 131), // metric
-    f(162, 2, 8, 107, 0, 2, 130), // current
+    f(473, 1, 8, 113, 0, 2, 138), // metric
+    f(163, 2, 8, 112, 0, 2, 137), // current
     // io.k8s.api.autoscaling.v2.ResourceMetricSource
-    f(494, 1, 8, 0, 0, 1, 128), // name
-    f(838, 2, 8, 106, 0, 2, 129), // target
+    f(496, 1, 8, 0, 0, 1, 135), // name
+    f(842, 2, 8, 111, 0, 2, 136), // target
     // io.k8s.api.autoscaling.v2.ResourceMetricStatus
-    f(494, 1, 8, 0, 0, 1, 128), // name
-    f(162, 2, 8, 107, 0, 2, 130), // current
+    f(496, 1, 8, 0, 0, 1, 135), // name
+    f(163, 2, 8, 112, 0, 2, 137), // current
     // io.k8s.api.batch.v1.CronJob
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 9, 130, 0, 2, 158), // spec
-    f(794, 3, 1, 131, 0, 2, 159), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 9, 135, 0, 2, 165), // spec
+    f(798, 3, 1, 136, 0, 2, 166), // status
     // io.k8s.api.batch.v1.CronJobList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 132, 0, 0, 160), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 137, 0, 0, 167), // items
     // io.k8s.api.batch.v1.CronJobSpec
-    f(720, 1, 8, 0, 0, 1, 4), // schedule
-    f(858, 8, 3, 0, 0, 0, 4), // timeZone
-    f(791, 2, 3, 44, 0, 0, 56), // startingDeadlineSeconds
-    f(129, 3, 1, 0, 0, 0, 161), // concurrencyPolicy
-    f(832, 4, 3, 5, 0, 0, 8), // suspend
-    f(382, 5, 8, 133, 0, 2, 162), // jobTemplate
-    f(829, 6, 3, 29, 0, 0, 37), // successfulJobsHistoryLimit
-    f(271, 7, 3, 29, 0, 0, 37), // failedJobsHistoryLimit
+    f(723, 1, 8, 0, 0, 1, 4), // schedule
+    f(862, 8, 3, 0, 0, 0, 4), // timeZone
+    f(795, 2, 3, 44, 0, 0, 56), // startingDeadlineSeconds
+    f(130, 3, 1, 0, 0, 0, 168), // concurrencyPolicy
+    f(836, 4, 3, 5, 0, 0, 8), // suspend
+    f(384, 5, 8, 138, 0, 2, 169), // jobTemplate
+    f(833, 6, 3, 29, 0, 0, 37), // successfulJobsHistoryLimit
+    f(272, 7, 3, 29, 0, 0, 37), // failedJobsHistoryLimit
     // io.k8s.api.batch.v1.CronJobStatus
-    f(7, 1, 1, 134, 1, 0, 163), // active
-    f(411, 4, 3, 53, 0, 0, 68), // lastScheduleTime
-    f(413, 5, 3, 53, 0, 0, 68), // lastSuccessfulTime
+    f(8, 1, 1, 139, 1, 0, 170), // active
+    f(413, 4, 3, 58, 0, 0, 75), // lastScheduleTime
+    f(415, 5, 3, 58, 0, 0, 75), // lastSuccessfulTime
     // io.k8s.api.batch.v1.Job
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 135, 0, 2, 164), // spec
-    f(794, 3, 1, 136, 0, 2, 165), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 140, 0, 2, 171), // spec
+    f(798, 3, 1, 141, 0, 2, 172), // status
     // io.k8s.api.batch.v1.JobCondition
-    f(876, 1, 8, 0, 0, 1, 166), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 1, 0, 0, 0, 4), // reason
-    f(468, 6, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 173), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
+    f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 1, 0, 0, 0, 4), // reason
+    f(470, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.batch.v1.JobList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 137, 0, 0, 167), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 142, 0, 0, 174), // items
     // io.k8s.api.batch.v1.JobSpec
-    f(556, 1, 3, 29, 0, 0, 37), // parallelism
-    f(127, 2, 3, 29, 0, 0, 37), // completions
-    f(8, 3, 3, 44, 0, 0, 56), // activeDeadlineSeconds
-    f(591, 11, 3, 138, 0, 0, 168), // podFailurePolicy
-    f(827, 16, 3, 139, 0, 0, 169), // successPolicy
-    f(74, 7, 3, 29, 0, 0, 37), // backoffLimit
-    f(75, 12, 3, 29, 0, 0, 37), // backoffLimitPerIndex
-    f(455, 13, 3, 29, 0, 0, 37), // maxFailedIndexes
-    f(747, 4, 3, 13, 0, 0, 17), // selector
-    f(441, 5, 3, 5, 0, 0, 8), // manualSelector
-    f(847, 6, 8, 55, 0, 2, 70), // template
-    f(874, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
-    f(125, 9, 3, 0, 0, 0, 170), // completionMode
-    f(832, 10, 3, 5, 0, 0, 8), // suspend
-    f(598, 14, 3, 0, 0, 0, 171), // podReplacementPolicy
-    f(438, 15, 3, 0, 0, 0, 4), // managedBy
+    f(558, 1, 3, 29, 0, 0, 37), // parallelism
+    f(128, 2, 3, 29, 0, 0, 37), // completions
+    f(9, 3, 3, 44, 0, 0, 56), // activeDeadlineSeconds
+    f(593, 11, 3, 143, 0, 0, 175), // podFailurePolicy
+    f(831, 16, 3, 144, 0, 0, 176), // successPolicy
+    f(75, 7, 3, 29, 0, 0, 37), // backoffLimit
+    f(76, 12, 3, 29, 0, 0, 37), // backoffLimitPerIndex
+    f(457, 13, 3, 29, 0, 0, 37), // maxFailedIndexes
+    f(750, 4, 3, 13, 0, 0, 17), // selector
+    f(443, 5, 3, 5, 0, 0, 8), // manualSelector
+    f(851, 6, 8, 60, 0, 2, 77), // template
+    f(878, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
+    f(126, 9, 3, 0, 0, 0, 177), // completionMode
+    f(836, 10, 3, 5, 0, 0, 8), // suspend
+    f(600, 14, 3, 0, 0, 0, 178), // podReplacementPolicy
+    f(440, 15, 3, 0, 0, 0, 4), // managedBy
     // io.k8s.api.batch.v1.JobStatus
-    f(131, 1, 1, 140, 7, 0, 172), // conditions
-    f(788, 2, 3, 53, 0, 0, 68), // startTime
-    f(126, 3, 3, 53, 0, 0, 68), // completionTime
-    f(7, 4, 1, 29, 0, 0, 37), // active
-    f(824, 5, 1, 29, 0, 0, 37), // succeeded
-    f(269, 6, 1, 29, 0, 0, 37), // failed
-    f(850, 11, 3, 29, 0, 0, 37), // terminating
-    f(124, 7, 1, 0, 0, 0, 4), // completedIndexes
-    f(270, 10, 3, 0, 0, 0, 4), // failedIndexes
-    f(880, 8, 3, 141, 0, 0, 173), // uncountedTerminatedPods
-    f(646, 9, 3, 29, 0, 0, 37), // ready
+    f(132, 1, 1, 145, 7, 0, 179), // conditions
+    f(792, 2, 3, 58, 0, 0, 75), // startTime
+    f(127, 3, 3, 58, 0, 0, 75), // completionTime
+    f(8, 4, 1, 29, 0, 0, 37), // active
+    f(828, 5, 1, 29, 0, 0, 37), // succeeded
+    f(270, 6, 1, 29, 0, 0, 37), // failed
+    f(854, 11, 3, 29, 0, 0, 37), // terminating
+    f(125, 7, 1, 0, 0, 0, 4), // completedIndexes
+    f(271, 10, 3, 0, 0, 0, 4), // failedIndexes
+    f(884, 8, 3, 146, 0, 0, 180), // uncountedTerminatedPods
+    f(648, 9, 3, 29, 0, 0, 37), // ready
     // io.k8s.api.batch.v1.JobTemplateSpec
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 135, 0, 2, 164), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 140, 0, 2, 171), // spec
     // io.k8s.api.batch.v1.PodFailurePolicy
-    f(707, 1, 8, 142, 1, 0, 174), // rules
+    f(710, 1, 8, 147, 1, 0, 181), // rules
     // io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement
-    f(142, 1, 3, 0, 0, 0, 4), // containerName
-    f(546, 2, 8, 0, 0, 1, 175), // operator
-    f(903, 3, 8, 143, 3, 0, 176), // values
+    f(143, 1, 3, 0, 0, 0, 4), // containerName
+    f(548, 2, 8, 0, 0, 1, 182), // operator
+    f(907, 3, 8, 148, 3, 0, 183), // values
     // io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern
-    f(876, 1, 8, 0, 0, 1, 177), // type
-    f(794, 2, 0, 0, 0, 1, 67), // status
+    f(880, 1, 8, 0, 0, 1, 184), // type
+    f(798, 2, 0, 0, 0, 1, 74), // status
     // io.k8s.api.batch.v1.PodFailurePolicyRule
-    f(6, 1, 8, 0, 0, 1, 178), // action
-    f(538, 2, 3, 144, 0, 0, 179), // onExitCodes
-    f(539, 3, 1, 145, 1, 0, 180), // onPodConditions
+    f(7, 1, 8, 0, 0, 1, 185), // action
+    f(540, 2, 3, 149, 0, 0, 186), // onExitCodes
+    f(541, 3, 1, 150, 1, 0, 187), // onPodConditions
     // io.k8s.api.batch.v1.SuccessPolicy
-    f(707, 1, 8, 146, 1, 0, 181), // rules
+    f(710, 1, 8, 151, 1, 0, 188), // rules
     // io.k8s.api.batch.v1.SuccessPolicyRule
-    f(826, 1, 3, 0, 0, 0, 4), // succeededIndexes
-    f(825, 2, 3, 29, 0, 0, 37), // succeededCount
+    f(830, 1, 3, 0, 0, 0, 4), // succeededIndexes
+    f(829, 2, 3, 29, 0, 0, 37), // succeededCount
     // io.k8s.api.batch.v1.UncountedTerminatedPods
-    f(824, 1, 1, 9, 3, 0, 182), // succeeded
-    f(269, 2, 1, 9, 3, 0, 182), // failed
+    f(828, 1, 1, 9, 3, 0, 189), // succeeded
+    f(270, 2, 1, 9, 3, 0, 189), // failed
     // io.k8s.api.certificates.v1.CertificateSigningRequest
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 147, 0, 2, 183), // spec
-    f(794, 3, 1, 148, 0, 2, 184), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 152, 0, 2, 190), // spec
+    f(798, 3, 1, 153, 0, 2, 191), // status
     // io.k8s.api.certificates.v1.CertificateSigningRequestCondition
-    f(876, 1, 8, 0, 0, 1, 185), // type
-    f(794, 6, 8, 0, 0, 1, 67), // status
-    f(648, 2, 1, 0, 0, 0, 4), // reason
-    f(468, 3, 1, 0, 0, 0, 4), // message
-    f(416, 4, 1, 53, 0, 0, 68), // lastUpdateTime
-    f(415, 5, 1, 53, 0, 0, 68), // lastTransitionTime
+    f(880, 1, 8, 0, 0, 1, 192), // type
+    f(798, 6, 8, 0, 0, 1, 74), // status
+    f(650, 2, 1, 0, 0, 0, 4), // reason
+    f(470, 3, 1, 0, 0, 0, 4), // message
+    f(418, 4, 1, 58, 0, 0, 75), // lastUpdateTime
+    f(417, 5, 1, 58, 0, 0, 75), // lastTransitionTime
     // io.k8s.api.certificates.v1.CertificateSigningRequestList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 149, 0, 0, 186), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 154, 0, 0, 193), // items
     // io.k8s.api.certificates.v1.CertificateSigningRequestSpec
-    f(664, 1, 8, 7, 0, 0, 10), // request
-    f(775, 7, 8, 0, 0, 1, 4), // signerName
-    f(256, 8, 3, 29, 0, 0, 37), // expirationSeconds
-    f(889, 5, 1, 9, 1, 0, 187), // usages
-    f(895, 2, 1, 0, 0, 0, 4), // username
-    f(878, 3, 1, 0, 0, 0, 4), // uid
-    f(319, 4, 1, 9, 1, 0, 13), // groups
-    f(268, 6, 1, 150, 0, 0, 108), // extra
+    f(666, 1, 8, 7, 0, 0, 10), // request
+    f(778, 7, 8, 0, 0, 1, 4), // signerName
+    f(257, 8, 3, 29, 0, 0, 37), // expirationSeconds
+    f(893, 5, 1, 9, 1, 0, 194), // usages
+    f(899, 2, 1, 0, 0, 0, 4), // username
+    f(882, 3, 1, 0, 0, 0, 4), // uid
+    f(321, 4, 1, 9, 1, 0, 13), // groups
+    f(269, 6, 1, 155, 0, 0, 115), // extra
     // io.k8s.api.certificates.v1.CertificateSigningRequestStatus
-    f(131, 1, 1, 151, 4, 0, 188), // conditions
-    f(101, 2, 1, 7, 0, 0, 10), // certificate
+    f(132, 1, 1, 156, 4, 0, 195), // conditions
+    f(102, 2, 1, 7, 0, 0, 10), // certificate
     // io.k8s.api.coordination.v1.Lease
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 152, 0, 2, 189), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 157, 0, 2, 196), // spec
     // io.k8s.api.coordination.v1.LeaseList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 153, 0, 0, 190), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 158, 0, 0, 197), // items
     // io.k8s.api.coordination.v1.LeaseSpec
-    f(328, 1, 3, 0, 0, 0, 4), // holderIdentity
-    f(417, 2, 3, 29, 0, 0, 37), // leaseDurationSeconds
-    f(5, 3, 3, 154, 0, 0, 191), // acquireTime
-    f(658, 4, 3, 154, 0, 0, 191), // renewTime
-    f(418, 5, 3, 29, 0, 0, 37), // leaseTransitions
-    f(812, 6, 3, 0, 0, 0, 192), // strategy
-    f(615, 7, 3, 0, 0, 0, 4), // preferredHolder
+    f(330, 1, 3, 0, 0, 0, 4), // holderIdentity
+    f(419, 2, 3, 29, 0, 0, 37), // leaseDurationSeconds
+    f(6, 3, 3, 159, 0, 0, 198), // acquireTime
+    f(660, 4, 3, 159, 0, 0, 198), // renewTime
+    f(420, 5, 3, 29, 0, 0, 37), // leaseTransitions
+    f(816, 6, 3, 0, 0, 0, 199), // strategy
+    f(617, 7, 3, 0, 0, 0, 4), // preferredHolder
     // io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource
-    f(918, 1, 8, 0, 0, 1, 4), // volumeID
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(562, 3, 1, 29, 0, 0, 37), // partition
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(564, 3, 1, 29, 0, 0, 37), // partition
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Affinity
-    f(504, 1, 3, 155, 0, 0, 193), // nodeAffinity
-    f(585, 2, 3, 156, 0, 0, 194), // podAffinity
-    f(587, 3, 3, 157, 0, 0, 195), // podAntiAffinity
+    f(506, 1, 3, 160, 0, 0, 200), // nodeAffinity
+    f(587, 2, 3, 161, 0, 0, 201), // podAffinity
+    f(589, 3, 3, 162, 0, 0, 202), // podAntiAffinity
     // io.k8s.api.core.v1.AppArmorProfile
-    f(876, 1, 8, 0, 0, 1, 196), // type
-    f(434, 2, 3, 0, 0, 0, 4), // localhostProfile
+    f(880, 1, 8, 0, 0, 1, 203), // type
+    f(436, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.AttachedVolume
-    f(494, 1, 8, 0, 0, 1, 197), // name
-    f(206, 2, 8, 0, 0, 1, 4), // devicePath
+    f(496, 1, 8, 0, 0, 1, 204), // name
+    f(207, 2, 8, 0, 0, 1, 4), // devicePath
     // io.k8s.api.core.v1.AzureDiskVolumeSource
-    f(209, 1, 8, 0, 0, 1, 4), // diskName
-    f(210, 2, 8, 0, 0, 1, 4), // diskURI
-    f(92, 3, 3, 0, 0, 5, 198), // cachingMode
-    f(299, 4, 3, 0, 0, 6, 4), // fsType
-    f(642, 5, 3, 5, 0, 4, 8), // readOnly
-    f(391, 6, 3, 0, 0, 7, 199), // kind
+    f(210, 1, 8, 0, 0, 1, 4), // diskName
+    f(211, 2, 8, 0, 0, 1, 4), // diskURI
+    f(93, 3, 3, 0, 0, 5, 205), // cachingMode
+    f(301, 4, 3, 0, 0, 6, 4), // fsType
+    f(644, 5, 3, 5, 0, 4, 8), // readOnly
+    f(393, 6, 3, 0, 0, 7, 206), // kind
     // io.k8s.api.core.v1.AzureFilePersistentVolumeSource
-    f(740, 1, 8, 0, 0, 1, 4), // secretName
-    f(769, 2, 8, 0, 0, 1, 4), // shareName
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(741, 4, 2, 0, 0, 0, 4), // secretNamespace
+    f(743, 1, 8, 0, 0, 1, 4), // secretName
+    f(772, 2, 8, 0, 0, 1, 4), // shareName
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(744, 4, 2, 0, 0, 0, 4), // secretNamespace
     // io.k8s.api.core.v1.AzureFileVolumeSource
-    f(740, 1, 8, 0, 0, 1, 4), // secretName
-    f(769, 2, 8, 0, 0, 1, 4), // shareName
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(743, 1, 8, 0, 0, 1, 4), // secretName
+    f(772, 2, 8, 0, 0, 1, 4), // shareName
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Binding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(838, 2, 8, 158, 0, 2, 200), // target
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(842, 2, 8, 163, 0, 2, 207), // target
     // io.k8s.api.core.v1.CSIPersistentVolumeSource
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(917, 2, 8, 0, 0, 1, 4), // volumeHandle
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(299, 4, 1, 0, 0, 0, 4), // fsType
-    f(911, 5, 1, 8, 0, 0, 12), // volumeAttributes
-    f(152, 6, 3, 159, 0, 0, 201), // controllerPublishSecretRef
-    f(517, 7, 3, 159, 0, 0, 201), // nodeStageSecretRef
-    f(514, 8, 3, 159, 0, 0, 201), // nodePublishSecretRef
-    f(151, 9, 3, 159, 0, 0, 201), // controllerExpandSecretRef
-    f(509, 10, 3, 159, 0, 0, 201), // nodeExpandSecretRef
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(921, 2, 8, 0, 0, 1, 4), // volumeHandle
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(301, 4, 1, 0, 0, 0, 4), // fsType
+    f(915, 5, 1, 8, 0, 0, 12), // volumeAttributes
+    f(153, 6, 3, 164, 0, 0, 208), // controllerPublishSecretRef
+    f(519, 7, 3, 164, 0, 0, 208), // nodeStageSecretRef
+    f(516, 8, 3, 164, 0, 0, 208), // nodePublishSecretRef
+    f(152, 9, 3, 164, 0, 0, 208), // controllerExpandSecretRef
+    f(511, 10, 3, 164, 0, 0, 208), // nodeExpandSecretRef
     // io.k8s.api.core.v1.CSIVolumeSource
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(642, 2, 3, 5, 0, 0, 8), // readOnly
-    f(299, 3, 3, 0, 0, 0, 4), // fsType
-    f(911, 4, 1, 8, 0, 0, 12), // volumeAttributes
-    f(514, 5, 3, 160, 0, 0, 202), // nodePublishSecretRef
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(644, 2, 3, 5, 0, 0, 8), // readOnly
+    f(301, 3, 3, 0, 0, 0, 4), // fsType
+    f(915, 4, 1, 8, 0, 0, 12), // volumeAttributes
+    f(516, 5, 3, 165, 0, 0, 209), // nodePublishSecretRef
     // io.k8s.api.core.v1.Capabilities
-    f(9, 1, 1, 9, 1, 0, 203), // add
-    f(222, 2, 1, 9, 1, 0, 203), // drop
+    f(10, 1, 1, 9, 1, 0, 210), // add
+    f(223, 2, 1, 9, 1, 0, 210), // drop
     // io.k8s.api.core.v1.CephFSPersistentVolumeSource
-    f(488, 1, 8, 9, 1, 0, 13), // monitors
-    f(565, 2, 1, 0, 0, 0, 4), // path
-    f(891, 3, 1, 0, 0, 0, 4), // user
-    f(738, 4, 1, 0, 0, 0, 4), // secretFile
-    f(742, 5, 3, 159, 0, 0, 201), // secretRef
-    f(642, 6, 1, 5, 0, 0, 8), // readOnly
+    f(490, 1, 8, 9, 1, 0, 13), // monitors
+    f(567, 2, 1, 0, 0, 0, 4), // path
+    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(741, 4, 1, 0, 0, 0, 4), // secretFile
+    f(745, 5, 3, 164, 0, 0, 208), // secretRef
+    f(644, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CephFSVolumeSource
-    f(488, 1, 8, 9, 1, 0, 13), // monitors
-    f(565, 2, 1, 0, 0, 0, 4), // path
-    f(891, 3, 1, 0, 0, 0, 4), // user
-    f(738, 4, 1, 0, 0, 0, 4), // secretFile
-    f(742, 5, 3, 160, 0, 0, 202), // secretRef
-    f(642, 6, 1, 5, 0, 0, 8), // readOnly
+    f(490, 1, 8, 9, 1, 0, 13), // monitors
+    f(567, 2, 1, 0, 0, 0, 4), // path
+    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(741, 4, 1, 0, 0, 0, 4), // secretFile
+    f(745, 5, 3, 165, 0, 0, 209), // secretRef
+    f(644, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CinderPersistentVolumeSource
-    f(918, 1, 8, 0, 0, 1, 4), // volumeID
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(742, 4, 3, 159, 0, 0, 201), // secretRef
+    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(745, 4, 3, 164, 0, 0, 208), // secretRef
     // io.k8s.api.core.v1.CinderVolumeSource
-    f(918, 1, 8, 0, 0, 1, 4), // volumeID
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(742, 4, 3, 160, 0, 0, 202), // secretRef
+    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(745, 4, 3, 165, 0, 0, 209), // secretRef
     // io.k8s.api.core.v1.ClientIPConfig
-    f(859, 1, 3, 29, 0, 0, 37), // timeoutSeconds
+    f(863, 1, 3, 29, 0, 0, 37), // timeoutSeconds
     // io.k8s.api.core.v1.ClusterTrustBundleProjection
-    f(494, 1, 3, 0, 0, 0, 4), // name
-    f(775, 2, 3, 0, 0, 0, 4), // signerName
-    f(402, 3, 3, 13, 0, 0, 17), // labelSelector
-    f(547, 5, 3, 5, 0, 0, 8), // optional
-    f(565, 4, 8, 0, 0, 1, 4), // path
+    f(496, 1, 3, 0, 0, 0, 4), // name
+    f(778, 2, 3, 0, 0, 0, 4), // signerName
+    f(404, 3, 3, 13, 0, 0, 17), // labelSelector
+    f(549, 5, 3, 5, 0, 0, 8), // optional
+    f(567, 4, 8, 0, 0, 1, 4), // path
     // io.k8s.api.core.v1.ComponentCondition
-    f(876, 1, 8, 0, 0, 1, 204), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(468, 3, 1, 0, 0, 0, 4), // message
-    f(241, 4, 1, 0, 0, 0, 4), // error
+    f(880, 1, 8, 0, 0, 1, 211), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(470, 3, 1, 0, 0, 0, 4), // message
+    f(242, 4, 1, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.ComponentStatus
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(131, 2, 1, 161, 5, 0, 205), // conditions
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(132, 2, 1, 166, 5, 0, 212), // conditions
     // io.k8s.api.core.v1.ComponentStatusList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 162, 0, 0, 206), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 167, 0, 0, 213), // items
     // io.k8s.api.core.v1.ConfigMap
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(357, 4, 3, 5, 0, 0, 8), // immutable
-    f(171, 2, 1, 8, 0, 0, 12), // data
-    f(79, 3, 1, 163, 0, 0, 207), // binaryData
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(359, 4, 3, 5, 0, 0, 8), // immutable
+    f(172, 2, 1, 8, 0, 0, 12), // data
+    f(80, 3, 1, 168, 0, 0, 214), // binaryData
     // io.k8s.api.core.v1.ConfigMapEnvSource
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(547, 2, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(549, 2, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapKeySelector
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(387, 2, 8, 0, 0, 1, 4), // key
-    f(547, 3, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(389, 2, 8, 0, 0, 1, 4), // key
+    f(549, 3, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 164, 0, 0, 208), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 169, 0, 0, 215), // items
     // io.k8s.api.core.v1.ConfigMapNodeConfigSource
-    f(497, 1, 8, 0, 0, 1, 4), // namespace
-    f(494, 2, 8, 0, 0, 1, 4), // name
-    f(878, 3, 1, 0, 0, 0, 1), // uid
-    f(691, 4, 1, 0, 0, 0, 4), // resourceVersion
-    f(394, 5, 8, 0, 0, 1, 4), // kubeletConfigKey
+    f(499, 1, 8, 0, 0, 1, 4), // namespace
+    f(496, 2, 8, 0, 0, 1, 4), // name
+    f(882, 3, 1, 0, 0, 0, 1), // uid
+    f(693, 4, 1, 0, 0, 0, 4), // resourceVersion
+    f(396, 5, 8, 0, 0, 1, 4), // kubeletConfigKey
     // io.k8s.api.core.v1.ConfigMapProjection
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(381, 2, 1, 165, 1, 0, 209), // items
-    f(547, 4, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(383, 2, 1, 170, 1, 0, 216), // items
+    f(549, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.ConfigMapVolumeSource
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(381, 2, 1, 165, 1, 0, 209), // items
-    f(179, 3, 3, 29, 0, 0, 37), // defaultMode
-    f(547, 4, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(383, 2, 1, 170, 1, 0, 216), // items
+    f(180, 3, 3, 29, 0, 0, 37), // defaultMode
+    f(549, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.Container
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(351, 2, 1, 0, 0, 0, 4), // image
-    f(122, 3, 1, 9, 1, 0, 13), // command
-    f(54, 4, 1, 9, 1, 0, 13), // args
-    f(941, 5, 1, 0, 0, 0, 4), // workingDir
-    f(607, 6, 1, 166, 8, 0, 210), // ports
-    f(236, 19, 1, 167, 1, 0, 211), // envFrom
-    f(235, 7, 1, 168, 2, 0, 212), // env
-    f(693, 8, 1, 169, 0, 2, 213), // resources
-    f(678, 23, 1, 170, 1, 0, 214), // resizePolicy
-    f(696, 24, 3, 0, 0, 0, 215), // restartPolicy
-    f(697, 25, 1, 171, 1, 0, 216), // restartPolicyRules
-    f(921, 9, 1, 172, 9, 0, 217), // volumeMounts
-    f(916, 21, 1, 173, 10, 0, 218), // volumeDevices
-    f(428, 10, 3, 174, 0, 0, 219), // livenessProbe
-    f(645, 11, 3, 174, 0, 0, 219), // readinessProbe
-    f(792, 22, 3, 174, 0, 0, 219), // startupProbe
-    f(421, 12, 3, 175, 0, 0, 220), // lifecycle
-    f(853, 13, 1, 0, 0, 0, 4), // terminationMessagePath
-    f(854, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
-    f(353, 14, 1, 0, 0, 0, 222), // imagePullPolicy
-    f(744, 15, 3, 176, 0, 0, 223), // securityContext
-    f(797, 16, 1, 5, 0, 0, 8), // stdin
-    f(798, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(875, 18, 1, 5, 0, 0, 8), // tty
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(353, 2, 1, 0, 0, 0, 4), // image
+    f(123, 3, 1, 9, 1, 0, 13), // command
+    f(55, 4, 1, 9, 1, 0, 13), // args
+    f(945, 5, 1, 0, 0, 0, 4), // workingDir
+    f(609, 6, 1, 171, 8, 0, 217), // ports
+    f(237, 19, 1, 172, 1, 0, 218), // envFrom
+    f(236, 7, 1, 173, 2, 0, 219), // env
+    f(695, 8, 1, 174, 0, 2, 220), // resources
+    f(680, 23, 1, 175, 1, 0, 221), // resizePolicy
+    f(699, 24, 3, 0, 0, 0, 222), // restartPolicy
+    f(700, 25, 1, 176, 1, 0, 223), // restartPolicyRules
+    f(925, 9, 1, 177, 9, 0, 224), // volumeMounts
+    f(920, 21, 1, 178, 10, 0, 225), // volumeDevices
+    f(430, 10, 3, 179, 0, 0, 226), // livenessProbe
+    f(647, 11, 3, 179, 0, 0, 226), // readinessProbe
+    f(796, 22, 3, 179, 0, 0, 226), // startupProbe
+    f(423, 12, 3, 180, 0, 0, 227), // lifecycle
+    f(857, 13, 1, 0, 0, 0, 4), // terminationMessagePath
+    f(858, 20, 1, 0, 0, 0, 228), // terminationMessagePolicy
+    f(355, 14, 1, 0, 0, 0, 229), // imagePullPolicy
+    f(747, 15, 3, 181, 0, 0, 230), // securityContext
+    f(801, 16, 1, 5, 0, 0, 8), // stdin
+    f(802, 17, 1, 5, 0, 0, 8), // stdinOnce
+    f(879, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.ContainerExtendedResourceRequest
-    f(142, 1, 8, 0, 0, 1, 4), // containerName
-    f(687, 2, 8, 0, 0, 1, 4), // resourceName
-    f(667, 3, 8, 0, 0, 1, 4), // requestName
+    f(143, 1, 8, 0, 0, 1, 4), // containerName
+    f(689, 2, 8, 0, 0, 1, 4), // resourceName
+    f(669, 3, 8, 0, 0, 1, 4), // requestName
     // io.k8s.api.core.v1.ContainerImage
-    f(495, 1, 0, 9, 1, 0, 13), // names
-    f(778, 2, 1, 44, 0, 0, 56), // sizeBytes
+    f(497, 1, 0, 9, 1, 0, 13), // names
+    f(782, 2, 1, 44, 0, 0, 56), // sizeBytes
     // io.k8s.api.core.v1.ContainerPort
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(337, 2, 1, 29, 0, 0, 37), // hostPort
-    f(143, 3, 8, 29, 0, 3, 37), // containerPort
-    f(630, 4, 1, 0, 0, 8, 224), // protocol
-    f(331, 5, 1, 0, 0, 0, 4), // hostIP
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(339, 2, 1, 29, 0, 0, 37), // hostPort
+    f(144, 3, 8, 29, 0, 3, 37), // containerPort
+    f(632, 4, 1, 0, 0, 8, 231), // protocol
+    f(333, 5, 1, 0, 0, 0, 4), // hostIP
     // io.k8s.api.core.v1.ContainerResizePolicy
-    f(687, 1, 8, 0, 0, 1, 128), // resourceName
-    f(696, 2, 8, 0, 0, 1, 225), // restartPolicy
+    f(689, 1, 8, 0, 0, 1, 135), // resourceName
+    f(699, 2, 8, 0, 0, 1, 232), // restartPolicy
     // io.k8s.api.core.v1.ContainerRestartRule
-    f(6, 1, 9, 0, 0, 0, 226), // action
-    f(254, 2, 3, 177, 0, 0, 227), // exitCodes
+    f(7, 1, 9, 0, 0, 0, 233), // action
+    f(255, 2, 3, 182, 0, 0, 234), // exitCodes
     // io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes
-    f(546, 1, 9, 0, 0, 0, 228), // operator
-    f(903, 2, 1, 143, 3, 0, 176), // values
+    f(548, 1, 9, 0, 0, 0, 235), // operator
+    f(907, 2, 1, 148, 3, 0, 183), // values
     // io.k8s.api.core.v1.ContainerState
-    f(930, 1, 3, 178, 0, 0, 229), // waiting
-    f(712, 2, 3, 179, 0, 0, 230), // running
-    f(849, 3, 3, 180, 0, 0, 231), // terminated
+    f(934, 1, 3, 183, 0, 0, 236), // waiting
+    f(715, 2, 3, 184, 0, 0, 237), // running
+    f(853, 3, 3, 185, 0, 0, 238), // terminated
     // io.k8s.api.core.v1.ContainerStateRunning
-    f(790, 1, 1, 53, 0, 0, 68), // startedAt
+    f(794, 1, 1, 58, 0, 0, 75), // startedAt
     // io.k8s.api.core.v1.ContainerStateTerminated
-    f(253, 1, 8, 29, 0, 3, 37), // exitCode
-    f(774, 2, 1, 29, 0, 0, 37), // signal
-    f(648, 3, 1, 0, 0, 0, 4), // reason
-    f(468, 4, 1, 0, 0, 0, 4), // message
-    f(790, 5, 1, 53, 0, 0, 68), // startedAt
-    f(286, 6, 1, 53, 0, 0, 68), // finishedAt
-    f(141, 7, 1, 0, 0, 0, 4), // containerID
+    f(254, 1, 8, 29, 0, 3, 37), // exitCode
+    f(777, 2, 1, 29, 0, 0, 37), // signal
+    f(650, 3, 1, 0, 0, 0, 4), // reason
+    f(470, 4, 1, 0, 0, 0, 4), // message
+    f(794, 5, 1, 58, 0, 0, 75), // startedAt
+    f(287, 6, 1, 58, 0, 0, 75), // finishedAt
+    f(142, 7, 1, 0, 0, 0, 4), // containerID
     // io.k8s.api.core.v1.ContainerStateWaiting
-    f(648, 1, 1, 0, 0, 0, 4), // reason
-    f(468, 2, 1, 0, 0, 0, 4), // message
+    f(650, 1, 1, 0, 0, 0, 4), // reason
+    f(470, 2, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ContainerStatus
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(793, 2, 1, 181, 0, 2, 232), // state
-    f(412, 3, 1, 181, 0, 2, 232), // lastState
-    f(646, 4, 8, 5, 0, 4, 8), // ready
-    f(695, 5, 8, 29, 0, 3, 37), // restartCount
-    f(351, 6, 8, 0, 0, 1, 4), // image
-    f(352, 7, 8, 0, 0, 1, 4), // imageID
-    f(141, 8, 1, 0, 0, 0, 4), // containerID
-    f(789, 9, 3, 5, 0, 0, 8), // started
-    f(25, 10, 1, 182, 0, 0, 233), // allocatedResources
-    f(693, 11, 3, 169, 0, 0, 213), // resources
-    f(921, 12, 1, 183, 9, 0, 234), // volumeMounts
-    f(891, 13, 3, 184, 0, 0, 235), // user
-    f(26, 14, 1, 185, 2, 0, 236), // allocatedResourcesStatus
-    f(801, 15, 3, 0, 0, 0, 237), // stopSignal
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(797, 2, 1, 186, 0, 2, 239), // state
+    f(414, 3, 1, 186, 0, 2, 239), // lastState
+    f(648, 4, 8, 5, 0, 4, 8), // ready
+    f(698, 5, 8, 29, 0, 3, 37), // restartCount
+    f(353, 6, 8, 0, 0, 1, 4), // image
+    f(354, 7, 8, 0, 0, 1, 4), // imageID
+    f(142, 8, 1, 0, 0, 0, 4), // containerID
+    f(793, 9, 3, 5, 0, 0, 8), // started
+    f(26, 10, 1, 187, 0, 0, 240), // allocatedResources
+    f(695, 11, 3, 174, 0, 0, 220), // resources
+    f(925, 12, 1, 188, 9, 0, 241), // volumeMounts
+    f(895, 13, 3, 189, 0, 0, 242), // user
+    f(27, 14, 1, 190, 2, 0, 243), // allocatedResourcesStatus
+    f(805, 15, 3, 0, 0, 0, 244), // stopSignal
     // io.k8s.api.core.v1.ContainerUser
-    f(426, 1, 3, 186, 0, 0, 238), // linux
+    f(428, 1, 3, 191, 0, 0, 245), // linux
     // io.k8s.api.core.v1.DaemonEndpoint
     f(2, 1, 8, 29, 0, 3, 37), // Port
     // io.k8s.api.core.v1.DownwardAPIProjection
-    f(381, 1, 1, 187, 1, 0, 239), // items
+    f(383, 1, 1, 192, 1, 0, 246), // items
     // io.k8s.api.core.v1.DownwardAPIVolumeFile
-    f(565, 1, 8, 0, 0, 1, 4), // path
-    f(279, 2, 3, 188, 0, 0, 240), // fieldRef
-    f(685, 3, 3, 189, 0, 0, 241), // resourceFieldRef
-    f(486, 4, 3, 29, 0, 0, 37), // mode
+    f(567, 1, 8, 0, 0, 1, 4), // path
+    f(280, 2, 3, 193, 0, 0, 247), // fieldRef
+    f(687, 3, 3, 194, 0, 0, 248), // resourceFieldRef
+    f(488, 4, 3, 29, 0, 0, 37), // mode
     // io.k8s.api.core.v1.DownwardAPIVolumeSource
-    f(381, 1, 1, 187, 1, 0, 239), // items
-    f(179, 2, 3, 29, 0, 0, 37), // defaultMode
+    f(383, 1, 1, 192, 1, 0, 246), // items
+    f(180, 2, 3, 29, 0, 0, 37), // defaultMode
     // io.k8s.api.core.v1.EmptyDirVolumeSource
-    f(466, 1, 1, 0, 0, 0, 242), // medium
-    f(779, 2, 3, 110, 0, 0, 135), // sizeLimit
+    f(468, 1, 1, 0, 0, 0, 249), // medium
+    f(783, 2, 3, 115, 0, 0, 142), // sizeLimit
     // io.k8s.api.core.v1.EndpointAddress
-    f(372, 1, 8, 0, 0, 1, 4), // ip
-    f(340, 3, 1, 0, 0, 0, 4), // hostname
-    f(512, 4, 3, 0, 0, 0, 4), // nodeName
-    f(843, 2, 3, 158, 0, 0, 200), // targetRef
+    f(374, 1, 8, 0, 0, 1, 4), // ip
+    f(342, 3, 1, 0, 0, 0, 4), // hostname
+    f(514, 4, 3, 0, 0, 0, 4), // nodeName
+    f(847, 2, 3, 163, 0, 0, 207), // targetRef
     // io.k8s.api.core.v1.EndpointPort
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(605, 2, 8, 29, 0, 3, 37), // port
-    f(630, 3, 1, 0, 0, 0, 224), // protocol
-    f(51, 4, 3, 0, 0, 0, 4), // appProtocol
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(607, 2, 8, 29, 0, 3, 37), // port
+    f(632, 3, 1, 0, 0, 0, 231), // protocol
+    f(52, 4, 3, 0, 0, 0, 4), // appProtocol
     // io.k8s.api.core.v1.EndpointSubset
-    f(15, 1, 1, 190, 1, 0, 243), // addresses
-    f(526, 2, 1, 190, 1, 0, 243), // notReadyAddresses
-    f(607, 3, 1, 191, 1, 0, 244), // ports
+    f(16, 1, 1, 195, 1, 0, 250), // addresses
+    f(528, 2, 1, 195, 1, 0, 250), // notReadyAddresses
+    f(609, 3, 1, 196, 1, 0, 251), // ports
     // io.k8s.api.core.v1.Endpoints
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(823, 2, 1, 192, 1, 0, 245), // subsets
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(827, 2, 1, 197, 1, 0, 252), // subsets
     // io.k8s.api.core.v1.EndpointsList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 193, 0, 0, 246), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 198, 0, 0, 253), // items
     // io.k8s.api.core.v1.EnvFromSource
-    f(617, 1, 1, 0, 0, 0, 4), // prefix
-    f(135, 2, 3, 194, 0, 0, 247), // configMapRef
-    f(742, 3, 3, 195, 0, 0, 248), // secretRef
+    f(619, 1, 1, 0, 0, 0, 4), // prefix
+    f(136, 2, 3, 199, 0, 0, 254), // configMapRef
+    f(745, 3, 3, 200, 0, 0, 255), // secretRef
     // io.k8s.api.core.v1.EnvVar
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(900, 2, 1, 0, 0, 0, 4), // value
-    f(902, 3, 3, 196, 0, 0, 249), // valueFrom
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(904, 2, 1, 0, 0, 0, 4), // value
+    f(906, 3, 3, 201, 0, 0, 256), // valueFrom
     // io.k8s.api.core.v1.EnvVarSource
-    f(279, 1, 3, 188, 0, 0, 240), // fieldRef
-    f(685, 2, 3, 189, 0, 0, 241), // resourceFieldRef
-    f(134, 3, 3, 197, 0, 0, 250), // configMapKeyRef
-    f(739, 4, 3, 198, 0, 0, 251), // secretKeyRef
-    f(284, 5, 3, 199, 0, 0, 252), // fileKeyRef
+    f(280, 1, 3, 193, 0, 0, 247), // fieldRef
+    f(687, 2, 3, 194, 0, 0, 248), // resourceFieldRef
+    f(135, 3, 3, 202, 0, 0, 257), // configMapKeyRef
+    f(742, 4, 3, 203, 0, 0, 258), // secretKeyRef
+    f(285, 5, 3, 204, 0, 0, 259), // fileKeyRef
     // io.k8s.api.core.v1.EphemeralContainer
-    f(65535, 1, 4, 200, 0, 0, 253), // (inline)
-    f(840, 2, 1, 0, 0, 0, 4), // targetContainerName
+    f(65535, 1, 4, 205, 0, 0, 260), // (inline)
+    f(844, 2, 1, 0, 0, 0, 4), // targetContainerName
     // io.k8s.api.core.v1.EphemeralContainerCommon
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(351, 2, 1, 0, 0, 0, 4), // image
-    f(122, 3, 1, 9, 1, 0, 13), // command
-    f(54, 4, 1, 9, 1, 0, 13), // args
-    f(941, 5, 1, 0, 0, 0, 4), // workingDir
-    f(607, 6, 1, 166, 8, 0, 210), // ports
-    f(236, 19, 1, 167, 1, 0, 211), // envFrom
-    f(235, 7, 1, 168, 2, 0, 212), // env
-    f(693, 8, 1, 169, 0, 2, 213), // resources
-    f(678, 23, 1, 170, 1, 0, 214), // resizePolicy
-    f(696, 24, 3, 0, 0, 0, 215), // restartPolicy
-    f(697, 25, 1, 171, 1, 0, 216), // restartPolicyRules
-    f(921, 9, 1, 172, 9, 0, 217), // volumeMounts
-    f(916, 21, 1, 173, 10, 0, 218), // volumeDevices
-    f(428, 10, 3, 174, 0, 0, 219), // livenessProbe
-    f(645, 11, 3, 174, 0, 0, 219), // readinessProbe
-    f(792, 22, 3, 174, 0, 0, 219), // startupProbe
-    f(421, 12, 3, 175, 0, 0, 220), // lifecycle
-    f(853, 13, 1, 0, 0, 0, 4), // terminationMessagePath
-    f(854, 20, 1, 0, 0, 0, 221), // terminationMessagePolicy
-    f(353, 14, 1, 0, 0, 0, 222), // imagePullPolicy
-    f(744, 15, 3, 176, 0, 0, 223), // securityContext
-    f(797, 16, 1, 5, 0, 0, 8), // stdin
-    f(798, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(875, 18, 1, 5, 0, 0, 8), // tty
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(353, 2, 1, 0, 0, 0, 4), // image
+    f(123, 3, 1, 9, 1, 0, 13), // command
+    f(55, 4, 1, 9, 1, 0, 13), // args
+    f(945, 5, 1, 0, 0, 0, 4), // workingDir
+    f(609, 6, 1, 171, 8, 0, 217), // ports
+    f(237, 19, 1, 172, 1, 0, 218), // envFrom
+    f(236, 7, 1, 173, 2, 0, 219), // env
+    f(695, 8, 1, 174, 0, 2, 220), // resources
+    f(680, 23, 1, 175, 1, 0, 221), // resizePolicy
+    f(699, 24, 3, 0, 0, 0, 222), // restartPolicy
+    f(700, 25, 1, 176, 1, 0, 223), // restartPolicyRules
+    f(925, 9, 1, 177, 9, 0, 224), // volumeMounts
+    f(920, 21, 1, 178, 10, 0, 225), // volumeDevices
+    f(430, 10, 3, 179, 0, 0, 226), // livenessProbe
+    f(647, 11, 3, 179, 0, 0, 226), // readinessProbe
+    f(796, 22, 3, 179, 0, 0, 226), // startupProbe
+    f(423, 12, 3, 180, 0, 0, 227), // lifecycle
+    f(857, 13, 1, 0, 0, 0, 4), // terminationMessagePath
+    f(858, 20, 1, 0, 0, 0, 228), // terminationMessagePolicy
+    f(355, 14, 1, 0, 0, 0, 229), // imagePullPolicy
+    f(747, 15, 3, 181, 0, 0, 230), // securityContext
+    f(801, 16, 1, 5, 0, 0, 8), // stdin
+    f(802, 17, 1, 5, 0, 0, 8), // stdinOnce
+    f(879, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.EphemeralVolumeSource
-    f(914, 1, 3, 201, 0, 0, 254), // volumeClaimTemplate
+    f(918, 1, 3, 206, 0, 0, 261), // volumeClaimTemplate
     // io.k8s.api.core.v1.Event
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 8, 15, 0, 2, 20), // metadata
-    f(371, 2, 8, 158, 0, 2, 200), // involvedObject
-    f(648, 3, 1, 0, 0, 0, 4), // reason
-    f(468, 4, 1, 0, 0, 0, 4), // message
-    f(781, 5, 1, 202, 0, 2, 255), // source
-    f(288, 6, 1, 53, 0, 0, 68), // firstTimestamp
-    f(414, 7, 1, 53, 0, 0, 68), // lastTimestamp
-    f(155, 8, 1, 29, 0, 0, 37), // count
-    f(876, 9, 1, 0, 0, 0, 4), // type
-    f(244, 10, 1, 154, 0, 0, 191), // eventTime
-    f(751, 11, 3, 203, 0, 0, 256), // series
-    f(6, 12, 1, 0, 0, 0, 4), // action
-    f(656, 13, 3, 158, 0, 0, 200), // related
-    f(660, 14, 0, 0, 0, 1, 4), // reportingComponent
-    f(662, 15, 0, 0, 0, 1, 4), // reportingInstance
+    f(472, 1, 8, 15, 0, 2, 20), // metadata
+    f(373, 2, 8, 163, 0, 2, 207), // involvedObject
+    f(650, 3, 1, 0, 0, 0, 4), // reason
+    f(470, 4, 1, 0, 0, 0, 4), // message
+    f(785, 5, 1, 207, 0, 2, 262), // source
+    f(289, 6, 1, 58, 0, 0, 75), // firstTimestamp
+    f(416, 7, 1, 58, 0, 0, 75), // lastTimestamp
+    f(156, 8, 1, 29, 0, 0, 37), // count
+    f(880, 9, 1, 0, 0, 0, 4), // type
+    f(245, 10, 1, 159, 0, 0, 198), // eventTime
+    f(754, 11, 3, 208, 0, 0, 263), // series
+    f(7, 12, 1, 0, 0, 0, 4), // action
+    f(658, 13, 3, 163, 0, 0, 207), // related
+    f(662, 14, 0, 0, 0, 1, 4), // reportingComponent
+    f(664, 15, 0, 0, 0, 1, 4), // reportingInstance
     // io.k8s.api.core.v1.EventList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 204, 0, 0, 257), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 209, 0, 0, 264), // items
     // io.k8s.api.core.v1.EventSeries
-    f(155, 1, 1, 29, 0, 0, 37), // count
-    f(407, 2, 1, 154, 0, 0, 191), // lastObservedTime
+    f(156, 1, 1, 29, 0, 0, 37), // count
+    f(409, 2, 1, 159, 0, 0, 198), // lastObservedTime
     // io.k8s.api.core.v1.EventSource
-    f(128, 1, 1, 0, 0, 0, 4), // component
-    f(329, 2, 1, 0, 0, 0, 4), // host
+    f(129, 1, 1, 0, 0, 0, 4), // component
+    f(331, 2, 1, 0, 0, 0, 4), // host
     // io.k8s.api.core.v1.ExecAction
-    f(122, 1, 1, 9, 1, 0, 13), // command
+    f(123, 1, 1, 9, 1, 0, 13), // command
     // io.k8s.api.core.v1.FCVolumeSource
-    f(845, 1, 1, 9, 1, 0, 13), // targetWWNs
-    f(435, 2, 3, 29, 0, 0, 37), // lun
-    f(299, 3, 1, 0, 0, 0, 4), // fsType
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
-    f(942, 5, 1, 9, 1, 0, 13), // wwids
+    f(849, 1, 1, 9, 1, 0, 13), // targetWWNs
+    f(437, 2, 3, 29, 0, 0, 37), // lun
+    f(301, 3, 1, 0, 0, 0, 4), // fsType
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
+    f(946, 5, 1, 9, 1, 0, 13), // wwids
     // io.k8s.api.core.v1.FileKeySelector
-    f(922, 1, 8, 0, 0, 1, 4), // volumeName
-    f(565, 2, 8, 0, 0, 1, 4), // path
-    f(387, 3, 8, 0, 0, 1, 4), // key
-    f(547, 4, 3, 5, 0, 4, 8), // optional
+    f(926, 1, 8, 0, 0, 1, 4), // volumeName
+    f(567, 2, 8, 0, 0, 1, 4), // path
+    f(389, 3, 8, 0, 0, 1, 4), // key
+    f(549, 4, 3, 5, 0, 4, 8), // optional
     // io.k8s.api.core.v1.FlexPersistentVolumeSource
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(742, 3, 3, 159, 0, 0, 201), // secretRef
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
-    f(549, 5, 1, 8, 0, 0, 12), // options
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(745, 3, 3, 164, 0, 0, 208), // secretRef
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
+    f(551, 5, 1, 8, 0, 0, 12), // options
     // io.k8s.api.core.v1.FlexVolumeSource
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(742, 3, 3, 160, 0, 0, 202), // secretRef
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
-    f(549, 5, 1, 8, 0, 0, 12), // options
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(745, 3, 3, 165, 0, 0, 209), // secretRef
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
+    f(551, 5, 1, 8, 0, 0, 12), // options
     // io.k8s.api.core.v1.FlockerVolumeSource
-    f(174, 1, 1, 0, 0, 0, 4), // datasetName
-    f(175, 2, 1, 0, 0, 0, 4), // datasetUUID
+    f(175, 1, 1, 0, 0, 0, 4), // datasetName
+    f(176, 2, 1, 0, 0, 0, 4), // datasetUUID
     // io.k8s.api.core.v1.GCEPersistentDiskVolumeSource
-    f(572, 1, 8, 0, 0, 1, 4), // pdName
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(562, 3, 1, 29, 0, 0, 37), // partition
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
+    f(574, 1, 8, 0, 0, 1, 4), // pdName
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(564, 3, 1, 29, 0, 0, 37), // partition
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.GRPCAction
-    f(605, 1, 8, 29, 0, 3, 37), // port
-    f(756, 2, 2, 0, 0, 1, 4), // service
+    f(607, 1, 8, 29, 0, 3, 37), // port
+    f(759, 2, 2, 0, 0, 1, 4), // service
     // io.k8s.api.core.v1.GitRepoVolumeSource
-    f(663, 1, 8, 0, 0, 1, 4), // repository
-    f(700, 2, 1, 0, 0, 0, 4), // revision
-    f(208, 3, 1, 0, 0, 0, 4), // directory
+    f(665, 1, 8, 0, 0, 1, 4), // repository
+    f(703, 2, 1, 0, 0, 0, 4), // revision
+    f(209, 3, 1, 0, 0, 0, 4), // directory
     // io.k8s.api.core.v1.GlusterfsPersistentVolumeSource
-    f(231, 1, 8, 0, 0, 1, 4), // endpoints
-    f(565, 2, 8, 0, 0, 1, 4), // path
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(232, 4, 3, 0, 0, 0, 4), // endpointsNamespace
+    f(232, 1, 8, 0, 0, 1, 4), // endpoints
+    f(567, 2, 8, 0, 0, 1, 4), // path
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(233, 4, 3, 0, 0, 0, 4), // endpointsNamespace
     // io.k8s.api.core.v1.GlusterfsVolumeSource
-    f(231, 1, 8, 0, 0, 1, 4), // endpoints
-    f(565, 2, 8, 0, 0, 1, 4), // path
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(232, 1, 8, 0, 0, 1, 4), // endpoints
+    f(567, 2, 8, 0, 0, 1, 4), // path
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.HTTPGetAction
-    f(565, 1, 1, 0, 0, 0, 4), // path
-    f(605, 2, 8, 69, 0, 0, 88), // port
-    f(329, 3, 1, 0, 0, 0, 4), // host
-    f(726, 4, 1, 0, 0, 0, 258), // scheme
-    f(346, 5, 1, 205, 1, 0, 259), // httpHeaders
+    f(567, 1, 1, 0, 0, 0, 4), // path
+    f(607, 2, 8, 74, 0, 0, 95), // port
+    f(331, 3, 1, 0, 0, 0, 4), // host
+    f(729, 4, 1, 0, 0, 0, 265), // scheme
+    f(348, 5, 1, 210, 1, 0, 266), // httpHeaders
     // io.k8s.api.core.v1.HTTPHeader
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(900, 2, 8, 0, 0, 1, 4), // value
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(904, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.HostAlias
-    f(372, 1, 8, 0, 0, 1, 4), // ip
-    f(342, 2, 1, 9, 1, 0, 13), // hostnames
+    f(374, 1, 8, 0, 0, 1, 4), // ip
+    f(344, 2, 1, 9, 1, 0, 13), // hostnames
     // io.k8s.api.core.v1.HostIP
-    f(372, 1, 8, 0, 0, 1, 4), // ip
+    f(374, 1, 8, 0, 0, 1, 4), // ip
     // io.k8s.api.core.v1.HostPathVolumeSource
-    f(565, 1, 8, 0, 0, 1, 4), // path
-    f(876, 2, 3, 0, 0, 0, 260), // type
+    f(567, 1, 8, 0, 0, 1, 4), // path
+    f(880, 2, 3, 0, 0, 0, 267), // type
     // io.k8s.api.core.v1.ISCSIPersistentVolumeSource
-    f(842, 1, 8, 0, 0, 1, 4), // targetPortal
-    f(378, 2, 8, 0, 0, 1, 4), // iqn
-    f(435, 3, 8, 29, 0, 3, 37), // lun
-    f(380, 4, 1, 0, 0, 9, 4), // iscsiInterface
-    f(299, 5, 1, 0, 0, 0, 4), // fsType
-    f(642, 6, 1, 5, 0, 0, 8), // readOnly
-    f(606, 7, 1, 9, 1, 0, 13), // portals
-    f(103, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
-    f(104, 11, 1, 5, 0, 0, 8), // chapAuthSession
-    f(742, 10, 3, 159, 0, 0, 201), // secretRef
-    f(364, 12, 3, 0, 0, 0, 4), // initiatorName
+    f(846, 1, 8, 0, 0, 1, 4), // targetPortal
+    f(380, 2, 8, 0, 0, 1, 4), // iqn
+    f(437, 3, 8, 29, 0, 3, 37), // lun
+    f(382, 4, 1, 0, 0, 9, 4), // iscsiInterface
+    f(301, 5, 1, 0, 0, 0, 4), // fsType
+    f(644, 6, 1, 5, 0, 0, 8), // readOnly
+    f(608, 7, 1, 9, 1, 0, 13), // portals
+    f(104, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
+    f(105, 11, 1, 5, 0, 0, 8), // chapAuthSession
+    f(745, 10, 3, 164, 0, 0, 208), // secretRef
+    f(366, 12, 3, 0, 0, 0, 4), // initiatorName
     // io.k8s.api.core.v1.ISCSIVolumeSource
-    f(842, 1, 8, 0, 0, 1, 4), // targetPortal
-    f(378, 2, 8, 0, 0, 1, 4), // iqn
-    f(435, 3, 8, 29, 0, 3, 37), // lun
-    f(380, 4, 1, 0, 0, 9, 4), // iscsiInterface
-    f(299, 5, 1, 0, 0, 0, 4), // fsType
-    f(642, 6, 1, 5, 0, 0, 8), // readOnly
-    f(606, 7, 1, 9, 1, 0, 13), // portals
-    f(103, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
-    f(104, 11, 1, 5, 0, 0, 8), // chapAuthSession
-    f(742, 10, 3, 160, 0, 0, 202), // secretRef
-    f(364, 12, 3, 0, 0, 0, 4), // initiatorName
+    f(846, 1, 8, 0, 0, 1, 4), // targetPortal
+    f(380, 2, 8, 0, 0, 1, 4), // iqn
+    f(437, 3, 8, 29, 0, 3, 37), // lun
+    f(382, 4, 1, 0, 0, 9, 4), // iscsiInterface
+    f(301, 5, 1, 0, 0, 0, 4), // fsType
+    f(644, 6, 1, 5, 0, 0, 8), // readOnly
+    f(608, 7, 1, 9, 1, 0, 13), // portals
+    f(104, 8, 1, 5, 0, 0, 8), // chapAuthDiscovery
+    f(105, 11, 1, 5, 0, 0, 8), // chapAuthSession
+    f(745, 10, 3, 165, 0, 0, 209), // secretRef
+    f(366, 12, 3, 0, 0, 0, 4), // initiatorName
     // io.k8s.api.core.v1.ImageVolumeSource
-    f(652, 1, 1, 0, 0, 0, 4), // reference
-    f(634, 2, 1, 0, 0, 0, 222), // pullPolicy
+    f(654, 1, 1, 0, 0, 0, 4), // reference
+    f(636, 2, 1, 0, 0, 0, 229), // pullPolicy
     // io.k8s.api.core.v1.ImageVolumeStatus
-    f(355, 1, 9, 0, 0, 0, 4), // imageRef
+    f(357, 1, 9, 0, 0, 0, 4), // imageRef
     // io.k8s.api.core.v1.KeyToPath
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(565, 2, 8, 0, 0, 1, 4), // path
-    f(486, 3, 3, 29, 0, 0, 37), // mode
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(567, 2, 8, 0, 0, 1, 4), // path
+    f(488, 3, 3, 29, 0, 0, 37), // mode
     // io.k8s.api.core.v1.Lifecycle
-    f(609, 1, 3, 206, 0, 0, 261), // postStart
-    f(610, 2, 3, 206, 0, 0, 261), // preStop
-    f(801, 3, 3, 0, 0, 0, 237), // stopSignal
+    f(611, 1, 3, 211, 0, 0, 268), // postStart
+    f(612, 2, 3, 211, 0, 0, 268), // preStop
+    f(805, 3, 3, 0, 0, 0, 244), // stopSignal
     // io.k8s.api.core.v1.LifecycleHandler
-    f(251, 1, 3, 207, 0, 0, 262), // exec
-    f(345, 2, 3, 208, 0, 0, 263), // httpGet
-    f(846, 3, 3, 209, 0, 0, 264), // tcpSocket
-    f(780, 4, 3, 210, 0, 0, 265), // sleep
+    f(252, 1, 3, 212, 0, 0, 269), // exec
+    f(347, 2, 3, 213, 0, 0, 270), // httpGet
+    f(850, 3, 3, 214, 0, 0, 271), // tcpSocket
+    f(784, 4, 3, 215, 0, 0, 272), // sleep
     // io.k8s.api.core.v1.LimitRange
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 211, 0, 2, 266), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 216, 0, 2, 273), // spec
     // io.k8s.api.core.v1.LimitRangeItem
-    f(876, 1, 8, 0, 0, 1, 267), // type
-    f(453, 2, 1, 182, 0, 0, 233), // max
-    f(473, 3, 1, 182, 0, 0, 233), // min
-    f(177, 4, 1, 182, 0, 0, 233), // default
-    f(180, 5, 1, 182, 0, 0, 233), // defaultRequest
-    f(458, 6, 1, 182, 0, 0, 233), // maxLimitRequestRatio
+    f(880, 1, 8, 0, 0, 1, 274), // type
+    f(455, 2, 1, 187, 0, 0, 240), // max
+    f(475, 3, 1, 187, 0, 0, 240), // min
+    f(178, 4, 1, 187, 0, 0, 240), // default
+    f(181, 5, 1, 187, 0, 0, 240), // defaultRequest
+    f(460, 6, 1, 187, 0, 0, 240), // maxLimitRequestRatio
     // io.k8s.api.core.v1.LimitRangeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 212, 0, 0, 268), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 217, 0, 0, 275), // items
     // io.k8s.api.core.v1.LimitRangeSpec
-    f(425, 1, 8, 213, 1, 0, 269), // limits
+    f(427, 1, 8, 218, 1, 0, 276), // limits
     // io.k8s.api.core.v1.LinuxContainerUser
-    f(878, 1, 8, 44, 0, 3, 56), // uid
-    f(305, 2, 8, 44, 0, 3, 56), // gid
-    f(830, 3, 1, 214, 1, 0, 270), // supplementalGroups
+    f(882, 1, 8, 44, 0, 3, 56), // uid
+    f(307, 2, 8, 44, 0, 3, 56), // gid
+    f(834, 3, 1, 219, 1, 0, 277), // supplementalGroups
     // io.k8s.api.core.v1.LoadBalancerIngress
-    f(372, 1, 1, 0, 0, 0, 4), // ip
-    f(340, 2, 1, 0, 0, 0, 4), // hostname
-    f(376, 3, 3, 0, 0, 0, 271), // ipMode
-    f(607, 4, 1, 215, 1, 0, 272), // ports
+    f(374, 1, 1, 0, 0, 0, 4), // ip
+    f(342, 2, 1, 0, 0, 0, 4), // hostname
+    f(378, 3, 3, 0, 0, 0, 278), // ipMode
+    f(609, 4, 1, 220, 1, 0, 279), // ports
     // io.k8s.api.core.v1.LoadBalancerStatus
-    f(359, 1, 1, 216, 1, 0, 273), // ingress
+    f(361, 1, 1, 221, 1, 0, 280), // ingress
     // io.k8s.api.core.v1.LocalObjectReference
-    f(494, 1, 1, 0, 0, 1, 4), // name
+    f(496, 1, 1, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.LocalVolumeSource
-    f(565, 1, 8, 0, 0, 1, 4), // path
-    f(299, 2, 3, 0, 0, 0, 4), // fsType
+    f(567, 1, 8, 0, 0, 1, 4), // path
+    f(301, 2, 3, 0, 0, 0, 4), // fsType
     // io.k8s.api.core.v1.ModifyVolumeStatus
-    f(844, 1, 1, 0, 0, 0, 4), // targetVolumeAttributesClassName
-    f(794, 2, 8, 0, 0, 1, 274), // status
+    f(848, 1, 1, 0, 0, 0, 4), // targetVolumeAttributesClassName
+    f(798, 2, 8, 0, 0, 1, 281), // status
     // io.k8s.api.core.v1.NFSVolumeSource
-    f(753, 1, 8, 0, 0, 1, 4), // server
-    f(565, 2, 8, 0, 0, 1, 4), // path
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(756, 1, 8, 0, 0, 1, 4), // server
+    f(567, 2, 8, 0, 0, 1, 4), // path
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.Namespace
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 217, 0, 2, 275), // spec
-    f(794, 3, 1, 218, 0, 2, 276), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 222, 0, 2, 282), // spec
+    f(798, 3, 1, 223, 0, 2, 283), // status
     // io.k8s.api.core.v1.NamespaceCondition
-    f(876, 1, 8, 0, 0, 1, 277), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 1, 0, 0, 0, 4), // reason
-    f(468, 6, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 284), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 1, 0, 0, 0, 4), // reason
+    f(470, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.NamespaceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 219, 0, 0, 278), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 224, 0, 0, 285), // items
     // io.k8s.api.core.v1.NamespaceSpec
-    f(285, 1, 1, 9, 1, 0, 279), // finalizers
+    f(286, 1, 1, 9, 1, 0, 286), // finalizers
     // io.k8s.api.core.v1.NamespaceStatus
-    f(579, 1, 1, 0, 0, 0, 280), // phase
-    f(131, 2, 1, 220, 5, 0, 281), // conditions
+    f(581, 1, 1, 0, 0, 0, 287), // phase
+    f(132, 2, 1, 225, 5, 0, 288), // conditions
     // io.k8s.api.core.v1.Node
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 221, 0, 2, 282), // spec
-    f(794, 3, 1, 222, 0, 2, 283), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 226, 0, 2, 289), // spec
+    f(798, 3, 1, 227, 0, 2, 290), // status
     // io.k8s.api.core.v1.NodeAddress
-    f(876, 1, 8, 0, 0, 1, 284), // type
-    f(13, 2, 8, 0, 0, 1, 4), // address
+    f(880, 1, 8, 0, 0, 1, 291), // type
+    f(14, 2, 8, 0, 0, 1, 4), // address
     // io.k8s.api.core.v1.NodeAffinity
-    f(673, 1, 3, 223, 0, 0, 285), // requiredDuringSchedulingIgnoredDuringExecution
-    f(614, 2, 1, 224, 1, 0, 286), // preferredDuringSchedulingIgnoredDuringExecution
+    f(675, 1, 3, 228, 0, 0, 292), // requiredDuringSchedulingIgnoredDuringExecution
+    f(616, 2, 1, 229, 1, 0, 293), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus
-    f(681, 1, 8, 0, 0, 1, 4), // resourceClaimName
-    f(147, 2, 1, 9, 3, 0, 13), // containers
-    f(693, 3, 8, 182, 0, 0, 287), // resources
+    f(683, 1, 8, 0, 0, 1, 4), // resourceClaimName
+    f(148, 2, 1, 9, 3, 0, 13), // containers
+    f(695, 3, 8, 187, 0, 0, 294), // resources
     // io.k8s.api.core.v1.NodeCondition
-    f(876, 1, 8, 0, 0, 1, 288), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(405, 3, 1, 53, 0, 0, 68), // lastHeartbeatTime
-    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 1, 0, 0, 0, 4), // reason
-    f(468, 6, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 295), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(407, 3, 1, 58, 0, 0, 75), // lastHeartbeatTime
+    f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 1, 0, 0, 0, 4), // reason
+    f(470, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.NodeConfigSource
-    f(133, 2, 3, 225, 0, 0, 289), // configMap
+    f(134, 2, 3, 230, 0, 0, 296), // configMap
     // io.k8s.api.core.v1.NodeConfigStatus
-    f(55, 1, 3, 226, 0, 0, 290), // assigned
-    f(7, 2, 3, 226, 0, 0, 290), // active
-    f(406, 3, 3, 226, 0, 0, 290), // lastKnownGood
-    f(241, 4, 1, 0, 0, 0, 4), // error
+    f(56, 1, 3, 231, 0, 0, 297), // assigned
+    f(8, 2, 3, 231, 0, 0, 297), // active
+    f(408, 3, 3, 231, 0, 0, 297), // lastKnownGood
+    f(242, 4, 1, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.NodeDaemonEndpoints
-    f(395, 1, 1, 227, 0, 2, 291), // kubeletEndpoint
+    f(397, 1, 1, 232, 0, 2, 298), // kubeletEndpoint
     // io.k8s.api.core.v1.NodeFeatures
-    f(831, 1, 3, 5, 0, 0, 8), // supplementalGroupsPolicy
+    f(835, 1, 3, 5, 0, 0, 8), // supplementalGroupsPolicy
     // io.k8s.api.core.v1.NodeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 228, 0, 0, 292), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 233, 0, 0, 299), // items
     // io.k8s.api.core.v1.NodeProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(567, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.NodeRuntimeHandler
-    f(494, 1, 0, 0, 0, 1, 4), // name
-    f(275, 2, 3, 229, 0, 0, 293), // features
+    f(496, 1, 0, 0, 0, 1, 4), // name
+    f(276, 2, 3, 234, 0, 0, 300), // features
     // io.k8s.api.core.v1.NodeRuntimeHandlerFeatures
-    f(651, 1, 3, 5, 0, 0, 8), // recursiveReadOnlyMounts
-    f(894, 2, 3, 5, 0, 0, 8), // userNamespaces
+    f(653, 1, 3, 5, 0, 0, 8), // recursiveReadOnlyMounts
+    f(898, 2, 3, 5, 0, 0, 8), // userNamespaces
     // io.k8s.api.core.v1.NodeSelector
-    f(516, 1, 8, 230, 1, 0, 294), // nodeSelectorTerms
+    f(518, 1, 8, 235, 1, 0, 301), // nodeSelectorTerms
     // io.k8s.api.core.v1.NodeSelectorRequirement
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(546, 2, 8, 0, 0, 1, 295), // operator
-    f(903, 3, 1, 9, 1, 0, 13), // values
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(548, 2, 8, 0, 0, 1, 302), // operator
+    f(907, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.NodeSelectorTerm
-    f(445, 1, 1, 231, 1, 0, 296), // matchExpressions
-    f(446, 2, 1, 231, 1, 0, 296), // matchFields
+    f(447, 1, 1, 236, 1, 0, 303), // matchExpressions
+    f(448, 2, 1, 236, 1, 0, 303), // matchFields
     // io.k8s.api.core.v1.NodeSpec
-    f(588, 1, 1, 0, 0, 0, 4), // podCIDR
-    f(589, 7, 1, 9, 11, 0, 13), // podCIDRs
-    f(631, 3, 1, 0, 0, 0, 4), // providerID
-    f(883, 4, 1, 5, 0, 0, 8), // unschedulable
-    f(837, 5, 1, 232, 1, 0, 297), // taints
-    f(136, 6, 3, 226, 0, 0, 290), // configSource
-    f(264, 2, 1, 0, 0, 0, 4), // externalID
+    f(590, 1, 1, 0, 0, 0, 4), // podCIDR
+    f(591, 7, 1, 9, 11, 0, 13), // podCIDRs
+    f(633, 3, 1, 0, 0, 0, 4), // providerID
+    f(887, 4, 1, 5, 0, 0, 8), // unschedulable
+    f(841, 5, 1, 237, 1, 0, 304), // taints
+    f(137, 6, 3, 231, 0, 0, 297), // configSource
+    f(265, 2, 1, 0, 0, 0, 4), // externalID
     // io.k8s.api.core.v1.NodeStatus
-    f(94, 1, 1, 182, 0, 0, 233), // capacity
-    f(22, 2, 1, 182, 0, 0, 233), // allocatable
-    f(579, 3, 1, 0, 0, 0, 298), // phase
-    f(131, 4, 1, 233, 5, 0, 299), // conditions
-    f(15, 5, 1, 234, 5, 0, 300), // addresses
-    f(170, 6, 1, 235, 0, 2, 301), // daemonEndpoints
-    f(511, 7, 1, 236, 0, 2, 302), // nodeInfo
-    f(356, 8, 1, 237, 1, 0, 303), // images
-    f(928, 9, 1, 9, 1, 0, 304), // volumesInUse
-    f(927, 10, 1, 238, 1, 0, 305), // volumesAttached
-    f(132, 11, 3, 239, 0, 0, 306), // config
-    f(714, 12, 1, 240, 1, 0, 307), // runtimeHandlers
-    f(275, 13, 3, 241, 0, 0, 308), // features
-    f(176, 14, 1, 9, 1, 0, 13), // declaredFeatures
+    f(95, 1, 1, 187, 0, 0, 240), // capacity
+    f(23, 2, 1, 187, 0, 0, 240), // allocatable
+    f(581, 3, 1, 0, 0, 0, 305), // phase
+    f(132, 4, 1, 238, 5, 0, 306), // conditions
+    f(16, 5, 1, 239, 5, 0, 307), // addresses
+    f(171, 6, 1, 240, 0, 2, 308), // daemonEndpoints
+    f(513, 7, 1, 241, 0, 2, 309), // nodeInfo
+    f(358, 8, 1, 242, 1, 0, 310), // images
+    f(932, 9, 1, 9, 1, 0, 311), // volumesInUse
+    f(931, 10, 1, 243, 1, 0, 312), // volumesAttached
+    f(133, 11, 3, 244, 0, 0, 313), // config
+    f(717, 12, 1, 245, 1, 0, 314), // runtimeHandlers
+    f(276, 13, 3, 246, 0, 0, 315), // features
+    f(177, 14, 1, 9, 1, 0, 13), // declaredFeatures
     // io.k8s.api.core.v1.NodeSwapStatus
-    f(94, 1, 3, 44, 0, 0, 56), // capacity
+    f(95, 1, 3, 44, 0, 0, 56), // capacity
     // io.k8s.api.core.v1.NodeSystemInfo
-    f(436, 1, 8, 0, 0, 1, 4), // machineID
-    f(836, 2, 8, 0, 0, 1, 4), // systemUUID
-    f(86, 3, 8, 0, 0, 1, 4), // bootID
-    f(386, 4, 8, 0, 0, 1, 4), // kernelVersion
-    f(553, 5, 8, 0, 0, 1, 4), // osImage
-    f(145, 6, 8, 0, 0, 1, 4), // containerRuntimeVersion
-    f(396, 7, 8, 0, 0, 1, 4), // kubeletVersion
-    f(392, 8, 8, 0, 0, 1, 4), // kubeProxyVersion
-    f(543, 9, 8, 0, 0, 1, 4), // operatingSystem
-    f(53, 10, 8, 0, 0, 1, 4), // architecture
-    f(833, 11, 3, 242, 0, 0, 309), // swap
+    f(438, 1, 8, 0, 0, 1, 4), // machineID
+    f(840, 2, 8, 0, 0, 1, 4), // systemUUID
+    f(87, 3, 8, 0, 0, 1, 4), // bootID
+    f(388, 4, 8, 0, 0, 1, 4), // kernelVersion
+    f(555, 5, 8, 0, 0, 1, 4), // osImage
+    f(146, 6, 8, 0, 0, 1, 4), // containerRuntimeVersion
+    f(398, 7, 8, 0, 0, 1, 4), // kubeletVersion
+    f(394, 8, 8, 0, 0, 1, 4), // kubeProxyVersion
+    f(545, 9, 8, 0, 0, 1, 4), // operatingSystem
+    f(54, 10, 8, 0, 0, 1, 4), // architecture
+    f(837, 11, 3, 247, 0, 0, 316), // swap
     // io.k8s.api.core.v1.ObjectFieldSelector
-    f(41, 1, 1, 0, 0, 0, 4), // apiVersion
-    f(278, 2, 8, 0, 0, 1, 4), // fieldPath
+    f(42, 1, 1, 0, 0, 0, 4), // apiVersion
+    f(279, 2, 8, 0, 0, 1, 4), // fieldPath
     // io.k8s.api.core.v1.ObjectReference
-    f(391, 1, 1, 0, 0, 0, 4), // kind
-    f(497, 2, 1, 0, 0, 0, 4), // namespace
-    f(494, 3, 1, 0, 0, 0, 4), // name
-    f(878, 4, 1, 0, 0, 0, 1), // uid
-    f(41, 5, 1, 0, 0, 0, 4), // apiVersion
-    f(691, 6, 1, 0, 0, 0, 4), // resourceVersion
-    f(278, 7, 1, 0, 0, 0, 4), // fieldPath
+    f(393, 1, 1, 0, 0, 0, 4), // kind
+    f(499, 2, 1, 0, 0, 0, 4), // namespace
+    f(496, 3, 1, 0, 0, 0, 4), // name
+    f(882, 4, 1, 0, 0, 0, 1), // uid
+    f(42, 5, 1, 0, 0, 0, 4), // apiVersion
+    f(693, 6, 1, 0, 0, 0, 4), // resourceVersion
+    f(279, 7, 1, 0, 0, 0, 4), // fieldPath
     // io.k8s.api.core.v1.PersistentVolume
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 243, 0, 2, 310), // spec
-    f(794, 3, 1, 244, 0, 2, 311), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 248, 0, 2, 317), // spec
+    f(798, 3, 1, 249, 0, 2, 318), // status
     // io.k8s.api.core.v1.PersistentVolumeClaim
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 245, 0, 2, 312), // spec
-    f(794, 3, 1, 246, 0, 2, 313), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 250, 0, 2, 319), // spec
+    f(798, 3, 1, 251, 0, 2, 320), // status
     // io.k8s.api.core.v1.PersistentVolumeClaimCondition
-    f(876, 1, 8, 0, 0, 1, 314), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 1, 0, 0, 0, 4), // reason
-    f(468, 6, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 321), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
+    f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 1, 0, 0, 0, 4), // reason
+    f(470, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.PersistentVolumeClaimList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 73, 0, 0, 94), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 78, 0, 0, 101), // items
     // io.k8s.api.core.v1.PersistentVolumeClaimSpec
-    f(4, 1, 1, 9, 1, 0, 315), // accessModes
-    f(747, 4, 3, 13, 0, 0, 17), // selector
-    f(693, 2, 1, 247, 0, 2, 316), // resources
-    f(922, 3, 1, 0, 0, 0, 4), // volumeName
-    f(804, 5, 3, 0, 0, 0, 4), // storageClassName
-    f(920, 6, 3, 0, 0, 0, 317), // volumeMode
-    f(172, 7, 3, 248, 0, 0, 318), // dataSource
-    f(173, 8, 3, 249, 0, 0, 319), // dataSourceRef
-    f(912, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(5, 1, 1, 9, 1, 0, 322), // accessModes
+    f(750, 4, 3, 13, 0, 0, 17), // selector
+    f(695, 2, 1, 252, 0, 2, 323), // resources
+    f(926, 3, 1, 0, 0, 0, 4), // volumeName
+    f(808, 5, 3, 0, 0, 0, 4), // storageClassName
+    f(924, 6, 3, 0, 0, 0, 324), // volumeMode
+    f(173, 7, 3, 253, 0, 0, 325), // dataSource
+    f(174, 8, 3, 254, 0, 0, 326), // dataSourceRef
+    f(916, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeClaimStatus
-    f(579, 1, 1, 0, 0, 0, 320), // phase
-    f(4, 2, 1, 9, 1, 0, 315), // accessModes
-    f(94, 3, 1, 182, 0, 0, 233), // capacity
-    f(131, 4, 1, 250, 5, 0, 321), // conditions
-    f(25, 5, 1, 182, 0, 0, 233), // allocatedResources
-    f(24, 7, 1, 8, 12, 0, 322), // allocatedResourceStatuses
-    f(169, 8, 3, 0, 0, 0, 4), // currentVolumeAttributesClassName
-    f(487, 9, 3, 251, 0, 0, 323), // modifyVolumeStatus
+    f(581, 1, 1, 0, 0, 0, 327), // phase
+    f(5, 2, 1, 9, 1, 0, 322), // accessModes
+    f(95, 3, 1, 187, 0, 0, 240), // capacity
+    f(132, 4, 1, 255, 5, 0, 328), // conditions
+    f(26, 5, 1, 187, 0, 0, 240), // allocatedResources
+    f(25, 7, 1, 8, 12, 0, 329), // allocatedResourceStatuses
+    f(170, 8, 3, 0, 0, 0, 4), // currentVolumeAttributesClassName
+    f(489, 9, 3, 256, 0, 0, 330), // modifyVolumeStatus
     // io.k8s.api.core.v1.PersistentVolumeClaimTemplate
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 245, 0, 2, 312), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 250, 0, 2, 319), // spec
     // io.k8s.api.core.v1.PersistentVolumeClaimVolumeSource
-    f(108, 1, 8, 0, 0, 1, 4), // claimName
-    f(642, 2, 1, 5, 0, 0, 8), // readOnly
+    f(109, 1, 8, 0, 0, 1, 4), // claimName
+    f(644, 2, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.PersistentVolumeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 252, 0, 0, 324), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 257, 0, 0, 331), // items
     // io.k8s.api.core.v1.PersistentVolumeSource
-    f(302, 1, 3, 253, 0, 0, 325), // gcePersistentDisk
-    f(70, 2, 3, 254, 0, 0, 326), // awsElasticBlockStore
-    f(336, 3, 3, 255, 0, 0, 327), // hostPath
-    f(311, 4, 3, 256, 0, 0, 328), // glusterfs
-    f(502, 5, 3, 257, 0, 0, 329), // nfs
-    f(641, 6, 3, 258, 0, 0, 330), // rbd
-    f(379, 7, 3, 259, 0, 0, 331), // iscsi
-    f(107, 8, 3, 260, 0, 0, 332), // cinder
-    f(100, 9, 3, 261, 0, 0, 333), // cephfs
-    f(274, 10, 3, 262, 0, 0, 334), // fc
-    f(290, 11, 3, 263, 0, 0, 335), // flocker
-    f(289, 12, 3, 264, 0, 0, 336), // flexVolume
-    f(72, 13, 3, 265, 0, 0, 337), // azureFile
-    f(929, 14, 3, 266, 0, 0, 338), // vsphereVolume
-    f(639, 15, 3, 267, 0, 0, 339), // quobyte
-    f(71, 16, 3, 268, 0, 0, 340), // azureDisk
-    f(580, 17, 3, 269, 0, 0, 341), // photonPersistentDisk
-    f(608, 18, 3, 270, 0, 0, 342), // portworxVolume
-    f(717, 19, 3, 271, 0, 0, 343), // scaleIO
-    f(433, 20, 3, 272, 0, 0, 344), // local
-    f(810, 21, 3, 273, 0, 0, 345), // storageos
-    f(161, 22, 3, 274, 0, 0, 346), // csi
+    f(304, 1, 3, 258, 0, 0, 332), // gcePersistentDisk
+    f(71, 2, 3, 259, 0, 0, 333), // awsElasticBlockStore
+    f(338, 3, 3, 260, 0, 0, 334), // hostPath
+    f(313, 4, 3, 261, 0, 0, 335), // glusterfs
+    f(504, 5, 3, 262, 0, 0, 336), // nfs
+    f(643, 6, 3, 263, 0, 0, 337), // rbd
+    f(381, 7, 3, 264, 0, 0, 338), // iscsi
+    f(108, 8, 3, 265, 0, 0, 339), // cinder
+    f(101, 9, 3, 266, 0, 0, 340), // cephfs
+    f(275, 10, 3, 267, 0, 0, 341), // fc
+    f(291, 11, 3, 268, 0, 0, 342), // flocker
+    f(290, 12, 3, 269, 0, 0, 343), // flexVolume
+    f(73, 13, 3, 270, 0, 0, 344), // azureFile
+    f(933, 14, 3, 271, 0, 0, 345), // vsphereVolume
+    f(641, 15, 3, 272, 0, 0, 346), // quobyte
+    f(72, 16, 3, 273, 0, 0, 347), // azureDisk
+    f(582, 17, 3, 274, 0, 0, 348), // photonPersistentDisk
+    f(610, 18, 3, 275, 0, 0, 349), // portworxVolume
+    f(720, 19, 3, 276, 0, 0, 350), // scaleIO
+    f(435, 20, 3, 277, 0, 0, 351), // local
+    f(814, 21, 3, 278, 0, 0, 352), // storageos
+    f(162, 22, 3, 279, 0, 0, 353), // csi
     // io.k8s.api.core.v1.PersistentVolumeSpec
-    f(94, 1, 1, 182, 0, 0, 233), // capacity
-    f(65535, 2, 4, 275, 0, 0, 347), // (inline)
-    f(4, 3, 1, 9, 1, 0, 315), // accessModes
-    f(109, 4, 3, 158, 12, 0, 200), // claimRef
-    f(578, 5, 1, 0, 0, 0, 348), // persistentVolumeReclaimPolicy
-    f(804, 6, 1, 0, 0, 0, 4), // storageClassName
-    f(489, 7, 1, 9, 1, 0, 13), // mountOptions
-    f(920, 8, 3, 0, 0, 0, 317), // volumeMode
-    f(504, 9, 3, 276, 0, 0, 349), // nodeAffinity
-    f(912, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(95, 1, 1, 187, 0, 0, 240), // capacity
+    f(65535, 2, 4, 280, 0, 0, 354), // (inline)
+    f(5, 3, 1, 9, 1, 0, 322), // accessModes
+    f(110, 4, 3, 163, 12, 0, 207), // claimRef
+    f(580, 5, 1, 0, 0, 0, 355), // persistentVolumeReclaimPolicy
+    f(808, 6, 1, 0, 0, 0, 4), // storageClassName
+    f(491, 7, 1, 9, 1, 0, 13), // mountOptions
+    f(924, 8, 3, 0, 0, 0, 324), // volumeMode
+    f(506, 9, 3, 281, 0, 0, 356), // nodeAffinity
+    f(916, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeStatus
-    f(579, 1, 1, 0, 0, 0, 350), // phase
-    f(468, 2, 1, 0, 0, 0, 4), // message
-    f(648, 3, 1, 0, 0, 0, 4), // reason
-    f(408, 4, 3, 53, 0, 0, 68), // lastPhaseTransitionTime
+    f(581, 1, 1, 0, 0, 0, 357), // phase
+    f(470, 2, 1, 0, 0, 0, 4), // message
+    f(650, 3, 1, 0, 0, 0, 4), // reason
+    f(410, 4, 3, 58, 0, 0, 75), // lastPhaseTransitionTime
     // io.k8s.api.core.v1.PhotonPersistentDiskVolumeSource
-    f(571, 1, 8, 0, 0, 1, 4), // pdID
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
+    f(573, 1, 8, 0, 0, 1, 4), // pdID
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
     // io.k8s.api.core.v1.Pod
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 277, 0, 2, 351), // spec
-    f(794, 3, 1, 278, 0, 2, 352), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 282, 0, 2, 358), // spec
+    f(798, 3, 1, 283, 0, 2, 359), // status
     // io.k8s.api.core.v1.PodAffinity
-    f(673, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
-    f(614, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
+    f(675, 1, 1, 284, 1, 0, 360), // requiredDuringSchedulingIgnoredDuringExecution
+    f(616, 2, 1, 285, 1, 0, 361), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.PodAffinityTerm
-    f(402, 1, 3, 13, 0, 0, 17), // labelSelector
-    f(500, 2, 1, 9, 1, 0, 13), // namespaces
-    f(870, 3, 8, 0, 0, 1, 4), // topologyKey
-    f(498, 4, 3, 13, 0, 0, 17), // namespaceSelector
-    f(448, 5, 1, 9, 1, 0, 13), // matchLabelKeys
-    f(485, 6, 1, 9, 1, 0, 13), // mismatchLabelKeys
+    f(404, 1, 3, 13, 0, 0, 17), // labelSelector
+    f(502, 2, 1, 9, 1, 0, 13), // namespaces
+    f(874, 3, 8, 0, 0, 1, 4), // topologyKey
+    f(500, 4, 3, 13, 0, 0, 17), // namespaceSelector
+    f(450, 5, 1, 9, 1, 0, 13), // matchLabelKeys
+    f(487, 6, 1, 9, 1, 0, 13), // mismatchLabelKeys
     // io.k8s.api.core.v1.PodAntiAffinity
-    f(673, 1, 1, 279, 1, 0, 353), // requiredDuringSchedulingIgnoredDuringExecution
-    f(614, 2, 1, 280, 1, 0, 354), // preferredDuringSchedulingIgnoredDuringExecution
+    f(675, 1, 1, 284, 1, 0, 360), // requiredDuringSchedulingIgnoredDuringExecution
+    f(616, 2, 1, 285, 1, 0, 361), // preferredDuringSchedulingIgnoredDuringExecution
     // io.k8s.api.core.v1.PodAttachOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(797, 1, 1, 5, 0, 0, 8), // stdin
-    f(799, 2, 1, 5, 0, 0, 8), // stdout
-    f(796, 3, 1, 5, 0, 0, 8), // stderr
-    f(875, 4, 1, 5, 0, 0, 8), // tty
-    f(140, 5, 1, 0, 0, 0, 4), // container
+    f(801, 1, 1, 5, 0, 0, 8), // stdin
+    f(803, 2, 1, 5, 0, 0, 8), // stdout
+    f(800, 3, 1, 5, 0, 0, 8), // stderr
+    f(879, 4, 1, 5, 0, 0, 8), // tty
+    f(141, 5, 1, 0, 0, 0, 4), // container
     // io.k8s.api.core.v1.PodCertificateProjection
-    f(775, 1, 9, 0, 0, 0, 4), // signerName
-    f(389, 2, 9, 0, 0, 0, 4), // keyType
-    f(454, 3, 3, 29, 0, 0, 37), // maxExpirationSeconds
-    f(160, 4, 1, 0, 0, 0, 4), // credentialBundlePath
-    f(388, 5, 1, 0, 0, 0, 4), // keyPath
-    f(102, 6, 1, 0, 0, 0, 4), // certificateChainPath
-    f(892, 7, 1, 8, 0, 0, 12), // userAnnotations
+    f(778, 1, 9, 0, 0, 0, 4), // signerName
+    f(391, 2, 9, 0, 0, 0, 4), // keyType
+    f(456, 3, 3, 29, 0, 0, 37), // maxExpirationSeconds
+    f(161, 4, 1, 0, 0, 0, 4), // credentialBundlePath
+    f(390, 5, 1, 0, 0, 0, 4), // keyPath
+    f(103, 6, 1, 0, 0, 0, 4), // certificateChainPath
+    f(896, 7, 1, 8, 0, 0, 12), // userAnnotations
     // io.k8s.api.core.v1.PodCondition
-    f(876, 1, 8, 0, 0, 1, 177), // type
-    f(536, 7, 1, 44, 0, 0, 56), // observedGeneration
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(409, 3, 1, 53, 0, 0, 68), // lastProbeTime
-    f(415, 4, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 1, 0, 0, 0, 4), // reason
-    f(468, 6, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 184), // type
+    f(538, 7, 1, 44, 0, 0, 56), // observedGeneration
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
+    f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 1, 0, 0, 0, 4), // reason
+    f(470, 6, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.PodDNSConfig
-    f(496, 1, 1, 9, 1, 0, 13), // nameservers
-    f(734, 2, 1, 9, 1, 0, 13), // searches
-    f(549, 3, 1, 281, 1, 0, 355), // options
+    f(498, 1, 1, 9, 1, 0, 13), // nameservers
+    f(737, 2, 1, 9, 1, 0, 13), // searches
+    f(551, 3, 1, 286, 1, 0, 362), // options
     // io.k8s.api.core.v1.PodDNSConfigOption
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(900, 2, 3, 0, 0, 0, 4), // value
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(904, 2, 3, 0, 0, 0, 4), // value
     // io.k8s.api.core.v1.PodExecOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(797, 1, 1, 5, 0, 0, 8), // stdin
-    f(799, 2, 1, 5, 0, 0, 8), // stdout
-    f(796, 3, 1, 5, 0, 0, 8), // stderr
-    f(875, 4, 1, 5, 0, 0, 8), // tty
-    f(140, 5, 1, 0, 0, 0, 4), // container
-    f(122, 6, 0, 9, 0, 0, 13), // command
+    f(801, 1, 1, 5, 0, 0, 8), // stdin
+    f(803, 2, 1, 5, 0, 0, 8), // stdout
+    f(800, 3, 1, 5, 0, 0, 8), // stderr
+    f(879, 4, 1, 5, 0, 0, 8), // tty
+    f(141, 5, 1, 0, 0, 0, 4), // container
+    f(123, 6, 0, 9, 0, 0, 13), // command
     // io.k8s.api.core.v1.PodExtendedResourceClaimStatus
-    f(666, 1, 8, 282, 1, 0, 356), // requestMappings
-    f(681, 2, 8, 0, 0, 1, 4), // resourceClaimName
+    f(668, 1, 8, 287, 1, 0, 363), // requestMappings
+    f(683, 2, 8, 0, 0, 1, 4), // resourceClaimName
     // io.k8s.api.core.v1.PodIP
-    f(372, 1, 8, 0, 0, 1, 4), // ip
+    f(374, 1, 8, 0, 0, 1, 4), // ip
     // io.k8s.api.core.v1.PodList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 283, 0, 0, 357), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 288, 0, 0, 364), // items
     // io.k8s.api.core.v1.PodOS
-    f(494, 1, 8, 0, 0, 1, 358), // name
+    f(496, 1, 8, 0, 0, 1, 365), // name
     // io.k8s.api.core.v1.PodPortForwardOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(607, 1, 1, 143, 0, 0, 176), // ports
+    f(609, 1, 1, 148, 0, 0, 183), // ports
     // io.k8s.api.core.v1.PodProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(567, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.PodReadinessGate
-    f(130, 1, 8, 0, 0, 1, 177), // conditionType
+    f(131, 1, 8, 0, 0, 1, 184), // conditionType
     // io.k8s.api.core.v1.PodResourceClaim
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(681, 3, 3, 0, 0, 0, 4), // resourceClaimName
-    f(683, 4, 3, 0, 0, 0, 4), // resourceClaimTemplateName
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(683, 3, 3, 0, 0, 0, 4), // resourceClaimName
+    f(685, 4, 3, 0, 0, 0, 4), // resourceClaimTemplateName
     // io.k8s.api.core.v1.PodResourceClaimStatus
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(681, 2, 3, 0, 0, 0, 4), // resourceClaimName
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(683, 2, 3, 0, 0, 0, 4), // resourceClaimName
     // io.k8s.api.core.v1.PodSchedulingGate
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.PodSchedulingGroup
-    f(593, 1, 3, 0, 0, 0, 4), // podGroupName
+    f(595, 1, 3, 0, 0, 0, 4), // podGroupName
     // io.k8s.api.core.v1.PodSecurityContext
-    f(733, 1, 3, 284, 0, 0, 359), // seLinuxOptions
-    f(940, 8, 3, 285, 0, 0, 360), // windowsOptions
-    f(710, 2, 3, 44, 0, 0, 56), // runAsUser
-    f(708, 6, 3, 44, 0, 0, 56), // runAsGroup
-    f(709, 3, 3, 5, 0, 0, 8), // runAsNonRoot
-    f(830, 4, 1, 214, 1, 0, 270), // supplementalGroups
-    f(831, 12, 3, 0, 0, 0, 361), // supplementalGroupsPolicy
-    f(296, 5, 3, 44, 0, 0, 56), // fsGroup
-    f(834, 7, 1, 286, 1, 0, 362), // sysctls
-    f(297, 9, 3, 0, 0, 0, 363), // fsGroupChangePolicy
-    f(735, 10, 3, 287, 0, 0, 364), // seccompProfile
-    f(50, 11, 3, 288, 0, 0, 365), // appArmorProfile
-    f(731, 13, 3, 0, 0, 0, 366), // seLinuxChangePolicy
+    f(736, 1, 3, 289, 0, 0, 366), // seLinuxOptions
+    f(944, 8, 3, 290, 0, 0, 367), // windowsOptions
+    f(713, 2, 3, 44, 0, 0, 56), // runAsUser
+    f(711, 6, 3, 44, 0, 0, 56), // runAsGroup
+    f(712, 3, 3, 5, 0, 0, 8), // runAsNonRoot
+    f(834, 4, 1, 219, 1, 0, 277), // supplementalGroups
+    f(835, 12, 3, 0, 0, 0, 368), // supplementalGroupsPolicy
+    f(298, 5, 3, 44, 0, 0, 56), // fsGroup
+    f(838, 7, 1, 291, 1, 0, 369), // sysctls
+    f(299, 9, 3, 0, 0, 0, 370), // fsGroupChangePolicy
+    f(738, 10, 3, 292, 0, 0, 371), // seccompProfile
+    f(51, 11, 3, 293, 0, 0, 372), // appArmorProfile
+    f(734, 13, 3, 0, 0, 0, 373), // seLinuxChangePolicy
     // io.k8s.api.core.v1.PodSpec
-    f(926, 1, 1, 289, 13, 0, 367), // volumes
-    f(362, 20, 1, 290, 2, 0, 368), // initContainers
-    f(147, 2, 8, 290, 2, 0, 368), // containers
-    f(240, 34, 1, 291, 2, 0, 369), // ephemeralContainers
-    f(696, 3, 1, 0, 0, 0, 370), // restartPolicy
-    f(852, 4, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
-    f(8, 5, 3, 44, 0, 0, 56), // activeDeadlineSeconds
-    f(217, 6, 1, 0, 0, 0, 371), // dnsPolicy
-    f(515, 7, 1, 8, 14, 0, 12), // nodeSelector
-    f(758, 8, 1, 0, 0, 0, 4), // serviceAccountName
-    f(757, 9, 1, 0, 0, 0, 4), // serviceAccount
-    f(66, 21, 3, 5, 0, 0, 8), // automountServiceAccountToken
-    f(512, 10, 1, 0, 0, 0, 4), // nodeName
-    f(334, 11, 1, 5, 0, 0, 8), // hostNetwork
-    f(335, 12, 1, 5, 0, 0, 8), // hostPID
-    f(332, 13, 1, 5, 0, 0, 8), // hostIPC
-    f(770, 27, 3, 5, 0, 0, 8), // shareProcessNamespace
-    f(744, 14, 3, 292, 0, 0, 372), // securityContext
-    f(354, 15, 1, 293, 2, 0, 373), // imagePullSecrets
-    f(340, 16, 1, 0, 0, 0, 4), // hostname
-    f(819, 17, 1, 0, 0, 0, 4), // subdomain
-    f(18, 18, 3, 294, 0, 0, 374), // affinity
-    f(721, 19, 1, 0, 0, 0, 4), // schedulerName
-    f(867, 22, 1, 295, 1, 0, 375), // tolerations
-    f(330, 23, 1, 296, 15, 0, 376), // hostAliases
-    f(621, 24, 1, 0, 0, 0, 4), // priorityClassName
-    f(620, 25, 3, 29, 0, 0, 37), // priority
-    f(216, 26, 3, 297, 0, 0, 377), // dnsConfig
-    f(644, 28, 1, 298, 1, 0, 378), // readinessGates
-    f(713, 29, 3, 0, 0, 0, 4), // runtimeClassName
-    f(229, 30, 3, 5, 0, 0, 8), // enableServiceLinks
-    f(612, 31, 3, 0, 0, 0, 379), // preemptionPolicy
-    f(554, 32, 1, 182, 0, 0, 233), // overhead
-    f(872, 33, 1, 299, 16, 0, 380), // topologySpreadConstraints
-    f(765, 35, 3, 5, 0, 0, 8), // setHostnameAsFQDN
-    f(552, 36, 3, 300, 0, 0, 381), // os
-    f(339, 37, 3, 5, 0, 0, 8), // hostUsers
-    f(723, 38, 1, 301, 2, 0, 382), // schedulingGates
-    f(684, 39, 1, 302, 13, 0, 383), // resourceClaims
-    f(693, 40, 3, 169, 0, 0, 213), // resources
-    f(341, 41, 3, 0, 0, 0, 4), // hostnameOverride
-    f(724, 43, 3, 303, 0, 0, 384), // schedulingGroup
+    f(930, 1, 1, 294, 13, 0, 374), // volumes
+    f(364, 20, 1, 295, 2, 0, 375), // initContainers
+    f(148, 2, 8, 295, 2, 0, 375), // containers
+    f(241, 34, 1, 296, 2, 0, 376), // ephemeralContainers
+    f(699, 3, 1, 0, 0, 0, 377), // restartPolicy
+    f(856, 4, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
+    f(9, 5, 3, 44, 0, 0, 56), // activeDeadlineSeconds
+    f(218, 6, 1, 0, 0, 0, 378), // dnsPolicy
+    f(517, 7, 1, 8, 14, 0, 12), // nodeSelector
+    f(761, 8, 1, 0, 0, 0, 4), // serviceAccountName
+    f(760, 9, 1, 0, 0, 0, 4), // serviceAccount
+    f(67, 21, 3, 5, 0, 0, 8), // automountServiceAccountToken
+    f(514, 10, 1, 0, 0, 0, 4), // nodeName
+    f(336, 11, 1, 5, 0, 0, 8), // hostNetwork
+    f(337, 12, 1, 5, 0, 0, 8), // hostPID
+    f(334, 13, 1, 5, 0, 0, 8), // hostIPC
+    f(773, 27, 3, 5, 0, 0, 8), // shareProcessNamespace
+    f(747, 14, 3, 297, 0, 0, 379), // securityContext
+    f(356, 15, 1, 298, 2, 0, 380), // imagePullSecrets
+    f(342, 16, 1, 0, 0, 0, 4), // hostname
+    f(823, 17, 1, 0, 0, 0, 4), // subdomain
+    f(19, 18, 3, 299, 0, 0, 381), // affinity
+    f(724, 19, 1, 0, 0, 0, 4), // schedulerName
+    f(871, 22, 1, 300, 1, 0, 382), // tolerations
+    f(332, 23, 1, 301, 15, 0, 383), // hostAliases
+    f(623, 24, 1, 0, 0, 0, 4), // priorityClassName
+    f(622, 25, 3, 29, 0, 0, 37), // priority
+    f(217, 26, 3, 302, 0, 0, 384), // dnsConfig
+    f(646, 28, 1, 303, 1, 0, 385), // readinessGates
+    f(716, 29, 3, 0, 0, 0, 4), // runtimeClassName
+    f(230, 30, 3, 5, 0, 0, 8), // enableServiceLinks
+    f(614, 31, 3, 0, 0, 0, 386), // preemptionPolicy
+    f(556, 32, 1, 187, 0, 0, 240), // overhead
+    f(876, 33, 1, 304, 16, 0, 387), // topologySpreadConstraints
+    f(768, 35, 3, 5, 0, 0, 8), // setHostnameAsFQDN
+    f(554, 36, 3, 305, 0, 0, 388), // os
+    f(341, 37, 3, 5, 0, 0, 8), // hostUsers
+    f(726, 38, 1, 306, 2, 0, 389), // schedulingGates
+    f(686, 39, 1, 307, 13, 0, 390), // resourceClaims
+    f(695, 40, 3, 174, 0, 0, 220), // resources
+    f(343, 41, 3, 0, 0, 0, 4), // hostnameOverride
+    f(727, 43, 3, 308, 0, 0, 391), // schedulingGroup
     // io.k8s.api.core.v1.PodStatus
-    f(536, 17, 1, 44, 0, 0, 56), // observedGeneration
-    f(579, 1, 1, 0, 0, 0, 385), // phase
-    f(131, 2, 1, 304, 5, 0, 386), // conditions
-    f(468, 3, 1, 0, 0, 0, 4), // message
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(521, 11, 1, 0, 0, 0, 4), // nominatedNodeName
-    f(331, 5, 1, 0, 0, 0, 4), // hostIP
-    f(333, 16, 1, 305, 17, 0, 387), // hostIPs
-    f(594, 6, 1, 0, 0, 0, 4), // podIP
-    f(595, 12, 1, 306, 15, 0, 388), // podIPs
-    f(788, 7, 3, 53, 0, 0, 68), // startTime
-    f(361, 10, 1, 307, 1, 0, 389), // initContainerStatuses
-    f(146, 8, 1, 307, 1, 0, 389), // containerStatuses
-    f(635, 9, 1, 0, 0, 0, 390), // qosClass
-    f(239, 13, 1, 307, 1, 0, 389), // ephemeralContainerStatuses
-    f(677, 14, 1, 0, 0, 0, 391), // resize
-    f(682, 15, 1, 308, 13, 0, 392), // resourceClaimStatuses
-    f(260, 18, 3, 309, 0, 0, 393), // extendedResourceClaimStatus
-    f(25, 19, 1, 182, 0, 0, 233), // allocatedResources
-    f(693, 20, 3, 169, 0, 0, 213), // resources
-    f(506, 21, 1, 310, 1, 0, 394), // nodeAllocatableResourceClaimStatuses
+    f(538, 17, 1, 44, 0, 0, 56), // observedGeneration
+    f(581, 1, 1, 0, 0, 0, 392), // phase
+    f(132, 2, 1, 309, 5, 0, 393), // conditions
+    f(470, 3, 1, 0, 0, 0, 4), // message
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(523, 11, 1, 0, 0, 0, 4), // nominatedNodeName
+    f(333, 5, 1, 0, 0, 0, 4), // hostIP
+    f(335, 16, 1, 310, 17, 0, 394), // hostIPs
+    f(596, 6, 1, 0, 0, 0, 4), // podIP
+    f(597, 12, 1, 311, 15, 0, 395), // podIPs
+    f(792, 7, 3, 58, 0, 0, 75), // startTime
+    f(363, 10, 1, 312, 1, 0, 396), // initContainerStatuses
+    f(147, 8, 1, 312, 1, 0, 396), // containerStatuses
+    f(637, 9, 1, 0, 0, 0, 397), // qosClass
+    f(240, 13, 1, 312, 1, 0, 396), // ephemeralContainerStatuses
+    f(679, 14, 1, 0, 0, 0, 398), // resize
+    f(684, 15, 1, 313, 13, 0, 399), // resourceClaimStatuses
+    f(261, 18, 3, 314, 0, 0, 400), // extendedResourceClaimStatus
+    f(26, 19, 1, 187, 0, 0, 240), // allocatedResources
+    f(695, 20, 3, 174, 0, 0, 220), // resources
+    f(508, 21, 1, 315, 1, 0, 401), // nodeAllocatableResourceClaimStatuses
     // io.k8s.api.core.v1.PodTemplate
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(847, 2, 1, 55, 0, 2, 70), // template
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(851, 2, 1, 60, 0, 2, 77), // template
     // io.k8s.api.core.v1.PodTemplateList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 311, 0, 0, 395), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 316, 0, 0, 402), // items
     // io.k8s.api.core.v1.PodTemplateSpec
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 277, 0, 2, 351), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 282, 0, 2, 358), // spec
     // io.k8s.api.core.v1.PortStatus
-    f(605, 1, 8, 29, 0, 3, 37), // port
-    f(630, 2, 8, 0, 0, 1, 224), // protocol
-    f(241, 3, 3, 0, 0, 0, 4), // error
+    f(607, 1, 8, 29, 0, 3, 37), // port
+    f(632, 2, 8, 0, 0, 1, 231), // protocol
+    f(242, 3, 3, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.PortworxVolumeSource
-    f(918, 1, 8, 0, 0, 1, 4), // volumeID
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
+    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.PreferredSchedulingTerm
-    f(936, 1, 8, 29, 0, 3, 37), // weight
-    f(613, 2, 8, 312, 0, 2, 396), // preference
+    f(940, 1, 8, 29, 0, 3, 37), // weight
+    f(615, 2, 8, 317, 0, 2, 403), // preference
     // io.k8s.api.core.v1.Probe
-    f(65535, 1, 4, 313, 0, 0, 397), // (inline)
-    f(363, 2, 1, 29, 0, 0, 37), // initialDelaySeconds
-    f(859, 3, 1, 29, 0, 0, 37), // timeoutSeconds
-    f(574, 4, 1, 29, 0, 0, 37), // periodSeconds
-    f(828, 5, 1, 29, 0, 0, 37), // successThreshold
-    f(273, 6, 1, 29, 0, 0, 37), // failureThreshold
-    f(852, 7, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
+    f(65535, 1, 4, 318, 0, 0, 404), // (inline)
+    f(365, 2, 1, 29, 0, 0, 37), // initialDelaySeconds
+    f(863, 3, 1, 29, 0, 0, 37), // timeoutSeconds
+    f(576, 4, 1, 29, 0, 0, 37), // periodSeconds
+    f(832, 5, 1, 29, 0, 0, 37), // successThreshold
+    f(274, 6, 1, 29, 0, 0, 37), // failureThreshold
+    f(856, 7, 3, 44, 0, 0, 56), // terminationGracePeriodSeconds
     // io.k8s.api.core.v1.ProbeHandler
-    f(251, 1, 3, 207, 0, 0, 262), // exec
-    f(345, 2, 3, 208, 0, 0, 263), // httpGet
-    f(846, 3, 3, 209, 0, 0, 264), // tcpSocket
-    f(320, 4, 3, 314, 0, 0, 398), // grpc
+    f(252, 1, 3, 212, 0, 0, 269), // exec
+    f(347, 2, 3, 213, 0, 0, 270), // httpGet
+    f(850, 3, 3, 214, 0, 0, 271), // tcpSocket
+    f(322, 4, 3, 319, 0, 0, 405), // grpc
     // io.k8s.api.core.v1.ProjectedVolumeSource
-    f(782, 1, 0, 315, 1, 0, 399), // sources
-    f(179, 2, 3, 29, 0, 0, 37), // defaultMode
+    f(786, 1, 0, 320, 1, 0, 406), // sources
+    f(180, 2, 3, 29, 0, 0, 37), // defaultMode
     // io.k8s.api.core.v1.QuobyteVolumeSource
-    f(654, 1, 8, 0, 0, 1, 4), // registry
-    f(910, 2, 8, 0, 0, 1, 4), // volume
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(891, 4, 1, 0, 0, 0, 4), // user
-    f(316, 5, 1, 0, 0, 0, 4), // group
-    f(848, 6, 1, 0, 0, 0, 4), // tenant
+    f(656, 1, 8, 0, 0, 1, 4), // registry
+    f(914, 2, 8, 0, 0, 1, 4), // volume
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(895, 4, 1, 0, 0, 0, 4), // user
+    f(318, 5, 1, 0, 0, 0, 4), // group
+    f(852, 6, 1, 0, 0, 0, 4), // tenant
     // io.k8s.api.core.v1.RBDPersistentVolumeSource
-    f(488, 1, 8, 9, 1, 0, 13), // monitors
-    f(351, 2, 8, 0, 0, 1, 4), // image
-    f(299, 3, 1, 0, 0, 0, 4), // fsType
-    f(604, 4, 1, 0, 0, 10, 4), // pool
-    f(891, 5, 1, 0, 0, 11, 4), // user
-    f(390, 6, 1, 0, 0, 12, 4), // keyring
-    f(742, 7, 3, 159, 0, 0, 201), // secretRef
-    f(642, 8, 1, 5, 0, 0, 8), // readOnly
+    f(490, 1, 8, 9, 1, 0, 13), // monitors
+    f(353, 2, 8, 0, 0, 1, 4), // image
+    f(301, 3, 1, 0, 0, 0, 4), // fsType
+    f(606, 4, 1, 0, 0, 10, 4), // pool
+    f(895, 5, 1, 0, 0, 11, 4), // user
+    f(392, 6, 1, 0, 0, 12, 4), // keyring
+    f(745, 7, 3, 164, 0, 0, 208), // secretRef
+    f(644, 8, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.RBDVolumeSource
-    f(488, 1, 8, 9, 1, 0, 13), // monitors
-    f(351, 2, 8, 0, 0, 1, 4), // image
-    f(299, 3, 1, 0, 0, 0, 4), // fsType
-    f(604, 4, 1, 0, 0, 10, 4), // pool
-    f(891, 5, 1, 0, 0, 11, 4), // user
-    f(390, 6, 1, 0, 0, 12, 4), // keyring
-    f(742, 7, 3, 160, 0, 0, 202), // secretRef
-    f(642, 8, 1, 5, 0, 0, 8), // readOnly
+    f(490, 1, 8, 9, 1, 0, 13), // monitors
+    f(353, 2, 8, 0, 0, 1, 4), // image
+    f(301, 3, 1, 0, 0, 0, 4), // fsType
+    f(606, 4, 1, 0, 0, 10, 4), // pool
+    f(895, 5, 1, 0, 0, 11, 4), // user
+    f(392, 6, 1, 0, 0, 12, 4), // keyring
+    f(745, 7, 3, 165, 0, 0, 209), // secretRef
+    f(644, 8, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ReplicationController
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 316, 0, 2, 400), // spec
-    f(794, 3, 1, 317, 0, 2, 401), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 321, 0, 2, 407), // spec
+    f(798, 3, 1, 322, 0, 2, 408), // status
     // io.k8s.api.core.v1.ReplicationControllerCondition
-    f(876, 1, 8, 0, 0, 1, 402), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 409), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ReplicationControllerList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 318, 0, 0, 403), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 323, 0, 0, 410), // items
     // io.k8s.api.core.v1.ReplicationControllerSpec
-    f(659, 1, 3, 29, 0, 13, 37), // replicas
-    f(481, 4, 1, 29, 0, 3, 37), // minReadySeconds
-    f(747, 2, 1, 8, 14, 0, 12), // selector
-    f(847, 3, 3, 55, 0, 0, 70), // template
+    f(661, 1, 3, 29, 0, 13, 37), // replicas
+    f(483, 4, 1, 29, 0, 3, 37), // minReadySeconds
+    f(750, 2, 1, 8, 14, 0, 12), // selector
+    f(851, 3, 3, 60, 0, 0, 77), // template
     // io.k8s.api.core.v1.ReplicationControllerStatus
-    f(659, 1, 8, 29, 0, 3, 37), // replicas
-    f(300, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
-    f(647, 4, 1, 29, 0, 0, 37), // readyReplicas
-    f(67, 5, 1, 29, 0, 0, 37), // availableReplicas
-    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(131, 6, 1, 319, 5, 0, 404), // conditions
+    f(661, 1, 8, 29, 0, 3, 37), // replicas
+    f(302, 2, 1, 29, 0, 0, 37), // fullyLabeledReplicas
+    f(649, 4, 1, 29, 0, 0, 37), // readyReplicas
+    f(68, 5, 1, 29, 0, 0, 37), // availableReplicas
+    f(538, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(132, 6, 1, 324, 5, 0, 411), // conditions
     // io.k8s.api.core.v1.ResourceClaim
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(664, 2, 1, 0, 0, 0, 4), // request
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(666, 2, 1, 0, 0, 0, 4), // request
     // io.k8s.api.core.v1.ResourceFieldSelector
-    f(142, 1, 1, 0, 0, 0, 4), // containerName
-    f(679, 2, 8, 0, 0, 1, 4), // resource
-    f(215, 3, 1, 110, 0, 0, 135), // divisor
+    f(143, 1, 1, 0, 0, 0, 4), // containerName
+    f(681, 2, 8, 0, 0, 1, 4), // resource
+    f(216, 3, 1, 115, 0, 0, 142), // divisor
     // io.k8s.api.core.v1.ResourceHealth
-    f(686, 1, 8, 0, 0, 1, 405), // resourceID
-    f(325, 2, 1, 0, 0, 0, 406), // health
-    f(468, 6, 3, 0, 0, 0, 4), // message
+    f(688, 1, 8, 0, 0, 1, 412), // resourceID
+    f(327, 2, 1, 0, 0, 0, 413), // health
+    f(470, 6, 3, 0, 0, 0, 4), // message
     // io.k8s.api.core.v1.ResourceQuota
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 320, 0, 2, 407), // spec
-    f(794, 3, 1, 321, 0, 2, 408), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 325, 0, 2, 414), // spec
+    f(798, 3, 1, 326, 0, 2, 415), // status
     // io.k8s.api.core.v1.ResourceQuotaList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 322, 0, 0, 409), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 327, 0, 0, 416), // items
     // io.k8s.api.core.v1.ResourceQuotaSpec
-    f(323, 1, 1, 182, 0, 0, 233), // hard
-    f(730, 2, 1, 9, 1, 0, 410), // scopes
-    f(729, 3, 3, 323, 0, 0, 411), // scopeSelector
+    f(325, 1, 1, 187, 0, 0, 240), // hard
+    f(733, 2, 1, 9, 1, 0, 417), // scopes
+    f(732, 3, 3, 328, 0, 0, 418), // scopeSelector
     // io.k8s.api.core.v1.ResourceQuotaStatus
-    f(323, 1, 1, 182, 0, 0, 233), // hard
-    f(890, 2, 1, 182, 0, 0, 233), // used
+    f(325, 1, 1, 187, 0, 0, 240), // hard
+    f(894, 2, 1, 187, 0, 0, 240), // used
     // io.k8s.api.core.v1.ResourceRequirements
-    f(425, 1, 1, 182, 0, 0, 233), // limits
-    f(671, 2, 1, 182, 0, 0, 233), // requests
-    f(110, 3, 1, 324, 18, 0, 412), // claims
+    f(427, 1, 1, 187, 0, 0, 240), // limits
+    f(673, 2, 1, 187, 0, 0, 240), // requests
+    f(111, 3, 1, 329, 18, 0, 419), // claims
     // io.k8s.api.core.v1.ResourceStatus
-    f(494, 1, 8, 0, 0, 1, 128), // name
-    f(693, 2, 1, 325, 19, 0, 413), // resources
+    f(496, 1, 8, 0, 0, 1, 135), // name
+    f(695, 2, 1, 330, 19, 0, 420), // resources
     // io.k8s.api.core.v1.SELinuxOptions
-    f(891, 1, 1, 0, 0, 0, 4), // user
-    f(702, 2, 1, 0, 0, 0, 4), // role
-    f(876, 3, 1, 0, 0, 0, 4), // type
-    f(420, 4, 1, 0, 0, 0, 4), // level
+    f(895, 1, 1, 0, 0, 0, 4), // user
+    f(705, 2, 1, 0, 0, 0, 4), // role
+    f(880, 3, 1, 0, 0, 0, 4), // type
+    f(422, 4, 1, 0, 0, 0, 4), // level
     // io.k8s.api.core.v1.ScaleIOPersistentVolumeSource
-    f(301, 1, 8, 0, 0, 1, 4), // gateway
-    f(835, 2, 8, 0, 0, 1, 4), // system
-    f(742, 3, 10, 159, 0, 0, 201), // secretRef
-    f(785, 4, 1, 5, 0, 0, 8), // sslEnabled
-    f(629, 5, 1, 0, 0, 0, 4), // protectionDomain
-    f(808, 6, 1, 0, 0, 0, 4), // storagePool
-    f(805, 7, 1, 0, 0, 14, 4), // storageMode
-    f(922, 8, 1, 0, 0, 0, 4), // volumeName
-    f(299, 9, 1, 0, 0, 15, 4), // fsType
-    f(642, 10, 1, 5, 0, 0, 8), // readOnly
+    f(303, 1, 8, 0, 0, 1, 4), // gateway
+    f(839, 2, 8, 0, 0, 1, 4), // system
+    f(745, 3, 10, 164, 0, 0, 208), // secretRef
+    f(789, 4, 1, 5, 0, 0, 8), // sslEnabled
+    f(631, 5, 1, 0, 0, 0, 4), // protectionDomain
+    f(812, 6, 1, 0, 0, 0, 4), // storagePool
+    f(809, 7, 1, 0, 0, 14, 4), // storageMode
+    f(926, 8, 1, 0, 0, 0, 4), // volumeName
+    f(301, 9, 1, 0, 0, 15, 4), // fsType
+    f(644, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScaleIOVolumeSource
-    f(301, 1, 8, 0, 0, 1, 4), // gateway
-    f(835, 2, 8, 0, 0, 1, 4), // system
-    f(742, 3, 10, 160, 0, 0, 202), // secretRef
-    f(785, 4, 1, 5, 0, 0, 8), // sslEnabled
-    f(629, 5, 1, 0, 0, 0, 4), // protectionDomain
-    f(808, 6, 1, 0, 0, 0, 4), // storagePool
-    f(805, 7, 1, 0, 0, 14, 4), // storageMode
-    f(922, 8, 1, 0, 0, 0, 4), // volumeName
-    f(299, 9, 1, 0, 0, 15, 4), // fsType
-    f(642, 10, 1, 5, 0, 0, 8), // readOnly
+    f(303, 1, 8, 0, 0, 1, 4), // gateway
+    f(839, 2, 8, 0, 0, 1, 4), // system
+    f(745, 3, 10, 165, 0, 0, 209), // secretRef
+    f(789, 4, 1, 5, 0, 0, 8), // sslEnabled
+    f(631, 5, 1, 0, 0, 0, 4), // protectionDomain
+    f(812, 6, 1, 0, 0, 0, 4), // storagePool
+    f(809, 7, 1, 0, 0, 14, 4), // storageMode
+    f(926, 8, 1, 0, 0, 0, 4), // volumeName
+    f(301, 9, 1, 0, 0, 15, 4), // fsType
+    f(644, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScopeSelector
-    f(445, 1, 1, 326, 1, 0, 414), // matchExpressions
+    f(447, 1, 1, 331, 1, 0, 421), // matchExpressions
     // io.k8s.api.core.v1.ScopedResourceSelectorRequirement
-    f(728, 1, 8, 0, 0, 1, 415), // scopeName
-    f(546, 2, 8, 0, 0, 1, 416), // operator
-    f(903, 3, 1, 9, 1, 0, 13), // values
+    f(731, 1, 8, 0, 0, 1, 422), // scopeName
+    f(548, 2, 8, 0, 0, 1, 423), // operator
+    f(907, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.SeccompProfile
-    f(876, 1, 8, 0, 0, 1, 417), // type
-    f(434, 2, 3, 0, 0, 0, 4), // localhostProfile
+    f(880, 1, 8, 0, 0, 1, 424), // type
+    f(436, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.Secret
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(357, 5, 3, 5, 0, 0, 8), // immutable
-    f(171, 2, 1, 163, 0, 0, 207), // data
-    f(814, 4, 1, 8, 0, 0, 12), // stringData
-    f(876, 3, 1, 0, 0, 0, 418), // type
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(359, 5, 3, 5, 0, 0, 8), // immutable
+    f(172, 2, 1, 168, 0, 0, 214), // data
+    f(818, 4, 1, 8, 0, 0, 12), // stringData
+    f(880, 3, 1, 0, 0, 0, 425), // type
     // io.k8s.api.core.v1.SecretEnvSource
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(547, 2, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(549, 2, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretKeySelector
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(387, 2, 8, 0, 0, 1, 4), // key
-    f(547, 3, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(389, 2, 8, 0, 0, 1, 4), // key
+    f(549, 3, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 327, 0, 0, 419), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 332, 0, 0, 426), // items
     // io.k8s.api.core.v1.SecretProjection
-    f(65535, 1, 4, 160, 0, 0, 202), // (inline)
-    f(381, 2, 1, 165, 1, 0, 209), // items
-    f(547, 4, 3, 5, 0, 0, 8), // optional
+    f(65535, 1, 4, 165, 0, 0, 209), // (inline)
+    f(383, 2, 1, 170, 1, 0, 216), // items
+    f(549, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecretReference
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(497, 2, 1, 0, 0, 0, 4), // namespace
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(499, 2, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.core.v1.SecretVolumeSource
-    f(740, 1, 1, 0, 0, 0, 4), // secretName
-    f(381, 2, 1, 165, 1, 0, 209), // items
-    f(179, 3, 3, 29, 0, 0, 37), // defaultMode
-    f(547, 4, 3, 5, 0, 0, 8), // optional
+    f(743, 1, 1, 0, 0, 0, 4), // secretName
+    f(383, 2, 1, 170, 1, 0, 216), // items
+    f(180, 3, 3, 29, 0, 0, 37), // defaultMode
+    f(549, 4, 3, 5, 0, 0, 8), // optional
     // io.k8s.api.core.v1.SecurityContext
-    f(93, 1, 3, 328, 0, 0, 420), // capabilities
-    f(623, 2, 3, 5, 0, 0, 8), // privileged
-    f(733, 3, 3, 284, 0, 0, 359), // seLinuxOptions
-    f(940, 10, 3, 285, 0, 0, 360), // windowsOptions
-    f(710, 4, 3, 44, 0, 0, 56), // runAsUser
-    f(708, 8, 3, 44, 0, 0, 56), // runAsGroup
-    f(709, 5, 3, 5, 0, 0, 8), // runAsNonRoot
-    f(643, 6, 3, 5, 0, 0, 8), // readOnlyRootFilesystem
-    f(32, 7, 3, 5, 0, 0, 8), // allowPrivilegeEscalation
-    f(624, 9, 3, 0, 0, 0, 421), // procMount
-    f(735, 11, 3, 287, 0, 0, 364), // seccompProfile
-    f(50, 12, 3, 288, 0, 0, 365), // appArmorProfile
+    f(94, 1, 3, 333, 0, 0, 427), // capabilities
+    f(625, 2, 3, 5, 0, 0, 8), // privileged
+    f(736, 3, 3, 289, 0, 0, 366), // seLinuxOptions
+    f(944, 10, 3, 290, 0, 0, 367), // windowsOptions
+    f(713, 4, 3, 44, 0, 0, 56), // runAsUser
+    f(711, 8, 3, 44, 0, 0, 56), // runAsGroup
+    f(712, 5, 3, 5, 0, 0, 8), // runAsNonRoot
+    f(645, 6, 3, 5, 0, 0, 8), // readOnlyRootFilesystem
+    f(33, 7, 3, 5, 0, 0, 8), // allowPrivilegeEscalation
+    f(626, 9, 3, 0, 0, 0, 428), // procMount
+    f(738, 11, 3, 292, 0, 0, 371), // seccompProfile
+    f(51, 12, 3, 293, 0, 0, 372), // appArmorProfile
     // io.k8s.api.core.v1.SerializedReference
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(652, 1, 1, 158, 0, 0, 200), // reference
+    f(654, 1, 1, 163, 0, 0, 207), // reference
     // io.k8s.api.core.v1.Service
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 329, 0, 2, 422), // spec
-    f(794, 3, 1, 330, 0, 2, 423), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 334, 0, 2, 429), // spec
+    f(798, 3, 1, 335, 0, 2, 430), // status
     // io.k8s.api.core.v1.ServiceAccount
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(743, 2, 1, 134, 2, 0, 163), // secrets
-    f(354, 3, 1, 293, 1, 0, 373), // imagePullSecrets
-    f(66, 4, 3, 5, 0, 0, 8), // automountServiceAccountToken
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(746, 2, 1, 139, 2, 0, 170), // secrets
+    f(356, 3, 1, 298, 1, 0, 380), // imagePullSecrets
+    f(67, 4, 3, 5, 0, 0, 8), // automountServiceAccountToken
     // io.k8s.api.core.v1.ServiceAccountList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 331, 0, 0, 424), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 336, 0, 0, 431), // items
     // io.k8s.api.core.v1.ServiceAccountTokenProjection
-    f(62, 1, 1, 0, 0, 0, 4), // audience
-    f(256, 2, 3, 44, 0, 0, 56), // expirationSeconds
-    f(565, 3, 8, 0, 0, 1, 4), // path
+    f(63, 1, 1, 0, 0, 0, 4), // audience
+    f(257, 2, 3, 44, 0, 0, 56), // expirationSeconds
+    f(567, 3, 8, 0, 0, 1, 4), // path
     // io.k8s.api.core.v1.ServiceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 332, 0, 0, 425), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 337, 0, 0, 432), // items
     // io.k8s.api.core.v1.ServicePort
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(630, 2, 1, 0, 0, 8, 224), // protocol
-    f(51, 6, 3, 0, 0, 0, 4), // appProtocol
-    f(605, 3, 8, 29, 0, 3, 37), // port
-    f(841, 4, 1, 69, 0, 0, 88), // targetPort
-    f(513, 5, 1, 29, 0, 0, 37), // nodePort
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(632, 2, 1, 0, 0, 8, 231), // protocol
+    f(52, 6, 3, 0, 0, 0, 4), // appProtocol
+    f(607, 3, 8, 29, 0, 3, 37), // port
+    f(845, 4, 1, 74, 0, 0, 95), // targetPort
+    f(515, 5, 1, 29, 0, 0, 37), // nodePort
     // io.k8s.api.core.v1.ServiceProxyOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(565, 1, 1, 0, 0, 0, 4), // path
+    f(567, 1, 1, 0, 0, 0, 4), // path
     // io.k8s.api.core.v1.ServiceSpec
-    f(607, 1, 1, 333, 20, 0, 426), // ports
-    f(747, 2, 1, 8, 14, 0, 12), // selector
-    f(114, 3, 1, 0, 0, 0, 4), // clusterIP
-    f(115, 18, 1, 9, 1, 0, 13), // clusterIPs
-    f(876, 4, 1, 0, 0, 0, 427), // type
-    f(265, 5, 1, 9, 1, 0, 13), // externalIPs
-    f(763, 7, 1, 0, 0, 0, 428), // sessionAffinity
-    f(431, 8, 1, 0, 0, 0, 4), // loadBalancerIP
-    f(432, 9, 1, 9, 1, 0, 13), // loadBalancerSourceRanges
-    f(266, 10, 1, 0, 0, 0, 4), // externalName
-    f(267, 11, 1, 0, 0, 0, 429), // externalTrafficPolicy
-    f(326, 12, 1, 29, 0, 0, 37), // healthCheckNodePort
-    f(633, 13, 1, 5, 0, 0, 8), // publishNotReadyAddresses
-    f(764, 14, 3, 334, 0, 0, 430), // sessionAffinityConfig
-    f(374, 19, 1, 9, 1, 0, 431), // ipFamilies
-    f(375, 17, 3, 0, 0, 0, 432), // ipFamilyPolicy
-    f(23, 20, 3, 5, 0, 0, 8), // allocateLoadBalancerNodePorts
-    f(430, 21, 3, 0, 0, 0, 4), // loadBalancerClass
-    f(369, 22, 3, 0, 0, 0, 433), // internalTrafficPolicy
-    f(873, 23, 3, 0, 0, 0, 4), // trafficDistribution
+    f(609, 1, 1, 338, 20, 0, 433), // ports
+    f(750, 2, 1, 8, 14, 0, 12), // selector
+    f(115, 3, 1, 0, 0, 0, 4), // clusterIP
+    f(116, 18, 1, 9, 1, 0, 13), // clusterIPs
+    f(880, 4, 1, 0, 0, 0, 434), // type
+    f(266, 5, 1, 9, 1, 0, 13), // externalIPs
+    f(766, 7, 1, 0, 0, 0, 435), // sessionAffinity
+    f(433, 8, 1, 0, 0, 0, 4), // loadBalancerIP
+    f(434, 9, 1, 9, 1, 0, 13), // loadBalancerSourceRanges
+    f(267, 10, 1, 0, 0, 0, 4), // externalName
+    f(268, 11, 1, 0, 0, 0, 436), // externalTrafficPolicy
+    f(328, 12, 1, 29, 0, 0, 37), // healthCheckNodePort
+    f(635, 13, 1, 5, 0, 0, 8), // publishNotReadyAddresses
+    f(767, 14, 3, 339, 0, 0, 437), // sessionAffinityConfig
+    f(376, 19, 1, 9, 1, 0, 438), // ipFamilies
+    f(377, 17, 3, 0, 0, 0, 439), // ipFamilyPolicy
+    f(24, 20, 3, 5, 0, 0, 8), // allocateLoadBalancerNodePorts
+    f(432, 21, 3, 0, 0, 0, 4), // loadBalancerClass
+    f(371, 22, 3, 0, 0, 0, 440), // internalTrafficPolicy
+    f(877, 23, 3, 0, 0, 0, 4), // trafficDistribution
     // io.k8s.api.core.v1.ServiceStatus
-    f(429, 1, 1, 335, 0, 2, 434), // loadBalancer
-    f(131, 2, 1, 46, 5, 0, 58), // conditions
+    f(431, 1, 1, 340, 0, 2, 441), // loadBalancer
+    f(132, 2, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.core.v1.SessionAffinityConfig
-    f(113, 1, 3, 336, 0, 0, 435), // clientIP
+    f(114, 1, 3, 341, 0, 0, 442), // clientIP
     // io.k8s.api.core.v1.SleepAction
-    f(736, 1, 8, 44, 0, 3, 56), // seconds
+    f(739, 1, 8, 44, 0, 3, 56), // seconds
     // io.k8s.api.core.v1.StorageOSPersistentVolumeSource
-    f(922, 1, 1, 0, 0, 0, 4), // volumeName
-    f(923, 2, 1, 0, 0, 0, 4), // volumeNamespace
-    f(299, 3, 1, 0, 0, 0, 4), // fsType
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
-    f(742, 5, 3, 158, 0, 0, 200), // secretRef
+    f(926, 1, 1, 0, 0, 0, 4), // volumeName
+    f(927, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(301, 3, 1, 0, 0, 0, 4), // fsType
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
+    f(745, 5, 3, 163, 0, 0, 207), // secretRef
     // io.k8s.api.core.v1.StorageOSVolumeSource
-    f(922, 1, 1, 0, 0, 0, 4), // volumeName
-    f(923, 2, 1, 0, 0, 0, 4), // volumeNamespace
-    f(299, 3, 1, 0, 0, 0, 4), // fsType
-    f(642, 4, 1, 5, 0, 0, 8), // readOnly
-    f(742, 5, 3, 160, 0, 0, 202), // secretRef
+    f(926, 1, 1, 0, 0, 0, 4), // volumeName
+    f(927, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(301, 3, 1, 0, 0, 0, 4), // fsType
+    f(644, 4, 1, 5, 0, 0, 8), // readOnly
+    f(745, 5, 3, 165, 0, 0, 209), // secretRef
     // io.k8s.api.core.v1.Sysctl
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(900, 2, 8, 0, 0, 1, 4), // value
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(904, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.TCPSocketAction
-    f(605, 1, 8, 69, 0, 0, 88), // port
-    f(329, 2, 1, 0, 0, 0, 4), // host
+    f(607, 1, 8, 74, 0, 0, 95), // port
+    f(331, 2, 1, 0, 0, 0, 4), // host
     // io.k8s.api.core.v1.Taint
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(900, 2, 1, 0, 0, 0, 4), // value
-    f(224, 3, 8, 0, 0, 1, 436), // effect
-    f(857, 4, 3, 53, 0, 0, 68), // timeAdded
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(904, 2, 1, 0, 0, 0, 4), // value
+    f(225, 3, 8, 0, 0, 1, 443), // effect
+    f(861, 4, 3, 58, 0, 0, 75), // timeAdded
     // io.k8s.api.core.v1.Toleration
-    f(387, 1, 1, 0, 0, 0, 4), // key
-    f(546, 2, 1, 0, 0, 0, 437), // operator
-    f(900, 3, 1, 0, 0, 0, 4), // value
-    f(224, 4, 1, 0, 0, 0, 436), // effect
-    f(866, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(389, 1, 1, 0, 0, 0, 4), // key
+    f(548, 2, 1, 0, 0, 0, 444), // operator
+    f(904, 3, 1, 0, 0, 0, 4), // value
+    f(225, 4, 1, 0, 0, 0, 443), // effect
+    f(870, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.core.v1.TopologySelectorLabelRequirement
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(903, 2, 8, 9, 1, 0, 13), // values
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(907, 2, 8, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.TopologySelectorTerm
-    f(447, 1, 1, 337, 1, 0, 438), // matchLabelExpressions
+    f(449, 1, 1, 342, 1, 0, 445), // matchLabelExpressions
     // io.k8s.api.core.v1.TopologySpreadConstraint
-    f(461, 1, 8, 29, 0, 3, 37), // maxSkew
-    f(870, 2, 8, 0, 0, 1, 4), // topologyKey
-    f(939, 3, 8, 0, 0, 1, 439), // whenUnsatisfiable
-    f(402, 4, 3, 13, 0, 0, 17), // labelSelector
-    f(477, 5, 3, 29, 0, 0, 37), // minDomains
-    f(505, 6, 3, 0, 0, 0, 440), // nodeAffinityPolicy
-    f(518, 7, 3, 0, 0, 0, 440), // nodeTaintsPolicy
-    f(448, 8, 1, 9, 1, 0, 13), // matchLabelKeys
+    f(463, 1, 8, 29, 0, 3, 37), // maxSkew
+    f(874, 2, 8, 0, 0, 1, 4), // topologyKey
+    f(943, 3, 8, 0, 0, 1, 446), // whenUnsatisfiable
+    f(404, 4, 3, 13, 0, 0, 17), // labelSelector
+    f(479, 5, 3, 29, 0, 0, 37), // minDomains
+    f(507, 6, 3, 0, 0, 0, 447), // nodeAffinityPolicy
+    f(520, 7, 3, 0, 0, 0, 447), // nodeTaintsPolicy
+    f(450, 8, 1, 9, 1, 0, 13), // matchLabelKeys
     // io.k8s.api.core.v1.TypedLocalObjectReference
-    f(39, 1, 2, 0, 0, 0, 4), // apiGroup
-    f(391, 2, 8, 0, 0, 1, 4), // kind
-    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(40, 1, 2, 0, 0, 0, 4), // apiGroup
+    f(393, 2, 8, 0, 0, 1, 4), // kind
+    f(496, 3, 8, 0, 0, 1, 4), // name
     // io.k8s.api.core.v1.TypedObjectReference
-    f(39, 1, 2, 0, 0, 0, 4), // apiGroup
-    f(391, 2, 8, 0, 0, 1, 4), // kind
-    f(494, 3, 8, 0, 0, 1, 4), // name
-    f(497, 4, 3, 0, 0, 0, 4), // namespace
+    f(40, 1, 2, 0, 0, 0, 4), // apiGroup
+    f(393, 2, 8, 0, 0, 1, 4), // kind
+    f(496, 3, 8, 0, 0, 1, 4), // name
+    f(499, 4, 3, 0, 0, 0, 4), // namespace
     // io.k8s.api.core.v1.Volume
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(65535, 2, 4, 338, 0, 0, 441), // (inline)
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(65535, 2, 4, 343, 0, 0, 448), // (inline)
     // io.k8s.api.core.v1.VolumeDevice
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(206, 2, 8, 0, 0, 1, 4), // devicePath
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(207, 2, 8, 0, 0, 1, 4), // devicePath
     // io.k8s.api.core.v1.VolumeMount
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(642, 2, 1, 5, 0, 0, 8), // readOnly
-    f(650, 7, 3, 0, 0, 0, 442), // recursiveReadOnly
-    f(490, 3, 8, 0, 0, 1, 4), // mountPath
-    f(816, 4, 1, 0, 0, 0, 4), // subPath
-    f(491, 5, 3, 0, 0, 0, 443), // mountPropagation
-    f(817, 6, 1, 0, 0, 0, 4), // subPathExpr
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(644, 2, 1, 5, 0, 0, 8), // readOnly
+    f(652, 7, 3, 0, 0, 0, 449), // recursiveReadOnly
+    f(492, 3, 8, 0, 0, 1, 4), // mountPath
+    f(820, 4, 1, 0, 0, 0, 4), // subPath
+    f(493, 5, 3, 0, 0, 0, 450), // mountPropagation
+    f(821, 6, 1, 0, 0, 0, 4), // subPathExpr
     // io.k8s.api.core.v1.VolumeMountStatus
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(490, 2, 8, 0, 0, 1, 4), // mountPath
-    f(642, 3, 1, 5, 0, 0, 8), // readOnly
-    f(650, 4, 3, 0, 0, 0, 442), // recursiveReadOnly
-    f(925, 5, 3, 339, 0, 0, 444), // volumeStatus
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(492, 2, 8, 0, 0, 1, 4), // mountPath
+    f(644, 3, 1, 5, 0, 0, 8), // readOnly
+    f(652, 4, 3, 0, 0, 0, 449), // recursiveReadOnly
+    f(929, 5, 3, 344, 0, 0, 451), // volumeStatus
     // io.k8s.api.core.v1.VolumeNodeAffinity
-    f(672, 1, 3, 223, 0, 0, 285), // required
+    f(674, 1, 3, 228, 0, 0, 292), // required
     // io.k8s.api.core.v1.VolumeProjection
-    f(737, 1, 3, 340, 0, 0, 445), // secret
-    f(218, 2, 3, 341, 0, 0, 446), // downwardAPI
-    f(133, 3, 3, 342, 0, 0, 447), // configMap
-    f(759, 4, 3, 343, 0, 0, 448), // serviceAccountToken
-    f(118, 5, 3, 344, 0, 0, 449), // clusterTrustBundle
-    f(590, 6, 3, 345, 0, 0, 450), // podCertificate
+    f(740, 1, 3, 345, 0, 0, 452), // secret
+    f(219, 2, 3, 346, 0, 0, 453), // downwardAPI
+    f(134, 3, 3, 347, 0, 0, 454), // configMap
+    f(762, 4, 3, 348, 0, 0, 455), // serviceAccountToken
+    f(119, 5, 3, 349, 0, 0, 456), // clusterTrustBundle
+    f(592, 6, 3, 350, 0, 0, 457), // podCertificate
     // io.k8s.api.core.v1.VolumeResourceRequirements
-    f(425, 1, 1, 182, 0, 0, 233), // limits
-    f(671, 2, 1, 182, 0, 0, 233), // requests
+    f(427, 1, 1, 187, 0, 0, 240), // limits
+    f(673, 2, 1, 187, 0, 0, 240), // requests
     // io.k8s.api.core.v1.VolumeSource
-    f(336, 1, 3, 255, 0, 0, 327), // hostPath
-    f(226, 2, 3, 346, 0, 0, 451), // emptyDir
-    f(302, 3, 3, 253, 0, 0, 325), // gcePersistentDisk
-    f(70, 4, 3, 254, 0, 0, 326), // awsElasticBlockStore
-    f(307, 5, 3, 347, 0, 0, 452), // gitRepo
-    f(737, 6, 3, 348, 0, 0, 453), // secret
-    f(502, 7, 3, 257, 0, 0, 329), // nfs
-    f(379, 8, 3, 349, 0, 0, 454), // iscsi
-    f(311, 9, 3, 350, 0, 0, 455), // glusterfs
-    f(575, 10, 3, 351, 0, 0, 456), // persistentVolumeClaim
-    f(641, 11, 3, 352, 0, 0, 457), // rbd
-    f(289, 12, 3, 353, 0, 0, 458), // flexVolume
-    f(107, 13, 3, 354, 0, 0, 459), // cinder
-    f(100, 14, 3, 355, 0, 0, 460), // cephfs
-    f(290, 15, 3, 263, 0, 0, 335), // flocker
-    f(218, 16, 3, 356, 0, 0, 461), // downwardAPI
-    f(274, 17, 3, 262, 0, 0, 334), // fc
-    f(72, 18, 3, 357, 0, 0, 462), // azureFile
-    f(133, 19, 3, 358, 0, 0, 463), // configMap
-    f(929, 20, 3, 266, 0, 0, 338), // vsphereVolume
-    f(639, 21, 3, 267, 0, 0, 339), // quobyte
-    f(71, 22, 3, 268, 0, 0, 340), // azureDisk
-    f(580, 23, 3, 269, 0, 0, 341), // photonPersistentDisk
-    f(626, 26, 3, 359, 0, 0, 464), // projected
-    f(608, 24, 3, 270, 0, 0, 342), // portworxVolume
-    f(717, 25, 3, 360, 0, 0, 465), // scaleIO
-    f(810, 27, 3, 361, 0, 0, 466), // storageos
-    f(161, 28, 3, 362, 0, 0, 467), // csi
-    f(237, 29, 3, 363, 0, 0, 468), // ephemeral
-    f(351, 30, 3, 364, 0, 0, 469), // image
+    f(338, 1, 3, 260, 0, 0, 334), // hostPath
+    f(227, 2, 3, 351, 0, 0, 458), // emptyDir
+    f(304, 3, 3, 258, 0, 0, 332), // gcePersistentDisk
+    f(71, 4, 3, 259, 0, 0, 333), // awsElasticBlockStore
+    f(309, 5, 3, 352, 0, 0, 459), // gitRepo
+    f(740, 6, 3, 353, 0, 0, 460), // secret
+    f(504, 7, 3, 262, 0, 0, 336), // nfs
+    f(381, 8, 3, 354, 0, 0, 461), // iscsi
+    f(313, 9, 3, 355, 0, 0, 462), // glusterfs
+    f(577, 10, 3, 356, 0, 0, 463), // persistentVolumeClaim
+    f(643, 11, 3, 357, 0, 0, 464), // rbd
+    f(290, 12, 3, 358, 0, 0, 465), // flexVolume
+    f(108, 13, 3, 359, 0, 0, 466), // cinder
+    f(101, 14, 3, 360, 0, 0, 467), // cephfs
+    f(291, 15, 3, 268, 0, 0, 342), // flocker
+    f(219, 16, 3, 361, 0, 0, 468), // downwardAPI
+    f(275, 17, 3, 267, 0, 0, 341), // fc
+    f(73, 18, 3, 362, 0, 0, 469), // azureFile
+    f(134, 19, 3, 363, 0, 0, 470), // configMap
+    f(933, 20, 3, 271, 0, 0, 345), // vsphereVolume
+    f(641, 21, 3, 272, 0, 0, 346), // quobyte
+    f(72, 22, 3, 273, 0, 0, 347), // azureDisk
+    f(582, 23, 3, 274, 0, 0, 348), // photonPersistentDisk
+    f(628, 26, 3, 364, 0, 0, 471), // projected
+    f(610, 24, 3, 275, 0, 0, 349), // portworxVolume
+    f(720, 25, 3, 365, 0, 0, 472), // scaleIO
+    f(814, 27, 3, 366, 0, 0, 473), // storageos
+    f(162, 28, 3, 367, 0, 0, 474), // csi
+    f(238, 29, 3, 368, 0, 0, 475), // ephemeral
+    f(353, 30, 3, 369, 0, 0, 476), // image
     // io.k8s.api.core.v1.VolumeStatus
-    f(351, 1, 3, 365, 0, 0, 470), // image
+    f(353, 1, 3, 370, 0, 0, 477), // image
     // io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource
-    f(924, 1, 8, 0, 0, 1, 4), // volumePath
-    f(299, 2, 1, 0, 0, 0, 4), // fsType
-    f(807, 3, 1, 0, 0, 0, 4), // storagePolicyName
-    f(806, 4, 1, 0, 0, 0, 4), // storagePolicyID
+    f(928, 1, 8, 0, 0, 1, 4), // volumePath
+    f(301, 2, 1, 0, 0, 0, 4), // fsType
+    f(811, 3, 1, 0, 0, 0, 4), // storagePolicyName
+    f(810, 4, 1, 0, 0, 0, 4), // storagePolicyID
     // io.k8s.api.core.v1.WeightedPodAffinityTerm
-    f(936, 1, 8, 29, 0, 3, 37), // weight
-    f(586, 2, 8, 366, 0, 2, 471), // podAffinityTerm
+    f(940, 1, 8, 29, 0, 3, 37), // weight
+    f(588, 2, 8, 371, 0, 2, 478), // podAffinityTerm
     // io.k8s.api.core.v1.WindowsSecurityContextOptions
-    f(313, 1, 3, 0, 0, 0, 4), // gmsaCredentialSpecName
-    f(312, 2, 3, 0, 0, 0, 4), // gmsaCredentialSpec
-    f(711, 3, 3, 0, 0, 0, 4), // runAsUserName
-    f(338, 4, 3, 5, 0, 0, 8), // hostProcess
+    f(315, 1, 3, 0, 0, 0, 4), // gmsaCredentialSpecName
+    f(314, 2, 3, 0, 0, 0, 4), // gmsaCredentialSpec
+    f(714, 3, 3, 0, 0, 0, 4), // runAsUserName
+    f(340, 4, 3, 5, 0, 0, 8), // hostProcess
     // io.k8s.api.discovery.v1.Endpoint
-    f(15, 1, 8, 9, 3, 0, 13), // addresses
-    f(131, 2, 1, 367, 0, 2, 472), // conditions
-    f(340, 3, 3, 0, 0, 0, 4), // hostname
-    f(843, 4, 3, 158, 0, 0, 200), // targetRef
-    f(195, 5, 1, 8, 0, 0, 12), // deprecatedTopology
-    f(512, 6, 3, 0, 0, 0, 4), // nodeName
-    f(950, 7, 3, 0, 0, 0, 4), // zone
-    f(327, 8, 3, 368, 0, 0, 473), // hints
+    f(16, 1, 8, 9, 3, 0, 13), // addresses
+    f(132, 2, 1, 372, 0, 2, 479), // conditions
+    f(342, 3, 3, 0, 0, 0, 4), // hostname
+    f(847, 4, 3, 163, 0, 0, 207), // targetRef
+    f(196, 5, 1, 8, 0, 0, 12), // deprecatedTopology
+    f(514, 6, 3, 0, 0, 0, 4), // nodeName
+    f(954, 7, 3, 0, 0, 0, 4), // zone
+    f(329, 8, 3, 373, 0, 0, 480), // hints
     // io.k8s.api.discovery.v1.EndpointConditions
-    f(646, 1, 3, 5, 0, 0, 8), // ready
-    f(762, 2, 3, 5, 0, 0, 8), // serving
-    f(850, 3, 3, 5, 0, 0, 8), // terminating
+    f(648, 1, 3, 5, 0, 0, 8), // ready
+    f(765, 2, 3, 5, 0, 0, 8), // serving
+    f(854, 3, 3, 5, 0, 0, 8), // terminating
     // io.k8s.api.discovery.v1.EndpointHints
-    f(292, 1, 1, 369, 1, 0, 474), // forZones
-    f(291, 2, 1, 370, 1, 0, 475), // forNodes
+    f(293, 1, 1, 374, 1, 0, 481), // forZones
+    f(292, 2, 1, 375, 1, 0, 482), // forNodes
     // io.k8s.api.discovery.v1.EndpointPort
-    f(494, 1, 3, 0, 0, 0, 4), // name
-    f(630, 2, 3, 0, 0, 0, 224), // protocol
-    f(605, 3, 3, 29, 0, 0, 37), // port
-    f(51, 4, 3, 0, 0, 0, 4), // appProtocol
+    f(496, 1, 3, 0, 0, 0, 4), // name
+    f(632, 2, 3, 0, 0, 0, 231), // protocol
+    f(607, 3, 3, 29, 0, 0, 37), // port
+    f(52, 4, 3, 0, 0, 0, 4), // appProtocol
     // io.k8s.api.discovery.v1.EndpointSlice
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(14, 4, 8, 0, 0, 1, 476), // addressType
-    f(231, 2, 0, 371, 1, 0, 477), // endpoints
-    f(607, 3, 0, 372, 1, 0, 244), // ports
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(15, 4, 8, 0, 0, 1, 483), // addressType
+    f(232, 2, 0, 376, 1, 0, 484), // endpoints
+    f(609, 3, 0, 377, 1, 0, 251), // ports
     // io.k8s.api.discovery.v1.EndpointSliceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 373, 0, 0, 478), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 378, 0, 0, 485), // items
     // io.k8s.api.discovery.v1.ForNode
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.discovery.v1.ForZone
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.events.v1.Event
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 0, 15, 0, 2, 20), // metadata
-    f(244, 2, 8, 154, 0, 0, 191), // eventTime
-    f(751, 3, 3, 374, 0, 0, 256), // series
-    f(661, 4, 1, 0, 0, 0, 4), // reportingController
-    f(662, 5, 1, 0, 0, 0, 4), // reportingInstance
-    f(6, 6, 1, 0, 0, 0, 4), // action
-    f(648, 7, 1, 0, 0, 0, 4), // reason
-    f(653, 8, 1, 158, 0, 2, 200), // regarding
-    f(656, 9, 3, 158, 0, 0, 200), // related
-    f(527, 10, 1, 0, 0, 0, 4), // note
-    f(876, 11, 1, 0, 0, 0, 4), // type
-    f(194, 12, 1, 202, 0, 2, 255), // deprecatedSource
-    f(192, 13, 1, 53, 0, 0, 68), // deprecatedFirstTimestamp
-    f(193, 14, 1, 53, 0, 0, 68), // deprecatedLastTimestamp
-    f(191, 15, 1, 29, 0, 0, 37), // deprecatedCount
+    f(472, 1, 0, 15, 0, 2, 20), // metadata
+    f(245, 2, 8, 159, 0, 0, 198), // eventTime
+    f(754, 3, 3, 379, 0, 0, 263), // series
+    f(663, 4, 1, 0, 0, 0, 4), // reportingController
+    f(664, 5, 1, 0, 0, 0, 4), // reportingInstance
+    f(7, 6, 1, 0, 0, 0, 4), // action
+    f(650, 7, 1, 0, 0, 0, 4), // reason
+    f(655, 8, 1, 163, 0, 2, 207), // regarding
+    f(658, 9, 3, 163, 0, 0, 207), // related
+    f(529, 10, 1, 0, 0, 0, 4), // note
+    f(880, 11, 1, 0, 0, 0, 4), // type
+    f(195, 12, 1, 207, 0, 2, 262), // deprecatedSource
+    f(193, 13, 1, 58, 0, 0, 75), // deprecatedFirstTimestamp
+    f(194, 14, 1, 58, 0, 0, 75), // deprecatedLastTimestamp
+    f(192, 15, 1, 29, 0, 0, 37), // deprecatedCount
     // io.k8s.api.events.v1.EventList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 375, 0, 0, 257), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 380, 0, 0, 264), // items
     // io.k8s.api.events.v1.EventSeries
-    f(155, 1, 8, 29, 0, 3, 37), // count
-    f(407, 2, 8, 154, 0, 0, 191), // lastObservedTime
+    f(156, 1, 8, 29, 0, 3, 37), // count
+    f(409, 2, 8, 159, 0, 0, 198), // lastObservedTime
     // io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration
-    f(520, 1, 3, 29, 0, 0, 37), // nominalConcurrencyShares
-    f(419, 2, 3, 29, 0, 0, 37), // lendablePercent
+    f(522, 1, 3, 29, 0, 0, 37), // nominalConcurrencyShares
+    f(421, 2, 3, 29, 0, 0, 37), // lendablePercent
     // io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod
-    f(876, 1, 8, 0, 0, 1, 479), // type
+    f(880, 1, 8, 0, 0, 1, 486), // type
     // io.k8s.api.flowcontrol.v1.FlowSchema
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 376, 0, 2, 480), // spec
-    f(794, 3, 1, 377, 0, 2, 481), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 381, 0, 2, 487), // spec
+    f(798, 3, 1, 382, 0, 2, 488), // status
     // io.k8s.api.flowcontrol.v1.FlowSchemaCondition
-    f(876, 1, 1, 0, 0, 0, 482), // type
-    f(794, 2, 1, 0, 0, 0, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 1, 0, 0, 0, 489), // type
+    f(798, 2, 1, 0, 0, 0, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.flowcontrol.v1.FlowSchemaList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 378, 0, 0, 483), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 383, 0, 0, 490), // items
     // io.k8s.api.flowcontrol.v1.FlowSchemaSpec
-    f(622, 1, 8, 379, 0, 2, 484), // priorityLevelConfiguration
-    f(452, 2, 0, 29, 0, 3, 37), // matchingPrecedence
-    f(214, 3, 3, 380, 0, 0, 485), // distinguisherMethod
-    f(707, 4, 1, 381, 1, 0, 486), // rules
+    f(624, 1, 8, 384, 0, 2, 491), // priorityLevelConfiguration
+    f(454, 2, 0, 29, 0, 3, 37), // matchingPrecedence
+    f(215, 3, 3, 385, 0, 0, 492), // distinguisherMethod
+    f(710, 4, 1, 386, 1, 0, 493), // rules
     // io.k8s.api.flowcontrol.v1.FlowSchemaStatus
-    f(131, 1, 1, 382, 5, 0, 487), // conditions
+    f(132, 1, 1, 387, 5, 0, 494), // conditions
     // io.k8s.api.flowcontrol.v1.GroupSubject
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.LimitResponse
-    f(876, 1, 8, 0, 0, 1, 488), // type
-    f(638, 2, 3, 383, 0, 0, 489), // queuing
+    f(880, 1, 8, 0, 0, 1, 495), // type
+    f(640, 2, 3, 388, 0, 0, 496), // queuing
     // io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration
-    f(520, 1, 2, 29, 0, 0, 37), // nominalConcurrencyShares
-    f(423, 2, 1, 384, 0, 2, 490), // limitResponse
-    f(419, 3, 3, 29, 0, 0, 37), // lendablePercent
-    f(87, 4, 3, 29, 0, 0, 37), // borrowingLimitPercent
+    f(522, 1, 2, 29, 0, 0, 37), // nominalConcurrencyShares
+    f(425, 2, 1, 389, 0, 2, 497), // limitResponse
+    f(421, 3, 3, 29, 0, 0, 37), // lendablePercent
+    f(88, 4, 3, 29, 0, 0, 37), // borrowingLimitPercent
     // io.k8s.api.flowcontrol.v1.NonResourcePolicyRule
-    f(906, 1, 8, 9, 3, 0, 13), // verbs
-    f(524, 6, 8, 9, 3, 0, 13), // nonResourceURLs
+    f(910, 1, 8, 9, 3, 0, 13), // verbs
+    f(526, 6, 8, 9, 3, 0, 13), // nonResourceURLs
     // io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects
-    f(820, 1, 8, 385, 1, 0, 491), // subjects
-    f(689, 2, 1, 386, 1, 0, 492), // resourceRules
-    f(523, 3, 1, 387, 1, 0, 493), // nonResourceRules
+    f(824, 1, 8, 390, 1, 0, 498), // subjects
+    f(691, 2, 1, 391, 1, 0, 499), // resourceRules
+    f(525, 3, 1, 392, 1, 0, 500), // nonResourceRules
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 388, 0, 2, 494), // spec
-    f(794, 3, 1, 389, 0, 2, 495), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 393, 0, 2, 501), // spec
+    f(798, 3, 1, 394, 0, 2, 502), // status
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition
-    f(876, 1, 1, 0, 0, 0, 496), // type
-    f(794, 2, 1, 0, 0, 0, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 1, 0, 0, 0, 503), // type
+    f(798, 2, 1, 0, 0, 0, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 390, 0, 0, 497), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 395, 0, 0, 504), // items
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec
-    f(876, 1, 8, 0, 0, 1, 498), // type
-    f(424, 2, 3, 391, 0, 0, 499), // limited
-    f(252, 3, 3, 392, 0, 0, 500), // exempt
+    f(880, 1, 8, 0, 0, 1, 505), // type
+    f(426, 2, 3, 396, 0, 0, 506), // limited
+    f(253, 3, 3, 397, 0, 0, 507), // exempt
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus
-    f(131, 1, 1, 393, 5, 0, 501), // conditions
+    f(132, 1, 1, 398, 5, 0, 508), // conditions
     // io.k8s.api.flowcontrol.v1.QueuingConfiguration
-    f(637, 1, 0, 29, 0, 3, 37), // queues
-    f(321, 2, 0, 29, 0, 3, 37), // handSize
-    f(636, 3, 0, 29, 0, 3, 37), // queueLengthLimit
+    f(639, 1, 0, 29, 0, 3, 37), // queues
+    f(323, 2, 0, 29, 0, 3, 37), // handSize
+    f(638, 3, 0, 29, 0, 3, 37), // queueLengthLimit
     // io.k8s.api.flowcontrol.v1.ResourcePolicyRule
-    f(906, 1, 8, 9, 3, 0, 13), // verbs
-    f(40, 2, 8, 9, 3, 0, 13), // apiGroups
-    f(693, 3, 8, 9, 3, 0, 13), // resources
-    f(117, 4, 1, 5, 0, 0, 8), // clusterScope
-    f(500, 5, 0, 9, 3, 0, 13), // namespaces
+    f(910, 1, 8, 9, 3, 0, 13), // verbs
+    f(41, 2, 8, 9, 3, 0, 13), // apiGroups
+    f(695, 3, 8, 9, 3, 0, 13), // resources
+    f(118, 4, 1, 5, 0, 0, 8), // clusterScope
+    f(502, 5, 0, 9, 3, 0, 13), // namespaces
     // io.k8s.api.flowcontrol.v1.ServiceAccountSubject
-    f(497, 1, 8, 0, 0, 1, 4), // namespace
-    f(494, 2, 8, 0, 0, 1, 4), // name
+    f(499, 1, 8, 0, 0, 1, 4), // namespace
+    f(496, 2, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.Subject
-    f(391, 1, 8, 0, 0, 1, 502), // kind
-    f(891, 2, 3, 394, 0, 0, 503), // user
-    f(316, 3, 3, 395, 0, 0, 504), // group
-    f(757, 4, 3, 396, 0, 0, 505), // serviceAccount
+    f(393, 1, 8, 0, 0, 1, 509), // kind
+    f(895, 2, 3, 399, 0, 0, 510), // user
+    f(318, 3, 3, 400, 0, 0, 511), // group
+    f(760, 4, 3, 401, 0, 0, 512), // serviceAccount
     // io.k8s.api.flowcontrol.v1.UserSubject
-    f(494, 1, 8, 0, 0, 1, 4), // name
+    f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.networking.v1.HTTPIngressPath
-    f(565, 1, 1, 0, 0, 0, 4), // path
-    f(566, 3, 10, 0, 0, 0, 506), // pathType
-    f(73, 2, 8, 397, 0, 2, 507), // backend
+    f(567, 1, 1, 0, 0, 0, 4), // path
+    f(568, 3, 10, 0, 0, 0, 513), // pathType
+    f(74, 2, 8, 402, 0, 2, 514), // backend
     // io.k8s.api.networking.v1.HTTPIngressRuleValue
-    f(567, 1, 8, 398, 1, 0, 508), // paths
+    f(569, 1, 8, 403, 1, 0, 515), // paths
     // io.k8s.api.networking.v1.IPAddress
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 9, 399, 0, 2, 509), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 9, 404, 0, 2, 516), // spec
     // io.k8s.api.networking.v1.IPAddressList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 400, 0, 0, 510), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 405, 0, 0, 517), // items
     // io.k8s.api.networking.v1.IPAddressSpec
-    f(561, 1, 11, 401, 0, 0, 511), // parentRef
+    f(563, 1, 11, 406, 0, 0, 518), // parentRef
     // io.k8s.api.networking.v1.IPBlock
-    f(105, 1, 8, 0, 0, 1, 4), // cidr
-    f(247, 2, 1, 9, 1, 0, 13), // except
+    f(106, 1, 8, 0, 0, 1, 4), // cidr
+    f(248, 2, 1, 9, 1, 0, 13), // except
     // io.k8s.api.networking.v1.Ingress
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 402, 0, 2, 512), // spec
-    f(794, 3, 1, 403, 0, 2, 513), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 407, 0, 2, 519), // spec
+    f(798, 3, 1, 408, 0, 2, 520), // status
     // io.k8s.api.networking.v1.IngressBackend
-    f(756, 4, 3, 404, 0, 0, 514), // service
-    f(679, 3, 3, 248, 0, 0, 318), // resource
+    f(759, 4, 3, 409, 0, 0, 521), // service
+    f(681, 3, 3, 253, 0, 0, 325), // resource
     // io.k8s.api.networking.v1.IngressClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 405, 0, 2, 515), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 410, 0, 2, 522), // spec
     // io.k8s.api.networking.v1.IngressClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 406, 0, 0, 516), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 411, 0, 0, 523), // items
     // io.k8s.api.networking.v1.IngressClassParametersReference
-    f(39, 1, 3, 0, 0, 0, 4), // apiGroup
-    f(391, 2, 8, 0, 0, 1, 4), // kind
-    f(494, 3, 8, 0, 0, 1, 4), // name
-    f(727, 4, 2, 0, 0, 0, 4), // scope
-    f(497, 5, 3, 0, 0, 0, 4), // namespace
+    f(40, 1, 3, 0, 0, 0, 4), // apiGroup
+    f(393, 2, 8, 0, 0, 1, 4), // kind
+    f(496, 3, 8, 0, 0, 1, 4), // name
+    f(730, 4, 2, 0, 0, 0, 4), // scope
+    f(499, 5, 3, 0, 0, 0, 4), // namespace
     // io.k8s.api.networking.v1.IngressClassSpec
-    f(149, 1, 1, 0, 0, 0, 4), // controller
-    f(560, 2, 3, 407, 0, 0, 517), // parameters
+    f(150, 1, 1, 0, 0, 0, 4), // controller
+    f(562, 2, 3, 412, 0, 0, 524), // parameters
     // io.k8s.api.networking.v1.IngressList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 408, 0, 0, 518), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 413, 0, 0, 525), // items
     // io.k8s.api.networking.v1.IngressLoadBalancerIngress
-    f(372, 1, 1, 0, 0, 0, 4), // ip
-    f(340, 2, 1, 0, 0, 0, 4), // hostname
-    f(607, 4, 1, 409, 1, 0, 519), // ports
+    f(374, 1, 1, 0, 0, 0, 4), // ip
+    f(342, 2, 1, 0, 0, 0, 4), // hostname
+    f(609, 4, 1, 414, 1, 0, 526), // ports
     // io.k8s.api.networking.v1.IngressLoadBalancerStatus
-    f(359, 1, 1, 410, 1, 0, 520), // ingress
+    f(361, 1, 1, 415, 1, 0, 527), // ingress
     // io.k8s.api.networking.v1.IngressPortStatus
-    f(605, 1, 8, 29, 0, 3, 37), // port
-    f(630, 2, 8, 0, 0, 1, 224), // protocol
-    f(241, 3, 3, 0, 0, 0, 4), // error
+    f(607, 1, 8, 29, 0, 3, 37), // port
+    f(632, 2, 8, 0, 0, 1, 231), // protocol
+    f(242, 3, 3, 0, 0, 0, 4), // error
     // io.k8s.api.networking.v1.IngressRule
-    f(329, 1, 1, 0, 0, 0, 4), // host
-    f(65535, 2, 4, 411, 0, 0, 521), // (inline)
+    f(331, 1, 1, 0, 0, 0, 4), // host
+    f(65535, 2, 4, 416, 0, 0, 528), // (inline)
     // io.k8s.api.networking.v1.IngressRuleValue
-    f(344, 1, 3, 412, 0, 0, 522), // http
+    f(346, 1, 3, 417, 0, 0, 529), // http
     // io.k8s.api.networking.v1.IngressServiceBackend
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(605, 2, 1, 413, 0, 2, 523), // port
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(607, 2, 1, 418, 0, 2, 530), // port
     // io.k8s.api.networking.v1.IngressSpec
-    f(360, 4, 3, 0, 0, 0, 4), // ingressClassName
-    f(178, 1, 3, 397, 0, 0, 507), // defaultBackend
-    f(861, 2, 1, 414, 1, 0, 524), // tls
-    f(707, 3, 1, 415, 1, 0, 525), // rules
+    f(362, 4, 3, 0, 0, 0, 4), // ingressClassName
+    f(179, 1, 3, 402, 0, 0, 514), // defaultBackend
+    f(865, 2, 1, 419, 1, 0, 531), // tls
+    f(710, 3, 1, 420, 1, 0, 532), // rules
     // io.k8s.api.networking.v1.IngressStatus
-    f(429, 1, 1, 416, 0, 2, 526), // loadBalancer
+    f(431, 1, 1, 421, 0, 2, 533), // loadBalancer
     // io.k8s.api.networking.v1.IngressTLS
-    f(343, 1, 1, 9, 1, 0, 13), // hosts
-    f(740, 2, 1, 0, 0, 0, 4), // secretName
+    f(345, 1, 1, 9, 1, 0, 13), // hosts
+    f(743, 2, 1, 0, 0, 0, 4), // secretName
     // io.k8s.api.networking.v1.NetworkPolicy
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 417, 0, 2, 527), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 422, 0, 2, 534), // spec
     // io.k8s.api.networking.v1.NetworkPolicyEgressRule
-    f(607, 1, 1, 418, 1, 0, 528), // ports
-    f(862, 2, 1, 419, 1, 0, 529), // to
+    f(609, 1, 1, 423, 1, 0, 535), // ports
+    f(866, 2, 1, 424, 1, 0, 536), // to
     // io.k8s.api.networking.v1.NetworkPolicyIngressRule
-    f(607, 1, 1, 418, 1, 0, 528), // ports
-    f(295, 2, 1, 419, 1, 0, 529), // from
+    f(609, 1, 1, 423, 1, 0, 535), // ports
+    f(297, 2, 1, 424, 1, 0, 536), // from
     // io.k8s.api.networking.v1.NetworkPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 420, 0, 0, 530), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 425, 0, 0, 537), // items
     // io.k8s.api.networking.v1.NetworkPolicyPeer
-    f(599, 1, 3, 13, 0, 0, 17), // podSelector
-    f(498, 2, 3, 13, 0, 0, 17), // namespaceSelector
-    f(373, 3, 3, 421, 0, 0, 531), // ipBlock
+    f(601, 1, 3, 13, 0, 0, 17), // podSelector
+    f(500, 2, 3, 13, 0, 0, 17), // namespaceSelector
+    f(375, 3, 3, 426, 0, 0, 538), // ipBlock
     // io.k8s.api.networking.v1.NetworkPolicyPort
-    f(630, 1, 3, 0, 0, 0, 224), // protocol
-    f(605, 2, 3, 69, 0, 0, 88), // port
-    f(230, 3, 3, 29, 0, 0, 37), // endPort
+    f(632, 1, 3, 0, 0, 0, 231), // protocol
+    f(607, 2, 3, 74, 0, 0, 95), // port
+    f(231, 3, 3, 29, 0, 0, 37), // endPort
     // io.k8s.api.networking.v1.NetworkPolicySpec
-    f(599, 1, 0, 13, 0, 2, 17), // podSelector
-    f(359, 2, 1, 422, 1, 0, 532), // ingress
-    f(225, 3, 1, 423, 1, 0, 533), // egress
-    f(603, 4, 1, 9, 1, 0, 534), // policyTypes
+    f(601, 1, 0, 13, 0, 2, 17), // podSelector
+    f(361, 2, 1, 427, 1, 0, 539), // ingress
+    f(226, 3, 1, 428, 1, 0, 540), // egress
+    f(605, 4, 1, 9, 1, 0, 541), // policyTypes
     // io.k8s.api.networking.v1.ParentReference
-    f(316, 1, 1, 0, 0, 0, 4), // group
-    f(679, 2, 9, 0, 0, 0, 4), // resource
-    f(497, 3, 1, 0, 0, 0, 4), // namespace
-    f(494, 4, 9, 0, 0, 0, 4), // name
+    f(318, 1, 1, 0, 0, 0, 4), // group
+    f(681, 2, 9, 0, 0, 0, 4), // resource
+    f(499, 3, 1, 0, 0, 0, 4), // namespace
+    f(496, 4, 9, 0, 0, 0, 4), // name
     // io.k8s.api.networking.v1.ServiceBackendPort
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(529, 2, 1, 29, 0, 0, 37), // number
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(531, 2, 1, 29, 0, 0, 37), // number
     // io.k8s.api.networking.v1.ServiceCIDR
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 424, 0, 2, 535), // spec
-    f(794, 3, 1, 425, 0, 2, 536), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 429, 0, 2, 542), // spec
+    f(798, 3, 1, 430, 0, 2, 543), // status
     // io.k8s.api.networking.v1.ServiceCIDRList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 426, 0, 0, 537), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 431, 0, 0, 544), // items
     // io.k8s.api.networking.v1.ServiceCIDRSpec
-    f(106, 1, 1, 9, 1, 0, 13), // cidrs
+    f(107, 1, 1, 9, 1, 0, 13), // cidrs
     // io.k8s.api.networking.v1.ServiceCIDRStatus
-    f(131, 1, 1, 46, 5, 0, 58), // conditions
+    f(132, 1, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.node.v1.Overhead
-    f(592, 1, 1, 182, 0, 0, 233), // podFixed
+    f(594, 1, 1, 187, 0, 0, 240), // podFixed
     // io.k8s.api.node.v1.RuntimeClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(322, 2, 8, 0, 0, 1, 4), // handler
-    f(554, 3, 3, 427, 0, 0, 538), // overhead
-    f(722, 4, 3, 428, 0, 0, 539), // scheduling
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(324, 2, 8, 0, 0, 1, 4), // handler
+    f(556, 3, 3, 432, 0, 0, 545), // overhead
+    f(725, 4, 3, 433, 0, 0, 546), // scheduling
     // io.k8s.api.node.v1.RuntimeClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 429, 0, 0, 540), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 434, 0, 0, 547), // items
     // io.k8s.api.node.v1.Scheduling
-    f(515, 1, 1, 8, 14, 0, 12), // nodeSelector
-    f(867, 2, 1, 295, 1, 0, 375), // tolerations
+    f(517, 1, 1, 8, 14, 0, 12), // nodeSelector
+    f(871, 2, 1, 300, 1, 0, 382), // tolerations
     // io.k8s.api.policy.v1.Eviction
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(182, 2, 3, 430, 0, 0, 541), // deleteOptions
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(183, 2, 3, 435, 0, 0, 548), // deleteOptions
     // io.k8s.api.policy.v1.PodDisruptionBudget
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 431, 0, 2, 542), // spec
-    f(794, 3, 1, 432, 0, 2, 543), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 436, 0, 2, 549), // spec
+    f(798, 3, 1, 437, 0, 2, 550), // status
     // io.k8s.api.policy.v1.PodDisruptionBudgetList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 433, 0, 0, 544), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 438, 0, 0, 551), // items
     // io.k8s.api.policy.v1.PodDisruptionBudgetSpec
-    f(474, 1, 3, 69, 0, 0, 88), // minAvailable
-    f(747, 2, 3, 13, 21, 0, 17), // selector
-    f(463, 3, 3, 69, 0, 0, 88), // maxUnavailable
-    f(881, 4, 3, 0, 0, 0, 545), // unhealthyPodEvictionPolicy
+    f(476, 1, 3, 74, 0, 0, 95), // minAvailable
+    f(750, 2, 3, 13, 21, 0, 17), // selector
+    f(465, 3, 3, 74, 0, 0, 95), // maxUnavailable
+    f(885, 4, 3, 0, 0, 0, 552), // unhealthyPodEvictionPolicy
     // io.k8s.api.policy.v1.PodDisruptionBudgetStatus
-    f(536, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(211, 2, 1, 434, 0, 0, 546), // disruptedPods
-    f(212, 3, 0, 29, 0, 3, 37), // disruptionsAllowed
-    f(164, 4, 0, 29, 0, 3, 37), // currentHealthy
-    f(199, 5, 0, 29, 0, 3, 37), // desiredHealthy
-    f(255, 6, 0, 29, 0, 3, 37), // expectedPods
-    f(131, 7, 1, 46, 5, 0, 58), // conditions
+    f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
+    f(212, 2, 1, 439, 0, 0, 553), // disruptedPods
+    f(213, 3, 0, 29, 0, 3, 37), // disruptionsAllowed
+    f(165, 4, 0, 29, 0, 3, 37), // currentHealthy
+    f(200, 5, 0, 29, 0, 3, 37), // desiredHealthy
+    f(256, 6, 0, 29, 0, 3, 37), // expectedPods
+    f(132, 7, 1, 46, 5, 0, 58), // conditions
     // io.k8s.api.rbac.v1.AggregationRule
-    f(116, 1, 1, 435, 1, 0, 547), // clusterRoleSelectors
+    f(117, 1, 1, 440, 1, 0, 554), // clusterRoleSelectors
     // io.k8s.api.rbac.v1.ClusterRole
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(707, 2, 0, 436, 1, 0, 548), // rules
-    f(19, 3, 3, 437, 0, 0, 549), // aggregationRule
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(710, 2, 0, 441, 1, 0, 555), // rules
+    f(20, 3, 3, 442, 0, 0, 556), // aggregationRule
     // io.k8s.api.rbac.v1.ClusterRoleBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(820, 2, 1, 438, 1, 0, 491), // subjects
-    f(703, 3, 8, 439, 0, 2, 550), // roleRef
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(824, 2, 1, 443, 1, 0, 498), // subjects
+    f(706, 3, 8, 444, 0, 2, 557), // roleRef
     // io.k8s.api.rbac.v1.ClusterRoleBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 440, 0, 0, 551), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 445, 0, 0, 558), // items
     // io.k8s.api.rbac.v1.ClusterRoleList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 441, 0, 0, 552), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 446, 0, 0, 559), // items
     // io.k8s.api.rbac.v1.PolicyRule
-    f(906, 1, 8, 9, 1, 0, 13), // verbs
-    f(40, 2, 1, 9, 1, 0, 13), // apiGroups
-    f(693, 3, 1, 9, 1, 0, 13), // resources
-    f(688, 4, 1, 9, 1, 0, 13), // resourceNames
-    f(524, 5, 1, 9, 1, 0, 13), // nonResourceURLs
+    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(41, 2, 1, 9, 1, 0, 13), // apiGroups
+    f(695, 3, 1, 9, 1, 0, 13), // resources
+    f(690, 4, 1, 9, 1, 0, 13), // resourceNames
+    f(526, 5, 1, 9, 1, 0, 13), // nonResourceURLs
     // io.k8s.api.rbac.v1.Role
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(707, 2, 0, 436, 1, 0, 548), // rules
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(710, 2, 0, 441, 1, 0, 555), // rules
     // io.k8s.api.rbac.v1.RoleBinding
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(820, 2, 1, 438, 1, 0, 491), // subjects
-    f(703, 3, 8, 439, 0, 2, 550), // roleRef
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(824, 2, 1, 443, 1, 0, 498), // subjects
+    f(706, 3, 8, 444, 0, 2, 557), // roleRef
     // io.k8s.api.rbac.v1.RoleBindingList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 442, 0, 0, 553), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 447, 0, 0, 560), // items
     // io.k8s.api.rbac.v1.RoleList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 443, 0, 0, 554), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 448, 0, 0, 561), // items
     // io.k8s.api.rbac.v1.RoleRef
-    f(39, 1, 0, 0, 0, 1, 4), // apiGroup
-    f(391, 2, 8, 0, 0, 1, 4), // kind
-    f(494, 3, 8, 0, 0, 1, 4), // name
+    f(40, 1, 0, 0, 0, 1, 4), // apiGroup
+    f(393, 2, 8, 0, 0, 1, 4), // kind
+    f(496, 3, 8, 0, 0, 1, 4), // name
     // io.k8s.api.rbac.v1.Subject
-    f(391, 1, 8, 0, 0, 1, 4), // kind
-    f(39, 2, 1, 0, 0, 0, 4), // apiGroup
-    f(494, 3, 8, 0, 0, 1, 4), // name
-    f(497, 4, 1, 0, 0, 0, 4), // namespace
+    f(393, 1, 8, 0, 0, 1, 4), // kind
+    f(40, 2, 1, 0, 0, 0, 4), // apiGroup
+    f(496, 3, 8, 0, 0, 1, 4), // name
+    f(499, 4, 1, 0, 0, 0, 4), // namespace
     // io.k8s.api.resource.v1.AllocatedDeviceStatus
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(604, 2, 8, 0, 0, 1, 4), // pool
-    f(204, 3, 8, 0, 0, 1, 4), // device
-    f(768, 7, 3, 0, 0, 0, 4), // shareID
-    f(131, 4, 0, 46, 4, 0, 58), // conditions
-    f(171, 5, 3, 4, 0, 0, 7), // data
-    f(501, 6, 3, 444, 0, 0, 555), // networkData
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(606, 2, 8, 0, 0, 1, 4), // pool
+    f(205, 3, 8, 0, 0, 1, 4), // device
+    f(771, 7, 3, 0, 0, 0, 4), // shareID
+    f(132, 4, 0, 46, 4, 0, 58), // conditions
+    f(172, 5, 3, 4, 0, 0, 7), // data
+    f(503, 6, 3, 449, 0, 0, 562), // networkData
     // io.k8s.api.resource.v1.AllocationResult
-    f(207, 1, 1, 445, 0, 2, 556), // devices
-    f(515, 3, 3, 223, 0, 0, 285), // nodeSelector
-    f(30, 5, 3, 53, 0, 0, 68), // allocationTimestamp
+    f(208, 1, 1, 450, 0, 2, 563), // devices
+    f(517, 3, 3, 228, 0, 0, 292), // nodeSelector
+    f(31, 5, 3, 58, 0, 0, 75), // allocationTimestamp
     // io.k8s.api.resource.v1.CELDeviceSelector
-    f(258, 1, 8, 0, 0, 1, 4), // expression
+    f(259, 1, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.resource.v1.CapacityRequestPolicy
-    f(177, 1, 2, 110, 0, 0, 135), // default
-    f(897, 3, 1, 446, 1, 0, 557), // validValues
-    f(896, 4, 3, 447, 0, 0, 558), // validRange
+    f(178, 1, 2, 115, 0, 0, 142), // default
+    f(901, 3, 1, 451, 1, 0, 564), // validValues
+    f(900, 4, 3, 452, 0, 0, 565), // validRange
     // io.k8s.api.resource.v1.CapacityRequestPolicyRange
-    f(473, 1, 11, 110, 0, 0, 135), // min
-    f(453, 2, 3, 110, 0, 0, 135), // max
-    f(800, 3, 3, 110, 0, 0, 135), // step
+    f(475, 1, 11, 115, 0, 0, 142), // min
+    f(455, 2, 3, 115, 0, 0, 142), // max
+    f(804, 3, 3, 115, 0, 0, 142), // step
     // io.k8s.api.resource.v1.CapacityRequirements
-    f(671, 1, 1, 182, 0, 0, 559), // requests
+    f(673, 1, 1, 187, 0, 0, 566), // requests
     // io.k8s.api.resource.v1.Counter
-    f(900, 1, 8, 110, 0, 0, 135), // value
+    f(904, 1, 8, 115, 0, 0, 142), // value
     // io.k8s.api.resource.v1.CounterSet
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(157, 2, 9, 448, 0, 0, 560), // counters
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(158, 2, 9, 453, 0, 0, 567), // counters
     // io.k8s.api.resource.v1.Device
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(61, 2, 1, 449, 0, 0, 561), // attributes
-    f(94, 3, 1, 450, 0, 0, 562), // capacity
-    f(139, 4, 1, 451, 1, 0, 563), // consumesCounters
-    f(512, 5, 3, 0, 0, 0, 4), // nodeName
-    f(515, 6, 3, 223, 0, 0, 285), // nodeSelector
-    f(20, 7, 3, 5, 0, 0, 8), // allNodes
-    f(837, 8, 1, 452, 1, 0, 564), // taints
-    f(82, 9, 3, 5, 0, 0, 8), // bindsToNode
-    f(80, 10, 1, 9, 1, 0, 13), // bindingConditions
-    f(81, 11, 1, 9, 1, 0, 13), // bindingFailureConditions
-    f(31, 12, 3, 5, 0, 0, 8), // allowMultipleAllocations
-    f(507, 13, 1, 453, 0, 0, 565), // nodeAllocatableResourceMappings
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(62, 2, 1, 454, 0, 0, 568), // attributes
+    f(95, 3, 1, 455, 0, 0, 569), // capacity
+    f(140, 4, 1, 456, 1, 0, 570), // consumesCounters
+    f(514, 5, 3, 0, 0, 0, 4), // nodeName
+    f(517, 6, 3, 228, 0, 0, 292), // nodeSelector
+    f(21, 7, 3, 5, 0, 0, 8), // allNodes
+    f(841, 8, 1, 457, 1, 0, 571), // taints
+    f(83, 9, 3, 5, 0, 0, 8), // bindsToNode
+    f(81, 10, 1, 9, 1, 0, 13), // bindingConditions
+    f(82, 11, 1, 9, 1, 0, 13), // bindingFailureConditions
+    f(32, 12, 3, 5, 0, 0, 8), // allowMultipleAllocations
+    f(509, 13, 1, 458, 0, 0, 572), // nodeAllocatableResourceMappings
     // io.k8s.api.resource.v1.DeviceAllocationConfiguration
-    f(781, 1, 8, 0, 0, 1, 566), // source
-    f(671, 2, 1, 9, 1, 0, 13), // requests
-    f(65535, 3, 4, 454, 0, 0, 567), // (inline)
+    f(785, 1, 8, 0, 0, 1, 573), // source
+    f(673, 2, 1, 9, 1, 0, 13), // requests
+    f(65535, 3, 4, 459, 0, 0, 574), // (inline)
     // io.k8s.api.resource.v1.DeviceAllocationResult
-    f(698, 1, 1, 455, 1, 0, 568), // results
-    f(132, 2, 1, 456, 1, 0, 569), // config
+    f(701, 1, 1, 460, 1, 0, 575), // results
+    f(133, 2, 1, 461, 1, 0, 576), // config
     // io.k8s.api.resource.v1.DeviceAttribute
-    f(367, 2, 3, 44, 0, 0, 56), // int
-    f(84, 3, 3, 5, 0, 0, 8), // bool
-    f(813, 4, 3, 0, 0, 0, 4), // string
-    f(907, 5, 3, 0, 0, 0, 4), // version
-    f(370, 6, 1, 214, 1, 0, 270), // ints
-    f(85, 7, 1, 457, 1, 0, 570), // bools
-    f(815, 8, 1, 9, 1, 0, 13), // strings
-    f(909, 9, 1, 9, 1, 0, 13), // versions
+    f(369, 2, 3, 44, 0, 0, 56), // int
+    f(85, 3, 3, 5, 0, 0, 8), // bool
+    f(817, 4, 3, 0, 0, 0, 4), // string
+    f(911, 5, 3, 0, 0, 0, 4), // version
+    f(372, 6, 1, 219, 1, 0, 277), // ints
+    f(86, 7, 1, 462, 1, 0, 577), // bools
+    f(819, 8, 1, 9, 1, 0, 13), // strings
+    f(913, 9, 1, 9, 1, 0, 13), // versions
     // io.k8s.api.resource.v1.DeviceCapacity
-    f(900, 1, 8, 110, 0, 0, 135), // value
-    f(668, 2, 3, 458, 0, 0, 571), // requestPolicy
+    f(904, 1, 8, 115, 0, 0, 142), // value
+    f(670, 2, 3, 463, 0, 0, 578), // requestPolicy
     // io.k8s.api.resource.v1.DeviceClaim
-    f(671, 1, 0, 459, 1, 0, 572), // requests
-    f(137, 2, 1, 460, 1, 0, 573), // constraints
-    f(132, 3, 1, 461, 1, 0, 574), // config
+    f(673, 1, 0, 464, 1, 0, 579), // requests
+    f(138, 2, 1, 465, 1, 0, 580), // constraints
+    f(133, 3, 1, 466, 1, 0, 581), // config
     // io.k8s.api.resource.v1.DeviceClaimConfiguration
-    f(671, 1, 1, 9, 1, 0, 13), // requests
-    f(65535, 2, 4, 454, 0, 0, 567), // (inline)
+    f(673, 1, 1, 9, 1, 0, 13), // requests
+    f(65535, 2, 4, 459, 0, 0, 574), // (inline)
     // io.k8s.api.resource.v1.DeviceClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 462, 0, 2, 575), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 467, 0, 2, 582), // spec
     // io.k8s.api.resource.v1.DeviceClassConfiguration
-    f(65535, 1, 4, 454, 0, 0, 567), // (inline)
+    f(65535, 1, 4, 459, 0, 0, 574), // (inline)
     // io.k8s.api.resource.v1.DeviceClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 463, 0, 0, 576), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 468, 0, 0, 583), // items
     // io.k8s.api.resource.v1.DeviceClassSpec
-    f(748, 1, 1, 464, 1, 0, 577), // selectors
-    f(132, 2, 1, 465, 1, 0, 578), // config
-    f(261, 4, 3, 0, 0, 0, 4), // extendedResourceName
+    f(751, 1, 1, 469, 1, 0, 584), // selectors
+    f(133, 2, 1, 470, 1, 0, 585), // config
+    f(262, 4, 3, 0, 0, 0, 4), // extendedResourceName
     // io.k8s.api.resource.v1.DeviceConfiguration
-    f(541, 1, 3, 466, 0, 0, 579), // opaque
+    f(543, 1, 3, 471, 0, 0, 586), // opaque
     // io.k8s.api.resource.v1.DeviceConstraint
-    f(671, 1, 1, 9, 1, 0, 13), // requests
-    f(442, 2, 3, 0, 0, 0, 580), // matchAttribute
-    f(213, 3, 3, 0, 0, 0, 580), // distinctAttribute
+    f(673, 1, 1, 9, 1, 0, 13), // requests
+    f(444, 2, 3, 0, 0, 0, 587), // matchAttribute
+    f(214, 3, 3, 0, 0, 0, 587), // distinctAttribute
     // io.k8s.api.resource.v1.DeviceCounterConsumption
-    f(156, 1, 8, 0, 0, 1, 4), // counterSet
-    f(157, 2, 9, 448, 0, 0, 560), // counters
+    f(157, 1, 8, 0, 0, 1, 4), // counterSet
+    f(158, 2, 9, 453, 0, 0, 567), // counters
     // io.k8s.api.resource.v1.DeviceRequest
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(245, 2, 3, 467, 0, 0, 581), // exactly
-    f(287, 3, 1, 468, 1, 0, 582), // firstAvailable
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(246, 2, 3, 472, 0, 0, 588), // exactly
+    f(288, 3, 1, 473, 1, 0, 589), // firstAvailable
     // io.k8s.api.resource.v1.DeviceRequestAllocationResult
-    f(664, 1, 8, 0, 0, 1, 4), // request
-    f(219, 2, 8, 0, 0, 1, 4), // driver
-    f(604, 3, 8, 0, 0, 1, 4), // pool
-    f(204, 4, 8, 0, 0, 1, 4), // device
-    f(16, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(867, 6, 1, 469, 1, 0, 583), // tolerations
-    f(80, 7, 1, 9, 1, 0, 13), // bindingConditions
-    f(81, 8, 1, 9, 1, 0, 13), // bindingFailureConditions
-    f(768, 9, 3, 0, 0, 0, 1), // shareID
-    f(138, 10, 1, 182, 0, 0, 559), // consumedCapacity
+    f(666, 1, 8, 0, 0, 1, 4), // request
+    f(220, 2, 8, 0, 0, 1, 4), // driver
+    f(606, 3, 8, 0, 0, 1, 4), // pool
+    f(205, 4, 8, 0, 0, 1, 4), // device
+    f(17, 5, 3, 5, 0, 0, 8), // adminAccess
+    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(81, 7, 1, 9, 1, 0, 13), // bindingConditions
+    f(82, 8, 1, 9, 1, 0, 13), // bindingFailureConditions
+    f(771, 9, 3, 0, 0, 0, 1), // shareID
+    f(139, 10, 1, 187, 0, 0, 566), // consumedCapacity
     // io.k8s.api.resource.v1.DeviceSelector
-    f(98, 1, 3, 470, 0, 0, 584), // cel
+    f(99, 1, 3, 475, 0, 0, 591), // cel
     // io.k8s.api.resource.v1.DeviceSubRequest
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(205, 2, 8, 0, 0, 1, 4), // deviceClassName
-    f(748, 3, 1, 464, 1, 0, 577), // selectors
-    f(28, 4, 1, 0, 0, 0, 585), // allocationMode
-    f(155, 5, 1, 44, 0, 0, 56), // count
-    f(867, 6, 1, 469, 1, 0, 583), // tolerations
-    f(94, 7, 3, 471, 0, 0, 586), // capacity
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(206, 2, 8, 0, 0, 1, 4), // deviceClassName
+    f(751, 3, 1, 469, 1, 0, 584), // selectors
+    f(29, 4, 1, 0, 0, 0, 592), // allocationMode
+    f(156, 5, 1, 44, 0, 0, 56), // count
+    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(95, 7, 3, 476, 0, 0, 593), // capacity
     // io.k8s.api.resource.v1.DeviceTaint
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(900, 2, 1, 0, 0, 0, 4), // value
-    f(224, 3, 8, 0, 0, 1, 587), // effect
-    f(857, 4, 3, 53, 0, 0, 68), // timeAdded
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(904, 2, 1, 0, 0, 0, 4), // value
+    f(225, 3, 8, 0, 0, 1, 594), // effect
+    f(861, 4, 3, 58, 0, 0, 75), // timeAdded
     // io.k8s.api.resource.v1.DeviceToleration
-    f(387, 1, 1, 0, 0, 0, 4), // key
-    f(546, 2, 1, 0, 0, 16, 588), // operator
-    f(900, 3, 1, 0, 0, 0, 4), // value
-    f(224, 4, 1, 0, 0, 0, 587), // effect
-    f(866, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(389, 1, 1, 0, 0, 0, 4), // key
+    f(548, 2, 1, 0, 0, 16, 595), // operator
+    f(904, 3, 1, 0, 0, 0, 4), // value
+    f(225, 4, 1, 0, 0, 0, 594), // effect
+    f(870, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.resource.v1.ExactDeviceRequest
-    f(205, 1, 8, 0, 0, 1, 4), // deviceClassName
-    f(748, 2, 1, 464, 1, 0, 577), // selectors
-    f(28, 3, 1, 0, 0, 0, 585), // allocationMode
-    f(155, 4, 1, 44, 0, 0, 56), // count
-    f(16, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(867, 6, 1, 469, 1, 0, 583), // tolerations
-    f(94, 7, 3, 471, 0, 0, 586), // capacity
+    f(206, 1, 8, 0, 0, 1, 4), // deviceClassName
+    f(751, 2, 1, 469, 1, 0, 584), // selectors
+    f(29, 3, 1, 0, 0, 0, 592), // allocationMode
+    f(156, 4, 1, 44, 0, 0, 56), // count
+    f(17, 5, 3, 5, 0, 0, 8), // adminAccess
+    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(95, 7, 3, 476, 0, 0, 593), // capacity
     // io.k8s.api.resource.v1.NetworkDeviceData
-    f(368, 1, 1, 0, 0, 0, 4), // interfaceName
-    f(377, 2, 1, 9, 1, 0, 13), // ips
-    f(324, 3, 1, 0, 0, 0, 4), // hardwareAddress
+    f(370, 1, 1, 0, 0, 0, 4), // interfaceName
+    f(379, 2, 1, 9, 1, 0, 13), // ips
+    f(326, 3, 1, 0, 0, 0, 4), // hardwareAddress
     // io.k8s.api.resource.v1.NodeAllocatableResourceMapping
-    f(95, 1, 3, 0, 0, 0, 589), // capacityKey
-    f(29, 2, 3, 110, 0, 0, 135), // allocationMultiplier
+    f(96, 1, 3, 0, 0, 0, 596), // capacityKey
+    f(30, 2, 3, 115, 0, 0, 142), // allocationMultiplier
     // io.k8s.api.resource.v1.OpaqueDeviceConfiguration
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(560, 2, 8, 4, 0, 0, 7), // parameters
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(562, 2, 8, 4, 0, 0, 7), // parameters
     // io.k8s.api.resource.v1.ResourceClaim
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 472, 0, 2, 590), // spec
-    f(794, 3, 1, 473, 0, 2, 591), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 477, 0, 2, 597), // spec
+    f(798, 3, 1, 478, 0, 2, 598), // status
     // io.k8s.api.resource.v1.ResourceClaimConsumerReference
-    f(39, 1, 1, 0, 0, 0, 4), // apiGroup
-    f(679, 3, 8, 0, 0, 1, 4), // resource
-    f(494, 4, 8, 0, 0, 1, 4), // name
-    f(878, 5, 8, 0, 0, 1, 1), // uid
+    f(40, 1, 1, 0, 0, 0, 4), // apiGroup
+    f(681, 3, 8, 0, 0, 1, 4), // resource
+    f(496, 4, 8, 0, 0, 1, 4), // name
+    f(882, 5, 8, 0, 0, 1, 1), // uid
     // io.k8s.api.resource.v1.ResourceClaimList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 474, 0, 0, 412), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 479, 0, 0, 419), // items
     // io.k8s.api.resource.v1.ResourceClaimSpec
-    f(207, 1, 0, 475, 0, 2, 592), // devices
+    f(208, 1, 0, 480, 0, 2, 599), // devices
     // io.k8s.api.resource.v1.ResourceClaimStatus
-    f(27, 1, 3, 476, 0, 0, 593), // allocation
-    f(676, 2, 1, 477, 22, 0, 594), // reservedFor
-    f(207, 4, 1, 478, 23, 0, 595), // devices
+    f(28, 1, 3, 481, 0, 0, 600), // allocation
+    f(678, 2, 1, 482, 22, 0, 601), // reservedFor
+    f(208, 4, 1, 483, 23, 0, 602), // devices
     // io.k8s.api.resource.v1.ResourceClaimTemplate
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 479, 0, 2, 596), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 484, 0, 2, 603), // spec
     // io.k8s.api.resource.v1.ResourceClaimTemplateList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 480, 0, 0, 597), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 485, 0, 0, 604), // items
     // io.k8s.api.resource.v1.ResourceClaimTemplateSpec
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 472, 0, 2, 590), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 477, 0, 2, 597), // spec
     // io.k8s.api.resource.v1.ResourcePool
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(304, 2, 8, 44, 0, 3, 56), // generation
-    f(690, 3, 8, 44, 0, 3, 56), // resourceSliceCount
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(306, 2, 8, 44, 0, 3, 56), // generation
+    f(692, 3, 8, 44, 0, 3, 56), // resourceSliceCount
     // io.k8s.api.resource.v1.ResourceSlice
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 481, 0, 2, 598), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 486, 0, 2, 605), // spec
     // io.k8s.api.resource.v1.ResourceSliceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 482, 0, 0, 599), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 487, 0, 0, 606), // items
     // io.k8s.api.resource.v1.ResourceSliceSpec
-    f(219, 1, 8, 0, 0, 1, 4), // driver
-    f(604, 2, 8, 483, 0, 2, 600), // pool
-    f(512, 3, 3, 0, 0, 0, 4), // nodeName
-    f(515, 4, 3, 223, 0, 0, 285), // nodeSelector
-    f(20, 5, 3, 5, 0, 0, 8), // allNodes
-    f(207, 6, 1, 484, 1, 0, 601), // devices
-    f(573, 7, 3, 5, 0, 0, 8), // perDeviceNodeSelection
-    f(771, 8, 1, 485, 1, 0, 602), // sharedCounters
+    f(220, 1, 8, 0, 0, 1, 4), // driver
+    f(606, 2, 8, 488, 0, 2, 607), // pool
+    f(514, 3, 3, 0, 0, 0, 4), // nodeName
+    f(517, 4, 3, 228, 0, 0, 292), // nodeSelector
+    f(21, 5, 3, 5, 0, 0, 8), // allNodes
+    f(208, 6, 1, 489, 1, 0, 608), // devices
+    f(575, 7, 3, 5, 0, 0, 8), // perDeviceNodeSelection
+    f(774, 8, 1, 490, 1, 0, 609), // sharedCounters
     // io.k8s.api.scheduling.v1.PriorityClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(900, 2, 0, 29, 0, 3, 37), // value
-    f(310, 3, 1, 5, 0, 0, 8), // globalDefault
-    f(198, 4, 1, 0, 0, 0, 4), // description
-    f(612, 5, 3, 0, 0, 0, 379), // preemptionPolicy
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(904, 2, 0, 29, 0, 3, 37), // value
+    f(312, 3, 1, 5, 0, 0, 8), // globalDefault
+    f(199, 4, 1, 0, 0, 0, 4), // description
+    f(614, 5, 3, 0, 0, 0, 386), // preemptionPolicy
     // io.k8s.api.scheduling.v1.PriorityClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 486, 0, 0, 603), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 491, 0, 0, 610), // items
     // io.k8s.api.storage.v1.CSIDriver
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 487, 0, 2, 604), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 492, 0, 2, 611), // spec
     // io.k8s.api.storage.v1.CSIDriverList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 488, 0, 0, 605), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 493, 0, 0, 612), // items
     // io.k8s.api.storage.v1.CSIDriverSpec
-    f(57, 1, 3, 5, 0, 0, 8), // attachRequired
-    f(596, 2, 3, 5, 0, 0, 8), // podInfoOnMount
-    f(919, 3, 1, 9, 3, 0, 606), // volumeLifecycleModes
-    f(803, 4, 3, 5, 0, 0, 8), // storageCapacity
-    f(298, 5, 3, 0, 0, 0, 607), // fsGroupPolicy
-    f(864, 6, 1, 489, 1, 0, 608), // tokenRequests
-    f(675, 7, 3, 5, 0, 0, 8), // requiresRepublish
-    f(732, 8, 3, 5, 0, 0, 8), // seLinuxMount
-    f(508, 9, 3, 44, 0, 0, 56), // nodeAllocatableUpdatePeriodSeconds
-    f(760, 10, 3, 5, 0, 0, 8), // serviceAccountTokenInSecrets
-    f(619, 11, 3, 5, 0, 0, 8), // preventPodSchedulingIfMissing
+    f(58, 1, 3, 5, 0, 0, 8), // attachRequired
+    f(598, 2, 3, 5, 0, 0, 8), // podInfoOnMount
+    f(923, 3, 1, 9, 3, 0, 613), // volumeLifecycleModes
+    f(807, 4, 3, 5, 0, 0, 8), // storageCapacity
+    f(300, 5, 3, 0, 0, 0, 614), // fsGroupPolicy
+    f(868, 6, 1, 494, 1, 0, 615), // tokenRequests
+    f(677, 7, 3, 5, 0, 0, 8), // requiresRepublish
+    f(735, 8, 3, 5, 0, 0, 8), // seLinuxMount
+    f(510, 9, 3, 44, 0, 0, 56), // nodeAllocatableUpdatePeriodSeconds
+    f(763, 10, 3, 5, 0, 0, 8), // serviceAccountTokenInSecrets
+    f(621, 11, 3, 5, 0, 0, 8), // preventPodSchedulingIfMissing
     // io.k8s.api.storage.v1.CSINode
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 490, 0, 2, 609), // spec
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 495, 0, 2, 616), // spec
     // io.k8s.api.storage.v1.CSINodeDriver
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(510, 2, 8, 0, 0, 1, 4), // nodeID
-    f(871, 3, 0, 9, 1, 0, 13), // topologyKeys
-    f(22, 4, 3, 491, 0, 0, 610), // allocatable
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(512, 2, 8, 0, 0, 1, 4), // nodeID
+    f(875, 3, 0, 9, 1, 0, 13), // topologyKeys
+    f(23, 4, 3, 496, 0, 0, 617), // allocatable
     // io.k8s.api.storage.v1.CSINodeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 492, 0, 0, 611), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 497, 0, 0, 618), // items
     // io.k8s.api.storage.v1.CSINodeSpec
-    f(221, 1, 8, 493, 2, 0, 612), // drivers
+    f(222, 1, 8, 498, 2, 0, 619), // drivers
     // io.k8s.api.storage.v1.CSIStorageCapacity
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(519, 2, 3, 13, 0, 0, 17), // nodeTopology
-    f(804, 3, 8, 0, 0, 1, 4), // storageClassName
-    f(94, 4, 3, 110, 0, 0, 135), // capacity
-    f(465, 5, 3, 110, 0, 0, 135), // maximumVolumeSize
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(521, 2, 3, 13, 0, 0, 17), // nodeTopology
+    f(808, 3, 8, 0, 0, 1, 4), // storageClassName
+    f(95, 4, 3, 115, 0, 0, 142), // capacity
+    f(467, 5, 3, 115, 0, 0, 142), // maximumVolumeSize
     // io.k8s.api.storage.v1.CSIStorageCapacityList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 494, 0, 0, 613), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 499, 0, 0, 620), // items
     // io.k8s.api.storage.v1.StorageClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(632, 2, 8, 0, 0, 1, 4), // provisioner
-    f(560, 3, 1, 8, 0, 0, 12), // parameters
-    f(649, 4, 3, 0, 0, 0, 348), // reclaimPolicy
-    f(489, 5, 1, 9, 1, 0, 13), // mountOptions
-    f(33, 6, 3, 5, 0, 0, 8), // allowVolumeExpansion
-    f(913, 7, 3, 0, 0, 0, 614), // volumeBindingMode
-    f(36, 8, 1, 495, 1, 0, 615), // allowedTopologies
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(634, 2, 8, 0, 0, 1, 4), // provisioner
+    f(562, 3, 1, 8, 0, 0, 12), // parameters
+    f(651, 4, 3, 0, 0, 0, 355), // reclaimPolicy
+    f(491, 5, 1, 9, 1, 0, 13), // mountOptions
+    f(34, 6, 3, 5, 0, 0, 8), // allowVolumeExpansion
+    f(917, 7, 3, 0, 0, 0, 621), // volumeBindingMode
+    f(37, 8, 1, 500, 1, 0, 622), // allowedTopologies
     // io.k8s.api.storage.v1.StorageClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 496, 0, 0, 616), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 501, 0, 0, 623), // items
     // io.k8s.api.storage.v1.TokenRequest
-    f(62, 1, 8, 0, 0, 1, 4), // audience
-    f(256, 2, 3, 44, 0, 0, 56), // expirationSeconds
+    f(63, 1, 8, 0, 0, 1, 4), // audience
+    f(257, 2, 3, 44, 0, 0, 56), // expirationSeconds
     // io.k8s.api.storage.v1.VolumeAttachment
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 497, 0, 2, 617), // spec
-    f(794, 3, 1, 498, 0, 2, 618), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 502, 0, 2, 624), // spec
+    f(798, 3, 1, 503, 0, 2, 625), // status
     // io.k8s.api.storage.v1.VolumeAttachmentList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 499, 0, 0, 619), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 504, 0, 0, 626), // items
     // io.k8s.api.storage.v1.VolumeAttachmentSource
-    f(577, 1, 3, 0, 0, 0, 4), // persistentVolumeName
-    f(365, 2, 3, 243, 0, 0, 310), // inlineVolumeSpec
+    f(579, 1, 3, 0, 0, 0, 4), // persistentVolumeName
+    f(367, 2, 3, 248, 0, 0, 317), // inlineVolumeSpec
     // io.k8s.api.storage.v1.VolumeAttachmentSpec
-    f(59, 1, 8, 0, 0, 1, 4), // attacher
-    f(781, 2, 8, 500, 0, 2, 620), // source
-    f(512, 3, 8, 0, 0, 1, 4), // nodeName
+    f(60, 1, 8, 0, 0, 1, 4), // attacher
+    f(785, 2, 8, 505, 0, 2, 627), // source
+    f(514, 3, 8, 0, 0, 1, 4), // nodeName
     // io.k8s.api.storage.v1.VolumeAttachmentStatus
-    f(58, 1, 8, 5, 0, 4, 8), // attached
-    f(60, 2, 1, 8, 0, 0, 12), // attachmentMetadata
-    f(56, 3, 3, 501, 0, 0, 621), // attachError
-    f(202, 4, 3, 501, 0, 0, 621), // detachError
+    f(59, 1, 8, 5, 0, 4, 8), // attached
+    f(61, 2, 1, 8, 0, 0, 12), // attachmentMetadata
+    f(57, 3, 3, 506, 0, 0, 628), // attachError
+    f(203, 4, 3, 506, 0, 0, 628), // detachError
     // io.k8s.api.storage.v1.VolumeAttributesClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(220, 2, 8, 0, 0, 1, 4), // driverName
-    f(560, 3, 1, 8, 0, 0, 12), // parameters
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(221, 2, 8, 0, 0, 1, 4), // driverName
+    f(562, 3, 1, 8, 0, 0, 12), // parameters
     // io.k8s.api.storage.v1.VolumeAttributesClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 502, 0, 0, 622), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 507, 0, 0, 629), // items
     // io.k8s.api.storage.v1.VolumeError
-    f(856, 1, 1, 53, 0, 0, 68), // time
-    f(468, 2, 1, 0, 0, 0, 4), // message
-    f(242, 3, 3, 29, 0, 0, 37), // errorCode
+    f(860, 1, 1, 58, 0, 0, 75), // time
+    f(470, 2, 1, 0, 0, 0, 4), // message
+    f(243, 3, 3, 29, 0, 0, 37), // errorCode
     // io.k8s.api.storage.v1.VolumeNodeResources
-    f(155, 1, 3, 29, 0, 0, 37), // count
+    f(156, 1, 3, 29, 0, 0, 37), // count
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(876, 2, 8, 0, 0, 1, 4), // type
-    f(294, 3, 1, 0, 0, 0, 4), // format
-    f(198, 4, 1, 0, 0, 0, 4), // description
-    f(620, 5, 1, 29, 0, 0, 37), // priority
-    f(384, 6, 8, 0, 0, 1, 4), // jsonPath
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(880, 2, 8, 0, 0, 1, 4), // type
+    f(295, 3, 1, 0, 0, 0, 4), // format
+    f(199, 4, 1, 0, 0, 0, 4), // description
+    f(622, 5, 1, 29, 0, 0, 37), // priority
+    f(386, 6, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion
-    f(812, 1, 8, 0, 0, 1, 623), // strategy
-    f(934, 2, 3, 503, 0, 0, 624), // webhook
+    f(816, 1, 8, 0, 0, 1, 630), // strategy
+    f(938, 2, 3, 508, 0, 0, 631), // webhook
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 8, 504, 0, 2, 625), // spec
-    f(794, 3, 1, 505, 0, 2, 626), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 8, 509, 0, 2, 632), // spec
+    f(798, 3, 1, 510, 0, 2, 633), // status
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition
-    f(876, 1, 8, 0, 0, 1, 627), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
-    f(536, 6, 1, 44, 0, 0, 56), // observedGeneration
+    f(880, 1, 8, 0, 0, 1, 634), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
+    f(538, 6, 1, 44, 0, 0, 56), // observedGeneration
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 506, 0, 0, 628), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 511, 0, 0, 635), // items
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames
-    f(582, 1, 8, 0, 0, 1, 4), // plural
-    f(776, 2, 1, 0, 0, 0, 4), // singular
-    f(772, 3, 1, 9, 1, 0, 13), // shortNames
-    f(391, 4, 8, 0, 0, 1, 4), // kind
-    f(427, 5, 1, 0, 0, 0, 4), // listKind
-    f(96, 6, 1, 9, 1, 0, 13), // categories
+    f(584, 1, 8, 0, 0, 1, 4), // plural
+    f(779, 2, 1, 0, 0, 0, 4), // singular
+    f(775, 3, 1, 9, 1, 0, 13), // shortNames
+    f(393, 4, 8, 0, 0, 1, 4), // kind
+    f(429, 5, 1, 0, 0, 0, 4), // listKind
+    f(97, 6, 1, 9, 1, 0, 13), // categories
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec
-    f(316, 1, 8, 0, 0, 1, 4), // group
-    f(495, 3, 8, 507, 0, 2, 629), // names
-    f(727, 4, 8, 0, 0, 1, 630), // scope
-    f(909, 7, 8, 508, 1, 0, 631), // versions
-    f(153, 9, 3, 509, 0, 0, 632), // conversion
-    f(618, 10, 1, 5, 0, 0, 8), // preserveUnknownFields
+    f(318, 1, 8, 0, 0, 1, 4), // group
+    f(497, 3, 8, 512, 0, 2, 636), // names
+    f(730, 4, 8, 0, 0, 1, 637), // scope
+    f(913, 7, 8, 513, 1, 0, 638), // versions
+    f(154, 9, 3, 514, 0, 0, 639), // conversion
+    f(620, 10, 1, 5, 0, 0, 8), // preserveUnknownFields
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus
-    f(131, 1, 0, 510, 4, 0, 633), // conditions
-    f(3, 2, 0, 507, 0, 2, 629), // acceptedNames
-    f(811, 3, 0, 9, 1, 0, 13), // storedVersions
-    f(536, 4, 1, 44, 0, 0, 56), // observedGeneration
+    f(132, 1, 0, 515, 4, 0, 640), // conditions
+    f(3, 2, 0, 512, 0, 2, 636), // acceptedNames
+    f(815, 3, 0, 9, 1, 0, 13), // storedVersions
+    f(538, 4, 1, 44, 0, 0, 56), // observedGeneration
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(752, 2, 8, 5, 0, 4, 8), // served
-    f(802, 3, 8, 5, 0, 4, 8), // storage
-    f(190, 7, 1, 5, 0, 0, 8), // deprecated
-    f(196, 8, 3, 0, 0, 0, 4), // deprecationWarning
-    f(725, 4, 3, 511, 0, 0, 634), // schema
-    f(822, 5, 3, 512, 0, 0, 635), // subresources
-    f(11, 6, 1, 513, 1, 0, 636), // additionalPrinterColumns
-    f(746, 9, 1, 514, 1, 0, 637), // selectableFields
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(755, 2, 8, 5, 0, 4, 8), // served
+    f(806, 3, 8, 5, 0, 4, 8), // storage
+    f(191, 7, 1, 5, 0, 0, 8), // deprecated
+    f(197, 8, 3, 0, 0, 0, 4), // deprecationWarning
+    f(728, 4, 3, 516, 0, 0, 641), // schema
+    f(826, 5, 3, 517, 0, 0, 642), // subresources
+    f(12, 6, 1, 518, 1, 0, 643), // additionalPrinterColumns
+    f(749, 9, 1, 519, 1, 0, 644), // selectableFields
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale
-    f(784, 1, 8, 0, 0, 1, 4), // specReplicasPath
-    f(795, 2, 8, 0, 0, 1, 4), // statusReplicasPath
-    f(403, 3, 3, 0, 0, 0, 4), // labelSelectorPath
+    f(788, 1, 8, 0, 0, 1, 4), // specReplicasPath
+    f(799, 2, 8, 0, 0, 1, 4), // statusReplicasPath
+    f(405, 3, 3, 0, 0, 0, 4), // labelSelectorPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources
-    f(794, 1, 3, 515, 0, 0, 638), // status
-    f(715, 2, 3, 516, 0, 0, 639), // scale
+    f(798, 1, 3, 520, 0, 0, 645), // status
+    f(718, 2, 3, 521, 0, 0, 646), // scale
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation
-    f(542, 1, 3, 517, 0, 0, 640), // openAPIV3Schema
+    f(544, 1, 3, 522, 0, 0, 647), // openAPIV3Schema
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation
-    f(198, 1, 1, 0, 0, 0, 4), // description
-    f(888, 2, 1, 0, 0, 0, 4), // url
+    f(199, 1, 1, 0, 0, 0, 4), // description
+    f(892, 2, 1, 0, 0, 0, 4), // url
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps
-    f(349, 1, 1, 0, 0, 0, 4), // id
-    f(1, 2, 1, 0, 0, 0, 641), // $schema
+    f(351, 1, 1, 0, 0, 0, 4), // id
+    f(1, 2, 1, 0, 0, 0, 648), // $schema
     f(0, 3, 3, 0, 0, 0, 4), // $ref
-    f(198, 4, 1, 0, 0, 0, 4), // description
-    f(876, 5, 1, 0, 0, 0, 4), // type
-    f(294, 6, 1, 0, 0, 0, 4), // format
-    f(860, 7, 1, 0, 0, 0, 4), // title
-    f(177, 8, 3, 518, 0, 0, 642), // default
-    f(464, 9, 3, 519, 0, 0, 643), // maximum
-    f(249, 10, 1, 5, 0, 0, 8), // exclusiveMaximum
-    f(483, 11, 3, 519, 0, 0, 643), // minimum
-    f(250, 12, 1, 5, 0, 0, 8), // exclusiveMinimum
-    f(457, 13, 3, 44, 0, 0, 56), // maxLength
-    f(479, 14, 3, 44, 0, 0, 56), // minLength
-    f(568, 15, 1, 0, 0, 0, 4), // pattern
-    f(456, 16, 3, 44, 0, 0, 56), // maxItems
-    f(478, 17, 3, 44, 0, 0, 56), // minItems
-    f(882, 18, 1, 5, 0, 0, 8), // uniqueItems
-    f(492, 19, 3, 519, 0, 0, 643), // multipleOf
-    f(234, 20, 1, 520, 1, 0, 644), // enum
-    f(459, 21, 3, 44, 0, 0, 56), // maxProperties
-    f(480, 22, 3, 44, 0, 0, 56), // minProperties
-    f(672, 23, 1, 9, 1, 0, 13), // required
-    f(381, 24, 3, 521, 0, 0, 645), // items
-    f(21, 25, 1, 522, 1, 0, 646), // allOf
-    f(540, 26, 1, 522, 1, 0, 646), // oneOf
-    f(38, 27, 1, 522, 1, 0, 646), // anyOf
-    f(525, 28, 3, 517, 0, 0, 640), // not
-    f(628, 29, 1, 523, 0, 0, 647), // properties
-    f(12, 30, 3, 524, 0, 0, 648), // additionalProperties
-    f(569, 31, 1, 523, 0, 0, 647), // patternProperties
-    f(186, 32, 1, 525, 0, 0, 649), // dependencies
-    f(10, 33, 3, 524, 0, 0, 648), // additionalItems
-    f(181, 34, 1, 523, 0, 0, 650), // definitions
-    f(263, 35, 3, 526, 0, 0, 651), // externalDocs
-    f(246, 36, 3, 518, 0, 0, 642), // example
-    f(528, 37, 1, 5, 0, 0, 8), // nullable
-    f(948, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
-    f(943, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
-    f(944, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
-    f(945, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
-    f(946, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
-    f(947, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
-    f(949, 44, 1, 527, 24, 0, 652), // x-kubernetes-validations
+    f(199, 4, 1, 0, 0, 0, 4), // description
+    f(880, 5, 1, 0, 0, 0, 4), // type
+    f(295, 6, 1, 0, 0, 0, 4), // format
+    f(864, 7, 1, 0, 0, 0, 4), // title
+    f(178, 8, 3, 523, 0, 0, 649), // default
+    f(466, 9, 3, 524, 0, 0, 650), // maximum
+    f(250, 10, 1, 5, 0, 0, 8), // exclusiveMaximum
+    f(485, 11, 3, 524, 0, 0, 650), // minimum
+    f(251, 12, 1, 5, 0, 0, 8), // exclusiveMinimum
+    f(459, 13, 3, 44, 0, 0, 56), // maxLength
+    f(481, 14, 3, 44, 0, 0, 56), // minLength
+    f(570, 15, 1, 0, 0, 0, 4), // pattern
+    f(458, 16, 3, 44, 0, 0, 56), // maxItems
+    f(480, 17, 3, 44, 0, 0, 56), // minItems
+    f(886, 18, 1, 5, 0, 0, 8), // uniqueItems
+    f(494, 19, 3, 524, 0, 0, 650), // multipleOf
+    f(235, 20, 1, 525, 1, 0, 651), // enum
+    f(461, 21, 3, 44, 0, 0, 56), // maxProperties
+    f(482, 22, 3, 44, 0, 0, 56), // minProperties
+    f(674, 23, 1, 9, 1, 0, 13), // required
+    f(383, 24, 3, 526, 0, 0, 652), // items
+    f(22, 25, 1, 527, 1, 0, 653), // allOf
+    f(542, 26, 1, 527, 1, 0, 653), // oneOf
+    f(39, 27, 1, 527, 1, 0, 653), // anyOf
+    f(527, 28, 3, 522, 0, 0, 647), // not
+    f(630, 29, 1, 528, 0, 0, 654), // properties
+    f(13, 30, 3, 529, 0, 0, 655), // additionalProperties
+    f(571, 31, 1, 528, 0, 0, 654), // patternProperties
+    f(187, 32, 1, 530, 0, 0, 656), // dependencies
+    f(11, 33, 3, 529, 0, 0, 655), // additionalItems
+    f(182, 34, 1, 528, 0, 0, 657), // definitions
+    f(264, 35, 3, 531, 0, 0, 658), // externalDocs
+    f(247, 36, 3, 523, 0, 0, 649), // example
+    f(530, 37, 1, 5, 0, 0, 8), // nullable
+    f(952, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
+    f(947, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
+    f(948, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
+    f(949, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
+    f(950, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
+    f(951, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
+    f(953, 44, 1, 532, 24, 0, 659), // x-kubernetes-validations
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField
-    f(384, 1, 8, 0, 0, 1, 4), // jsonPath
+    f(386, 1, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference
-    f(497, 1, 8, 0, 0, 1, 4), // namespace
-    f(494, 2, 8, 0, 0, 1, 4), // name
-    f(565, 3, 3, 0, 0, 0, 4), // path
-    f(605, 4, 3, 29, 0, 0, 37), // port
+    f(499, 1, 8, 0, 0, 1, 4), // namespace
+    f(496, 2, 8, 0, 0, 1, 4), // name
+    f(567, 3, 3, 0, 0, 0, 4), // path
+    f(607, 4, 3, 29, 0, 0, 37), // port
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule
-    f(706, 1, 8, 0, 0, 1, 4), // rule
-    f(468, 2, 1, 0, 0, 0, 4), // message
-    f(469, 3, 1, 0, 0, 0, 4), // messageExpression
-    f(648, 4, 3, 0, 0, 0, 653), // reason
-    f(278, 5, 1, 0, 0, 0, 4), // fieldPath
-    f(548, 6, 3, 5, 0, 0, 8), // optionalOldSelf
+    f(709, 1, 8, 0, 0, 1, 4), // rule
+    f(470, 2, 1, 0, 0, 0, 4), // message
+    f(471, 3, 1, 0, 0, 0, 4), // messageExpression
+    f(650, 4, 3, 0, 0, 0, 660), // reason
+    f(279, 5, 1, 0, 0, 0, 4), // fieldPath
+    f(550, 6, 3, 5, 0, 0, 8), // optionalOldSelf
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig
-    f(888, 3, 3, 0, 0, 0, 4), // url
-    f(756, 1, 3, 528, 0, 0, 62), // service
-    f(91, 2, 1, 7, 0, 0, 10), // caBundle
+    f(892, 3, 3, 0, 0, 0, 4), // url
+    f(759, 1, 3, 533, 0, 0, 62), // service
+    f(92, 2, 1, 7, 0, 0, 10), // caBundle
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion
-    f(112, 2, 3, 529, 0, 0, 34), // clientConfig
-    f(154, 3, 8, 9, 1, 0, 13), // conversionReviewVersions
+    f(113, 2, 3, 534, 0, 0, 34), // clientConfig
+    f(155, 3, 8, 9, 1, 0, 13), // conversionReviewVersions
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(909, 2, 8, 530, 1, 0, 654), // versions
-    f(616, 3, 1, 531, 0, 2, 655), // preferredVersion
-    f(755, 4, 1, 532, 1, 0, 656), // serverAddressByClientCIDRs
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(913, 2, 8, 535, 1, 0, 661), // versions
+    f(618, 3, 1, 536, 0, 2, 662), // preferredVersion
+    f(758, 4, 1, 537, 1, 0, 663), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(319, 1, 8, 533, 1, 0, 657), // groups
+    f(321, 1, 8, 538, 1, 0, 664), // groups
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIResource
-    f(494, 1, 8, 0, 0, 1, 4), // name
-    f(777, 6, 8, 0, 0, 1, 4), // singularName
-    f(499, 2, 8, 5, 0, 4, 8), // namespaced
-    f(316, 8, 1, 0, 0, 0, 4), // group
-    f(907, 9, 1, 0, 0, 0, 4), // version
-    f(391, 3, 8, 0, 0, 1, 4), // kind
-    f(906, 4, 8, 534, 0, 0, 658), // verbs
-    f(772, 5, 1, 9, 1, 0, 13), // shortNames
-    f(96, 7, 1, 9, 1, 0, 13), // categories
-    f(809, 10, 1, 0, 0, 0, 4), // storageVersionHash
+    f(496, 1, 8, 0, 0, 1, 4), // name
+    f(780, 6, 8, 0, 0, 1, 4), // singularName
+    f(501, 2, 8, 5, 0, 4, 8), // namespaced
+    f(318, 8, 1, 0, 0, 0, 4), // group
+    f(911, 9, 1, 0, 0, 0, 4), // version
+    f(393, 3, 8, 0, 0, 1, 4), // kind
+    f(910, 4, 8, 539, 0, 0, 665), // verbs
+    f(775, 5, 1, 9, 1, 0, 13), // shortNames
+    f(97, 7, 1, 9, 1, 0, 13), // categories
+    f(813, 10, 1, 0, 0, 0, 4), // storageVersionHash
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(318, 1, 8, 0, 0, 1, 4), // groupVersion
-    f(693, 2, 8, 535, 1, 0, 659), // resources
+    f(320, 1, 8, 0, 0, 1, 4), // groupVersion
+    f(695, 2, 8, 540, 1, 0, 666), // resources
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(909, 1, 8, 9, 1, 0, 13), // versions
-    f(755, 2, 8, 532, 1, 0, 656), // serverAddressByClientCIDRs
+    f(913, 1, 8, 9, 1, 0, 13), // versions
+    f(758, 2, 8, 537, 1, 0, 663), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.Condition
-    f(876, 1, 8, 0, 0, 1, 4), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(536, 3, 1, 44, 0, 0, 56), // observedGeneration
-    f(415, 4, 8, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 5, 8, 0, 0, 1, 4), // reason
-    f(468, 6, 8, 0, 0, 1, 4), // message
+    f(880, 1, 8, 0, 0, 1, 4), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(538, 3, 1, 44, 0, 0, 56), // observedGeneration
+    f(417, 4, 8, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 5, 8, 0, 0, 1, 4), // reason
+    f(470, 6, 8, 0, 0, 1, 4), // message
     // io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(223, 1, 1, 9, 0, 0, 13), // dryRun
-    f(277, 3, 1, 0, 0, 0, 4), // fieldManager
-    f(281, 4, 1, 0, 0, 0, 4), // fieldValidation
+    f(224, 1, 1, 9, 0, 0, 13), // dryRun
+    f(278, 3, 1, 0, 0, 0, 4), // fieldManager
+    f(282, 4, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(315, 1, 3, 44, 0, 0, 56), // gracePeriodSeconds
-    f(611, 2, 3, 536, 0, 0, 660), // preconditions
-    f(551, 3, 3, 5, 0, 0, 8), // orphanDependents
-    f(627, 4, 3, 0, 0, 0, 661), // propagationPolicy
-    f(223, 5, 1, 9, 1, 0, 13), // dryRun
-    f(350, 6, 3, 5, 0, 0, 8), // ignoreStoreReadErrorWithClusterBreakingPotential
+    f(317, 1, 3, 44, 0, 0, 56), // gracePeriodSeconds
+    f(613, 2, 3, 541, 0, 0, 667), // preconditions
+    f(553, 3, 3, 5, 0, 0, 8), // orphanDependents
+    f(629, 4, 3, 0, 0, 0, 668), // propagationPolicy
+    f(224, 5, 1, 9, 1, 0, 13), // dryRun
+    f(352, 6, 3, 5, 0, 0, 8), // ignoreStoreReadErrorWithClusterBreakingPotential
     // io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(546, 2, 8, 0, 0, 1, 662), // operator
-    f(903, 3, 1, 9, 1, 0, 13), // values
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(548, 2, 8, 0, 0, 1, 669), // operator
+    f(907, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(691, 1, 1, 0, 0, 0, 4), // resourceVersion
+    f(693, 1, 1, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery
-    f(318, 1, 8, 0, 0, 1, 4), // groupVersion
-    f(907, 2, 8, 0, 0, 1, 4), // version
+    f(320, 1, 8, 0, 0, 1, 4), // groupVersion
+    f(911, 2, 8, 0, 0, 1, 4), // version
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind
-    f(316, 1, 0, 0, 0, 0, 4), // group
-    f(907, 2, 0, 0, 0, 0, 4), // version
-    f(391, 3, 0, 0, 0, 0, 4), // kind
+    f(318, 1, 0, 0, 0, 0, 4), // group
+    f(911, 2, 0, 0, 0, 0, 4), // version
+    f(393, 3, 0, 0, 0, 0, 4), // kind
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionResource
-    f(316, 1, 0, 0, 0, 0, 4), // group
-    f(907, 2, 0, 0, 0, 0, 4), // version
-    f(679, 3, 0, 0, 0, 0, 4), // resource
+    f(318, 1, 0, 0, 0, 0, 4), // group
+    f(911, 2, 0, 0, 0, 0, 4), // version
+    f(681, 3, 0, 0, 0, 0, 4), // resource
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
-    f(449, 1, 1, 8, 0, 0, 12), // matchLabels
-    f(445, 2, 1, 87, 1, 0, 110), // matchExpressions
+    f(451, 1, 1, 8, 0, 0, 12), // matchLabels
+    f(447, 2, 1, 92, 1, 0, 117), // matchExpressions
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
-    f(387, 1, 8, 0, 0, 1, 4), // key
-    f(546, 2, 8, 0, 0, 1, 663), // operator
-    f(903, 3, 1, 9, 1, 0, 13), // values
+    f(389, 1, 8, 0, 0, 1, 4), // key
+    f(548, 2, 8, 0, 0, 1, 670), // operator
+    f(907, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.List
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 0, 23), // metadata
-    f(381, 2, 0, 537, 0, 0, 664), // items
+    f(472, 1, 1, 18, 0, 0, 23), // metadata
+    f(383, 2, 0, 542, 0, 0, 671), // items
     // io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta
-    f(749, 1, 1, 0, 0, 0, 4), // selfLink
-    f(691, 2, 1, 0, 0, 0, 4), // resourceVersion
-    f(148, 3, 1, 0, 0, 0, 4), // continue
-    f(657, 4, 3, 44, 0, 0, 56), // remainingItemCount
-    f(766, 5, 3, 538, 0, 0, 665), // shardInfo
+    f(752, 1, 1, 0, 0, 0, 4), // selfLink
+    f(693, 2, 1, 0, 0, 0, 4), // resourceVersion
+    f(149, 3, 1, 0, 0, 0, 4), // continue
+    f(659, 4, 3, 44, 0, 0, 56), // remainingItemCount
+    f(769, 5, 3, 543, 0, 0, 672), // shardInfo
     // io.k8s.apimachinery.pkg.apis.meta.v1.ListOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(402, 1, 1, 0, 0, 0, 4), // labelSelector
-    f(280, 2, 1, 0, 0, 0, 4), // fieldSelector
-    f(933, 3, 1, 5, 0, 0, 8), // watch
-    f(34, 9, 1, 5, 0, 0, 8), // allowWatchBookmarks
-    f(691, 4, 1, 0, 0, 0, 4), // resourceVersion
-    f(692, 10, 1, 0, 0, 0, 666), // resourceVersionMatch
-    f(859, 5, 3, 44, 0, 0, 56), // timeoutSeconds
-    f(422, 7, 1, 44, 0, 0, 56), // limit
-    f(148, 8, 1, 0, 0, 0, 4), // continue
-    f(750, 11, 3, 5, 0, 0, 8), // sendInitialEvents
-    f(767, 15, 1, 0, 0, 0, 4), // shardSelector
+    f(404, 1, 1, 0, 0, 0, 4), // labelSelector
+    f(281, 2, 1, 0, 0, 0, 4), // fieldSelector
+    f(937, 3, 1, 5, 0, 0, 8), // watch
+    f(35, 9, 1, 5, 0, 0, 8), // allowWatchBookmarks
+    f(693, 4, 1, 0, 0, 0, 4), // resourceVersion
+    f(694, 10, 1, 0, 0, 0, 673), // resourceVersionMatch
+    f(863, 5, 3, 44, 0, 0, 56), // timeoutSeconds
+    f(424, 7, 1, 44, 0, 0, 56), // limit
+    f(149, 8, 1, 0, 0, 0, 4), // continue
+    f(753, 11, 3, 5, 0, 0, 8), // sendInitialEvents
+    f(770, 15, 1, 0, 0, 0, 4), // shardSelector
     // io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
-    f(440, 1, 1, 0, 0, 0, 4), // manager
-    f(544, 2, 1, 0, 0, 0, 667), // operation
-    f(41, 3, 1, 0, 0, 0, 4), // apiVersion
-    f(856, 4, 3, 53, 0, 0, 68), // time
-    f(282, 6, 1, 0, 0, 0, 4), // fieldsType
-    f(283, 7, 3, 539, 0, 0, 668), // fieldsV1
-    f(821, 8, 1, 0, 0, 0, 4), // subresource
+    f(442, 1, 1, 0, 0, 0, 4), // manager
+    f(546, 2, 1, 0, 0, 0, 674), // operation
+    f(42, 3, 1, 0, 0, 0, 4), // apiVersion
+    f(860, 4, 3, 58, 0, 0, 75), // time
+    f(283, 6, 1, 0, 0, 0, 4), // fieldsType
+    f(284, 7, 3, 544, 0, 0, 675), // fieldsV1
+    f(825, 8, 1, 0, 0, 0, 4), // subresource
     // io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(303, 2, 1, 0, 0, 0, 4), // generateName
-    f(497, 3, 1, 0, 0, 0, 4), // namespace
-    f(749, 4, 1, 0, 0, 0, 4), // selfLink
-    f(878, 5, 1, 0, 0, 0, 1), // uid
-    f(691, 6, 1, 0, 0, 0, 4), // resourceVersion
-    f(304, 7, 1, 44, 0, 0, 56), // generation
-    f(159, 8, 17, 53, 0, 0, 68), // creationTimestamp
-    f(184, 9, 3, 53, 0, 0, 68), // deletionTimestamp
-    f(183, 10, 3, 44, 0, 0, 56), // deletionGracePeriodSeconds
-    f(404, 11, 1, 8, 0, 0, 12), // labels
-    f(37, 12, 1, 8, 0, 0, 12), // annotations
-    f(555, 13, 1, 540, 22, 0, 669), // ownerReferences
-    f(285, 14, 1, 9, 11, 0, 13), // finalizers
-    f(439, 17, 1, 541, 1, 0, 670), // managedFields
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(305, 2, 1, 0, 0, 0, 4), // generateName
+    f(499, 3, 1, 0, 0, 0, 4), // namespace
+    f(752, 4, 1, 0, 0, 0, 4), // selfLink
+    f(882, 5, 1, 0, 0, 0, 1), // uid
+    f(693, 6, 1, 0, 0, 0, 4), // resourceVersion
+    f(306, 7, 1, 44, 0, 0, 56), // generation
+    f(160, 8, 17, 58, 0, 0, 75), // creationTimestamp
+    f(185, 9, 3, 58, 0, 0, 75), // deletionTimestamp
+    f(184, 10, 3, 44, 0, 0, 56), // deletionGracePeriodSeconds
+    f(406, 11, 1, 8, 0, 0, 12), // labels
+    f(38, 12, 1, 8, 0, 0, 12), // annotations
+    f(557, 13, 1, 545, 22, 0, 676), // ownerReferences
+    f(286, 14, 1, 9, 11, 0, 13), // finalizers
+    f(441, 17, 1, 546, 1, 0, 677), // managedFields
     // io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference
-    f(41, 5, 8, 0, 0, 1, 4), // apiVersion
-    f(391, 1, 8, 0, 0, 1, 4), // kind
-    f(494, 3, 8, 0, 0, 1, 4), // name
-    f(878, 4, 8, 0, 0, 1, 1), // uid
-    f(149, 6, 3, 5, 0, 0, 8), // controller
-    f(83, 7, 3, 5, 0, 0, 8), // blockOwnerDeletion
+    f(42, 5, 8, 0, 0, 1, 4), // apiVersion
+    f(393, 1, 8, 0, 0, 1, 4), // kind
+    f(496, 3, 8, 0, 0, 1, 4), // name
+    f(882, 4, 8, 0, 0, 1, 1), // uid
+    f(150, 6, 3, 5, 0, 0, 8), // controller
+    f(84, 7, 3, 5, 0, 0, 8), // blockOwnerDeletion
     // io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 0, 20), // metadata
+    f(472, 1, 1, 15, 0, 0, 20), // metadata
     // io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadataList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 0, 23), // metadata
-    f(381, 2, 0, 542, 0, 0, 671), // items
+    f(472, 1, 1, 18, 0, 0, 23), // metadata
+    f(383, 2, 0, 547, 0, 0, 678), // items
     // io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(223, 1, 1, 9, 0, 0, 13), // dryRun
-    f(293, 2, 3, 5, 0, 0, 8), // force
-    f(277, 3, 1, 0, 0, 0, 4), // fieldManager
-    f(281, 4, 1, 0, 0, 0, 4), // fieldValidation
+    f(224, 1, 1, 9, 0, 0, 13), // dryRun
+    f(294, 2, 3, 5, 0, 0, 8), // force
+    f(278, 3, 1, 0, 0, 0, 4), // fieldManager
+    f(282, 4, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions
-    f(878, 1, 3, 0, 0, 0, 1), // uid
-    f(691, 2, 3, 0, 0, 0, 4), // resourceVersion
+    f(882, 1, 3, 0, 0, 0, 1), // uid
+    f(693, 2, 3, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR
-    f(111, 1, 8, 0, 0, 1, 4), // clientCIDR
-    f(754, 2, 8, 0, 0, 1, 4), // serverAddress
+    f(112, 1, 8, 0, 0, 1, 4), // clientCIDR
+    f(757, 2, 8, 0, 0, 1, 4), // serverAddress
     // io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo
-    f(747, 1, 8, 0, 0, 1, 4), // selector
+    f(750, 1, 8, 0, 0, 1, 4), // selector
     // io.k8s.apimachinery.pkg.apis.meta.v1.Status
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(794, 2, 1, 0, 0, 0, 4), // status
-    f(468, 3, 1, 0, 0, 0, 4), // message
-    f(648, 4, 1, 0, 0, 0, 61), // reason
-    f(203, 5, 3, 543, 0, 0, 672), // details
-    f(119, 6, 1, 29, 0, 0, 37), // code
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(798, 2, 1, 0, 0, 0, 4), // status
+    f(470, 3, 1, 0, 0, 0, 4), // message
+    f(650, 4, 1, 0, 0, 0, 61), // reason
+    f(204, 5, 3, 548, 0, 0, 679), // details
+    f(120, 6, 1, 29, 0, 0, 37), // code
     // io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause
-    f(648, 1, 1, 0, 0, 0, 673), // reason
-    f(468, 2, 1, 0, 0, 0, 4), // message
-    f(276, 3, 1, 0, 0, 0, 4), // field
+    f(650, 1, 1, 0, 0, 0, 680), // reason
+    f(470, 2, 1, 0, 0, 0, 4), // message
+    f(277, 3, 1, 0, 0, 0, 4), // field
     // io.k8s.apimachinery.pkg.apis.meta.v1.StatusDetails
-    f(494, 1, 1, 0, 0, 0, 4), // name
-    f(316, 2, 1, 0, 0, 0, 4), // group
-    f(391, 3, 1, 0, 0, 0, 4), // kind
-    f(878, 6, 1, 0, 0, 0, 1), // uid
-    f(97, 4, 1, 544, 1, 0, 674), // causes
-    f(699, 5, 1, 29, 0, 0, 37), // retryAfterSeconds
+    f(496, 1, 1, 0, 0, 0, 4), // name
+    f(318, 2, 1, 0, 0, 0, 4), // group
+    f(393, 3, 1, 0, 0, 0, 4), // kind
+    f(882, 6, 1, 0, 0, 0, 1), // uid
+    f(98, 4, 1, 549, 1, 0, 681), // causes
+    f(702, 5, 1, 29, 0, 0, 37), // retryAfterSeconds
     // io.k8s.apimachinery.pkg.apis.meta.v1.Table
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 0, 1, 18, 0, 0, 23), // metadata
-    f(121, 0, 0, 545, 0, 0, 675), // columnDefinitions
-    f(705, 0, 0, 546, 0, 0, 676), // rows
+    f(472, 0, 1, 18, 0, 0, 23), // metadata
+    f(122, 0, 0, 550, 0, 0, 682), // columnDefinitions
+    f(708, 0, 0, 551, 0, 0, 683), // rows
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableColumnDefinition
-    f(494, 0, 0, 0, 0, 0, 4), // name
-    f(876, 0, 0, 0, 0, 0, 4), // type
-    f(294, 0, 0, 0, 0, 0, 4), // format
-    f(198, 0, 0, 0, 0, 0, 4), // description
-    f(620, 0, 0, 29, 0, 0, 37), // priority
+    f(496, 0, 0, 0, 0, 0, 4), // name
+    f(880, 0, 0, 0, 0, 0, 4), // type
+    f(295, 0, 0, 0, 0, 0, 4), // format
+    f(199, 0, 0, 0, 0, 0, 4), // description
+    f(622, 0, 0, 29, 0, 0, 37), // priority
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableRow
-    f(99, 0, 0, 547, 0, 0, 677), // cells
-    f(131, 0, 1, 548, 0, 0, 678), // conditions
-    f(534, 0, 1, 4, 0, 0, 7), // object
+    f(100, 0, 0, 552, 0, 0, 684), // cells
+    f(132, 0, 1, 553, 0, 0, 685), // conditions
+    f(536, 0, 1, 4, 0, 0, 7), // object
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition
-    f(876, 0, 0, 0, 0, 0, 679), // type
-    f(794, 0, 0, 0, 0, 0, 67), // status
-    f(648, 0, 1, 0, 0, 0, 4), // reason
-    f(468, 0, 1, 0, 0, 0, 4), // message
+    f(880, 0, 0, 0, 0, 0, 686), // type
+    f(798, 0, 0, 0, 0, 0, 74), // status
+    f(650, 0, 1, 0, 0, 0, 4), // reason
+    f(470, 0, 1, 0, 0, 0, 4), // message
     // io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta
-    f(391, 1, 1, 0, 0, 0, 4), // kind
-    f(41, 2, 1, 0, 0, 0, 4), // apiVersion
+    f(393, 1, 1, 0, 0, 0, 4), // kind
+    f(42, 2, 1, 0, 0, 0, 4), // apiVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(223, 1, 1, 9, 0, 0, 13), // dryRun
-    f(277, 2, 1, 0, 0, 0, 4), // fieldManager
-    f(281, 3, 1, 0, 0, 0, 4), // fieldValidation
+    f(224, 1, 1, 9, 0, 0, 13), // dryRun
+    f(278, 2, 1, 0, 0, 0, 4), // fieldManager
+    f(282, 3, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent
-    f(876, 1, 8, 0, 0, 1, 4), // type
-    f(534, 2, 8, 4, 0, 0, 7), // object
+    f(880, 1, 8, 0, 0, 1, 4), // type
+    f(536, 2, 8, 4, 0, 0, 7), // object
     // io.k8s.apimachinery.pkg.version.Info
-    f(437, 0, 8, 0, 0, 1, 4), // major
-    f(484, 0, 8, 0, 0, 1, 4), // minor
-    f(227, 0, 1, 0, 0, 0, 4), // emulationMajor
-    f(228, 0, 1, 0, 0, 0, 4), // emulationMinor
-    f(475, 0, 1, 0, 0, 0, 4), // minCompatibilityMajor
-    f(476, 0, 1, 0, 0, 0, 4), // minCompatibilityMinor
-    f(309, 0, 8, 0, 0, 1, 4), // gitVersion
-    f(306, 0, 8, 0, 0, 1, 4), // gitCommit
-    f(308, 0, 8, 0, 0, 1, 4), // gitTreeState
-    f(89, 0, 8, 0, 0, 1, 4), // buildDate
-    f(314, 0, 8, 0, 0, 1, 4), // goVersion
-    f(123, 0, 8, 0, 0, 1, 4), // compiler
-    f(581, 0, 8, 0, 0, 1, 4), // platform
+    f(439, 0, 8, 0, 0, 1, 4), // major
+    f(486, 0, 8, 0, 0, 1, 4), // minor
+    f(228, 0, 1, 0, 0, 0, 4), // emulationMajor
+    f(229, 0, 1, 0, 0, 0, 4), // emulationMinor
+    f(477, 0, 1, 0, 0, 0, 4), // minCompatibilityMajor
+    f(478, 0, 1, 0, 0, 0, 4), // minCompatibilityMinor
+    f(311, 0, 8, 0, 0, 1, 4), // gitVersion
+    f(308, 0, 8, 0, 0, 1, 4), // gitCommit
+    f(310, 0, 8, 0, 0, 1, 4), // gitTreeState
+    f(90, 0, 8, 0, 0, 1, 4), // buildDate
+    f(316, 0, 8, 0, 0, 1, 4), // goVersion
+    f(124, 0, 8, 0, 0, 1, 4), // compiler
+    f(583, 0, 8, 0, 0, 1, 4), // platform
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 15, 0, 2, 20), // metadata
-    f(783, 2, 1, 549, 0, 2, 680), // spec
-    f(794, 3, 1, 550, 0, 2, 681), // status
+    f(472, 1, 1, 15, 0, 2, 20), // metadata
+    f(787, 2, 1, 554, 0, 2, 687), // spec
+    f(798, 3, 1, 555, 0, 2, 688), // status
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition
-    f(876, 1, 8, 0, 0, 1, 682), // type
-    f(794, 2, 8, 0, 0, 1, 67), // status
-    f(415, 3, 1, 53, 0, 0, 68), // lastTransitionTime
-    f(648, 4, 1, 0, 0, 0, 4), // reason
-    f(468, 5, 1, 0, 0, 0, 4), // message
+    f(880, 1, 8, 0, 0, 1, 689), // type
+    f(798, 2, 8, 0, 0, 1, 74), // status
+    f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
+    f(650, 4, 1, 0, 0, 0, 4), // reason
+    f(470, 5, 1, 0, 0, 0, 4), // message
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(470, 1, 1, 18, 0, 2, 23), // metadata
-    f(381, 2, 8, 551, 0, 0, 683), // items
+    f(472, 1, 1, 18, 0, 2, 23), // metadata
+    f(383, 2, 8, 556, 0, 0, 690), // items
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec
-    f(756, 1, 3, 552, 0, 0, 62), // service
-    f(316, 2, 1, 0, 0, 0, 4), // group
-    f(907, 3, 1, 0, 0, 0, 4), // version
-    f(366, 4, 1, 5, 0, 0, 8), // insecureSkipTLSVerify
-    f(91, 5, 1, 7, 1, 0, 10), // caBundle
-    f(317, 7, 8, 29, 0, 3, 37), // groupPriorityMinimum
-    f(908, 8, 8, 29, 0, 3, 37), // versionPriority
+    f(759, 1, 3, 557, 0, 0, 62), // service
+    f(318, 2, 1, 0, 0, 0, 4), // group
+    f(911, 3, 1, 0, 0, 0, 4), // version
+    f(368, 4, 1, 5, 0, 0, 8), // insecureSkipTLSVerify
+    f(92, 5, 1, 7, 1, 0, 10), // caBundle
+    f(319, 7, 8, 29, 0, 3, 37), // groupPriorityMinimum
+    f(912, 8, 8, 29, 0, 3, 37), // versionPriority
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus
-    f(131, 1, 1, 553, 5, 0, 684), // conditions
+    f(132, 1, 1, 558, 5, 0, 691), // conditions
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference
-    f(497, 1, 1, 0, 0, 0, 4), // namespace
-    f(494, 2, 1, 0, 0, 0, 4), // name
-    f(605, 3, 3, 29, 0, 0, 37), // port
+    f(499, 1, 1, 0, 0, 0, 4), // namespace
+    f(496, 2, 1, 0, 0, 0, 4), // name
+    f(607, 3, 3, 29, 0, 0, 37), // port
 ];
