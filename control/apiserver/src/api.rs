@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
 use crate::config::Config;
+use crate::duties::history::Marks;
 use crate::metrics::Metrics;
 use crate::storage::{self, Transform};
 
@@ -42,6 +43,9 @@ pub struct Api {
     pub allocators: Allocators,
     /// Ends watches and upgraded connections.
     pub shutdown: CancellationToken,
+    /// Tells this run of the server from every other.
+    pub(crate) instance: uuid::Uuid,
+    pub(crate) history: Marks,
     pub(crate) transform: Transform,
     resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
 }
@@ -118,6 +122,8 @@ impl Api {
             metrics: Metrics::default(),
             allocators,
             shutdown,
+            instance: uuid::Uuid::new_v4(),
+            history: Marks::default(),
             transform,
             resources,
         }

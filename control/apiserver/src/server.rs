@@ -32,11 +32,11 @@ pub enum Error {
     /// No range for Service addresses, or more than one of a family.
     #[error("service address ranges must be one, or one of each family: {0}")]
     ServiceRange(String),
-    /// An object that every cluster has could not be made.
-    #[error("cannot make `{object}` at start")]
-    Bootstrap {
-        /// Which object.
-        object: String,
+    /// What every cluster has could not be made.
+    #[error("cannot look after `{duty}` at start")]
+    Duty {
+        /// What could not be done.
+        duty: &'static str,
         /// What the API answered.
         #[source]
         source: control_types::status::Status,
@@ -82,14 +82,9 @@ impl ApiServer {
             shutdown.clone(),
         ));
         api.allocators.rebuild(&api);
-        crate::system::namespaces(&api).await?;
-        crate::system::service_cidr(&api).await?;
-        crate::system::kubernetes_service(&api).await?;
-        crate::system::authentication(&api).await?;
-        crate::system::cluster_info(&api).await?;
-        crate::bootstrap::objects(&api).await?;
+        crate::duties::first(&api).await?;
         api.config.access.attach(&api);
-        let upkeep = tokio::spawn(crate::system::keep(Arc::clone(&api), shutdown));
+        let upkeep = tokio::spawn(crate::duties::keep(Arc::clone(&api), shutdown));
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {
             api,

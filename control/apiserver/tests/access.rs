@@ -114,7 +114,7 @@ async fn access_from_the_first_start_to_a_deleted_account() {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
         "metadata": { "name": "robot-views" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:aggregate-to-view" },
         "subjects": [{ "kind": "ServiceAccount", "name": "robot", "namespace": "default" }]
     });
     let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";

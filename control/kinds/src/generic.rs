@@ -43,6 +43,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     allow_create_on_update: false,
     allow_unconditional_update: false,
     graceful: None,
+    begin_deletion: None,
     scale: None,
 };
 

@@ -120,11 +120,7 @@ pub async fn remove(
 /// Whether stock shows a deleted object of this kind with its deletion time:
 /// the kinds that end gracefully.
 fn was_marked(_object: &Value, served: &Served) -> bool {
-    served.kind.graceful.is_some() || is_namespace(served)
-}
-
-fn is_namespace(served: &Served) -> bool {
-    (served.resource.group, served.resource.plural) == ("", "namespaces")
+    served.kind.graceful.is_some() || served.kind.begin_deletion.is_some()
 }
 
 fn check_preconditions(
@@ -194,15 +190,14 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(now);
     meta::set_deletion_timestamp(object, at);
-    // A namespace ends when it is empty; no clock runs.
-    if !is_namespace(served) {
-        meta::set_deletion_grace_period_seconds(object, grace);
+    if let Some(begin) = served.kind.begin_deletion {
+        // It goes when all is cleared up; no clock runs.
+        begin(object);
+        return;
     }
+    meta::set_deletion_grace_period_seconds(object, grace);
     if meta::generation(object) > 0 {
         meta::set_generation(object, meta::generation(object) + 1);
-    }
-    if is_namespace(served) {
-        object.set_path(&["status", "phase"], "Terminating");
     }
 }
 

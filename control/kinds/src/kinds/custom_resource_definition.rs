@@ -24,8 +24,29 @@ pub(crate) static KIND: Kind = Kind {
         })
     },
     validate_update,
+    begin_deletion: Some(begin_deletion),
     ..DEFAULT
 };
+
+/// Keeps the definition until the objects of its kind are gone.
+fn begin_deletion(object: &mut Value) {
+    control_types::meta::add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
+    let at = control_types::time::now();
+    let condition = value!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": (at.as_str()),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    });
+    let conditions = object
+        .make("status")
+        .make_object()
+        .get_or_insert_with("conditions", || value!([]))
+        .make_array();
+    conditions.retain(|old| old.text("type") != "Terminating");
+    conditions.push(condition);
+}
 
 fn default(object: &mut Value) {
     let spec = object.make("spec");

@@ -30,6 +30,7 @@ pub(crate) static KIND: Kind = Kind {
     columns: columns::NAMESPACE,
     row,
     allow_unconditional_update: true,
+    begin_deletion: Some(|object| object.make("status").put("phase", "Terminating")),
     ..PLAIN
 };
 

@@ -2,20 +2,42 @@
 //! kubeadm lays it out. Anybody may read it; whoever reads it believes it by
 //! the authority's hash, or by a token's signature.
 
+use std::time::Duration;
+
+use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
+use futures::FutureExt;
 
+use super::{Duty, own};
+use crate::api::Api;
 use crate::config::Config;
 
+pub(super) static DUTY: Duty = Duty {
+    name: "cluster info",
+    follows: &[],
+    every: Duration::from_secs(10),
+    run: |api| run(api).boxed(),
+    stop: None,
+};
+
+async fn run(api: &Api) -> Result<(), Status> {
+    let Some(authorities) = api.config.access.authorities() else {
+        return Ok(());
+    };
+    let object = object(&api.config, &authorities.clients);
+    own::ensure(api, ("", "configmaps"), own::OWN, object, mend).await
+}
+
 /// Its name.
-pub(crate) const NAME: &str = "cluster-info";
+const NAME: &str = "cluster-info";
 /// Its namespace.
-pub(crate) const NAMESPACE: &str = "kube-public";
+const NAMESPACE: &str = "kube-public";
 /// The key of the kubeconfig in it.
-pub(crate) const KUBECONFIG: &str = "kubeconfig";
+const KUBECONFIG: &str = "kubeconfig";
 
 /// A kubeconfig that names the server and its authority, and no user.
-pub(crate) fn kubeconfig(config: &Config, authority_pem: &str) -> String {
+fn kubeconfig(config: &Config, authority_pem: &str) -> String {
     use base64::Engine as _;
     let address = std::net::SocketAddr::new(config.advertise_address, config.advertise_port);
     let data = base64::engine::general_purpose::STANDARD.encode(authority_pem);
@@ -40,7 +62,7 @@ pub(crate) fn kubeconfig(config: &Config, authority_pem: &str) -> String {
 }
 
 /// The config map; what signers add to an old one stays.
-pub(crate) fn object(config: &Config, authority_pem: &str) -> Value {
+fn object(config: &Config, authority_pem: &str) -> Value {
     let text = kubeconfig(config, authority_pem);
     value!({
         "kind": "ConfigMap",
@@ -51,7 +73,7 @@ pub(crate) fn object(config: &Config, authority_pem: &str) -> Value {
 }
 
 /// Brings the kubeconfig of `old` up to date; signatures of another one go.
-pub(crate) fn mend(old: &mut Value, new: &Value) -> bool {
+fn mend(old: &mut Value, new: &Value) -> bool {
     let wanted = new.str_at(&["data", KUBECONFIG]);
     if old.str_at(&["data", KUBECONFIG]) == wanted {
         return false;

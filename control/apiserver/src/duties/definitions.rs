@@ -1,0 +1,375 @@
+//! CustomResourceDefinitions: which of the names that they ask for they get,
+//! when they are established, whether a protected group was approved, and their
+//! end.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use control_store::Range;
+use control_types::meta;
+use control_types::status::{Status, quote};
+use control_types::value::Value;
+use futures::FutureExt;
+
+use super::conditions::{self, Condition};
+use super::{Duty, own};
+use crate::api::Api;
+use crate::storage;
+use crate::write::store_error;
+
+pub(super) static DUTY: Duty = Duty {
+    name: "definitions",
+    follows: &[(GROUP, PLURAL)],
+    every: Duration::from_secs(30),
+    run: |api| run(api).boxed(),
+    stop: None,
+};
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+const APPROVED: &str = "api-approved.kubernetes.io";
+
+async fn run(api: &Api) -> Result<(), Status> {
+    let served = api.resource(GROUP, PLURAL)?;
+    let mut all = own::all(api, GROUP, PLURAL)?;
+    // Who came first has the names.
+    all.sort_by_key(|one| {
+        let version = meta::resource_version(one).parse::<u64>();
+        (meta::creation_timestamp(one), version.unwrap_or_default())
+    });
+    for at in 0..all.len() {
+        let mut one = all[at].clone();
+        let name = meta::name(&one).to_owned();
+        if meta::is_deleting(&one) {
+            if meta::has_finalizer(&one, FINALIZER) && !has_instances(api, &one).await? {
+                own::change(api, served, &name, finish).await?;
+                all[at].remove_path(&["status", "acceptedNames"]);
+            }
+            continue;
+        }
+        let taken = Taken::by_others(&all, at);
+        if judge(&mut one, &taken) {
+            own::change(api, served, &name, |stored| judge(stored, &taken)).await?;
+            all[at] = one;
+        }
+    }
+    Ok(())
+}
+
+/// Whether objects of the kind are still in the store.
+async fn has_instances(api: &Api, definition: &Value) -> Result<bool, Status> {
+    let text = |path: &[&str]| definition.str_at(path).unwrap_or_default().to_owned();
+    let prefix = storage::prefix(
+        &text(&["spec", "group"]),
+        &text(&["spec", "names", "plural"]),
+    );
+    let range = Range {
+        limit: 1,
+        ..Range::prefix(prefix)
+    };
+    let page = api.store().range(range).await;
+    Ok(!page.map_err(|error| store_error(&error))?.kvs.is_empty())
+}
+
+/// Nothing is left of the kind: its definition may go.
+fn finish(definition: &mut Value) -> bool {
+    let (reason, message) = if conditions::is_true(definition, "Established") {
+        ("InstanceDeletionCompleted", "removed all instances")
+    } else {
+        ("NeverEstablished", "resource was never established")
+    };
+    conditions::set(
+        definition,
+        &Condition {
+            kind: "Terminating",
+            status: "False",
+            reason,
+            message: message.into(),
+        },
+    );
+    meta::remove_finalizer(definition, FINALIZER)
+}
+
+/// The names that other definitions of a group have.
+#[derive(Debug, Default)]
+struct Taken {
+    resources: HashSet<String>,
+    kinds: HashSet<String>,
+}
+
+impl Taken {
+    fn by_others(all: &[Value], own: usize) -> Self {
+        let group = all[own].str_at(&["spec", "group"]);
+        let mut taken = Self::default();
+        for (at, other) in all.iter().enumerate() {
+            let Some(names) = other.path(&["status", "acceptedNames"]) else {
+                continue;
+            };
+            if at == own || other.str_at(&["spec", "group"]) != group {
+                continue;
+            }
+            let text = |member: &str| {
+                let text = names.str_at(&[member]).filter(|text| !text.is_empty());
+                text.map(str::to_owned)
+            };
+            taken.resources.extend(text("plural"));
+            taken.resources.extend(text("singular"));
+            let short = names.items_at(&["shortNames"]);
+            taken
+                .resources
+                .extend(short.iter().filter_map(Value::as_str).map(str::to_owned));
+            taken.kinds.extend(text("kind"));
+            taken.kinds.extend(text("listKind"));
+        }
+        taken
+    }
+}
+
+fn judge(definition: &mut Value, taken: &Taken) -> bool {
+    let approval = approval(definition).is_some_and(|said| conditions::set(definition, &said));
+    let naming = name(definition, taken);
+    let establishing = establish(definition);
+    approval || naming || establishing
+}
+
+/// Accepts the names that are free; the last that is not is told.
+fn name(definition: &mut Value, taken: &Taken) -> bool {
+    let asked = definition
+        .path(&["spec", "names"])
+        .cloned()
+        .unwrap_or_default();
+    let had = definition
+        .path(&["status", "acceptedNames"])
+        .cloned()
+        .unwrap_or_default();
+    if asked == had {
+        return false;
+    }
+    let mut names = had.clone();
+    let mut refused: Option<(&'static str, String)> = None;
+    let mut one = |member: &'static str, reason, used: &HashSet<String>, names: &mut Value| {
+        let wanted = asked.str_at(&[member]).unwrap_or_default();
+        if Some(wanted) != had.str_at(&[member]) && used.contains(wanted) {
+            refused = Some((reason, in_use(wanted)));
+        } else if !wanted.is_empty() {
+            names.insert(member, wanted);
+        }
+    };
+    one("plural", "PluralConflict", &taken.resources, &mut names);
+    one("singular", "SingularConflict", &taken.resources, &mut names);
+    let short = asked.items_at(&["shortNames"]);
+    let conflicts: Vec<String> = short
+        .iter()
+        .filter(|name| !had.items_at(&["shortNames"]).contains(name))
+        .filter_map(Value::as_str)
+        .filter(|name| taken.resources.contains(*name))
+        .map(in_use)
+        .collect();
+    let short_refused = match conflicts.as_slice() {
+        [] => {
+            keep(&mut names, "shortNames", &asked);
+            None
+        }
+        [only] => Some(only.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    };
+    let mut late = None;
+    let mut two = |member: &'static str, reason, names: &mut Value| {
+        let wanted = asked.str_at(&[member]).unwrap_or_default();
+        if Some(wanted) != had.str_at(&[member]) && taken.kinds.contains(wanted) {
+            late = Some((reason, in_use(wanted)));
+        } else if !wanted.is_empty() {
+            names.insert(member, wanted);
+        }
+    };
+    two("kind", "KindConflict", &mut names);
+    two("listKind", "ListKindConflict", &mut names);
+    keep(&mut names, "categories", &asked);
+    let refused = late
+        .or(short_refused.map(|message| ("ShortNamesConflict", message)))
+        .or(refused);
+    let accepted = refused.is_none();
+    let (status, (reason, message)) = match refused {
+        Some(refused) => ("False", refused),
+        None => ("True", ("NoConflicts", "no conflicts found".to_owned())),
+    };
+    let changed = names != had;
+    definition.set_path(&["status", "acceptedNames"], names);
+    let told = conditions::set(
+        definition,
+        &Condition {
+            kind: "NamesAccepted",
+            status,
+            reason,
+            message,
+        },
+    );
+    if !conditions::is_true(definition, "Established") && !accepted {
+        conditions::set(
+            definition,
+            &Condition {
+                kind: "Established",
+                status: "False",
+                reason: "NotAccepted",
+                message: "not all names are accepted".into(),
+            },
+        );
+    }
+    changed || told
+}
+
+fn in_use(name: &str) -> String {
+    format!("{} is already in use", quote(name))
+}
+
+/// Copies a list of names, or its absence.
+fn keep(names: &mut Value, member: &'static str, asked: &Value) {
+    match asked.get(member) {
+        Some(list) => {
+            names.insert(member, list.clone());
+        }
+        None => {
+            names.remove(member);
+        }
+    }
+}
+
+/// A definition whose names were once accepted is established for good.
+fn establish(definition: &mut Value) -> bool {
+    if !conditions::is_true(definition, "NamesAccepted")
+        || conditions::is_true(definition, "Established")
+    {
+        return false;
+    }
+    conditions::set(
+        definition,
+        &Condition {
+            kind: "Established",
+            status: "True",
+            reason: "InitialNamesAccepted",
+            message: "the initial names have been accepted".into(),
+        },
+    )
+}
+
+/// What is to be told of a definition in a group of the Kubernetes community
+/// (KEP-1111); `None` for other groups.
+fn approval(definition: &Value) -> Option<Condition> {
+    let group = definition.str_at(&["spec", "group"])?;
+    let protected = ["k8s.io", "kubernetes.io"].iter().any(|root| {
+        group
+            .strip_suffix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    });
+    if !protected {
+        return None;
+    }
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let annotation = meta::annotation(definition, APPROVED).unwrap_or_default();
+    let (status, reason, message) = if annotation.is_empty() {
+        (
+            "False",
+            "MissingAnnotation",
+            format!("protected groups must have approval annotation \"{APPROVED}\", {see}"),
+        )
+    } else if annotation.starts_with("unapproved") {
+        (
+            "False",
+            "UnapprovedAnnotation",
+            format!("not approved: {}", quote(annotation)),
+        )
+    } else if annotation
+        .parse::<http::Uri>()
+        .is_ok_and(|url| url.scheme().is_some() && url.host().is_some_and(|host| !host.is_empty()))
+    {
+        (
+            "True",
+            "ApprovedAnnotation",
+            format!("approved in {annotation}"),
+        )
+    } else {
+        (
+            "False",
+            "InvalidAnnotation",
+            format!(
+                "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \"unapproved\", {see}"
+            ),
+        )
+    };
+    Some(Condition {
+        kind: "KubernetesAPIApprovalPolicyConformant",
+        status,
+        reason,
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    fn definition(plural: &str, kind: &str) -> Value {
+        value!({
+            "metadata": {"name": (format!("{plural}.example.com"))},
+            "spec": {"group": "example.com", "names": {
+                "plural": plural, "singular": (kind.to_lowercase()), "kind": kind,
+                "listKind": (format!("{kind}List"))
+            }},
+            "status": {"acceptedNames": {"plural": "", "kind": ""}}
+        })
+    }
+
+    #[test]
+    fn free_names_are_accepted_and_the_definition_established() {
+        let mut one = definition("gears", "Gear");
+        assert!(judge(&mut one, &Taken::default()));
+        assert_eq!(
+            one.path(&["status", "acceptedNames"]),
+            one.path(&["spec", "names"])
+        );
+        assert!(conditions::is_true(&one, "NamesAccepted"));
+        assert!(conditions::is_true(&one, "Established"));
+        assert!(!judge(&mut one, &Taken::default()), "nothing is left to do");
+    }
+
+    #[test]
+    fn names_of_others_are_refused_and_the_last_is_told() {
+        let mut first = definition("gears", "Gear");
+        judge(&mut first, &Taken::default());
+        let mut all = vec![first, definition("cogs", "Gear")];
+        let taken = Taken::by_others(&all, 1);
+        assert!(judge(&mut all[1], &taken));
+        let said = conditions::find(&all[1], "NamesAccepted").expect("said");
+        assert_eq!(said.str_at(&["reason"]), Some("ListKindConflict"));
+        assert_eq!(
+            said.str_at(&["message"]),
+            Some("\"GearList\" is already in use")
+        );
+        assert!(!conditions::is_true(&all[1], "Established"));
+        let accepted = all[1].path(&["status", "acceptedNames"]).cloned();
+        assert_eq!(accepted, Some(value!({"plural": "cogs", "kind": ""})));
+        // The names become free.
+        assert!(judge(&mut all[1], &Taken::default()));
+        assert!(conditions::is_true(&all[1], "Established"));
+    }
+
+    #[test]
+    fn protected_groups_need_an_approval() {
+        let with = |annotation: Option<&str>| {
+            let mut one = definition("foos", "Foo");
+            one.set_path(&["spec", "group"], "foo.k8s.io");
+            if let Some(text) = annotation {
+                meta::set_annotation(&mut one, APPROVED, text);
+            }
+            approval(&one).map(|said| said.reason)
+        };
+        assert_eq!(with(None), Some("MissingAnnotation"));
+        assert_eq!(with(Some("unapproved, test")), Some("UnapprovedAnnotation"));
+        assert_eq!(with(Some("https://x.y/1")), Some("ApprovedAnnotation"));
+        assert_eq!(with(Some("yes")), Some("InvalidAnnotation"));
+        assert!(approval(&definition("a", "A")).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! What the server itself looks after: the objects that every cluster has, and
+//! the conditions that nobody else sets.
+//!
+//! Every duty is a file of one shape: it looks at caches, decides in a pure
+//! function what ought to be, and writes the difference. It is done once before
+//! the first request is answered, and again whenever a resource that it follows
+//! changes, or its time has come; never because of what changed.
+
+mod api_services;
+mod authentication;
+mod cluster_info;
+mod conditions;
+mod definitions;
+mod flow_control;
+mod flow_schemas;
+pub(crate) mod history;
+mod identity;
+mod kubernetes;
+mod masters;
+mod namespaces;
+mod own;
+mod policy;
+mod priority_classes;
+mod service_cidr;
+mod token_tracking;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_types::status::Status;
+use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::server::Error;
+
+/// Changes that come together are looked at once.
+const SETTLE: Duration = Duration::from_millis(20);
+/// How long after a failure a duty is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// One thing that the server looks after.
+pub(crate) struct Duty {
+    /// For logs.
+    name: &'static str,
+    /// Group and plural of the resources whose changes concern it.
+    follows: &'static [(&'static str, &'static str)],
+    /// How often it is looked after when nothing changes.
+    every: Duration,
+    /// Makes the world as it should be.
+    run: for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>,
+    /// What is done when the server stops.
+    stop: Option<for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>>,
+}
+
+/// All duties.
+static ALL: &[&Duty] = &[
+    &namespaces::DUTY,
+    &service_cidr::DUTY,
+    &kubernetes::DUTY,
+    &authentication::DUTY,
+    &cluster_info::DUTY,
+    &policy::DUTY,
+    &priority_classes::DUTY,
+    &flow_control::DUTY,
+    &flow_schemas::DUTY,
+    &api_services::REGISTRATION,
+    &api_services::AVAILABILITY,
+    &definitions::DUTY,
+    &identity::DUTY,
+    &identity::COLLECTION,
+    &token_tracking::DUTY,
+    &history::DUTY,
+];
+
+/// Does every duty once.
+///
+/// # Errors
+/// When one cannot be done: the server must not start.
+pub(crate) async fn first(api: &Api) -> Result<(), Error> {
+    let all = ALL.iter().map(|duty| async move {
+        (duty.run)(api).await.map_err(|source| Error::Duty {
+            duty: duty.name,
+            source,
+        })
+    });
+    join_all(all).await.into_iter().collect()
+}
+
+/// Does the duties until shutdown.
+pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
+    let mut tasks = JoinSet::new();
+    for duty in ALL {
+        tasks.spawn(look_after(duty, Arc::clone(&api), shutdown.clone()));
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationToken) {
+    let mut wakes: Vec<watch::Receiver<u64>> = duty
+        .follows
+        .iter()
+        .filter_map(|(group, plural)| {
+            Some(api.resource(group, plural).ok()?.cache.as_ref()?.wake())
+        })
+        .collect();
+    for wake in &mut wakes {
+        // What the first round made may concern the others.
+        wake.mark_changed();
+    }
+    let mut wait = duty.every;
+    loop {
+        let changed = async {
+            if wakes.is_empty() {
+                return std::future::pending().await;
+            }
+            let all = wakes.iter_mut().map(|wake| Box::pin(wake.changed()));
+            let _ = select_all(all).await;
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            () = changed => tokio::time::sleep(SETTLE).await,
+            () = tokio::time::sleep(wait) => {}
+        }
+        // Before the look: what comes during it is looked at again.
+        for wake in &mut wakes {
+            wake.mark_unchanged();
+        }
+        wait = duty.every;
+        if let Err(error) = (duty.run)(&api).await {
+            tracing::warn!(duty = duty.name, %error, "the server cannot look after its own");
+            wait = RETRY.min(duty.every);
+        }
+    }
+    if let Some(stop) = duty.stop
+        && let Err(error) = stop(&api).await
+    {
+        tracing::warn!(duty = duty.name, %error, "the server cannot take back its own");
+    }
+}

@@ -1,0 +1,32 @@
+//! The namespaces that every cluster has.
+
+use std::time::Duration;
+
+use control_types::status::Status;
+use control_types::value;
+use futures::FutureExt;
+
+use super::{Duty, own};
+use crate::api::Api;
+
+pub(super) static DUTY: Duty = Duty {
+    name: "namespaces",
+    follows: &[("", "namespaces")],
+    every: Duration::from_secs(60),
+    run: |api| run(api).boxed(),
+    stop: None,
+};
+
+async fn run(api: &Api) -> Result<(), Status> {
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        let object = value!({
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"}
+        });
+        own::ensure(api, ("", "namespaces"), own::OWN, object, |_, _| false).await?;
+    }
+    Ok(())
+}
