@@ -174,6 +174,20 @@ impl Allocators {
         }
     }
 
+    /// Fills in what follows from what a new Service says, without taking
+    /// anything: of the server's own, whose address nobody else gets.
+    ///
+    /// # Errors
+    /// 422 when what it says is impossible.
+    pub fn complete(&self, served: &Served, object: &mut Value) -> Result<(), Status> {
+        if !is_service(served) {
+            return Ok(());
+        }
+        let families: Vec<Family> = self.ranges.iter().map(family_of).collect();
+        service::prepare(object, None, &families)
+            .map_err(|errors| invalid::status("", "Service", meta::name(object), &errors))
+    }
+
     /// Completes an updated Service: with what its old form had and it does
     /// not mention, and with what is new.
     ///

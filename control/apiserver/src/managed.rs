@@ -121,11 +121,6 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// Sets the managers of an object that the server makes by itself.
-pub fn made(api: &Api, served: &Served, object: &mut Value) {
-    Endpoint::of(api, served, "").write(None, object, OWN);
-}
-
 /// What stock answers for an apply that fails.
 fn status_of(error: ApplyError) -> Status {
     match error {

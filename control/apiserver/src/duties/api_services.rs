@@ -76,13 +76,12 @@ async fn register(api: &Api) -> Result<(), Status> {
         spec.insert("version", version);
         spec.insert("groupPriorityMinimum", group_priority);
         spec.insert("versionPriority", version_priority);
-        let mut object = value!({
+        let object = value!({
             "kind": "APIService",
             "apiVersion": "apiregistration.k8s.io/v1",
             "metadata": {"name": (format!("{version}.{group}")), "labels": {MANAGED: "onstart"}},
             "spec": (spec)
         });
-        conditions::set(&mut object, &local());
         own::ensure(api, (GROUP, PLURAL), own::OWN, object, |stored, wanted| {
             // One that is not managed is an administrator's.
             meta::label(stored, MANAGED).is_some() && own::copy(stored, wanted, &["spec"])

@@ -45,14 +45,16 @@ pub(super) fn set(object: &mut Value, wanted: &Condition) -> bool {
     let since = match find(object, wanted.kind) {
         Some(old) => {
             let same = |member: &str, text: &str| old.str_at(&[member]).unwrap_or_default() == text;
-            if same("status", wanted.status)
+            let timed = old.str_at(&["lastTransitionTime"]).is_some();
+            if timed
+                && same("status", wanted.status)
                 && same("reason", wanted.reason)
                 && same("message", &wanted.message)
             {
                 return false;
             }
             old.get("lastTransitionTime")
-                .filter(|_| same("status", wanted.status))
+                .filter(|_| timed && same("status", wanted.status))
                 .cloned()
         }
         None => None,

@@ -85,14 +85,20 @@ async fn run(api: &Api) -> Result<(), Status> {
             "renewTime": (time::now_micro().as_str())
         }
     });
-    own::ensure(api, (GROUP, "leases"), own::OWN, object, |stored, wanted| {
-        for member in ["labels", "annotations"] {
-            let wanted = wanted.path(&["metadata", member]).cloned();
-            stored.set_path(&["metadata", member], wanted.unwrap_or_default());
-        }
-        stored.insert("spec", wanted.get("spec").cloned().unwrap_or_default());
-        true
-    })
+    own::ensure(
+        api,
+        (GROUP, "leases"),
+        own::OWN,
+        object,
+        |stored, wanted| {
+            for member in ["labels", "annotations"] {
+                let wanted = wanted.path(&["metadata", member]).cloned();
+                stored.set_path(&["metadata", member], wanted.unwrap_or_default());
+            }
+            stored.insert("spec", wanted.get("spec").cloned().unwrap_or_default());
+            true
+        },
+    )
     .await
 }
 

@@ -30,7 +30,10 @@ async fn run(api: &Api) -> Result<(), Status> {
     };
     masters::announce(api).await?;
     let port = i64::from(api.config.advertise_port);
-    own::ensure(api, ("", "services"), own::OWN,
+    own::ensure(
+        api,
+        ("", "services"),
+        own::OWN,
         service(address, port),
         |stored, wanted| mend_service(stored, wanted),
     )
@@ -51,14 +54,23 @@ async fn publish(api: &Api) -> Result<(), Status> {
         return Ok(());
     }
     let port = i64::from(api.config.advertise_port);
-    own::ensure(api, ("", "endpoints"), own::OWN, endpoints(&alive, port), |old, new| {
-        let marked = meta::label(old, MIRROR) == Some("true");
-        meta::set_label(old, MIRROR, "true");
-        own::copy(old, new, &["subsets"]) || !marked
-    })
+    own::ensure(
+        api,
+        ("", "endpoints"),
+        own::OWN,
+        endpoints(&alive, port),
+        |old, new| {
+            let marked = meta::label(old, MIRROR) == Some("true");
+            meta::set_label(old, MIRROR, "true");
+            own::copy(old, new, &["subsets"]) || !marked
+        },
+    )
     .await?;
     let slice = slice(&alive, port);
-    own::ensure(api, ("discovery.k8s.io", "endpointslices"), own::OWN,
+    own::ensure(
+        api,
+        ("discovery.k8s.io", "endpointslices"),
+        own::OWN,
         slice,
         |old, new| {
             if !own::copy(old, new, &["endpoints", "ports"]) {
@@ -72,7 +84,6 @@ async fn publish(api: &Api) -> Result<(), Status> {
 }
 
 fn service(address: IpAddr, port: i64) -> Value {
-    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     let address = address.to_string();
     value!({
         "kind": "Service",
@@ -85,14 +96,11 @@ fn service(address: IpAddr, port: i64) -> Value {
         "spec": {
             "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
             "clusterIP": (address.as_str()),
-            "clusterIPs": [(address.as_str())],
             "type": "ClusterIP",
             "sessionAffinity": "None",
-            "ipFamilies": [family],
             "ipFamilyPolicy": "SingleStack",
             "internalTrafficPolicy": "Cluster"
-        },
-        "status": {"loadBalancer": {}}
+        }
     })
 }
 

@@ -22,9 +22,7 @@ async fn run(api: &Api) -> Result<(), Status> {
         let object = value!({
             "kind": "Namespace",
             "apiVersion": "v1",
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-            "spec": {"finalizers": ["kubernetes"]},
-            "status": {"phase": "Active"}
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}
         });
         own::ensure(api, ("", "namespaces"), own::OWN, object, |_, _| false).await?;
     }

@@ -40,7 +40,10 @@ async fn run(api: &Api) -> Result<(), Status> {
             "description": description,
             "preemptionPolicy": "PreemptLowerPriority"
         });
-        own::ensure(api, ("scheduling.k8s.io", "priorityclasses"), own::OWN,
+        own::ensure(
+            api,
+            ("scheduling.k8s.io", "priorityclasses"),
+            own::OWN,
             object,
             |_, _| false,
         )
