@@ -3,6 +3,7 @@
 //! keeps in annotations what only `v2` has fields for.
 
 use control_types::meta;
+use control_types::registry::Resource;
 use control_types::value::Value;
 
 use crate::api::Served;
@@ -25,7 +26,7 @@ pub fn to_version(object: &mut Value, served: &Served) {
             rename(object, core, event);
         }
     }
-    if is_old_autoscaler(served) {
+    if is_old_autoscaler(served.resource) {
         control_kinds::convert::autoscaler_to_v1(object);
     }
     meta::set_type(object, &served.api_version, served.resource.kind);
@@ -33,21 +34,25 @@ pub fn to_version(object: &mut Value, served: &Served) {
 
 /// Brings an object of the served version into the one that is stored.
 pub fn to_storage(object: &mut Value, served: &Served) {
-    if served.resource.group == "events.k8s.io" {
+    stored_form(object, served.resource);
+}
+
+/// Brings an object of a resource's version into the one that is stored.
+pub fn stored_form(object: &mut Value, from: &Resource) {
+    if from.group == "events.k8s.io" {
         for (core, event) in EVENT_FIELDS {
             rename(object, event, core);
         }
     }
-    if is_old_autoscaler(served) {
+    if is_old_autoscaler(from) {
         control_kinds::convert::autoscaler_from_v1(object);
     }
-    let (group, version) = served.stored_as;
-    let stored = meta::join_api_version(group, version);
-    meta::set_type(object, &stored, served.resource.kind);
+    let stored = meta::join_api_version(from.storage.group, from.storage.version);
+    meta::set_type(object, &stored, from.kind);
 }
 
-fn is_old_autoscaler(served: &Served) -> bool {
-    (served.resource.group, served.resource.version) == ("autoscaling", "v1")
+fn is_old_autoscaler(resource: &Resource) -> bool {
+    (resource.group, resource.version) == ("autoscaling", "v1")
 }
 
 fn rename(object: &mut Value, from: &str, to: &'static str) {

@@ -53,7 +53,7 @@ fn schema(version: &str, kind: &str) -> Result<TypeId, Status> {
 }
 
 /// Kind and version of JSON that begins with them, in either order.
-fn head(json: &[u8]) -> Option<(&str, &str)> {
+pub(crate) fn head(json: &[u8]) -> Option<(&str, &str)> {
     let (mut kind, mut version) = (None, None);
     let mut rest = json.strip_prefix(b"{")?;
     while kind.is_none() || version.is_none() {

@@ -113,7 +113,7 @@ mod tests {
         let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": (name), "namespace": (namespace), "labels": {"app": (app)}}});
         Cached::new(
             &format!("{namespace}/{name}"),
-            &encode(object),
+            &encode(&object),
             1,
             Change::Added,
             control_kinds::of("", "Pod"),

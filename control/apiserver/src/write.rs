@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_store::{KeyValue, Outcome, Precondition, Revision, Write};
-use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
+use control_types::{coerce, meta};
 
 use crate::api::{Api, Served, precondition};
 use crate::cache::encode;
+use crate::storage;
 
 /// How often a decision is taken anew because others wrote in between.
 const ATTEMPTS: usize = 30;
@@ -54,18 +55,12 @@ impl Api {
         &self,
         served: &Served,
         key: &str,
-        object: Value,
+        mut object: Value,
         ttl: Option<Duration>,
     ) -> Result<Value, Status> {
         let store_key = served.store_key(key)?;
-        let bytes = self.seal(served, &store_key, &object)?;
         match self
-            .store()
-            .write(
-                store_key,
-                Precondition::Absent,
-                Write::Put { value: bytes, ttl },
-            )
+            .put(served, store_key, Precondition::Absent, &mut object, ttl)
             .await
         {
             Ok(Outcome::Done { revision, .. }) => Ok(with_revision(object, revision)),
@@ -74,7 +69,7 @@ impl Api {
                 served.resource.plural,
                 crate::api::name_of(key),
             )),
-            Err(error) => Err(store_error(&error)),
+            Err(status) => Err(status),
         }
     }
 
@@ -143,12 +138,17 @@ impl Api {
                     };
                 }
             };
-            let (object, write, deleted) = match decided {
-                Decision::Put(object) => {
-                    let value = self.seal(served, &store_key, &object)?;
-                    (object, Write::Put { value, ttl }, false)
+            let key = store_key.clone();
+            let condition = precondition(revision);
+            let (object, written, deleted) = match decided {
+                Decision::Put(mut object) => {
+                    let written = self.put(served, key, condition, &mut object, ttl).await;
+                    (object, written, false)
                 }
-                Decision::Delete(object) => (object, Write::Delete, true),
+                Decision::Delete(object) => {
+                    let written = self.store().write(key, condition, Write::Delete).await;
+                    (object, written.map_err(|error| store_error(&error)), true)
+                }
                 Decision::Keep(object) => {
                     return Ok(Done {
                         object,
@@ -157,11 +157,7 @@ impl Api {
                     });
                 }
             };
-            match self
-                .store()
-                .write(store_key.clone(), precondition(revision), write)
-                .await
-            {
+            match written {
                 Ok(Outcome::Done { revision: now, .. }) => {
                     return Ok(Done {
                         object: with_revision(object, now),
@@ -175,7 +171,7 @@ impl Api {
                     current = stored.map(|stored| self.current(&stored)).transpose()?;
                     fresh = true;
                 }
-                Err(error) => return Err(store_error(&error)),
+                Err(status) => return Err(status),
             }
         }
         Err(served.conflict(
@@ -206,14 +202,41 @@ impl Api {
         })
     }
 
-    fn seal(&self, served: &Served, key: &[u8], object: &Value) -> Result<Bytes, Status> {
-        let mut object = object.clone();
-        if !served.is_stored_form() {
-            crate::convert::to_storage(&mut object, served);
+    /// Stores an object if the condition holds. The object is brought into the form
+    /// that reading it back will give.
+    async fn put(
+        &self,
+        served: &Served,
+        key: Bytes,
+        condition: Precondition,
+        object: &mut Value,
+        ttl: Option<Duration>,
+    ) -> Result<Outcome, Status> {
+        if storage::is_protobuf(served.resource) {
+            coerce::drop_empty(object, served.resource.schema);
         }
-        self.transform
-            .seal(key, encode(object))
-            .map_err(Status::internal)
+        let converted = (!served.is_stored_form()).then(|| {
+            let mut held = object.clone();
+            crate::convert::to_storage(&mut held, served);
+            held
+        });
+        let held = converted.as_ref().unwrap_or(object);
+        let json = encode(held);
+        let value = self
+            .transform
+            .seal(&key, served.resource, &json)
+            .map_err(Status::internal)?;
+        let prepared = served.cache()?.prepare(held, json);
+        self.caches.offer(key.clone(), value.clone(), prepared);
+        let write = Write::Put {
+            value: value.clone(),
+            ttl,
+        };
+        let written = self.store().write(key.clone(), condition, write).await;
+        if !matches!(written, Ok(Outcome::Done { .. })) {
+            self.caches.withdraw(&key, &value);
+        }
+        written.map_err(|error| store_error(&error))
     }
 }
 

@@ -12,7 +12,7 @@ fn codec(c: &mut Criterion) {
     let Some(schema) = registry::schema_of("", "v1", "Pod") else {
         return;
     };
-    let json: &[u8] = include_bytes!("../tests/objects/pod.json");
+    let json: &[u8] = include_bytes!("../tests/objects/Pod.json");
     let mut wire = Vec::new();
     if let Err(error) = protobuf::envelope(json, "v1", "Pod", schema, &mut wire) {
         println!("the pod cannot be encoded: {error}");

@@ -593,6 +593,41 @@ pub fn complete(value: &mut Value, of: TypeId) {
     }
 }
 
+/// Brings an object into the form that writing it in protobuf and reading it back
+/// would give: there an empty list or map is none. For an object that [`complete`]
+/// has seen, or will see.
+pub fn drop_empty(value: &mut Value, of: TypeId) {
+    let Value::Object(map) = value else { return };
+    if of.get().shape != Shape::Struct {
+        return;
+    }
+    let mut gone = false;
+    for (key, inner) in map.entries_mut() {
+        let Some(member) = of.member(key) else {
+            continue;
+        };
+        let field = member.field;
+        match (&REFS[field.ref_number()], &mut *inner) {
+            (TypeRef::Object(id), inner) => drop_empty(inner, *id),
+            (TypeRef::List(_), Value::Array(items)) if items.is_empty() => *inner = Value::Null,
+            (TypeRef::Map(_), Value::Object(map)) if map.is_empty() => *inner = Value::Null,
+            (TypeRef::List(TypeRef::Object(id)), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| drop_empty(item, *id));
+            }
+            (TypeRef::Map(TypeRef::Object(id)), Value::Object(map)) => {
+                map.values_mut().for_each(|item| drop_empty(item, *id));
+            }
+            _ => continue,
+        }
+        gone |= inner.is_null() && field.omit_empty();
+    }
+    if gone {
+        map.retain(|key, value| {
+            !value.is_null() || of.member(key).is_none_or(|one| !one.field.omit_empty())
+        });
+    }
+}
+
 fn complete_ref(value: &mut Value, of: &'static TypeRef) {
     match (of, value) {
         (TypeRef::Object(inner), value) => complete(value, *inner),

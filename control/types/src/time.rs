@@ -111,6 +111,44 @@ pub(crate) fn seconds(text: &[u8]) -> Option<(i64, u32)> {
     }
 }
 
+/// Appends seconds since 1970 as a JSON string, with `micros` as `metav1.MicroTime`.
+/// Nothing, and nothing appended, when the year has more than four digits.
+pub(crate) fn write(seconds: i64, micros: Option<i64>, out: &mut Vec<u8>) -> Option<()> {
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // The calendar of `seconds`, backwards.
+    let shifted = days.checked_add(719_468)?;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let of_years = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * of_years + of_years / 4 - of_years / 100);
+    let part = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * part + 2) / 5 + 1;
+    let month = if part < 10 { part + 3 } else { part - 9 };
+    let year = of_years + era * 400 + i64::from(month <= 2);
+    if !(0..=9999).contains(&year) || micros.is_some_and(|micros| !(0..1_000_000).contains(&micros))
+    {
+        return None;
+    }
+    out.push(b'"');
+    let mut digits = |number: i64, count: u32, behind: u8| {
+        for place in (0..count).rev() {
+            let digit = number / 10_i64.pow(place) % 10;
+            out.push(b'0' + digit.to_le_bytes()[0]);
+        }
+        out.push(behind);
+    };
+    digits(year, 4, b'-');
+    digits(month, 2, b'-');
+    digits(day, 2, b'T');
+    digits(rest / 3600, 2, b':');
+    digits(rest / 60 % 60, 2, b':');
+    digits(rest % 60, 2, if micros.is_some() { b'.' } else { b'Z' });
+    if let Some(micros) = micros {
+        digits(micros, 6, b'Z');
+    }
+    out.push(b'"');
+    Some(())
+}
+
 /// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
 /// wants exactly six digits of a second).
 ///

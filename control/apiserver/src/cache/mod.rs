@@ -7,6 +7,7 @@
 //! of the store *everything* is known here, and a consistent read of any
 //! resource waits for that number alone. Reads never touch the store.
 
+mod handoff;
 mod object;
 mod past;
 mod resource;
@@ -24,13 +25,14 @@ use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use object::{Cached, Change, encode, frame};
+pub use object::{Cached, Change, Prepared, encode, frame};
 pub use past::{Next, Past};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
 pub use tree::{Keyed, Position, Tree};
 
 use crate::storage::{self, Transform};
+use handoff::Handoff;
 
 /// How far back the rings are filled from the store's history at start, so
 /// that watches resume after a restart instead of listing anew.
@@ -45,6 +47,7 @@ pub struct Caches {
     reader: Arc<Reader>,
     applied: watch::Sender<Revision>,
     store: Arc<dyn Store>,
+    handoff: Handoff,
 }
 
 /// What makes cached objects of stored ones.
@@ -91,6 +94,7 @@ impl Caches {
             }),
             applied: watch::Sender::new(0),
             store,
+            handoff: Handoff::default(),
         }
     }
 
@@ -269,6 +273,17 @@ impl Caches {
         }
     }
 
+    /// Leaves what is about to be written under a key, so that it need not be decoded
+    /// when it comes back.
+    pub fn offer(&self, key: Bytes, stored: Bytes, prepared: Prepared) {
+        self.handoff.offer(key, stored, prepared);
+    }
+
+    /// Takes back what was offered and then not written.
+    pub fn withdraw(&self, key: &Bytes, stored: &Bytes) {
+        self.handoff.withdraw(key, stored);
+    }
+
     /// Applies the events of a batch, each run of the same resource at once.
     fn apply(&self, events: Vec<control_store::Event>) {
         let mut events = events.into_iter().peekable();
@@ -299,11 +314,18 @@ impl Caches {
         let revision = event.kv.mod_revision;
         match event.kind {
             EventKind::Delete => Some((key.into(), None, revision)),
-            EventKind::Put => Some((
-                key.into(),
-                Some(self.reader.decode(cache, key, &event.kv)?),
-                revision,
-            )),
+            EventKind::Put => {
+                let kv = &event.kv;
+                let own = self
+                    .handoff
+                    .take(&kv.key, &kv.value)
+                    .and_then(|own| cache.accept(key, own, revision, kv.version <= 1).ok());
+                let object = match own {
+                    Some(object) => object,
+                    None => self.reader.decode(cache, key, kv)?,
+                };
+                Some((key.into(), Some(object), revision))
+            }
         }
     }
 }

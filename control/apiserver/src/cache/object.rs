@@ -6,7 +6,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use control_kinds::Kind;
 use control_store::Revision;
-use control_types::value::Value;
+use control_types::value::{Key, Map, Value};
 
 use super::tree::Keyed;
 
@@ -55,6 +55,41 @@ pub struct Cached {
     protobuf_length: AtomicU32,
 }
 
+/// All of an object that does not depend on when it is stored.
+#[derive(Debug)]
+pub struct Prepared {
+    json: Vec<u8>,
+    labels: Box<[(CompactString, CompactString)]>,
+    fields: Box<[(&'static str, CompactString)]>,
+}
+
+impl Prepared {
+    /// Prepares an object; `json` is what [`encode`] made of it.
+    #[must_use]
+    pub fn of(value: &Value, json: Vec<u8>, kind: &Kind) -> Self {
+        let mut labels: Vec<(CompactString, CompactString)> = value
+            .path(&["metadata", "labels"])
+            .and_then(Value::as_object)
+            .map(|labels| {
+                labels
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
+                    .collect()
+            })
+            .unwrap_or_default();
+        labels.sort_unstable();
+        let fields = (kind.selectable_fields)(value)
+            .into_iter()
+            .map(|(name, value)| (name, CompactString::from(value)))
+            .collect();
+        Self {
+            json,
+            labels: labels.into(),
+            fields,
+        }
+    }
+}
+
 /// The stored bytes are no object of the API.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -86,36 +121,29 @@ impl Cached {
         kind: &Kind,
     ) -> Result<Self, DecodeError> {
         let value = Value::from_slice(stored).map_err(DecodeError::Json)?;
-        match metadata_at(stored) {
-            Some(_) => Self::with_value(key, stored, &value, revision, change, kind),
-            None => Self::with_value(key, &encode(value.clone()), &value, revision, change, kind),
-        }
+        let json = match metadata_at(stored) {
+            Some(_) => stored.to_vec(),
+            None => encode(&value),
+        };
+        Self::of(key, Prepared::of(&value, json, kind), revision, change)
     }
 
-    fn with_value(
+    /// Makes the cached form of what a writer prepared.
+    ///
+    /// # Errors
+    /// When the JSON is not what [`encode`] writes.
+    pub fn of(
         key: &str,
-        stored: &[u8],
-        value: &Value,
+        prepared: Prepared,
         revision: Revision,
         change: Change,
-        kind: &Kind,
     ) -> Result<Self, DecodeError> {
-        let mut labels: Vec<(CompactString, CompactString)> = value
-            .path(&["metadata", "labels"])
-            .and_then(Value::as_object)
-            .map(|labels| {
-                labels
-                    .iter()
-                    .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
-                    .collect()
-            })
-            .unwrap_or_default();
-        labels.sort_unstable();
-        let fields = (kind.selectable_fields)(value)
-            .into_iter()
-            .map(|(name, value)| (name, CompactString::from(value)))
-            .collect();
-        Self::assemble(key, labels.into(), fields, stored, revision, change)
+        let Prepared {
+            json,
+            labels,
+            fields,
+        } = prepared;
+        Self::assemble(key, labels, fields, &json, revision, change)
     }
 
     fn assemble(
@@ -362,24 +390,41 @@ fn skip_string_member(bytes: &[u8], at: usize, opening: &[u8]) -> Option<usize> 
 /// The bytes that are stored for an object: kind, version and metadata first,
 /// and no resource version, which only the store knows.
 #[must_use]
-pub fn encode(mut object: Value) -> Vec<u8> {
+pub fn encode(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    let Some(members) = object.as_object_mut() else {
+    let Some(members) = object.as_object() else {
         return object.to_vec();
     };
-    let kind = members.remove("kind").unwrap_or_default();
-    let version = members.remove("apiVersion").unwrap_or_default();
-    let mut metadata = members.remove("metadata").unwrap_or_else(Value::object);
-    metadata.remove("resourceVersion");
+    let write = |out: &mut Vec<u8>, name: &str| match members.get(name) {
+        Some(value) => value.write(out),
+        None => out.extend_from_slice(b"null"),
+    };
     out.extend_from_slice(b"{\"kind\":");
-    kind.write(&mut out);
+    write(&mut out, "kind");
     out.extend_from_slice(b",\"apiVersion\":");
-    version.write(&mut out);
-    out.extend_from_slice(b",\"metadata\":");
-    metadata.write(&mut out);
-    for (key, value) in members.iter() {
+    write(&mut out, "apiVersion");
+    out.extend_from_slice(b",\"metadata\":{");
+    let mut member = |name: &Key, value: &Value| {
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        Value::write_string(name, &mut out);
+        out.push(b':');
+        value.write(&mut out);
+    };
+    let metadata = members.get("metadata").and_then(Value::as_object);
+    for (name, value) in metadata.into_iter().flat_map(Map::iter) {
+        if name != "resourceVersion" {
+            member(name, value);
+        }
+    }
+    out.push(b'}');
+    for (name, value) in members.iter() {
+        if matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+            continue;
+        }
         out.push(b',');
-        Value::from(key).write(&mut out);
+        Value::write_string(name, &mut out);
         out.push(b':');
         value.write(&mut out);
     }
@@ -396,7 +441,7 @@ mod tests {
     fn cached(object: Value) -> Cached {
         Cached::new(
             "a/web",
-            &encode(object),
+            &encode(&object),
             7,
             Change::Added,
             control_kinds::of("", "Pod"),

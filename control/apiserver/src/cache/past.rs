@@ -130,7 +130,7 @@ mod tests {
         let key = Bytes::from(format!("/registry/configmaps/{name}"));
         let write = match write {
             Some(data) => Write::Put {
-                value: encode(value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": (name)}, "data": {"a": (data)}})).into(),
+                value: encode(&value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": (name)}, "data": {"a": (data)}})).into(),
                 ttl: None,
             },
             None => Write::Delete,

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use control_kinds::Kind;
 use control_store::Revision;
+use control_types::value::Value;
 use tokio::sync::watch;
 
-use super::object::{Cached, Change, DecodeError};
+use super::object::{Cached, Change, DecodeError, Prepared};
 use super::ring::{Read, Ring};
 use super::tree::{Keyed, Tree};
 
@@ -260,12 +261,24 @@ impl ResourceCache {
         revision: Revision,
         created: bool,
     ) -> Result<Arc<Cached>, DecodeError> {
-        let change = if created {
-            Change::Added
-        } else {
-            Change::Modified
-        };
-        Cached::new(key, stored, revision, change, self.kind).map(Arc::new)
+        Cached::new(key, stored, revision, change(created), self.kind).map(Arc::new)
+    }
+
+    /// Makes the cached form of what a writer prepared.
+    pub(super) fn accept(
+        &self,
+        key: &str,
+        prepared: Prepared,
+        revision: Revision,
+        created: bool,
+    ) -> Result<Arc<Cached>, DecodeError> {
+        Cached::of(key, prepared, revision, change(created)).map(Arc::new)
+    }
+
+    /// Prepares an object of this resource for its way through the store.
+    #[must_use]
+    pub fn prepare(&self, value: &Value, json: Vec<u8>) -> Prepared {
+        Prepared::of(value, json, self.kind)
     }
 
     /// Applies changes in order and publishes them at once. `None` deletes.
@@ -340,6 +353,14 @@ impl ResourceCache {
     }
 }
 
+fn change(created: bool) -> Change {
+    if created {
+        Change::Added
+    } else {
+        Change::Modified
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use control_types::value;
@@ -352,8 +373,9 @@ mod tests {
     }
 
     fn put(cache: &ResourceCache, name: &str, revision: Revision) {
-        let stored =
-            encode(value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": (name)}}));
+        let stored = encode(
+            &value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": (name)}}),
+        );
         let created = cache.get(name).is_none();
         let object = cache
             .decode(name, &stored, revision, created)

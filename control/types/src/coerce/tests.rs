@@ -254,3 +254,26 @@ fn base64_errors_name_the_offset() {
         assert_eq!(check_base64(text), expected, "{text:?}");
     }
 }
+
+#[test]
+fn what_protobuf_does_not_hold_is_dropped() {
+    let role = TypeId::by_name("io.k8s.api.rbac.v1.ClusterRole").unwrap();
+    let mut value = crate::value!({
+        "metadata": {"name": "a", "labels": {}, "ownerReferences": []},
+        "rules": []
+    });
+    drop_empty(&mut value, role);
+    assert_eq!(
+        value.to_string(),
+        r#"{"metadata":{"name":"a"},"rules":null}"#
+    );
+    let pod = TypeId::by_name("io.k8s.api.core.v1.Pod").unwrap();
+    let mut value = crate::value!({
+        "spec": {"containers": [{"name": "c", "args": [], "env": [{"name": "x"}], "resources": {"limits": {}}}], "volumes": [{"name": "v", "emptyDir": {}}]}
+    });
+    drop_empty(&mut value, pod);
+    assert_eq!(
+        value.to_string(),
+        r#"{"spec":{"containers":[{"name":"c","env":[{"name":"x"}],"resources":{}}],"volumes":[{"name":"v","emptyDir":{}}]}}"#
+    );
+}

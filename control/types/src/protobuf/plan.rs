@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use super::wire::push_varint;
+use crate::coerce::complete;
 use crate::schema::{Field, Shape, Type, TypeId, TypeRef};
+use crate::value::{Key, Value};
 
 /// A type that is laid out as fields, as the wire has it.
 #[derive(Debug, Default)]
@@ -16,6 +18,27 @@ pub(super) struct Plan {
     zeros: Vec<u8>,
     /// Where in `zeros` those of each field begin; one more entry for the end.
     zero_at: Vec<u16>,
+    /// What a field number stands for.
+    numbers: Vec<Entry>,
+    /// The members that Go prints though they are absent, by place, and how.
+    absent: Vec<(usize, Vec<u8>)>,
+}
+
+/// What a field number stands for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Entry {
+    /// Nothing.
+    #[default]
+    None,
+    /// The member at this place.
+    Member(usize),
+    /// An inlined struct whose members begin at this place.
+    Group {
+        /// Its type.
+        of: TypeId,
+        /// The place.
+        at: usize,
+    },
 }
 
 /// A member of an object in JSON.
@@ -25,10 +48,21 @@ pub(super) struct Member {
     pub quoted: Box<[u8]>,
     /// Its name.
     pub name: &'static str,
+    /// Its name as trees have it.
+    pub key: Key,
     /// Tag on the wire; nothing when the field is not on the wire.
     pub tag: Tag,
     /// Type.
     pub of: TypeRef,
+    /// Whether its zero value is left out of JSON.
+    pub omits_empty: bool,
+    /// Whether a zero struct is left out of JSON.
+    pub omits_zero: bool,
+    /// Whether it has a zero value that `omitempty` sees: structs have none, and a
+    /// list on the wire is not empty.
+    pub has_empty: bool,
+    /// What each item begins with in JSON beyond its message, with a comma behind.
+    pub says: &'static str,
     /// The inlined structs that it is a field of, from the outside in.
     pub groups: Box<[Group]>,
     /// Where it stands on the wire: the ranks of these structs, then its own.
@@ -85,6 +119,14 @@ pub(super) fn plan(id: TypeId) -> &'static Plan {
     &PLANS[usize::from(id.0)]
 }
 
+/// Objects within objects whose kind Go fills in when it reads them, since their
+/// messages do not hold it: type, field, and what is filled in.
+const EMBEDDED: [(&str, &str, &str); 1] = [(
+    "io.k8s.api.apps.v1.StatefulSetSpec",
+    "volumeClaimTemplates",
+    r#""kind":"PersistentVolumeClaim","apiVersion":"v1","#,
+)];
+
 impl Plan {
     fn of_type(one: &'static Type) -> Self {
         let mut plan = Self::default();
@@ -95,6 +137,14 @@ impl Plan {
         }
         plan.zero_at.push(short(plan.zeros.len()));
         flatten(one, &[], true, &mut plan.members);
+        for (_, field, says) in EMBEDDED.iter().filter(|(of, ..)| *of == one.name) {
+            let mut members = plan.members.iter_mut();
+            if let Some(member) = members.find(|member| member.name == *field) {
+                member.says = says;
+            }
+        }
+        plan.numbers = numbers(one);
+        plan.absent = absent(one);
         let order = plan
             .members
             .iter()
@@ -112,6 +162,19 @@ impl Plan {
                 .map_or(self.zeros.len(), |at| usize::from(*at))
         };
         self.zeros.get(at(from)..at(to)).unwrap_or_default()
+    }
+
+    /// What a field number stands for.
+    pub fn by_number(&self, number: u64) -> Entry {
+        usize::try_from(number)
+            .ok()
+            .and_then(|number| self.numbers.get(number).copied())
+            .unwrap_or_default()
+    }
+
+    /// The members that are printed though they are absent, in order.
+    pub fn absent(&self) -> &[(usize, Vec<u8>)] {
+        &self.absent
     }
 
     /// Number of fields on the wire.
@@ -150,6 +213,57 @@ fn flatten(one: &'static Type, groups: &[Group], on_wire: bool, out: &mut Vec<Me
     }
 }
 
+/// How many members a type has, those of inlined structs included.
+fn width(one: &'static Type) -> usize {
+    one.declared()
+        .iter()
+        .map(|field| match field.type_ref() {
+            TypeRef::Object(inner) if field.is_inline() => width(inner.get()),
+            _ => 1,
+        })
+        .sum()
+}
+
+fn numbers(one: &'static Type) -> Vec<Entry> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    for field in one.declared() {
+        let (entry, width) = match field.type_ref() {
+            TypeRef::Object(of) if field.is_inline() => (Entry::Group { of, at }, width(of.get())),
+            _ => (Entry::Member(at), 1),
+        };
+        let number = usize::from(field.number());
+        if number > 0 {
+            if out.len() <= number {
+                out.resize(number + 1, Entry::None);
+            }
+            out[number] = entry;
+        }
+        at += width;
+    }
+    out
+}
+
+/// What an object without any member is completed to, by place.
+fn absent(one: &'static Type) -> Vec<(usize, Vec<u8>)> {
+    let Some(id) = TypeId::by_name(one.name).filter(|_| one.shape == Shape::Struct) else {
+        return Vec::new();
+    };
+    let mut empty = Value::object();
+    complete(&mut empty, id);
+    let Value::Object(map) = empty else {
+        return Vec::new();
+    };
+    map.iter()
+        .filter_map(|(name, value)| {
+            let at = id.fields().position(|field| field.name() == &**name)?;
+            let mut text = format!("\"{name}\":").into_bytes();
+            value.write(&mut text);
+            Some((at, text))
+        })
+        .collect()
+}
+
 impl Member {
     fn new(field: &'static Field, rank: u16, groups: &[Group]) -> Self {
         let mut order = [0; 3];
@@ -165,8 +279,21 @@ impl Member {
         Self {
             quoted: quoted.into(),
             name: field.name(),
+            key: Key::new(field.name()),
             tag: Tag::new(field.number(), wire_type(&of)),
             of,
+            omits_empty: field.omit_empty() && !field.is_pointer(),
+            omits_zero: field.omit_zero() && !field.is_pointer(),
+            has_empty: matches!(
+                of,
+                TypeRef::String
+                    | TypeRef::Bytes
+                    | TypeRef::Int32
+                    | TypeRef::Int64
+                    | TypeRef::Bool
+                    | TypeRef::Float
+            ),
+            says: "",
             groups: groups.into(),
             order,
         }

@@ -17,6 +17,8 @@ use compact_str::CompactString;
 pub use key::Key;
 pub use map::Map;
 pub use parse::{Error, MAX_DEPTH, Parsed};
+pub(crate) use write::{write_float, write_string};
+
 pub use serde_impl::{ConvertError, from_value, to_value};
 
 /// Any JSON value. A number without fraction that fits is an `Int`.
@@ -69,6 +71,11 @@ impl Value {
     /// Appends the value as JSON without white space.
     pub fn write(&self, out: &mut Vec<u8>) {
         write::write(self, out);
+    }
+
+    /// Appends a text as a JSON string.
+    pub fn write_string(text: &str, out: &mut Vec<u8>) {
+        write_string(text, out);
     }
 
     /// The value as JSON indented by two blanks.

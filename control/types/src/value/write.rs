@@ -97,7 +97,7 @@ pub(super) fn write_pretty(value: &Value, depth: usize, out: &mut Vec<u8>) {
 }
 
 /// Appends a text as a JSON string.
-pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
@@ -124,7 +124,7 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
 
 /// Go's form: plain digits between 1e-6 and 1e21, else with an exponent that
 /// always has its sign.
-fn write_float(number: f64, out: &mut Vec<u8>) {
+pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let size = number.abs();
     // Writing into a vector cannot fail.
     let _ = if size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -1,10 +1,16 @@
 //! Where objects live in the store, and how their bytes are kept there.
 
+mod definitions;
+mod form;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use control_pki::SealingKey;
+use control_types::protobuf::EncodeError;
 use control_types::registry::Resource;
+
+pub use form::{Error, is_protobuf};
 
 /// What all keys begin with.
 pub const ROOT: &[u8] = b"/registry/";
@@ -48,35 +54,56 @@ impl Transform {
         Self { key }
     }
 
-    /// The bytes to store under `key`.
+    /// The bytes to store under `key` for an object's JSON.
     ///
     /// # Errors
-    /// When the system has no random numbers.
-    pub fn seal(&self, key: &[u8], value: Vec<u8>) -> Result<Bytes, control_pki::Error> {
+    /// When the JSON does not fit its type, or the system has no random numbers.
+    pub fn seal(
+        &self,
+        key: &[u8],
+        resource: &'static Resource,
+        json: &[u8],
+    ) -> Result<Bytes, SealError> {
+        let value = form::encode(resource, json).map_err(SealError::Form)?;
         match &self.key {
-            Some(sealing) if key.starts_with(b"/registry/secrets/") => {
-                sealing.seal(key, &value).map(Bytes::from)
-            }
+            Some(sealing) if key.starts_with(b"/registry/secrets/") => sealing
+                .seal(key, &value)
+                .map(Bytes::from)
+                .map_err(SealError::Key),
             _ => Ok(value.into()),
         }
     }
 
-    /// The bytes that [`Transform::seal`] was given.
+    /// The JSON of what is stored under `key`.
     ///
     /// # Errors
-    /// When they cannot be decrypted.
-    pub fn open(&self, key: &[u8], stored: &Bytes) -> Result<Bytes, control_pki::Error> {
+    /// When it cannot be decrypted, or is no object.
+    pub fn open(&self, key: &[u8], stored: &Bytes) -> Result<Bytes, Error> {
         match &self.key {
             Some(sealing) if stored.starts_with(b"k8s:enc:") => {
-                sealing.open(key, stored).map(Bytes::from)
+                let opened = sealing.open(key, stored).map_err(Error::Sealed)?;
+                form::decode(&opened.into())
             }
-            _ => Ok(stored.clone()),
+            _ => form::decode(stored),
         }
     }
 }
 
+/// Why an object cannot be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// It does not fit its type.
+    #[error("object does not fit its type")]
+    Form(#[source] EncodeError),
+    /// It cannot be encrypted.
+    #[error("object cannot be encrypted")]
+    Key(#[source] control_pki::Error),
+}
+
 #[cfg(test)]
 mod tests {
+    use control_types::registry;
+
     use super::*;
 
     #[test]
@@ -84,20 +111,21 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let key = SealingKey::load_or_create(&dir.path().join("key")).expect("a key");
         let transform = Transform::new(Some(Arc::new(key)));
+        let resource = |plural| registry::lookup("", "v1", plural).expect("known");
+        let json =
+            br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"b"},"type":"password"}"#;
         let name = b"/registry/secrets/a/b";
         let stored = transform
-            .seal(name, b"{\"password\":1}".to_vec())
+            .seal(name, resource("secrets"), json)
             .expect("sealed");
         assert!(!stored.windows(8).any(|window| window == b"password"));
-        assert_eq!(
-            &transform.open(name, &stored).expect("opened")[..],
-            b"{\"password\":1}"
-        );
+        assert_eq!(&transform.open(name, &stored).expect("opened")[..], json);
         assert!(transform.open(b"/registry/secrets/a/c", &stored).is_err());
-        let plain = transform
-            .seal(b"/registry/pods/a/b", b"{}".to_vec())
+        let plain = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"password"}}"#;
+        let stored = transform
+            .seal(b"/registry/configmaps/a/b", resource("configmaps"), plain)
             .expect("not sealed");
-        assert_eq!(&plain[..], b"{}");
+        assert!(stored.windows(8).any(|window| window == b"password"));
     }
 
     #[test]
