@@ -9,7 +9,6 @@ use control_types::status::Status;
 use control_types::value;
 
 use crate::api::Api;
-use crate::cache::encode;
 use crate::write::store_error;
 
 /// Where the keys are; the last part is an address.
@@ -27,7 +26,7 @@ pub(super) async fn announce(api: &Api) -> Result<(), Status> {
         "subsets": [{"addresses": [{"ip": (address.as_str())}]}]
     });
     let write = Write::Put {
-        value: encode(object).into(),
+        value: crate::protobuf::tree(&object)?.into(),
         ttl: Some(LASTS),
     };
     put(api, &address, write).await
