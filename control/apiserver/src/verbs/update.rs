@@ -204,6 +204,8 @@ impl Change<'_> {
             *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
         }
         admission::admit_update(served, self.subresource, &mut new, &old);
+        // Changes are told from what was stored, which is complete.
+        coerce::complete(&mut new, served.resource.schema);
         let errors = self.prepare(&mut new, &old)?;
         if !errors.is_empty() {
             return Err(invalid::status(
@@ -214,7 +216,9 @@ impl Change<'_> {
             ));
         }
         admission::check_update(context, served, self.subresource, &new, &old)?;
-        warnings.extend((served.kind.warnings)(&new, Some(&old)));
+        if self.subresource.is_empty() {
+            warnings.extend((served.kind.warnings)(&new, Some(&old)));
+        }
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }

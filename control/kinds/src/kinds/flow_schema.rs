@@ -32,6 +32,7 @@ pub(crate) static KIND: Kind = Kind {
     validate_create: |object| collect(|errors| check(object, errors)),
     validate_update: |new, _| collect(|errors| check(new, errors)),
     validate_status_update: |new, _| check_status(new),
+    allow_unconditional_update: true,
     columns: columns::FLOW_SCHEMA,
     row,
     ..DEFAULT

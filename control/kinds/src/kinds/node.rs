@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind = Kind {
     prepare_status_update,
     validate_create,
     validate_update,
-    validate_status_update: validate_update,
+    validate_status_update,
     warnings,
     selectable: &["spec.unschedulable"],
     selectable_fields,
@@ -107,43 +107,51 @@ fn check_resources(object: &Value, errors: &mut Errors) {
 }
 
 fn validate_create(object: &Value) -> Vec<FieldError> {
-    collect(|errors| {
-        meta::validate(object, Some(false), names::subdomain_name, errors);
-        tolerations::taints(
-            object.at("spec").items("taints"),
-            &Path::new("metadata.taints"),
-            errors,
+    collect(|errors| check(object, errors))
+}
+
+fn check(object: &Value, errors: &mut Errors) {
+    meta::validate(object, Some(false), names::subdomain_name, errors);
+    tolerations::taints(
+        object.at("spec").items("taints"),
+        &Path::new("metadata.taints"),
+        errors,
+    );
+    check_resources(object, errors);
+    let swap = object.dig(&["status", "nodeInfo", "swap"]);
+    if swap.int("capacity").is_some_and(|c| c <= 0) {
+        errors.invalid(
+            &Path::new("metadata.nodeSwapStatus.capacity"),
+            swap.num("capacity"),
+            "must be greater than 0",
         );
-        check_resources(object, errors);
-        let swap = object.dig(&["status", "nodeInfo", "swap"]);
-        if swap.int("capacity").is_some_and(|c| c <= 0) {
+    }
+    let cidrs = object.at("spec").items("podCIDRs");
+    let at = Path::new("spec.podCIDRs");
+    for (i, cidr) in cidrs.iter().enumerate() {
+        ip::legacy_cidr(cidr.as_text(), &[], &at.index(i), errors);
+    }
+    if cidrs.len() > 1 {
+        let v6 =
+            |c: &&Value| ip::parse_cidr_sloppy(c.as_text()).is_some_and(|c| c.addr().is_ipv6());
+        let six = cidrs.iter().filter(v6).count();
+        if cidrs.len() > 2 || six != 1 {
             errors.invalid(
-                &Path::new("metadata.nodeSwapStatus.capacity"),
-                swap.num("capacity"),
-                "must be greater than 0",
+                &at,
+                Value::Array(cidrs.to_vec()),
+                "may specify no more than one CIDR for each IP family",
             );
         }
-        let cidrs = object.at("spec").items("podCIDRs");
-        let at = Path::new("spec.podCIDRs");
-        for (i, cidr) in cidrs.iter().enumerate() {
-            ip::legacy_cidr(cidr.as_text(), &[], &at.index(i), errors);
-        }
-        if cidrs.len() > 1 {
-            let v6 =
-                |c: &&Value| ip::parse_cidr_sloppy(c.as_text()).is_some_and(|c| c.addr().is_ipv6());
-            let six = cidrs.iter().filter(v6).count();
-            if cidrs.len() > 2 || six != 1 {
-                errors.invalid(
-                    &at,
-                    Value::Array(cidrs.to_vec()),
-                    "may specify no more than one CIDR for each IP family",
-                );
-            }
-        }
-    })
+    }
 }
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate_create(new);
+    errors.extend(validate_status_update(new, old));
+    errors
+}
+
+fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
         check_resources(new, errors);

@@ -67,6 +67,8 @@ fn check(object: &Value, errors: &mut Errors) {
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
+        // looked at as a new volume, and once more as a changed one
+        check(new, errors);
         check(new, errors);
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let source = |spec: &Value, added: bool| {

@@ -113,7 +113,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         } else {
             if beta != beta_before {
                 errors.invalid(
-                    &Path::new("metadata.annotations").key(BETA),
+                    &Path::new("metadata.annotations").child(BETA),
                     beta,
                     "field is immutable",
                 );

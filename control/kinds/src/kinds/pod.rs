@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use crate::generic::{self, DEFAULT};
-use crate::rules::{defaults, qos, validate_pod as rules};
+use crate::rules::{defaults, pod_status, qos, validate_pod as rules};
 use crate::table::{Now, age, columns, name, or_none, since};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, Subresource};
@@ -18,7 +18,7 @@ pub(crate) static KIND: Kind = Kind {
     prepare_status_update,
     validate_create: rules::create,
     validate_update: rules::update,
-    validate_status_update: rules::status_update,
+    validate_status_update: pod_status::update,
     subresources: &[
         Subresource {
             name: "ephemeralcontainers",

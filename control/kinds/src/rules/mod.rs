@@ -16,6 +16,7 @@ pub mod names;
 pub(crate) mod node_labels;
 pub(crate) mod pem;
 pub(crate) mod placement;
+pub(crate) mod pod_status;
 pub(crate) mod pod_warnings;
 pub(crate) mod ports;
 pub(crate) mod qos;

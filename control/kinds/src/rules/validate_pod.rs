@@ -488,7 +488,9 @@ pub(crate) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
                 container::image_spaces(c, &at.index(i), errors);
             }
         }
-        deadline_update(after, before, errors);
+        if !deadline_update(after, before, errors) {
+            return;
+        }
         tolerations_update(after, before, errors);
         gates_update(after, before, errors);
         if same(after, before) {
@@ -504,27 +506,29 @@ pub(crate) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn deadline_update(after: &Value, before: &Value, errors: &mut Errors) {
+/// Tells whether the rest is to be looked at.
+fn deadline_update(after: &Value, before: &Value, errors: &mut Errors) -> bool {
     let at = SPEC.child("activeDeadlineSeconds");
-    match (
-        after.int("activeDeadlineSeconds"),
-        before.int("activeDeadlineSeconds"),
-    ) {
-        (Some(_), then) => {
+    let then = before.int("activeDeadlineSeconds");
+    match after.int("activeDeadlineSeconds") {
+        Some(now) => {
+            let found = errors.len();
             active_deadline(after, 0, &SPEC, errors);
-            let now = after.num("activeDeadlineSeconds");
-            if then.is_some_and(|then| then < now) {
+            if errors.len() == found && then.is_some_and(|then| then < now) {
                 errors.invalid(&at, now, "must be less than or equal to previous value");
             }
+            errors.len() == found
         }
-        (None, Some(_)) => {
-            errors.invalid(
-                &at,
-                Value::Null,
-                "must not update from a positive integer to nil value",
-            );
+        None => {
+            if then.is_some() {
+                errors.invalid(
+                    &at,
+                    Value::Null,
+                    "must not update from a positive integer to nil value",
+                );
+            }
+            true
         }
-        (None, None) => {}
     }
 }
 
@@ -613,74 +617,6 @@ fn difference(before: &Value, after: &Value) -> String {
             )
         })
         .collect()
-}
-
-pub(crate) fn status_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    collect(|errors| {
-        meta::update(new, old, errors);
-        let at = Path::new("status");
-        let (after, before) = (new.at("status"), old.at("status"));
-        let name = after.text("nominatedNodeName");
-        if !name.is_empty() {
-            errors.invalid_each(
-                &at.child("nominatedNodeName"),
-                name,
-                names::dns_subdomain(name),
-            );
-        }
-        if after.num("observedGeneration") < 0 {
-            errors.invalid(
-                &at.child("observedGeneration"),
-                after.num("observedGeneration"),
-                "must be greater than or equal to 0",
-            );
-        }
-        let list = at.child("conditions");
-        for (i, condition) in after.items("conditions").iter().enumerate() {
-            if condition.num("observedGeneration") < 0 {
-                errors.invalid(
-                    &list.index(i).child("observedGeneration"),
-                    condition.num("observedGeneration"),
-                    "must be greater than or equal to zero",
-                );
-            }
-        }
-        if new.at("spec").text("restartPolicy") != "Always" {
-            ended_containers(after, before, new.at("spec").text("restartPolicy"), errors);
-        }
-        for field in ["podIPs", "hostIPs"] {
-            let list = at.child(field);
-            let known: Vec<&str> = before.items(field).iter().map(|ip| ip.text("ip")).collect();
-            for (i, address) in after
-                .items(field)
-                .iter()
-                .map(|ip| ip.text("ip"))
-                .enumerate()
-            {
-                ip::legacy(address, &known, &list.index(i), errors);
-            }
-        }
-    })
-}
-
-/// A container that ended for good does not come back.
-fn ended_containers(after: &Value, before: &Value, policy: &str, errors: &mut Errors) {
-    let at = Path::new("status.containerStatuses");
-    for then in before.items("containerStatuses") {
-        let ended = then.at("state").at("terminated");
-        if ended.is_null() || (ended.num("exitCode") != 0 && policy == "OnFailure") {
-            continue;
-        }
-        let now = after.items("containerStatuses").iter().enumerate();
-        for (i, now) in now.filter(|(_, s)| s.text("name") == then.text("name")) {
-            if !now.at("state").has("terminated") {
-                errors.forbidden(
-                    &at.index(i).child("state"),
-                    "may not be transitioned to non-terminated state",
-                );
-            }
-        }
-    }
 }
 
 pub(crate) fn ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
