@@ -125,7 +125,7 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answ
 pub fn shaped(object: Value, kind: &Kind, format: Format) -> Value {
     match format.shape {
         Shape::Plain => object,
-        Shape::Metadata => table::partial(object, format),
+        Shape::Metadata => table::partial(object, kind, format),
         Shape::Table if meta::kind(&object) == "Status" => object,
         Shape::Table => {
             let metadata = value!({"resourceVersion": (meta::resource_version(&object))});

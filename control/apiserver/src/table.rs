@@ -36,7 +36,7 @@ pub fn row(kind: &Kind, object: Value, format: Format) -> Value {
         match format.include {
             Include::None => Value::Null,
             Include::Object => object,
-            Include::Metadata => partial(object, format),
+            Include::Metadata => partial(object, kind, format),
         },
     );
     row
@@ -70,9 +70,34 @@ pub fn table(
     table
 }
 
+/// Drops annotations that carry fields of the object, see [`Kind::field_annotations`].
+fn drop_field_annotations(object: &mut Value, kind: &Kind) {
+    if kind.field_annotations.is_empty() {
+        return;
+    }
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return;
+    };
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.retain(|key, _| {
+            !kind
+                .field_annotations
+                .iter()
+                .any(|name| match name.strip_suffix('*') {
+                    Some(start) => key.starts_with(start),
+                    None => key == *name,
+                })
+        });
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
+
 /// An object reduced to its metadata.
 #[must_use]
-pub fn partial(mut object: Value, format: Format) -> Value {
+pub fn partial(mut object: Value, kind: &Kind, format: Format) -> Value {
+    drop_field_annotations(&mut object, kind);
     let mut partial = Value::object();
     partial.insert("kind", "PartialObjectMetadata");
     partial.insert(

@@ -37,6 +37,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     selectable: &[],
     selectable_as: &[],
     selectable_fields: no_fields,
+    field_annotations: &[],
     columns: table::NAME_AGE,
     row: table::name_age,
     row_conditions: no_conditions,

@@ -68,6 +68,9 @@ pub struct Kind {
     pub selectable_as: &'static [(&'static str, &'static str)],
     /// Values of the fields named by `selectable`, in the stored form.
     pub selectable_fields: fn(&Value) -> Vec<Field>,
+    /// Annotations (a trailing `*`: all with this beginning) that are fields in another
+    /// version: the metadata alone, as tables and metadata-only answers show it, lacks them.
+    pub field_annotations: &'static [&'static str],
     /// Columns of the kind's table.
     pub columns: &'static [Column],
     /// The cells of an object's row, one per column.
@@ -184,7 +187,7 @@ impl Kind {
         rules::meta::keep_system_fields(new, old);
         let mut errors = Errors::new();
         errors.extend(rules::meta::validate_path_segments(new, self.namespaced));
-        rules::meta::update(new, old, &mut errors);
+        rules::meta::update_generic(new, old, &mut errors);
         // a kind's own rules look at metadata again, and report it again, as the API does
         errors.extend(validate(new, old));
         errors.into_vec()

@@ -439,7 +439,7 @@ pub(crate) async fn respond(
                             value.remove("kind");
                             value.remove("apiVersion");
                         }
-                        Shape::Metadata => value = table::partial(value, format),
+                        Shape::Metadata => value = table::partial(value, served.kind, format),
                         Shape::Table => value = table::row(served.kind, value, format),
                     }
                     value.write(out);
@@ -509,7 +509,7 @@ async fn in_protobuf(
                     // An object that cannot be read is left out.
                     if let (Ok(mut value), Some(of)) = (served.tree(object), of) {
                         if shape == Shape::Metadata {
-                            value = table::partial(value, format);
+                            value = table::partial(value, served.kind, format);
                         }
                         protobuf::push_item(&value.to_vec(), of, out)?;
                     }

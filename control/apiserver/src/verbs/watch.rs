@@ -360,7 +360,7 @@ impl Watcher {
         };
         let shaped = match self.format.shape {
             Shape::Plain => tree,
-            Shape::Metadata => table::partial(tree, self.format),
+            Shape::Metadata => table::partial(tree, self.served.kind, self.format),
             Shape::Table => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = value!({"resourceVersion": (object.revision().to_string())});
@@ -393,7 +393,7 @@ impl Watcher {
         let object = value!({"kind": (self.served.resource.kind), "apiVersion": (self.served.api_version.as_str()), "metadata": (metadata)});
         let object = match self.format.shape {
             Shape::Plain => object,
-            Shape::Metadata => table::partial(object, self.format),
+            Shape::Metadata => table::partial(object, self.served.kind, self.format),
             Shape::Table => {
                 // A row like any other, of an object that has no name.
                 let columns = !std::mem::replace(&mut self.columns_sent, true);

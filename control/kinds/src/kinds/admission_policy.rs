@@ -282,10 +282,11 @@ fn validate_status_update(new: &Value, _old: &Value) -> Vec<FieldError> {
         let warnings = status.at("typeChecking").items("expressionWarnings");
         for (i, warning) in warnings.iter().enumerate() {
             let at = all.index(i);
-            for field in ["warning", "fieldRef"] {
-                if warning.text(field).trim().is_empty() {
-                    errors.required(&at.child(field), "");
-                }
+            if warning.text("warning").is_empty() {
+                errors.required(&at.child("warning"), "");
+            }
+            if warning.text("fieldRef").trim().is_empty() {
+                errors.required(&at.child("fieldRef"), "");
             }
         }
         conditions::all(status.items("conditions"), &at.child("conditions"), errors);

@@ -27,7 +27,7 @@ pub(crate) static KIND: Kind = Kind {
     validate_create: |object| collect(|errors| check(object, errors)),
     validate_update: |new, old| {
         collect(|errors| {
-            meta::update(new, old, errors);
+            meta::update_generic(new, old, errors);
             check(new, errors);
         })
     },
@@ -55,7 +55,7 @@ fn prepare_create(object: &mut Value) {
 fn check(object: &Value, errors: &mut Errors) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let (group, version) = (spec.text("group"), spec.text("version"));
-    meta::validate(object, Some(false), names::segment_name, errors);
+    meta::validate_generic(object, Some(false), names::segment_name, errors);
     let name = object.at("metadata").text("name");
     let wanted = format!("{version}.{group}");
     if !name.is_empty() && names::segment_name(name, false).is_empty() && name != wanted {
@@ -121,7 +121,7 @@ fn check(object: &Value, errors: &mut Errors) {
 
 fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
-        meta::update(new, old, errors);
+        meta::update_generic(new, old, errors);
         let all = Path::new("status.conditions");
         for (i, condition) in new.at("status").items("conditions").iter().enumerate() {
             let status = condition.text("status");

@@ -23,11 +23,6 @@ pub(crate) static KIND: Kind = Kind {
 
 fn check(object: &Value, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
-    match object.at("data") {
-        Value::Object(_) => {}
-        Value::Null => errors.required(&Path::new("data"), "data is mandatory"),
-        _ => errors.required(&Path::new("data"), "data must be a valid JSON object"),
-    }
     if object.num("revision") < 0 {
         errors.invalid(
             &Path::new("revision"),
@@ -37,14 +32,24 @@ fn check(object: &Value, errors: &mut Errors) {
     }
 }
 
+fn check_data(object: &Value, errors: &mut Errors) {
+    match object.at("data") {
+        Value::Object(_) => {}
+        Value::Null => errors.required(&Path::new("data"), "data is mandatory"),
+        _ => errors.required(&Path::new("data"), "data must be a valid JSON object"),
+    }
+}
+
 fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     check(object, &mut errors);
+    check_data(object, &mut errors);
     errors.into_vec()
 }
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
+    meta::update(new, old, &mut errors);
     check(new, &mut errors);
     immutable(
         new.at("data"),

@@ -96,7 +96,7 @@ fn prepare_update(new: &mut Value, old: &Value) {
 }
 
 fn check_name(object: &Value, errors: &mut Errors) {
-    meta::validate(object, Some(false), names::segment_name, errors);
+    meta::validate_generic(object, Some(false), names::segment_name, errors);
     let spec = object.at("spec");
     let name = object.at("metadata").text("name");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
@@ -348,7 +348,7 @@ fn check_conversion(conversion: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
-        meta::update(new, old, errors);
+        meta::update_generic(new, old, errors);
         check(new, errors);
         let established = old
             .at("status")

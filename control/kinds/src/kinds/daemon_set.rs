@@ -16,7 +16,11 @@ pub(crate) static KIND: Kind = Kind {
     default,
     prepare_create,
     prepare_update,
-    prepare_status_update: generic::update_status,
+    prepare_status_update: |new, old| {
+        generic::update_status(new, old);
+        set_template_generation(new, template_generation(old));
+    },
+    field_annotations: &[TEMPLATE_GENERATION],
     validate_create: rules::daemon_set,
     validate_update: rules::daemon_set_update,
     validate_status_update: rules::daemon_set_status,
@@ -28,7 +32,7 @@ pub(crate) static KIND: Kind = Kind {
 };
 
 /// The template's own generation lives in an annotation since `apps/v1`.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn default(object: &mut Value) {
     let spec = object.make("spec");

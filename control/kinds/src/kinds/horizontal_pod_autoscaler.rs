@@ -42,6 +42,7 @@ pub(crate) static KIND: Kind = Kind {
         })
     },
     validate_status_update,
+    field_annotations: &["autoscaling.alpha.kubernetes.io/*"],
     columns: columns::HORIZONTAL_POD_AUTOSCALER,
     row,
     allow_unconditional_update: true,

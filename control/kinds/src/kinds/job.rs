@@ -3,7 +3,7 @@
 use control_types::value::{Map, Value};
 
 use crate::generic::DEFAULT;
-use crate::rules::{defaults, labels, validate_batch as rules};
+use crate::rules::{defaults, labels, validate_job as rules, validate_workload};
 use crate::table::{Now, age, cells, columns, name, since};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, generic};
@@ -24,7 +24,7 @@ pub(crate) static KIND: Kind = Kind {
     settle: labels_from_template,
     validate_update: rules::job_update,
     validate_status_update: rules::job_status,
-    warnings: rules::job_warnings,
+    warnings: |new, old| validate_workload::job_warnings(new, old, "spec"),
     selectable: &["status.successful"],
     selectable_fields,
     columns: columns::JOB,

@@ -86,16 +86,8 @@ fn check_finalizers(object: &Value, errors: &mut Errors) {
         .iter()
         .map(Read::as_text)
     {
-        let before = errors.len();
         errors.invalid_each(&at, finalizer, names::qualified(finalizer));
-        let standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
-        if errors.len() == before && !finalizer.contains('/') && !standard {
-            errors.invalid(
-                &at,
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            );
-        }
+        meta::kube_finalizer(finalizer, &at, errors);
     }
 }
 

@@ -52,7 +52,25 @@ pub(crate) static KIND: Kind = Kind {
     ..DEFAULT
 };
 
+/// `podIP` is the first of `podIPs`; where they differ, the single one counts.
+fn addresses(status: &mut Value) {
+    let single = status.text("podIP").to_owned();
+    let first = status.items("podIPs").first().map(|ip| ip.text("ip"));
+    if single.is_empty() {
+        if let Some(first) = first.map(ToOwned::to_owned) {
+            status.put("podIP", first);
+        }
+    } else if first != Some(&single) {
+        let mut address = Value::object();
+        address.put("ip", single);
+        status.put("podIPs", Value::Array(vec![address]));
+    }
+}
+
 fn default(object: &mut Value) {
+    if let Some(status) = object.there("status") {
+        addresses(status);
+    }
     let spec = object.make("spec");
     defaults::pod_spec(spec);
     for list in ["containers", "initContainers"] {

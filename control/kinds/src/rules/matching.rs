@@ -174,12 +174,15 @@ pub(crate) fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// The address of a webhook: https, a host, a path.
 fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     const FORM: &str = "; desired format: https://host[/path]";
-    if text.chars().any(|c| c.is_control() || c == ' ') {
-        let shown = crate::error::quoted(text);
+    let shown = crate::error::quoted(text);
+    let refuse = |why: &str, errors: &mut Errors| {
         errors.required(
             at,
-            format!("url must be a valid URL: parse {shown}: invalid character in URL{FORM}"),
+            format!("url must be a valid URL: parse {shown}: {why}{FORM}"),
         );
+    };
+    if text.chars().any(|c| c.is_control()) {
+        refuse("net/url: invalid control character in URL", errors);
         return;
     }
     let (rest, fragment) = match text.split_once('#') {
@@ -195,16 +198,12 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     let (scheme, rest) = match rest.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_lowercase(), rest),
         Some((before, _)) if !before.contains('/') => {
-            let shown = crate::error::quoted(text);
             let why = if before.is_empty() {
                 "missing protocol scheme"
             } else {
                 "first path segment in URL cannot contain colon"
             };
-            errors.required(
-                at,
-                format!("url must be a valid URL: parse {shown}: {why}{FORM}"),
-            );
+            refuse(why, errors);
             return;
         }
         _ => (String::new(), rest),
@@ -213,6 +212,10 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
         .strip_prefix("//")
         .map_or("", |rest| rest.split('/').next().unwrap_or(""));
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if host.contains(' ') {
+        refuse("invalid character \" \" in host name", errors);
+        return;
+    }
     if scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme{FORM}");
         errors.invalid(at, scheme, why);
@@ -233,9 +236,10 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// A service that is called, with its port and path.
 pub(crate) fn service(service: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for field in ["name", "namespace"] {
+    // the API tells a missing name by its neighbour, and the reverse
+    for (field, said) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(field).is_empty() {
-            errors.required(&at.child(field), format!("service {field} is required"));
+            errors.required(&at.child(said), "");
         }
     }
     let port = service.num("port");

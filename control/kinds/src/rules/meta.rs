@@ -20,6 +20,38 @@ pub(crate) fn validate(
     errors: &mut Errors,
 ) {
     validate_at(object.at("metadata"), namespaced, rule, &AT, errors);
+    kube_finalizers(object, errors);
+}
+
+/// The same for kinds of other API servers (extensions, aggregation), whose
+/// finalizers need no domain.
+pub(crate) fn validate_generic(
+    object: &Value,
+    namespaced: Option<bool>,
+    rule: NameRule,
+    errors: &mut Errors,
+) {
+    validate_at(object.at("metadata"), namespaced, rule, &AT, errors);
+}
+
+fn kube_finalizers(object: &Value, errors: &mut Errors) {
+    let list = AT.child("finalizers");
+    let given = object.at("metadata").items("finalizers");
+    for (i, finalizer) in given.iter().map(Read::as_text).enumerate() {
+        kube_finalizer(finalizer, &list.index(i), errors);
+    }
+}
+
+/// A finalizer without a domain is one of the few that the cluster knows itself.
+pub(crate) fn kube_finalizer(finalizer: &str, at: &Path<'_>, errors: &mut Errors) {
+    let standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
+    if !finalizer.contains('/') && !standard {
+        errors.invalid(
+            at,
+            finalizer,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        );
+    }
 }
 
 pub(crate) fn validate_at(
@@ -73,7 +105,7 @@ pub(crate) fn validate_at(
 /// The rule of every kind, checked after the kind's own: a name is one segment of a path.
 pub(crate) fn validate_path_segments(object: &Value, namespaced: Option<bool>) -> Vec<FieldError> {
     let mut errors = Errors::new();
-    validate(object, namespaced, names::segment_name, &mut errors);
+    validate_generic(object, namespaced, names::segment_name, &mut errors);
     errors.into_vec()
 }
 
@@ -195,8 +227,14 @@ fn field_manager(manager: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The metadata errors of any update.
+/// The metadata errors of an update of a kind of Kubernetes' own.
 pub(crate) fn update(new: &Value, old: &Value, errors: &mut Errors) {
+    update_generic(new, old, errors);
+    kube_finalizers(new, errors);
+}
+
+/// The metadata errors of any update.
+pub(crate) fn update_generic(new: &Value, old: &Value, errors: &mut Errors) {
     let (new, old) = (new.at("metadata"), old.at("metadata"));
     if old.has("deletionTimestamp") {
         let before = old.items("finalizers");

@@ -25,6 +25,7 @@ pub(crate) mod resources;
 pub(crate) mod security;
 pub(crate) mod tolerations;
 pub(crate) mod validate_batch;
+pub(crate) mod validate_job;
 pub(crate) mod validate_pod;
 pub(crate) mod validate_service;
 pub(crate) mod validate_workload;

@@ -36,8 +36,12 @@ pub(crate) fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A template whose pods never end by themselves.
 fn lasting_template(template_value: &Value, owner: &str, at: &Path<'_>, errors: &mut Errors) {
-    let spec = template_value.at("spec");
     template(template_value, at, errors);
+    lasting(template_value, owner, at, errors);
+}
+
+fn lasting(template_value: &Value, owner: &str, at: &Path<'_>, errors: &mut Errors) {
+    let spec = template_value.at("spec");
     if spec.text("restartPolicy") != "Always" {
         errors.not_supported(
             &at.child("spec.restartPolicy"),
@@ -115,10 +119,11 @@ pub(crate) fn amount(value: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// The number of an amount: percentages by their number, too.
 fn size(value: &Value) -> i64 {
     match value {
-        Value::String(text) => text
-            .strip_suffix('%')
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0),
+        // a number in quotes is no percentage, but still read as one
+        Value::String(text) if names::percent(text).is_empty() => {
+            text.trim_end_matches('%').parse().unwrap_or(0)
+        }
+        Value::String(text) => text.parse().unwrap_or(0),
         other => other.as_i64().unwrap_or(0),
     }
 }
@@ -217,11 +222,9 @@ fn bounded(status: &Value, fields: &[&'static str], by: &str, text: &str, errors
 }
 
 fn collisions(new: &Value, old: &Value, errors: &mut Errors) {
-    let (now, then) = (
-        new.at("status").num("collisionCount"),
-        old.at("status").num("collisionCount"),
-    );
-    if now < then {
+    let count = |object: &Value| object.at("status").int("collisionCount");
+    let now = new.at("status").num("collisionCount");
+    if count(old).is_some_and(|then| count(new).is_none_or(|now| now < then)) {
         errors.invalid(
             &STATUS.child("collisionCount"),
             now,
@@ -509,16 +512,16 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
     inner.drop_field("subdomain");
     if !own.is_empty() {
         let named = |name: &str| own.iter().any(|c| c.at("metadata").text("name") == name);
-        let mut all: Vec<Value> = own
-            .iter()
-            .map(|claim| {
-                let name = claim.at("metadata").text("name");
-                let mut volume = Value::object();
-                volume.put("name", name);
-                volume.make("persistentVolumeClaim").put("claimName", name);
-                volume
-            })
-            .collect();
+        let mut all: Vec<Value> = Vec::new();
+        for name in own.iter().map(|claim| claim.at("metadata").text("name")) {
+            if all.iter().any(|volume| volume.text("name") == name) {
+                continue;
+            }
+            let mut volume = Value::object();
+            volume.put("name", name);
+            volume.make("persistentVolumeClaim").put("claimName", name);
+            all.push(volume);
+        }
         all.extend(
             inner
                 .items("volumes")
@@ -528,7 +531,13 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
         );
         inner.put("volumes", Value::Array(all));
     }
-    lasting_template(&pods, "StatefulSet", &SPEC.child("template"), errors);
+    let at = SPEC.child("template");
+    template(&pods, &at, errors);
+    // labels and annotations are looked at once more
+    let metadata = pods.at("metadata");
+    labels::labels(metadata.at("labels"), &at.child("labels"), errors);
+    meta::annotations(metadata.at("annotations"), &at.child("annotations"), errors);
+    lasting(&pods, "StatefulSet", &at, errors);
 }
 
 pub(crate) fn stateful_set(object: &Value) -> Vec<FieldError> {
