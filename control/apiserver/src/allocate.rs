@@ -243,8 +243,17 @@ impl Allocators {
             }
         }
         for need in &needs.ports {
-            let port = self.port(need, &had, &mut allocation);
-            let port = port.map_err(|cause| refuse(new, cause))?;
+            // One port of the Service over several protocols has one number on the nodes.
+            let shared = need
+                .port
+                .is_none()
+                .then(|| service::shared_port(new, need.index));
+            let port = match shared.flatten() {
+                Some(port) => port,
+                None => self
+                    .port(need, &had, &mut allocation)
+                    .map_err(|cause| refuse(new, cause))?,
+            };
             service::set_port(new, need.index, port);
         }
         Ok(allocation)

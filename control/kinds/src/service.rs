@@ -526,6 +526,18 @@ pub fn set_address(service: &mut Value, index: usize, address: &str) {
     }
 }
 
+/// The node port of an earlier port with the same number as that at `index`.
+#[must_use]
+pub fn shared_port(service: &Value, index: Option<usize>) -> Option<u16> {
+    let ports = service.at("spec").items("ports");
+    let number = ports.get(index?)?.num("port");
+    ports
+        .iter()
+        .take(index?)
+        .filter(|port| port.num("port") == number)
+        .find_map(|port| u16::try_from(port.num("nodePort")).ok().filter(|n| *n != 0))
+}
+
 /// Writes an allocated port into the service.
 pub fn set_port(service: &mut Value, index: Option<usize>, port: u16) {
     let spec = service.make("spec");

@@ -135,11 +135,35 @@ fn mutating(object: &Value, errors: &mut Errors) {
     );
 }
 
+/// A selector as Go prints the structure, which is what the column shows.
+fn go_selector(selector: &Value) -> String {
+    let mut out = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
+    for (key, value) in selector.entries("matchLabels") {
+        out.push_str(&format!("{key}: {},", value.as_text()));
+    }
+    out.push_str("},MatchExpressions:[]LabelSelectorRequirement{");
+    for requirement in selector.items("matchExpressions") {
+        let values: Vec<&str> = requirement
+            .items("values")
+            .iter()
+            .map(Read::as_text)
+            .collect();
+        out.push_str(&format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+            requirement.text("key"),
+            requirement.text("operator"),
+            values.join(" ")
+        ));
+    }
+    out.push_str("},}");
+    out
+}
+
 fn row(object: &Value, now: Now) -> Vec<Value> {
     let spec = object.at("spec");
     let reference = spec.at("paramRef");
     let shown = match (reference.text("name"), reference.text("namespace")) {
-        ("", _) if reference.has("selector") => labels::format(reference.at("selector")),
+        ("", _) if reference.has("selector") => go_selector(reference.at("selector")),
         ("", _) => "<unset>".to_owned(),
         (name, "") => format!("*/{name}"),
         (name, namespace) => format!("{namespace}/{name}"),

@@ -9,7 +9,7 @@ use crate::table::{age, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
-const ID_LIMIT: usize = 192;
+const ID_LIMIT: usize = 256;
 
 pub(crate) static KIND: Kind = Kind {
     group: "storage.k8s.io",

@@ -14,7 +14,10 @@ pub(crate) static KIND: Kind = Kind {
     kind: "EndpointSlice",
     namespaced: Some(true),
     default,
-    prepare_create: generic::generation_one,
+    prepare_create: |object| {
+        drop_topology(object);
+        generic::generation_one(object);
+    },
     prepare_update,
     validate_create,
     validate_update,
@@ -32,7 +35,17 @@ fn default(object: &mut Value) {
     }
 }
 
+/// The topology of `v1beta1` is read only by those who never left it.
+fn drop_topology(object: &mut Value) {
+    for endpoint in object.items_mut("endpoints") {
+        endpoint.drop_field("deprecatedTopology");
+    }
+}
+
 fn prepare_update(new: &mut Value, old: &Value) {
+    if !same(new.at("endpoints"), old.at("endpoints")) {
+        drop_topology(new);
+    }
     let labels = |o: &Value| o.at("metadata").at("labels").clone();
     let changed = ["endpoints", "ports", "addressType"]
         .iter()

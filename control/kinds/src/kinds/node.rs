@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use crate::error::{Errors, Path};
+use crate::error::{ErrorKind, Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, ip, meta, names, resources, tolerations};
 use crate::table::{Now, age, columns, name, or_none};
@@ -132,6 +132,18 @@ fn check(object: &Value, errors: &mut Errors) {
         ip::legacy_cidr(cidr.as_text(), &[], &at.index(i), errors);
     }
     if cidrs.len() > 1 {
+        let unread = cidrs
+            .iter()
+            .map(Read::as_text)
+            .find(|text| ip::parse_cidr_sloppy(text).is_none());
+        if let Some(wrong) = unread {
+            errors.add(
+                ErrorKind::Internal,
+                &at,
+                None,
+                format!("invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {wrong}"),
+            );
+        }
         let v6 =
             |c: &&Value| ip::parse_cidr_sloppy(c.as_text()).is_some_and(|c| c.addr().is_ipv6());
         let six = cidrs.iter().filter(v6).count();

@@ -126,9 +126,9 @@ fn row(object: &Value, now: Now) -> Vec<Value> {
             .items("subjects")
             .iter()
             .filter(|subject| subject.text("kind") == kind)
-            .map(|subject| match (kind, subject.text("namespace")) {
-                ("ServiceAccount", namespace) if !namespace.is_empty() => {
-                    format!("{namespace}/{}", subject.text("name"))
+            .map(|subject| match kind {
+                "ServiceAccount" => {
+                    format!("{}/{}", subject.text("namespace"), subject.text("name"))
                 }
                 _ => subject.text("name").to_owned(),
             })

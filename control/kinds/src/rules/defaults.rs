@@ -223,10 +223,18 @@ fn image_is_latest(image: &str) -> bool {
                 && !part.contains("..")
                 && !part.contains("___")
         });
+    // the name in full, with the registry and the folder that are left out
+    const LONGEST: usize = 255;
+    let full = if path.len() == repository.len() {
+        let folder = if path.contains('/') { "" } else { "library/" };
+        "docker.io/".len() + folder.len() + path.len()
+    } else {
+        repository.len()
+    };
     // an identifier alone is no name
     let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     let is_identifier = image.len() == 64 && image.bytes().all(hex);
-    if !tag_is_right || !path_is_right || is_identifier {
+    if !tag_is_right || !path_is_right || is_identifier || full > LONGEST {
         return false;
     }
     match tag {

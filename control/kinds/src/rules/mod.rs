@@ -32,6 +32,7 @@ pub(crate) mod validate_workload;
 pub(crate) mod vendor_volumes;
 pub(crate) mod volume_spec;
 pub(crate) mod volumes;
+pub(crate) mod windows;
 
 use control_types::value::Value;
 

@@ -288,7 +288,7 @@ mod tests {
     fn a_container_comes_back_only_if_it_may_be_restarted() {
         let pod = |policy: &str, state: &str| {
             let text = format!(
-                r#"{{"metadata":{{}},"spec":{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}},"status":{{"containerStatuses":[{{"name":"c","state":{{{state}}}}}]}}}}"#
+                r#"{{"metadata":{{"resourceVersion":"1"}},"spec":{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}},"status":{{"containerStatuses":[{{"name":"c","state":{{{state}}}}}]}}}}"#
             );
             Value::from_slice(text.as_bytes()).expect("test pod")
         };

@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use super::{names, quantity};
-use crate::error::{Errors, Path};
+use crate::error::{ErrorKind, Errors, Path};
 use crate::tree::Read;
 
 const STANDARD: &[&str] = &[
@@ -232,8 +232,23 @@ fn claim_names(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
                 },
             );
         }
+        if !request.is_empty() {
+            errors.invalid_each(&at.child("request"), request, names::dns_label(request));
+        }
         if !claims.contains(&name) {
-            errors.not_found(&at.child("name"), name);
+            let mut known = claims.to_vec();
+            known.sort_unstable();
+            let known = if known.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                format!(": {}", known.join(", "))
+            };
+            errors.add(
+                ErrorKind::NotFound,
+                &at,
+                Some(name.into()),
+                format!("must be one of the names in pod.spec.resourceClaims{known}"),
+            );
         }
     }
 }

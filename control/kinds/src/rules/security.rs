@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::{container, names, one_of};
+use super::{container, names, one_of, windows};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
@@ -90,6 +90,11 @@ pub(crate) fn container(context: &Value, host_users: bool, at: &Path<'_>, errors
     if context.is_null() {
         return;
     }
+    windows::options(
+        context.at("windowsOptions"),
+        &at.child("windowsOptions"),
+        errors,
+    );
     id(context, "runAsUser", at, errors);
     id(context, "runAsGroup", at, errors);
     seccomp(

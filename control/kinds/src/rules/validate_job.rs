@@ -868,7 +868,7 @@ mod tests {
     fn a_job_that_ended_stays_so() {
         let job = |conditions: &str| {
             let text = format!(
-                r#"{{"metadata":{{}},"spec":{{"suspend":false}},"status":{{"startTime":"2026-01-01T00:00:00Z","conditions":[{conditions}]}}}}"#
+                r#"{{"metadata":{{"resourceVersion":"1"}},"spec":{{"suspend":false}},"status":{{"startTime":"2026-01-01T00:00:00Z","conditions":[{conditions}]}}}}"#
             );
             Value::from_slice(text.as_bytes()).expect("test job")
         };

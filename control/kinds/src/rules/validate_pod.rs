@@ -5,7 +5,7 @@ use control_types::value::Value;
 use super::container::{self, Around};
 use super::{
     collect, ip, labels, meta, names, placement, pod_warnings, quantity, resources, security,
-    tolerations, volumes,
+    tolerations, volumes, windows,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -163,6 +163,7 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
             &at.child("os.name"),
             errors,
         );
+        windows::system(spec, at, errors);
     }
 }
 
