@@ -91,7 +91,7 @@ impl<'a> Endpoint<'a> {
     /// Sets the managers of an object that is written by another verb than
     /// apply; `live` is what it was. Both are decoded and defaulted.
     pub fn write(&self, live: Option<&Value>, new: &mut Value, name: &str) {
-        coerce::complete(new, self.schema);
+        coerce::fill(new, self.schema);
         let now = time::now();
         let writer = self.writer(name, &now);
         match live {

@@ -67,6 +67,8 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     review.insert("status", status);
     coerce::complete(&mut review, served.resource.schema);
     if served.resource.kind == "SelfSubjectRulesReview" {
+        // The answer is an object of its own, that repeats nothing.
+        review.insert("metadata", Value::object());
         review.insert("spec", Value::object());
     }
     if served.resource.kind == "SelfSubjectReview" {

@@ -537,6 +537,16 @@ fn coerce_schema_or(value: &mut Value, shape: Shape) -> Result<(), Error> {
 /// are written although empty are `null`: stored as protobuf, none and no entries
 /// are one.
 pub fn complete(value: &mut Value, of: TypeId) {
+    add_zeros(value, of, true);
+}
+
+/// As [`complete`], but lists and maps that are written although empty stay as
+/// they are: so Go holds an object before it was stored.
+pub fn fill(value: &mut Value, of: TypeId) {
+    add_zeros(value, of, false);
+}
+
+fn add_zeros(value: &mut Value, of: TypeId, settle: bool) {
     let one = of.get();
     let Value::Object(map) = value else { return };
     if one.shape != Shape::Struct {
@@ -545,8 +555,9 @@ pub fn complete(value: &mut Value, of: TypeId) {
     }
     for (key, inner) in map.entries_mut() {
         if let Some(member) = of.member(key) {
-            complete_ref(inner, &REFS[member.field.ref_number()]);
+            zeros_below(inner, &REFS[member.field.ref_number()], settle);
             let empty = match inner {
+                _ if !settle => false,
                 Value::Array(items) => items.is_empty(),
                 Value::Object(map) => {
                     map.is_empty() && matches!(member.field.type_ref(), TypeRef::Map(_))
@@ -586,7 +597,7 @@ pub fn complete(value: &mut Value, of: TypeId) {
         } else {
             zero(&field.type_ref())
         };
-        complete_ref(&mut fresh, &REFS[field.ref_number()]);
+        zeros_below(&mut fresh, &REFS[field.ref_number()], settle);
         let place = at.min(map.len());
         map.entries_mut().insert(place, (member.key.clone(), fresh));
         at += 1;
@@ -628,14 +639,17 @@ pub fn drop_empty(value: &mut Value, of: TypeId) {
     }
 }
 
-fn complete_ref(value: &mut Value, of: &'static TypeRef) {
+fn zeros_below(value: &mut Value, of: &'static TypeRef, settle: bool) {
     match (of, value) {
-        (TypeRef::Object(inner), value) => complete(value, *inner),
+        (TypeRef::Object(inner), value) => add_zeros(value, *inner, settle),
         (TypeRef::List(inner), Value::Array(items)) if inner.holds_structs() => {
-            items.iter_mut().for_each(|item| complete_ref(item, inner));
+            items
+                .iter_mut()
+                .for_each(|item| zeros_below(item, inner, settle));
         }
         (TypeRef::Map(inner), Value::Object(map)) if inner.holds_structs() => {
-            map.values_mut().for_each(|item| complete_ref(item, inner));
+            map.values_mut()
+                .for_each(|item| zeros_below(item, inner, settle));
         }
         _ => {}
     }

@@ -35,6 +35,10 @@ pub(crate) static KIND: Kind = Kind {
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn default(object: &mut Value) {
+    // What is a field within the API server is read from the annotation, and
+    // written there whatever the client sent.
+    let generation = template_generation(object);
+    set_template_generation(object, generation);
     let spec = object.make("spec");
     let strategy = spec.make("updateStrategy");
     strategy.blank("type", "RollingUpdate");
