@@ -141,14 +141,17 @@ fn status_of(error: ApplyError) -> Status {
             status
         }
         ApplyError::BadRequest(message) => Status::bad_request(message),
-        ApplyError::Failed(message) => {
-            let mut status = Status::internal("");
-            status.reason = "".into();
-            status.message = message;
-            status.details = None;
-            status
-        }
+        ApplyError::Failed(message) => unexplained(message),
     }
+}
+
+/// 500 without a reason: what stock makes of errors that it has no status for.
+pub fn unexplained(message: String) -> Status {
+    let mut status = Status::internal("");
+    status.reason = "";
+    status.message = message;
+    status.details = Some(Details::default());
+    status
 }
 
 /// Takes back times that changed though nothing else did: such a write is none.

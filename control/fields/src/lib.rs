@@ -15,7 +15,6 @@
 mod element;
 mod encoding;
 mod filter;
-mod go;
 pub mod managed;
 pub mod manager;
 mod scale;

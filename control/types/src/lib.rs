@@ -3,6 +3,7 @@
 pub mod coerce;
 pub mod fields;
 pub mod generated;
+pub mod go;
 pub mod labels;
 pub mod meta;
 pub mod names;

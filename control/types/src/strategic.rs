@@ -4,19 +4,35 @@
 //! are matched with those of the object by a merge key instead of replacing the
 //! list. Directives (`$patch`, `$retainKeys`, `$setElementOrder/…`,
 //! `$deleteFromPrimitiveList/…`) say what such a merge cannot.
+//!
+//! The rules and error texts are those of apimachinery's `strategicpatch`, with
+//! "Strategic merge patch" of the API conventions as their description. Lists are
+//! searched by hashed keys, so that no patch takes more than about linear time.
 
+use std::borrow::Cow;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::go::{self, Numbers};
 use crate::schema::{Merge, Shape, TypeId, TypeRef};
-use crate::value::{Map, Value};
+use crate::value::{Key, Map, Value};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
-const ORDER: &str = "$setElementOrder/";
-const DELETE: &str = "$deleteFromPrimitiveList/";
+const ORDER: &str = "$setElementOrder";
+const DELETE: &str = "$deleteFromPrimitiveList";
 
 /// Why a patch cannot be applied; worded as Kubernetes words it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A list of objects whose items carry no merge key.
+    /// A directive has another shape than it must have, or contradicts the patch
+    /// around it.
+    #[error("invalid patch format of {0}")]
+    Format(&'static str),
+    /// A list within a list that is to be merged.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// An item of a list that is merged by key has no such key.
     #[error("map: {item} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The item.
@@ -26,8 +42,8 @@ pub enum Error {
     },
     /// A list of objects whose type names no merge key.
     #[error("cannot merge lists without merge key for {0}")]
-    NoKeyDeclared(String),
-    /// A directive that is none.
+    NoKeyDeclared(&'static str),
+    /// A `$patch` that is none.
     #[error("unknown patch type: {directive} in map: {map}")]
     Directive {
         /// The word.
@@ -35,9 +51,53 @@ pub enum Error {
         /// Where it stands.
         map: String,
     },
-    /// The patch or one of its directives has another shape than it must have.
-    #[error("invalid patch format of {0}")]
-    Format(String),
+    /// `$patch: merge` in an item.
+    #[error("merging lists cannot yet be specified in the patch")]
+    MergeInItem,
+    /// A value of another type than is needed there.
+    #[error("expected a {expected}, but received a {received}")]
+    Type {
+        /// What is needed.
+        expected: &'static str,
+        /// What there is.
+        received: &'static str,
+    },
+    /// An item of a list of objects is none.
+    #[error("value for key {0} is not a map")]
+    NoMap(usize),
+    /// Items of several types.
+    #[error("list element types are not identical: [{old} {new}]")]
+    Mixed {
+        /// The object's items.
+        old: String,
+        /// The patch's items.
+        new: String,
+    },
+    /// Two empty lists that are to be ordered.
+    #[error("no elements in any of the given slices")]
+    NoItems,
+    /// Items of a patch come in another order than the patch asks for.
+    #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
+    Order {
+        /// The patch's items.
+        patch: String,
+        /// The order.
+        order: String,
+    },
+    /// A field that the type does not have.
+    #[error("unable to find api field in struct {of} for the json field {field:?}")]
+    Field {
+        /// The type.
+        of: &'static str,
+        /// The field.
+        field: String,
+    },
+    /// An object where the type has something else.
+    #[error("merging an object in json but data type is not struct, instead is: {0}")]
+    NoStruct(&'static str),
+    /// A list where the type has something else.
+    #[error("expected slice or array type, but got: {0}")]
+    NoList(&'static str),
 }
 
 /// Applies a patch to an object of a type.
@@ -47,291 +107,539 @@ pub enum Error {
 /// half patched.
 pub fn apply(object: &mut Value, patch: &Value, of: TypeId) -> Result<(), Error> {
     match (object, patch) {
-        (Value::Object(object), Value::Object(patch)) => merge_map(object, patch, Some(of)),
-        _ => Err(Error::Format("patch".into())),
+        (Value::Object(object), Value::Object(patch)) => {
+            merge_map(object, patch.clone(), Type::Struct(of))
+        }
+        (_, other) => Err(wrong_type(MAP, other)),
     }
 }
 
-/// The type and merge facts of a member.
-fn member(of: Option<TypeId>, key: &str) -> (Option<TypeRef>, Option<&'static Merge>) {
-    match of
-        .filter(|of| of.get().shape == Shape::Struct)
-        .and_then(|of| of.field(key))
-    {
-        Some(field) => (Some(field.type_ref()), Some(field.merge())),
-        None => (None, None),
+const MAP: &str = "map[string]interface {}";
+const LIST: &str = "[]interface {}";
+
+fn wrong_type(expected: &'static str, received: &Value) -> Error {
+    Error::Type {
+        expected,
+        received: match received {
+            Value::Null => "%!s(<nil>)",
+            other => go::type_name(other, Numbers::Ints),
+        },
     }
 }
 
-/// The struct that a type stands for, when it is one.
-fn named(of: Option<TypeRef>) -> Option<TypeId> {
-    match of {
-        Some(TypeRef::Object(id)) => Some(id),
-        _ => None,
+fn shown(map: &Map) -> String {
+    go::plain(&Value::Object(map.clone()), Numbers::Ints)
+}
+
+/// What a value is in Go.
+#[derive(Clone, Copy)]
+enum Type {
+    Struct(TypeId),
+    Of(&'static TypeRef),
+}
+
+impl Type {
+    fn struct_id(self) -> Option<TypeId> {
+        let of = match self {
+            Self::Struct(of) => of,
+            Self::Of(TypeRef::Object(of)) => *of,
+            Self::Of(_) => return None,
+        };
+        (of.get().shape == Shape::Struct).then_some(of)
+    }
+
+    /// The kind, as Go's reflection names it.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Struct(_) => "struct",
+            Self::Of(of) => match of {
+                TypeRef::String => "string",
+                TypeRef::Int32 => "int32",
+                TypeRef::Int64 => "int64",
+                TypeRef::Bool => "bool",
+                TypeRef::Float => "float64",
+                TypeRef::Bytes | TypeRef::List(_) => "slice",
+                TypeRef::Map(_) => "map",
+                TypeRef::Any => "interface",
+                TypeRef::Object(of) if of.get().shape == Shape::Texts => "slice",
+                _ => "struct",
+            },
+        }
+    }
+
+    /// Type and merge facts of a member.
+    fn member(self, key: &Key) -> Result<(Type, &'static Merge), Error> {
+        let Some(of) = self.struct_id() else {
+            return Err(match self.kind() {
+                "struct" => self.no_field(key),
+                kind => Error::NoStruct(kind),
+            });
+        };
+        match of.field_of(key) {
+            Some(field) => Ok((Self::Of(field.type_ref_static()), field.merge())),
+            None => Err(self.no_field(key)),
+        }
+    }
+
+    /// Type of the items and merge facts of a member that is a list.
+    fn list_member(self, key: &Key) -> Result<(Type, &'static Merge), Error> {
+        let (of, merge) = self.member(key)?;
+        match of {
+            Self::Of(TypeRef::List(item)) => Ok((Self::Of(item), merge)),
+            Self::Of(TypeRef::Bytes) => Ok((Self::Of(&TypeRef::Int32), merge)),
+            _ if of.kind() == "slice" => Ok((Self::Of(&TypeRef::String), merge)),
+            _ => Err(Error::NoList(self.kind())),
+        }
+    }
+
+    fn no_field(self, key: &Key) -> Error {
+        let of = match self {
+            Self::Struct(of) => of.get().go_name(),
+            Self::Of(TypeRef::Object(of)) => of.get().go_name(),
+            Self::Of(TypeRef::Quantity) => "Quantity",
+            Self::Of(TypeRef::IntOrString) => "IntOrString",
+            Self::Of(TypeRef::Time) => "Time",
+            Self::Of(TypeRef::MicroTime) => "MicroTime",
+            Self::Of(_) => "Duration",
+        };
+        Error::Field {
+            of,
+            field: key.as_str().to_owned(),
+        }
     }
 }
 
-fn item_of(of: Option<TypeRef>) -> Option<TypeRef> {
-    match of {
-        Some(TypeRef::List(inner) | TypeRef::Map(inner)) => Some(*inner),
-        _ => None,
+/// The strategy besides `retainKeys`.
+fn strategy(merge: &Merge) -> &'static str {
+    match merge.patch_strategy {
+        "merge" | "merge,retainKeys" | "retainKeys,merge" => "merge",
+        "replace" | "replace,retainKeys" => "replace",
+        _ => "",
     }
 }
 
-fn merge_map(object: &mut Map, patch: &Map, of: Option<TypeId>) -> Result<(), Error> {
-    merge_members(object, patch, &|key| member(of, key))
-}
-
-type Lookup<'a> = &'a dyn Fn(&str) -> (Option<TypeRef>, Option<&'static Merge>);
-
-fn merge_members(object: &mut Map, patch: &Map, lookup: Lookup<'_>) -> Result<(), Error> {
+fn merge_map(object: &mut Map, mut patch: Map, of: Type) -> Result<(), Error> {
     if let Some(directive) = patch.get(PATCH) {
         match directive.as_str() {
             Some("replace") => {
-                *object = patch.clone();
-                object.remove(PATCH);
-                return Ok(());
+                // The rest is taken as it stands, whatever is in it.
+                patch.remove(PATCH);
+                *object = patch;
             }
-            Some("delete") => {
-                object.clear();
-                return Ok(());
+            Some("delete") => object.clear(),
+            _ => {
+                return Err(Error::Directive {
+                    directive: go::text(directive),
+                    map: shown(&patch),
+                });
             }
-            Some("merge") => {}
-            _ => return Err(unknown(directive, patch)),
         }
+        return Ok(());
     }
-    if let Some(keep) = patch.get(RETAIN_KEYS) {
-        let keep = keep
-            .as_array()
-            .ok_or_else(|| Error::Format("retainKeys list".into()))?;
-        object.retain(|key, _| keep.iter().any(|one| one == key.as_str()));
-    }
+    retain_keys(object, &mut patch)?;
+    set_orders(object, &mut patch, of)?;
     for (key, value) in patch {
-        if key.as_str() == PATCH || key.as_str() == RETAIN_KEYS {
+        let deleted = match key.strip_prefix(DELETE) {
+            Some(rest) => Some(Key::new(
+                rest.strip_prefix('/').ok_or(Error::Format("primitive list"))?,
+            )),
+            None => None,
+        };
+        let name = deleted.as_ref().unwrap_or(&key);
+        if value.is_null() {
+            object.remove(name);
             continue;
         }
-        if let Some(name) = key.strip_prefix(DELETE) {
-            let gone = value
-                .as_array()
-                .ok_or_else(|| Error::Format("deleteFromPrimitiveList".into()))?;
-            if let Some(Value::Array(items)) = object.get_mut(name) {
-                items.retain(|item| !gone.contains(item));
-            }
-            continue;
-        }
-        if let Some(name) = key.strip_prefix(ORDER) {
-            // With a patch of the same list both are done together below.
-            if !patch.contains_key(name)
-                && let Some(Value::Array(items)) = object.get_mut(name)
-            {
-                let merge_key = lookup(name).1.map_or("", |merge| merge.patch_merge_key);
-                let before = items.clone();
-                order(items, &before, array(value)?, merge_key);
-            }
-            continue;
-        }
-        let (of, merge) = lookup(key);
-        let strategy = merge.map_or("", |merge| merge.patch_strategy);
-        match (object.get_mut(key), value) {
-            (_, Value::Null) => {
-                object.remove(key);
+        match (object.get_mut(name), value) {
+            (Some(Value::Array(old)), Value::Array(gone)) if deleted.is_some() => {
+                let (item, merge) = of.list_member(name)?;
+                merge_list(old, gone, item, merge.patch_merge_key, true)?;
             }
             (Some(Value::Object(old)), Value::Object(new)) => {
-                if strategy.split(',').any(|one| one == "replace") {
-                    *old = new.clone();
-                } else if let Some(TypeRef::Map(inner)) = of {
-                    let inner = *inner;
-                    merge_members(old, new, &|_| (Some(inner), None))?;
+                let (member, merge) = of.member(name)?;
+                if strategy(merge) == "replace" {
+                    *old = new;
                 } else {
-                    merge_map(old, new, named(of))?;
+                    merge_map(old, new, member)?;
                 }
             }
-            (Some(Value::Array(old)), Value::Array(new))
-                if strategy.split(',').any(|one| one == "merge") =>
-            {
-                let merge_key = merge.map_or("", |merge| merge.patch_merge_key);
-                let wanted = patch.get(&format!("{ORDER}{}", key.as_str()));
-                let wanted = wanted.map(array).transpose()?;
-                merge_list(old, new, wanted, merge_key, item_of(of), key)?;
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                let (item, merge) = of.list_member(name)?;
+                if strategy(merge) == "merge" {
+                    merge_list(old, new, item, merge.patch_merge_key, false)?;
+                } else {
+                    *old = new;
+                }
             }
-            _ => {
-                let mut value = value.clone();
-                drop_directives(&mut value, of, merge)?;
-                object.insert(key.clone(), value);
+            _ if deleted.is_some() => {}
+            (_, mut value) => {
+                drop_nulls(&mut value);
+                if drop_directives(&mut value) {
+                    object.insert(key, value);
+                } else {
+                    object.remove(&key);
+                }
             }
         }
     }
     Ok(())
 }
 
-fn array(value: &Value) -> Result<&[Value], Error> {
-    value
-        .as_array()
-        .map(Vec::as_slice)
-        .ok_or_else(|| Error::Format("setElementOrder list".into()))
+/// `$retainKeys`: fields that are not named go.
+fn retain_keys(object: &mut Map, patch: &mut Map) -> Result<(), Error> {
+    const FORMAT: Error = Error::Format("retainKeys");
+    let Some(kept) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let Value::Array(kept) = kept else {
+        return Err(FORMAT);
+    };
+    let kept: FxHashSet<&str> = kept.iter().filter_map(Value::as_str).collect();
+    let strange = patch.iter().any(|(key, value)| {
+        !value.is_null()
+            && !key.starts_with(DELETE)
+            && !key.starts_with(ORDER)
+            && !kept.contains(key.as_str())
+    });
+    if strange {
+        return Err(FORMAT);
+    }
+    object.retain(|key, _| kept.contains(key.as_str()));
+    Ok(())
 }
 
-fn unknown(directive: &Value, map: &Map) -> Error {
-    Error::Directive {
-        directive: directive
-            .as_str()
-            .map_or_else(|| directive.to_string(), str::to_owned),
-        map: Value::Object(map.clone()).to_string(),
+/// `$setElementOrder/…`: such lists are merged and ordered at once, and taken out
+/// of the patch.
+fn set_orders(object: &mut Map, patch: &mut Map, of: Type) -> Result<(), Error> {
+    let keys: Vec<Key> = patch
+        .keys()
+        .filter(|key| key.starts_with(ORDER))
+        .cloned()
+        .collect();
+    for key in keys {
+        let Some(order) = patch.remove(&key) else {
+            continue;
+        };
+        let Value::Array(order) = order else {
+            return Err(wrong_type(LIST, &order));
+        };
+        let name = key
+            .strip_prefix(ORDER)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .ok_or(Error::Format("setElementOrder list"))?;
+        let name = Key::new(name);
+        let old = match object.get(&name) {
+            Some(Value::Array(items)) => Some(items),
+            Some(other) => return Err(wrong_type(LIST, other)),
+            None => None,
+        };
+        let new = match patch.get(&name) {
+            Some(Value::Array(items)) => Some(items),
+            Some(other) => return Err(wrong_type(LIST, other)),
+            None => None,
+        };
+        let (item, merge) = of.list_member(&name)?;
+        let by = merge.patch_merge_key;
+        check_order(new.map_or(&[], Vec::as_slice), &order, by)?;
+        let before = old.cloned().unwrap_or_default();
+        let (merged, objects) = match (old, new) {
+            (None, None) => continue,
+            (Some(_), None) => (before.clone(), only_objects(&before, &[])?),
+            (None, Some(new)) => {
+                let objects = only_objects(&[], new)?;
+                let mut new = Value::Array(new.clone());
+                drop_directives(&mut new);
+                (std::mem::take(new.make_array()), objects)
+            }
+            (Some(_), Some(new)) => {
+                let mut merged = before.clone();
+                if strategy(merge) == "merge" {
+                    merge_list(&mut merged, new.clone(), item, by, false)?;
+                } else {
+                    merged.clone_from(new);
+                }
+                (merged, only_objects(&before, new)?)
+            }
+        };
+        let merged = ordered(merged, &order, &before, by, objects)?;
+        object.insert(name.clone(), Value::Array(merged));
+        patch.remove(&name);
+    }
+    Ok(())
+}
+
+/// Whether the items of a patch come in the order that the patch asks for.
+fn check_order(new: &[Value], order: &[Value], by: &str) -> Result<(), Error> {
+    if new.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let mut named = Vec::with_capacity(new.len());
+    for item in new {
+        if !by.is_empty() && object_of(item)?.get(PATCH).is_some_and(|word| word == "delete") {
+            continue;
+        }
+        if item.get(PATCH).is_none() {
+            named.push(item);
+        }
+    }
+    let mut named = named.into_iter().peekable();
+    for wanted in order {
+        let Some(item) = named.peek() else {
+            return Ok(());
+        };
+        let equal = if by.is_empty() {
+            *item == wanted
+        } else {
+            must_have(object_of(item)?, by)? == must_have(object_of(wanted)?, by)?
+        };
+        if equal {
+            named.next();
+        }
+    }
+    match named.peek() {
+        Some(_) => Err(Error::Order {
+            patch: go::list(new, Numbers::Ints),
+            order: go::list(order, Numbers::Ints),
+        }),
+        None => Ok(()),
     }
 }
 
-/// The merge key's value of an item.
-fn key_of<'a>(item: &'a Value, merge_key: &str) -> Option<&'a Value> {
-    if merge_key.is_empty() {
-        Some(item)
-    } else {
-        item.get(merge_key)
-    }
+fn object_of(item: &Value) -> Result<&Map, Error> {
+    item.as_object().ok_or_else(|| wrong_type(MAP, item))
 }
 
-fn must_have_key<'a>(item: &'a Value, merge_key: &str) -> Result<&'a Value, Error> {
-    key_of(item, merge_key).ok_or_else(|| Error::NoMergeKey {
-        item: item.to_string(),
-        key: merge_key.to_owned(),
+fn must_have<'a>(item: &'a Map, by: &str) -> Result<&'a Value, Error> {
+    item.get(by).ok_or_else(|| Error::NoMergeKey {
+        item: shown(item),
+        key: by.to_owned(),
     })
+}
+
+/// Whether two lists hold objects. All items must be of one type.
+fn only_objects(old: &[Value], new: &[Value]) -> Result<bool, Error> {
+    let mut all = old.iter().chain(new);
+    let first = all.next().ok_or(Error::NoItems)?;
+    if matches!(first, Value::Array(_)) {
+        return Err(Error::ListOfLists);
+    }
+    let kind = |value| go::type_name(value, Numbers::Ints);
+    if all.any(|item| kind(item) != kind(first)) {
+        return Err(Error::Mixed {
+            old: go::list(old, Numbers::Ints),
+            new: go::list(new, Numbers::Ints),
+        });
+    }
+    Ok(matches!(first, Value::Object(_)))
+}
+
+/// A value by which items are found.
+fn mark(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        // No text of the API begins so.
+        other => Cow::Owned(format!("\0{other}")),
+    }
+}
+
+/// The mark of an item: that of its merge key, or of itself.
+fn mark_of<'a>(item: &'a Value, by: &str) -> Cow<'a, str> {
+    if by.is_empty() {
+        return mark(item);
+    }
+    mark(item.get(by).unwrap_or(&Value::Null))
+}
+
+/// Where each mark first stands.
+fn places<'a>(items: &'a [Value], by: &str) -> FxHashMap<Cow<'a, str>, usize> {
+    let mut places = FxHashMap::default();
+    for (at, item) in items.iter().enumerate() {
+        places.entry(mark_of(item, by)).or_insert(at);
+    }
+    places
 }
 
 fn merge_list(
     old: &mut Vec<Value>,
-    new: &[Value],
-    wanted: Option<&[Value]>,
-    merge_key: &str,
-    of: Option<TypeRef>,
-    name: &str,
+    new: Vec<Value>,
+    item: Type,
+    by: &str,
+    delete: bool,
 ) -> Result<(), Error> {
-    let objects = old
-        .iter()
-        .chain(new)
-        .any(|item| matches!(item, Value::Object(_)));
-    let before = old.clone();
-    if !objects {
-        for item in new {
-            if !old.contains(item) {
-                old.push(item.clone());
-            }
-        }
-        order(old, &before, wanted.unwrap_or(new), "");
+    if old.is_empty() && new.is_empty() {
         return Ok(());
     }
-    if merge_key.is_empty() {
-        return Err(Error::NoKeyDeclared(name.to_owned()));
-    }
-    let directive = |item: &Value| item.get(PATCH).cloned();
-    if new
-        .iter()
-        .any(|item| directive(item).is_some_and(|word| word == "replace"))
-    {
-        // The directive stands in an item of its own; the rest is the new list.
-        *old = new
+    let objects = only_objects(old, &new)?;
+    if !objects {
+        if delete {
+            let gone = places(&new, "");
+            old.retain(|item| !gone.contains_key(&mark(item)));
+            return Ok(());
+        }
+        let before = old.clone();
+        let mut seen: FxHashSet<Cow<'_, str>> = FxHashSet::default();
+        let merged = before
             .iter()
-            .filter(|item| directive(item).is_none())
+            .chain(&new)
+            .filter(|item| seen.insert(mark(item)))
             .cloned()
             .collect();
+        *old = ordered(merged, &new, &before, by, false)?;
         return Ok(());
     }
-    let mut present: Vec<Value> = Vec::with_capacity(new.len());
-    for item in new {
-        match directive(item) {
-            Some(word) if word == "delete" => {
-                let gone = must_have_key(item, merge_key)?;
-                old.retain(|one| one.get(merge_key) != Some(gone));
-                continue;
-            }
-            Some(word) if word != "merge" => {
-                return Err(match item {
-                    Value::Object(map) => unknown(&word, map),
-                    other => Error::Format(other.to_string()),
-                });
-            }
-            _ => {}
-        }
-        let key = must_have_key(item, merge_key)?;
-        let found = old.iter_mut().find(|one| one.get(merge_key) == Some(key));
-        match (found, item) {
-            (Some(Value::Object(one)), Value::Object(item)) => merge_map(one, item, named(of))?,
-            _ => {
-                let mut item = item.clone();
-                drop_directives(&mut item, of, None)?;
-                old.push(item);
-            }
-        }
-        present.push(item.clone());
+    if by.is_empty() {
+        return Err(Error::NoKeyDeclared(item.kind()));
     }
-    order(old, &before, wanted.unwrap_or(&present), merge_key);
+    let new = special_items(old, new, by)?;
+    let before = old.clone();
+    let mut found: FxHashMap<String, usize> = FxHashMap::default();
+    for (at, one) in old.iter().enumerate() {
+        object_at(one, at)?;
+        if one.get(by).is_some() {
+            found.entry(mark_of(one, by).into_owned()).or_insert(at);
+        }
+    }
+    for patch in &new {
+        let patch = object_of(patch)?;
+        let key = must_have(patch, by)?;
+        match found.get(mark(key).as_ref()).and_then(|at| old.get_mut(*at)) {
+            Some(Value::Object(one)) => merge_map(one, patch.clone(), item)?,
+            _ => {
+                found.insert(mark(key).into_owned(), old.len());
+                old.push(Value::Object(patch.clone()));
+            }
+        }
+    }
+    let merged = std::mem::take(old);
+    *old = ordered(merged, &new, &before, by, true)?;
     Ok(())
 }
 
-/// Orders a merged list: items named in `wanted` as they stand there, the others
-/// as they stood before, each before the first wanted one that it preceded.
-fn order(items: &mut Vec<Value>, before: &[Value], wanted: &[Value], merge_key: &str) {
-    let place = |list: &[Value], item: &Value| {
-        let key = key_of(item, merge_key)?;
-        list.iter()
-            .position(|one| key_of(one, merge_key) == Some(key))
+fn object_at(item: &Value, at: usize) -> Result<&Map, Error> {
+    item.as_object().ok_or(Error::NoMap(at))
+}
+
+/// Does what items with `$patch` say; answers the others. When the list is
+/// replaced, they become the list and none is left.
+fn special_items(
+    old: &mut Vec<Value>,
+    new: Vec<Value>,
+    by: &str,
+) -> Result<Vec<Value>, Error> {
+    let mut rest = Vec::with_capacity(new.len());
+    let mut gone: FxHashSet<String> = FxHashSet::default();
+    let mut replace = false;
+    for item in new {
+        let map = object_of(&item)?;
+        match map.get(PATCH).map(|word| (word, word.as_str())) {
+            None => rest.push(item),
+            Some((_, Some("delete"))) => {
+                gone.insert(mark(must_have(map, by)?).into_owned());
+            }
+            Some((_, Some("replace"))) => replace = true,
+            Some((_, Some("merge"))) => return Err(Error::MergeInItem),
+            Some((word, _)) => {
+                return Err(Error::Directive {
+                    directive: go::text(word),
+                    map: shown(map),
+                });
+            }
+        }
+    }
+    if replace {
+        *old = rest;
+        return Ok(Vec::new());
+    }
+    if !gone.is_empty() {
+        old.retain(|item| item.get(by).is_none_or(|key| !gone.contains(mark(key).as_ref())));
+    }
+    Ok(rest)
+}
+
+/// Orders a merged list: items that `wanted` names as they stand there, the
+/// others as they stood before. Of two items that both stood before, the first
+/// then stays in front; else a wanted one does.
+fn ordered(
+    items: Vec<Value>,
+    wanted: &[Value],
+    before: &[Value],
+    by: &str,
+    objects: bool,
+) -> Result<Vec<Value>, Error> {
+    let mut named = Vec::new();
+    let mut others = Vec::new();
+    let key = if objects { by } else { "" };
+    let (in_wanted, in_before) = (places(wanted, key), places(before, key));
+    if !by.is_empty() && !items.is_empty() {
+        wanted
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, one)| object_at(one, at).map(drop))?;
+    }
+    for item in items {
+        if !by.is_empty() {
+            must_have(object_of(&item)?, by)?;
+        }
+        if in_wanted.contains_key(&mark_of(&item, by)) {
+            named.push(item);
+        } else {
+            others.push(item);
+        }
+    }
+    if objects {
+        for one in named.iter().chain(wanted).chain(&others).chain(before) {
+            must_have(object_of(one)?, by)?;
+        }
+    }
+    let place = |places: &FxHashMap<Cow<'_, str>, usize>, item: &Value| {
+        places.get(&mark_of(item, key)).copied()
     };
-    let (mut named, others): (Vec<_>, Vec<_>) = items
-        .drain(..)
-        .partition(|item| place(wanted, item).is_some());
-    named.sort_by_key(|item| place(wanted, item));
+    named.sort_by_key(|item| place(&in_wanted, item));
+    others.sort_by_key(|item| place(&in_before, item));
+    let mut out = Vec::with_capacity(named.len() + others.len());
     let mut named = named.into_iter().peekable();
     for other in others {
-        // A wanted item goes first unless both stood before and the other was in front.
         while let Some(one) = named.peek() {
-            let in_front = match (place(before, &other), place(before, one)) {
+            let in_front = match (place(&in_before, &other), place(&in_before, one)) {
                 (Some(other), Some(one)) => other < one,
                 _ => false,
             };
             if in_front {
                 break;
             }
-            items.extend(named.next());
+            out.extend(named.next());
         }
-        items.push(other);
+        out.push(other);
     }
-    items.extend(named);
+    out.extend(named);
+    Ok(out)
 }
 
-/// What a patch brings anew holds no directives and no nulls.
-fn drop_directives(
-    value: &mut Value,
-    of: Option<TypeRef>,
-    merge: Option<&'static Merge>,
-) -> Result<(), Error> {
+/// Drops the nulls of objects; those of lists stay.
+fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.retain(|key, value| {
-                !value.is_null()
-                    && key.as_str() != PATCH
-                    && key.as_str() != RETAIN_KEYS
-                    && !key.starts_with(ORDER)
-                    && !key.starts_with(DELETE)
-            });
-            let id = named(of);
-            for (key, value) in map.entries_mut() {
-                let (of, merge) = match of {
-                    Some(TypeRef::Map(inner)) => (Some(*inner), None),
-                    _ => member(id, key),
-                };
-                drop_directives(value, of, merge)?;
-            }
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
         }
-        Value::Array(items) => {
-            let merges = merge.is_some_and(|merge| merge.patch_strategy.contains("merge"));
-            if merges {
-                items.retain(|item| item.get(PATCH).is_none_or(|word| word == "merge"));
-            }
-            for item in items {
-                drop_directives(item, item_of(of), None)?;
-            }
-        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
         _ => {}
     }
-    Ok(())
+}
+
+/// Drops objects that are directives; tells whether the value is none itself.
+fn drop_directives(value: &mut Value) -> bool {
+    match value {
+        Value::Object(map) => {
+            if map.contains_key(PATCH) {
+                return false;
+            }
+            map.retain(|_, value| drop_directives(value));
+        }
+        Value::Array(items) => items.retain_mut(drop_directives),
+        _ => {}
+    }
+    true
 }
 
 #[cfg(test)]
@@ -369,7 +677,8 @@ mod tests {
         assert_eq!(pod.str_at(&["spec", "containers", "1", "image"]), Some("2"));
         assert_eq!(
             pod.path(&["spec", "containers", "2"]),
-            Some(&value!({"name": "c"}))
+            // A new item is taken as it stands; decoding drops its nulls.
+            Some(&value!({"name": "c", "args": null}))
         );
     }
 
@@ -457,6 +766,14 @@ mod tests {
             refused(value!({"spec": {"$retainKeys": 1}})),
             Error::Format(_)
         ));
-        assert!(matches!(refused(value!([])), Error::Format(_)));
+        assert!(matches!(
+            refused(value!({"spec": {"containers": ["x"]}})),
+            Error::Mixed { .. }
+        ));
+        assert!(matches!(
+            refused(value!({"spec": {"$setElementOrder/nope": []}})),
+            Error::Field { .. }
+        ));
+        assert!(matches!(refused(value!([])), Error::Type { .. }));
     }
 }
