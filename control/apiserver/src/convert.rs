@@ -2,8 +2,10 @@
 //! served. The two groups of events differ in names of fields; `autoscaling/v1`
 //! keeps in annotations what only `v2` has fields for.
 
+use control_types::coerce;
 use control_types::meta;
-use control_types::registry::Resource;
+use control_types::registry::{self, Resource};
+use control_types::schema::TypeId;
 use control_types::value::Value;
 
 use crate::api::Served;
@@ -30,6 +32,7 @@ pub fn to_version(object: &mut Value, served: &Served) {
         control_kinds::convert::autoscaler_to_v1(object);
     }
     meta::set_type(object, &served.api_version, served.resource.kind);
+    settle(object, served.resource.schema);
 }
 
 /// Brings an object of the served version into the one that is stored.
@@ -49,6 +52,18 @@ pub fn stored_form(object: &mut Value, from: &Resource) {
     }
     let stored = meta::join_api_version(from.storage.group, from.storage.version);
     meta::set_type(object, &stored, from.kind);
+    if let Some(of) = registry::schema_of(from.storage.group, from.storage.version, from.kind) {
+        settle(object, of);
+    }
+}
+
+/// Fields that both versions have may be written in one though zero, and in the
+/// other not.
+fn settle(object: &mut Value, of: TypeId) {
+    // What cannot be read stays as it is: it was stored so.
+    if coerce::coerce(object, of).is_ok() {
+        coerce::complete(object, of);
+    }
 }
 
 fn is_old_autoscaler(resource: &Resource) -> bool {

@@ -255,8 +255,16 @@ pub fn tree_of(
         )));
     }
     meta::set_type(&mut tree, &wanted, expected.kind);
+    // An empty list of managers says something, other than no list.
+    let resets_managers = tree
+        .path(&["metadata", "managedFields"])
+        .and_then(Value::as_array)
+        .is_some_and(Vec::is_empty);
     let report =
         coerce::coerce(&mut tree, expected.schema).map_err(|error| cannot(&error.to_string()))?;
+    if resets_managers {
+        meta::metadata_mut(&mut tree).insert("managedFields", Value::Array(Vec::new()));
+    }
     let mut complaints: Vec<String> = Vec::new();
     if validation != FieldValidation::Ignore {
         complaints.extend(report);

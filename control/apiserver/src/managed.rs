@@ -150,7 +150,7 @@ pub fn unexplained(message: String) -> Status {
     let mut status = Status::internal("");
     status.reason = "";
     status.message = message;
-    status.details = Some(Details::default());
+    status.details = None;
     status
 }
 

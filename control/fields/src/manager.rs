@@ -470,7 +470,9 @@ fn gvk(api_version: &str, kind: &str) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
 
-fn identity(object: &Value) -> String {
+/// An object as errors name it: namespace, name, group, version and kind.
+#[must_use]
+pub fn identity(object: &Value) -> String {
     format!(
         "{}/{}; {}",
         meta::namespace(object),

@@ -3,60 +3,51 @@
 use crate::status::quote;
 use crate::value::Value;
 
-/// How numbers without fraction are held by the Go program whose message it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
-    /// As `int64`.
-    Ints,
-    /// As `float64`, as its JSON decoder makes them of any number.
-    Floats,
-}
-
 /// `%v`
 #[must_use]
-pub fn plain(value: &Value, numbers: Numbers) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.to_string(),
-        Value::Array(items) => list(items, numbers),
+        Value::Array(items) => list(items),
         Value::Object(map) => {
             let members: Vec<_> = sorted(map)
                 .into_iter()
-                .map(|(key, value)| format!("{key}:{}", plain(value, numbers)))
+                .map(|(key, value)| format!("{key}:{}", plain(value)))
                 .collect();
             format!("map[{}]", members.join(" "))
         }
         Value::Bool(truth) => truth.to_string(),
-        Value::Int(whole) if numbers == Numbers::Ints => whole.to_string(),
-        Value::Int(_) | Value::Float(_) => float(value.as_f64().unwrap_or_default()),
+        Value::Int(whole) => whole.to_string(),
+        Value::Float(number) => float(*number),
     }
 }
 
 /// `%v` of a list.
 #[must_use]
-pub fn list(items: &[Value], numbers: Numbers) -> String {
-    let items: Vec<_> = items.iter().map(|item| plain(item, numbers)).collect();
+pub fn list(items: &[Value]) -> String {
+    let items: Vec<_> = items.iter().map(|item| plain(item)).collect();
     format!("[{}]", items.join(" "))
 }
 
 /// `%#v`
 #[must_use]
-pub fn syntax(value: &Value, numbers: Numbers) -> String {
+pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|item| syntax(item, numbers)).collect();
+            let items: Vec<_> = items.iter().map(|item| syntax(item)).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
             let members: Vec<_> = sorted(map)
                 .into_iter()
-                .map(|(key, value)| format!("{}:{}", quote(key), syntax(value, numbers)))
+                .map(|(key, value)| format!("{}:{}", quote(key), syntax(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", members.join(", "))
         }
-        other => plain(other, numbers),
+        other => plain(other),
     }
 }
 
@@ -65,26 +56,24 @@ pub fn syntax(value: &Value, numbers: Numbers) -> String {
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".into(),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) => format!(
-            "%!s({}={})",
-            type_name(value, Numbers::Ints),
-            plain(value, Numbers::Ints)
-        ),
-        other => plain(other, Numbers::Ints),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            format!("%!s({}={})", type_name(value), plain(value))
+        }
+        other => plain(other),
     }
 }
 
 /// `%T`
 #[must_use]
-pub const fn type_name(value: &Value, numbers: Numbers) -> &'static str {
-    match (value, numbers) {
-        (Value::Null, _) => "<nil>",
-        (Value::Bool(_), _) => "bool",
-        (Value::Int(_), Numbers::Ints) => "int64",
-        (Value::Int(_) | Value::Float(_), _) => "float64",
-        (Value::String(_), _) => "string",
-        (Value::Array(_), _) => "[]interface {}",
-        (Value::Object(_), _) => "map[string]interface {}",
+pub const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     }
 }
 
@@ -121,16 +110,15 @@ mod tests {
     #[test]
     fn values_look_as_in_go() {
         let value = value!({"b": [1, "x", null], "a": true});
-        assert_eq!(plain(&value, Numbers::Ints), "map[a:true b:[1 x <nil>]]");
+        assert_eq!(plain(&value), "map[a:true b:[1 x <nil>]]");
         assert_eq!(
-            syntax(&value, Numbers::Floats),
+            syntax(&value),
             "map[string]interface {}{\"a\":true, \"b\":[]interface {}{1, \"x\", interface {}(nil)}}"
         );
-        assert_eq!(plain(&Value::Float(1e21), Numbers::Ints), "1e+21");
-        assert_eq!(plain(&Value::Float(0.5), Numbers::Ints), "0.5");
-        let million = Value::Int(1_000_000);
-        assert_eq!(plain(&million, Numbers::Floats), "1e+06");
-        assert_eq!(plain(&million, Numbers::Ints), "1000000");
+        assert_eq!(plain(&Value::Float(1e21)), "1e+21");
+        assert_eq!(plain(&Value::Float(0.5)), "0.5");
+        assert_eq!(plain(&Value::Float(1e6)), "1e+06");
+        assert_eq!(plain(&Value::Int(1_000_000)), "1000000");
         assert_eq!(text(&Value::Int(1)), "%!s(int64=1)");
     }
 }

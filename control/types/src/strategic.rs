@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::go::{self, Numbers};
+use crate::go;
 use crate::schema::{Merge, Shape, TypeId, TypeRef};
 use crate::value::{Key, Map, Value};
 
@@ -122,13 +122,13 @@ fn wrong_type(expected: &'static str, received: &Value) -> Error {
         expected,
         received: match received {
             Value::Null => "%!s(<nil>)",
-            other => go::type_name(other, Numbers::Ints),
+            other => go::type_name(other),
         },
     }
 }
 
 fn shown(map: &Map) -> String {
-    go::plain(&Value::Object(map.clone()), Numbers::Ints)
+    go::plain(&Value::Object(map.clone()))
 }
 
 /// What a value is in Go.
@@ -241,7 +241,8 @@ fn merge_map(object: &mut Map, mut patch: Map, of: Type) -> Result<(), Error> {
     for (key, value) in patch {
         let deleted = match key.strip_prefix(DELETE) {
             Some(rest) => Some(Key::new(
-                rest.strip_prefix('/').ok_or(Error::Format("primitive list"))?,
+                rest.strip_prefix('/')
+                    .ok_or(Error::Format("primitive list"))?,
             )),
             None => None,
         };
@@ -375,7 +376,11 @@ fn check_order(new: &[Value], order: &[Value], by: &str) -> Result<(), Error> {
     }
     let mut named = Vec::with_capacity(new.len());
     for item in new {
-        if !by.is_empty() && object_of(item)?.get(PATCH).is_some_and(|word| word == "delete") {
+        if !by.is_empty()
+            && object_of(item)?
+                .get(PATCH)
+                .is_some_and(|word| word == "delete")
+        {
             continue;
         }
         if item.get(PATCH).is_none() {
@@ -398,8 +403,8 @@ fn check_order(new: &[Value], order: &[Value], by: &str) -> Result<(), Error> {
     }
     match named.peek() {
         Some(_) => Err(Error::Order {
-            patch: go::list(new, Numbers::Ints),
-            order: go::list(order, Numbers::Ints),
+            patch: go::list(new),
+            order: go::list(order),
         }),
         None => Ok(()),
     }
@@ -423,11 +428,11 @@ fn only_objects(old: &[Value], new: &[Value]) -> Result<bool, Error> {
     if matches!(first, Value::Array(_)) {
         return Err(Error::ListOfLists);
     }
-    let kind = |value| go::type_name(value, Numbers::Ints);
+    let kind = |value| go::type_name(value);
     if all.any(|item| kind(item) != kind(first)) {
         return Err(Error::Mixed {
-            old: go::list(old, Numbers::Ints),
-            new: go::list(new, Numbers::Ints),
+            old: go::list(old),
+            new: go::list(new),
         });
     }
     Ok(matches!(first, Value::Object(_)))
@@ -502,7 +507,10 @@ fn merge_list(
     for patch in &new {
         let patch = object_of(patch)?;
         let key = must_have(patch, by)?;
-        match found.get(mark(key).as_ref()).and_then(|at| old.get_mut(*at)) {
+        match found
+            .get(mark(key).as_ref())
+            .and_then(|at| old.get_mut(*at))
+        {
             Some(Value::Object(one)) => merge_map(one, patch.clone(), item)?,
             _ => {
                 found.insert(mark(key).into_owned(), old.len());
@@ -521,11 +529,7 @@ fn object_at(item: &Value, at: usize) -> Result<&Map, Error> {
 
 /// Does what items with `$patch` say; answers the others. When the list is
 /// replaced, they become the list and none is left.
-fn special_items(
-    old: &mut Vec<Value>,
-    new: Vec<Value>,
-    by: &str,
-) -> Result<Vec<Value>, Error> {
+fn special_items(old: &mut Vec<Value>, new: Vec<Value>, by: &str) -> Result<Vec<Value>, Error> {
     let mut rest = Vec::with_capacity(new.len());
     let mut gone: FxHashSet<String> = FxHashSet::default();
     let mut replace = false;
@@ -551,7 +555,10 @@ fn special_items(
         return Ok(Vec::new());
     }
     if !gone.is_empty() {
-        old.retain(|item| item.get(by).is_none_or(|key| !gone.contains(mark(key).as_ref())));
+        old.retain(|item| {
+            item.get(by)
+                .is_none_or(|key| !gone.contains(mark(key).as_ref()))
+        });
     }
     Ok(rest)
 }

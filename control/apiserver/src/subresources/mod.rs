@@ -3,7 +3,6 @@
 
 mod binding;
 mod eviction;
-mod finalize;
 mod log;
 mod node;
 mod proxy;
@@ -66,7 +65,7 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         ("pods", "binding", &Method::POST) => binding::bind(&context, &served, body).await,
         ("pods", "eviction", &Method::POST) => eviction::evict(&context, &served, body).await,
         ("namespaces", "finalize", &Method::PUT) => {
-            finalize::finalize(&context, &served, body).await
+            verbs::update::through(&context, &served, "finalize", body).await
         }
         _ => Err(Status::method_not_allowed()),
     }

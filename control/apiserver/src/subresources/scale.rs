@@ -135,7 +135,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         let force = options.force.unwrap_or_default();
         return change(context, served, &options, Managers::Given, |old| {
             let tree = endpoint.apply(Some(old), &config, &options.field_manager, force)?;
-            patch::decode_applied(tree, expected)
+            patch::decode_applied(tree, &config, expected)
         })
         .await;
     }

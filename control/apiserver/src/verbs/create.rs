@@ -78,7 +78,8 @@ pub async fn store(
     let given = meta::name(&object).to_owned();
     // Only what is stored must not claim a version.
     let version = meta::resource_version(&object).to_owned();
-    let versioned = version.parse::<u64>().is_ok_and(|version| version != 0);
+    let versioned =
+        managers == Managers::Writer && version.parse::<u64>().is_ok_and(|version| version != 0);
     (served.kind.default)(&mut object);
     if managers == Managers::Writer {
         let name = managed::manager_of(context, options);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use control_types::go::{self, Numbers::Floats};
+use control_types::go;
 use control_types::value::{Map, Value};
 
 use super::{Problems, element_of};
@@ -35,12 +35,12 @@ pub fn validate(schema: Schema<'_>, value: &Value, duplicates: Duplicates) -> Re
         Kind::List(list) => match value {
             Value::Null => {}
             Value::Array(items) => all_items(&list, items, duplicates, &mut problems),
-            other => problems.add(format!("expected list, got &{{{}}}", go::plain(other, Floats))),
+            other => problems.add(format!("expected list, got &{{{}}}", go::plain(other))),
         },
         Kind::Map(map) => match value {
             Value::Null => {}
             Value::Object(members) => all_members(&map, members, duplicates, &mut problems),
-            other => problems.add(format!("expected map, got &{{{}}}", go::plain(other, Floats))),
+            other => problems.add(format!("expected map, got &{{{}}}", go::plain(other))),
         },
     }
     problems.or(())
@@ -101,22 +101,22 @@ pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>) -> Option<St
     let (fits, wanted) = match scalar {
         Scalar::Numeric => (
             matches!(value, Value::Int(_) | Value::Float(_)),
-            format!("numeric (int or float), got {}", go::type_name(value, Floats)),
+            format!("numeric (int or float), got {}", go::type_name(value)),
         ),
         Scalar::String => (
             matches!(value, Value::String(_)),
             format!(
                 "string, got &value.valueUnstructured{{Value:{}}}",
-                go::syntax(value, Floats)
+                go::syntax(value)
             ),
         ),
         Scalar::Boolean => (
             matches!(value, Value::Bool(_)),
-            format!("boolean, got &{{{}}}", go::plain(value, Floats)),
+            format!("boolean, got &{{{}}}", go::plain(value)),
         ),
         Scalar::Untyped => (
             !matches!(value, Value::Array(_) | Value::Object(_)),
-            format!("any scalar, got &{{{}}}", go::plain(value, Floats)),
+            format!("any scalar, got &{{{}}}", go::plain(value)),
         ),
     };
     (!fits).then(|| format!("expected {wanted}"))
