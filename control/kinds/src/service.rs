@@ -142,6 +142,12 @@ pub(crate) fn drop_what_the_type_lacks(new: &mut Value, old: &Value) {
             .filter(|n| *n != 0)
             .collect()
     };
+    if before.text("type") != "ExternalName"
+        && after.text("type") == "ExternalName"
+        && same_field("internalTrafficPolicy")
+    {
+        spec.drop_field("internalTrafficPolicy");
+    }
     if needs_node_port(before) && !needs_node_port(&after) {
         let known = node_ports(before);
         if node_ports(&after).iter().all(|n| known.contains(n)) {
@@ -190,7 +196,12 @@ fn keep_allocated(new: &mut Value, old: &Value) {
             spec.take_from(before, "clusterIPs");
         }
     }
-    if needs_node_port(before) && needs_node_port(spec) {
+    let allocates = |spec: &Value| {
+        needs_node_port(spec)
+            && (spec.text("type") == "NodePort"
+                || spec.truth("allocateLoadBalancerNodePorts") != Some(false))
+    };
+    if allocates(before) && allocates(spec) {
         let numbers = |spec: &Value| -> Vec<i64> {
             spec.items("ports")
                 .iter()
@@ -524,18 +535,6 @@ pub fn set_address(service: &mut Value, index: usize, address: &str) {
     if index == 0 {
         spec.put("clusterIP", address);
     }
-}
-
-/// The node port of an earlier port with the same number as that at `index`.
-#[must_use]
-pub fn shared_port(service: &Value, index: Option<usize>) -> Option<u16> {
-    let ports = service.at("spec").items("ports");
-    let number = ports.get(index?)?.num("port");
-    ports
-        .iter()
-        .take(index?)
-        .filter(|port| port.num("port") == number)
-        .find_map(|port| u16::try_from(port.num("nodePort")).ok().filter(|n| *n != 0))
 }
 
 /// Writes an allocated port into the service.

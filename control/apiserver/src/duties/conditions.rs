@@ -45,16 +45,14 @@ pub(super) fn set(object: &mut Value, wanted: &Condition) -> bool {
     let since = match find(object, wanted.kind) {
         Some(old) => {
             let same = |member: &str, text: &str| old.str_at(&[member]).unwrap_or_default() == text;
-            let timed = old.str_at(&["lastTransitionTime"]).is_some();
-            if timed
-                && same("status", wanted.status)
+            if same("status", wanted.status)
                 && same("reason", wanted.reason)
                 && same("message", &wanted.message)
             {
                 return false;
             }
             old.get("lastTransitionTime")
-                .filter(|_| timed && same("status", wanted.status))
+                .filter(|_| same("status", wanted.status))
                 .cloned()
         }
         None => None,

@@ -24,6 +24,8 @@ pub(super) static DUTY: Duty = Duty {
 const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 async fn run(api: &Api) -> Result<(), Status> {
+    // What was just made must be known here.
+    api.catch_up().await?;
     let levels = api.resource(GROUP, LEVELS)?.cache()?.state();
     let exists = |name: &str| levels.objects.get(name).is_some();
     let served = api.resource(GROUP, SCHEMAS)?;

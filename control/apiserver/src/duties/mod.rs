@@ -6,11 +6,13 @@
 //! the first request is answered, and again whenever a resource that it follows
 //! changes, or its time has come; never because of what changed.
 
+mod addresses;
 mod api_services;
 mod authentication;
 mod cluster_info;
 mod conditions;
 mod definitions;
+mod events;
 mod flow_control;
 mod flow_schemas;
 pub(crate) mod history;
@@ -65,7 +67,6 @@ static ALL: &[&Duty] = &[
     &policy::DUTY,
     &priority_classes::DUTY,
     &flow_control::DUTY,
-    &flow_schemas::DUTY,
     &api_services::REGISTRATION,
     &api_services::AVAILABILITY,
     &definitions::DUTY,
@@ -75,24 +76,31 @@ static ALL: &[&Duty] = &[
     &history::DUTY,
 ];
 
+/// Those that look at what the others made.
+static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY];
+
 /// Does every duty once.
 ///
 /// # Errors
 /// When one cannot be done: the server must not start.
 pub(crate) async fn first(api: &Api) -> Result<(), Error> {
-    let all = ALL.iter().map(|duty| async move {
-        (duty.run)(api).await.map_err(|source| Error::Duty {
-            duty: duty.name,
-            source,
-        })
-    });
-    join_all(all).await.into_iter().collect()
+    for duties in [ALL, LATER] {
+        // Those that are at the same time share the store's commits.
+        let all = duties.iter().map(|duty| async move {
+            (duty.run)(api).await.map_err(|source| Error::Duty {
+                duty: duty.name,
+                source,
+            })
+        });
+        join_all(all).await.into_iter().collect::<Result<(), _>>()?;
+    }
+    Ok(())
 }
 
 /// Does the duties until shutdown.
 pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
     let mut tasks = JoinSet::new();
-    for duty in ALL {
+    for duty in ALL.iter().chain(LATER) {
         tasks.spawn(look_after(duty, Arc::clone(&api), shutdown.clone()));
     }
     while tasks.join_next().await.is_some() {}

@@ -34,11 +34,11 @@ pub(super) async fn ensure(
         }
     }
     Endpoint::of(api, served, "").write(None, &mut object, manager);
+    meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
+    meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     api.allocators.complete(served, &mut object)?;
     (served.kind.prepare_create)(&mut object);
     coerce::complete(&mut object, served.resource.schema);
-    meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
-    meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     api.modify(served, &key, false, None, |current| {
         let Some(current) = current else {
             return Ok(Decision::Put(object.clone()));

@@ -76,10 +76,11 @@ pub async fn store(
     wipe(&mut object);
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
-    // Only what is stored must not claim a version.
-    let version = meta::resource_version(&object).to_owned();
-    let versioned =
-        managers == Managers::Writer && version.parse::<u64>().is_ok_and(|version| version != 0);
+    // One that was applied is not about any version.
+    let version = match managers {
+        Managers::Writer => meta::resource_version(&object).to_owned(),
+        Managers::Given => String::new(),
+    };
     (served.kind.default)(&mut object);
     if managers == Managers::Writer {
         let name = managed::manager_of(context, options);
@@ -99,46 +100,28 @@ pub async fn store(
         }
         admission::admit_create(context, served, &mut object).await?;
         fill_metadata(&mut object);
-        let allocation = context.api.allocators.create(served, &mut object)?;
-        let errors = served.kind.before_create(&mut object);
-        if !errors.is_empty() {
-            return Err(invalid::status(
-                served.resource.group,
-                served.resource.kind,
-                if given.is_empty() { "" } else { &given },
-                &errors,
-            ));
-        }
-        admission::check_create(context, served, &object)?;
-        context
-            .warnings
-            .extend((served.kind.warnings)(&object, None));
-        coerce::complete(&mut object, served.resource.schema);
+        let allocation = context
+            .api
+            .allocators
+            .create(&context.api, served, &mut object, options.dry_run)
+            .await?;
         let name = meta::name(&object).to_owned();
-        let key = served.key(&namespace, &name);
-        if options.dry_run {
-            if served.cache()?.get(&key).is_some() {
-                return Err(taken(
-                    served,
-                    &key,
-                    Status::already_exists(served.resource.group, served.resource.plural, &name),
-                ));
-            }
-            meta::set_resource_version(&mut object, &version);
-            return Ok(object);
-        }
-        if versioned {
-            return Err(plain(
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
-        let ttl = (served.resource.plural == "events").then_some(EVENTS);
-        match context.api.store_new(served, &key, object, ttl).await {
+        let place = Place {
+            namespace: &namespace,
+            given: &given,
+            version: &version,
+        };
+        match store_one(context, served, object, options, place).await {
+            Ok(stored) if options.dry_run => return Ok(stored),
             Ok(stored) => {
-                allocation.keep();
+                allocation.keep(&context.api, &stored).await;
                 return Ok(stored);
             }
-            Err(status) if status.reason == "AlreadyExists" && !prefix.is_empty() => {
+            Err(status) => {
+                allocation.release().await;
+                if status.reason != "AlreadyExists" || prefix.is_empty() || options.dry_run {
+                    return Err(status);
+                }
                 if attempt >= NAMES {
                     return Err(Status::generate_name_conflict(
                         served.resource.group,
@@ -147,10 +130,68 @@ pub async fn store(
                     ));
                 }
             }
-            Err(status) => return Err(taken(served, &key, status)),
         }
     }
     Err(Status::internal("no name was found"))
+}
+
+/// What a request says of a new object besides the object.
+struct Place<'a> {
+    namespace: &'a str,
+    /// The name that it came with; empty for a generated one.
+    given: &'a str,
+    /// The resource version that it came with.
+    version: &'a str,
+}
+
+/// Checks and stores an object that has all it gets.
+async fn store_one(
+    context: &Context,
+    served: &Arc<Served>,
+    mut object: Value,
+    options: &WriteOptions,
+    place: Place<'_>,
+) -> Result<Value, Status> {
+    let errors = served.kind.before_create(&mut object);
+    if !errors.is_empty() {
+        return Err(invalid::status(
+            served.resource.group,
+            served.resource.kind,
+            place.given,
+            &errors,
+        ));
+    }
+    admission::check_create(context, served, &object)?;
+    context
+        .warnings
+        .extend((served.kind.warnings)(&object, None));
+    coerce::complete(&mut object, served.resource.schema);
+    let name = meta::name(&object).to_owned();
+    let key = served.key(place.namespace, &name);
+    if options.dry_run {
+        if served.cache()?.get(&key).is_some() {
+            return Err(taken(
+                served,
+                &key,
+                Status::already_exists(served.resource.group, served.resource.plural, &name),
+            ));
+        }
+        meta::set_resource_version(&mut object, place.version);
+        return Ok(object);
+    }
+    // Only what is stored must not claim a version.
+    if place
+        .version
+        .parse::<u64>()
+        .is_ok_and(|version| version != 0)
+    {
+        return Err(plain(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let ttl = (served.resource.plural == "events").then_some(EVENTS);
+    let stored = context.api.store_new(served, &key, object, ttl).await;
+    stored.map_err(|status| taken(served, &key, status))
 }
 
 /// An answer that a name is taken also says when its owner is on its way out.

@@ -99,7 +99,8 @@ pub async fn remove(
         })
         .await?;
     if done.deleted && !options.dry_run {
-        context.api.allocators.deleted(served, &done.object);
+        let allocators = &context.api.allocators;
+        allocators.deleted(&context.api, served, &done.object).await;
     }
     let mut object = done.object;
     if done.deleted && meta::finalizers(&object).next().is_none() && !was_marked(&object, served) {

@@ -156,11 +156,12 @@ impl Change<'_> {
             .await;
         context.warnings.extend(warnings);
         let done = done?;
-        if let Some(allocation) = allocation {
-            allocation.keep();
+        if let Some(allocation) = allocation.filter(|_| !self.dry_run) {
+            allocation.keep(&context.api, &done.object).await;
         }
-        if done.deleted {
-            context.api.allocators.deleted(served, &done.object);
+        if done.deleted && !self.dry_run {
+            let allocators = &context.api.allocators;
+            allocators.deleted(&context.api, served, &done.object).await;
         }
         let mut object = done.object;
         if !served.is_stored_form() {
@@ -201,7 +202,13 @@ impl Change<'_> {
         }
         meta::metadata_mut(&mut new).remove("selfLink");
         if self.subresource.is_empty() {
-            *allocation = Some(context.api.allocators.update(served, &mut new, &old)?);
+            *allocation = Some(context.api.allocators.update(
+                &context.api,
+                served,
+                &mut new,
+                &old,
+                self.dry_run,
+            )?);
         }
         admission::admit_update(served, self.subresource, &mut new, &old);
         // Changes are told from what was stored, which is complete.
