@@ -12,6 +12,7 @@ mod ebpf;
 mod error;
 mod generate;
 mod images;
+mod oracle;
 mod run;
 mod setup;
 mod test;
@@ -77,6 +78,8 @@ enum Verb {
         #[arg(long)]
         check: bool,
     },
+    /// Ask the API server recorded questions; compare with a stock server's answers.
+    Oracle(oracle::Options),
     /// Measure the figures of docs/performance.md.
     Bench(bench::Options),
     /// Boot another kernel under emulation and run kernel-dependent tests in it.
@@ -164,6 +167,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         }
         Verb::Test(options) => test::test(&options),
         Verb::Generate { check } => generate::run(check),
+        Verb::Oracle(options) => oracle::oracle(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Vm(options) => vm::vm(&options),
         Verb::Host { part } => match part {

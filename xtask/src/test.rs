@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     build,
     error::Error,
-    generate,
+    generate, oracle,
     run::{Step, cargo, run, say},
     setup,
 };
@@ -53,6 +53,10 @@ pub fn test(options: &Options) -> Result<(), Error> {
         "tests",
     ]);
     run(command.args(&options.filter))?;
+    if options.filter.is_none() {
+        say("answers of the API server, beside a stock one's");
+        oracle::oracle(&oracle::Options::default())?;
+    }
     say("tests with clusters of test hosts");
     run(cargo()
         .args(["test", "--package", "tests"])

@@ -1,0 +1,116 @@
+//! `cargo xtask oracle`: the API server alone in a temporary folder, asked the
+//! questions of a recording, its answers compared with a stock server's.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::run::{cargo, run, say, target, wait_until, workspace};
+
+/// What is asked.
+#[derive(Args, Default)]
+pub struct Options {
+    /// Another recording; without thresholds.
+    #[arg(long)]
+    answers: Option<PathBuf>,
+    /// Only groups of questions whose names this regular expression finds.
+    #[arg(long)]
+    only: Option<String>,
+    /// How many differences are shown.
+    #[arg(long, default_value_t = 40)]
+    show: usize,
+    /// Write what is reached into the file of thresholds where it is more.
+    #[arg(long)]
+    raise: bool,
+    /// Build without optimisation, which is faster to build and slower to run.
+    #[arg(long)]
+    dev: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When something cannot be built or started, or when less agrees than the
+/// committed thresholds say.
+pub fn oracle(options: &Options) -> Result<(), Error> {
+    let profile: &[&str] = if options.dev { &[] } else { &["--release"] };
+    let build = |what: &[&str]| run(cargo().args(["build", "--quiet"]).args(profile).args(what));
+    build(&["--package", "control-apiserver", "--example", "apiserver"])?;
+    build(&["--package", "tests", "--bin", "oracle"])?;
+    let programs = target().join(if options.dev { "debug" } else { "release" });
+    let server = Server::start(&programs.join("examples/apiserver"))?;
+    let folder = workspace().join("tests/oracle");
+    let own = folder.join("answers.jsonl.gz");
+    let mut command = Command::new(programs.join("oracle"));
+    command
+        .args(["check", "--kubeconfig"])
+        .arg(server.kubeconfig())
+        .arg("--answers")
+        .arg(options.answers.as_ref().unwrap_or(&own))
+        .args(["--show", &options.show.to_string()]);
+    if let Some(only) = &options.only {
+        command.args(["--only", only]);
+    }
+    if options.answers.is_none() {
+        command.arg("--floors").arg(folder.join("floors"));
+        if options.raise {
+            command.arg("--raise");
+        }
+    }
+    run(&mut command)
+}
+
+/// The API server while it runs; dropped, it ends and its folder goes.
+struct Server {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Server {
+    fn start(program: &Path) -> Result<Self, Error> {
+        let failed = |what: &str, error: std::io::Error| Error::Failed(format!("{what}: {error}"));
+        // Whoever takes the port in between makes this run fail, and no other.
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .map_err(|error| failed("no free port", error))?
+            .port();
+        let folder = std::env::temp_dir().join(format!("orlop-oracle-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| failed("no temporary folder", error))?;
+        let log = folder.join("log");
+        let out = fs::File::create(&log).map_err(|error| failed("no log", error))?;
+        let again = out.try_clone().map_err(|error| failed("no log", error))?;
+        let child = Command::new(program)
+            .arg(&folder)
+            .arg(port.to_string())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(again)
+            .spawn()
+            .map_err(|error| failed("the API server cannot be started", error))?;
+        let server = Self { child, folder };
+        let kubeconfig = server.kubeconfig();
+        wait_until("the API server", Duration::from_secs(30), &log, || {
+            kubeconfig.is_file() && std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        })?;
+        say(format!("an API server alone on port {port}"));
+        Ok(server)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("admin.kubeconfig")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It keeps nothing that must be ended in order.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
