@@ -83,6 +83,11 @@ impl ApiServer {
         ));
         api.allocators.rebuild(&api);
         crate::duties::first(&api).await?;
+        // Access learns of the roles that were just made before anybody asks:
+        // else the first requests would be refused that are allowed later.
+        if let Err(status) = api.catch_up().await {
+            tracing::warn!(%status, "access begins with what is known of roles so far");
+        }
         api.config.access.attach(&api);
         let upkeep = tokio::spawn(crate::duties::keep(Arc::clone(&api), shutdown));
         let chain = Chain::new(Arc::clone(&api));
