@@ -2,7 +2,7 @@
 
 use control_types::coerce;
 use control_types::meta;
-use control_types::protobuf;
+use control_types::protobuf::{self, Envelope};
 use control_types::schema::TypeId;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
@@ -62,9 +62,19 @@ pub fn options(
         }
         Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
         Media::Protobuf => {
-            protobuf::decode(bytes).map_err(|error| Status::bad_request(error.to_string()))?
+            let options = || {
+                let envelope = Envelope::open(bytes)?;
+                match control_types::registry::schema_of("", "v1", kind) {
+                    Some(schema) => protobuf::decode_message(envelope.raw, schema),
+                    None => Ok(Value::object()),
+                }
+            };
+            options().map_err(|error| Status::bad_request(error.to_string()))?
         }
     };
+    if tree.is_null() {
+        return Ok(Value::object());
+    }
     if let Some(schema) = control_types::registry::schema_of("", "v1", kind) {
         coerce::coerce(&mut tree, schema)
             .map_err(|error| Status::bad_request(error.of_kind(&info.version, kind, kind)))?;
@@ -99,14 +109,24 @@ pub async fn read(body: Body) -> Result<bytes::Bytes, Status> {
 /// # Errors
 /// 415 for types that are not read.
 fn media(headers: &HeaderMap) -> Result<Media, Status> {
-    let media = headers
+    let text = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    match media.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => Ok(Media::Json),
-        "application/yaml" => Ok(Media::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
+    let mut parts = text.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+    // A parameter has a name and a value; behind the last semicolon may be none.
+    let is_whole = parts.all(|part| {
+        part.is_empty()
+            || part
+                .split_once('=')
+                .is_some_and(|(name, value)| !name.is_empty() && !value.is_empty())
+    });
+    match media.as_str() {
+        "" if text.is_empty() => Ok(Media::Json),
+        "application/json" if is_whole => Ok(Media::Json),
+        "application/yaml" if is_whole => Ok(Media::Yaml),
+        "application/vnd.kubernetes.protobuf" if is_whole => Ok(Media::Protobuf),
         _ => Err(Status::unsupported_media_type(MEDIA_TYPES)),
     }
 }
@@ -140,13 +160,44 @@ pub async fn object(
             from_yaml(&bytes).map_err(|error| unrecognized(&expected, &error, &bytes))?,
             Vec::new(),
         ),
-        Media::Protobuf => (
-            protobuf::decode(&bytes)
-                .map_err(|error| unrecognized(&expected, &error.to_string(), &bytes))?,
-            Vec::new(),
-        ),
+        Media::Protobuf => (from_protobuf(&bytes, &expected)?, Vec::new()),
     };
     tree_of(tree, duplicates, expected, validation)
+}
+
+/// Reads an object in protobuf. One of another kind than expected is not decoded, and
+/// is told from its kind and version afterwards.
+fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
+    let envelope = Envelope::open(bytes).map_err(|error| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            expected.kind,
+            summary(bytes)
+        ))
+    })?;
+    let wanted = meta::join_api_version(expected.group, expected.version);
+    let version = match envelope.version {
+        "" => wanted.as_str(),
+        version => version,
+    };
+    let kind = match envelope.kind {
+        "" => expected.kind,
+        kind => kind,
+    };
+    let mut tree = if (version, kind) == (&*wanted, expected.kind) {
+        protobuf::decode_message(envelope.raw, expected.schema).map_err(|error| {
+            Status::bad_request(coerce::cannot_be_handled(
+                expected.version,
+                kind,
+                expected.kind,
+                &error.to_string(),
+            ))
+        })?
+    } else {
+        Value::object()
+    };
+    meta::set_type(&mut tree, version, kind);
+    Ok(tree)
 }
 
 /// Parses YAML into a tree.
@@ -191,6 +242,10 @@ pub fn tree_of(
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let wanted = meta::join_api_version(expected.group, expected.version);
+    if tree.is_null() {
+        // As Go has it, null says nothing about any field.
+        tree = Value::object();
+    }
     if tree.as_object().is_none() {
         let why = format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",

@@ -74,6 +74,8 @@ pub struct Format {
     pub shape: Shape,
     /// `v1` or `v1beta1` of `meta.k8s.io`, for other shapes than plain.
     pub shape_version: &'static str,
+    /// The shape asked for is that of a list.
+    pub of_list: bool,
     /// Indented, for people.
     pub pretty: bool,
     /// The client takes gzip.
@@ -229,6 +231,30 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
+/// Whether a resource has anything that the client accepts at all, whatever it asks to
+/// be made of it. `streams`: whether it can be watched at this path.
+///
+/// # Errors
+/// 406 in the words of the router of stock servers, which knows no ranges but `*/*`.
+pub fn acceptable(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
+    let Some(accept) = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()) else {
+        return Ok(());
+    };
+    let known = accept.is_empty()
+        || accept.split(',').any(|clause| {
+            let media = clause.split(';').next().unwrap_or_default().trim();
+            media == "*/*" || MEDIA_TYPES.contains(&media)
+        });
+    if known {
+        return Ok(());
+    }
+    let mut all = MEDIA_TYPES.to_vec();
+    if streams {
+        all.extend(STREAM_MEDIA_TYPES);
+    }
+    Err(Status::no_representation(&all))
+}
+
 /// Whether the answer is made for people.
 fn is_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
     let asked = pairs(query.unwrap_or_default())
@@ -317,6 +343,7 @@ impl<'a> Clause<'a> {
                 media,
                 shape,
                 shape_version,
+                of_list: self.shape == Some("PartialObjectMetadataList"),
                 pretty: self.pretty,
                 ..Format::default()
             })
@@ -355,6 +382,22 @@ mod tests {
             Some((Media::Yaml, Shape::Plain))
         );
         assert_eq!(accept(""), Some((Media::Json, Shape::Plain)));
+    }
+
+    #[test]
+    fn ranges_are_no_names() {
+        let of = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+            acceptable(&headers, false).map_err(|status| (status.code, status.message))
+        };
+        for accept in ["*/*", "text/html, */*;q=0.1", "application/yaml;q=1", ""] {
+            assert_eq!(of(accept), Ok(()), "{accept}");
+        }
+        assert_eq!(
+            of("application/*"),
+            Err((406, "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf".into()))
+        );
     }
 
     #[test]

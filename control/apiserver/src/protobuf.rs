@@ -47,7 +47,11 @@ fn envelope(json: &[u8], version: &str, kind: &str) -> Result<Vec<u8>, Status> {
 }
 
 fn schema(version: &str, kind: &str) -> Result<TypeId, Status> {
-    let (group, short) = meta::split_api_version(version);
+    // Discovery of the core group says no version.
+    let (group, short) = match version {
+        "" => ("", "v1"),
+        version => meta::split_api_version(version),
+    };
     registry::schema_of(group, short, kind)
         .ok_or_else(|| Status::internal(format!("{version} {kind} has no form in protobuf")))
 }

@@ -12,12 +12,13 @@ use http::{HeaderValue, Response, StatusCode};
 
 use control_kinds::Kind;
 use control_types::meta;
+use control_types::registry::Resource;
 use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
 use crate::body::{self, Body};
-use crate::negotiate::{Format, Media, Shape};
+use crate::negotiate::{Format, MEDIA_TYPES, Media, Shape};
 use crate::protobuf;
 use crate::table;
 
@@ -138,6 +139,26 @@ pub fn shaped(object: Value, kind: &Kind, format: Format) -> Value {
             )
         }
     }
+}
+
+/// 406 for a client that wants a list's metadata of an object, or the other way round.
+#[must_use]
+pub fn not_acceptable_shape(resource: &Resource, is_list: bool) -> Status {
+    let (wanted, what, end) = if is_list {
+        ("PartialObjectMetadata", "a list", "List")
+    } else {
+        ("PartialObjectMetadataList", "not a list", "")
+    };
+    let package = match resource.group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    let mut status = Status::not_acceptable(MEDIA_TYPES);
+    status.message = format!(
+        "you requested {wanted}, but the requested object is {what} (*{package}.{}{end})",
+        resource.kind
+    );
+    status
 }
 
 /// Puts bytes into a response, compressed when that is wanted and pays.

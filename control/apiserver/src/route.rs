@@ -8,7 +8,7 @@ use http::Method;
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
-use crate::negotiate::Media;
+use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
@@ -86,6 +86,7 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
             Status::method_not_allowed()
         });
     }
+    negotiate::acceptable(&context.parts.headers, matches!(verb, "list" | "watch"))?;
     context
         .warnings
         .extend(deprecation(info).map(str::to_owned));

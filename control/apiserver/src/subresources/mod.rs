@@ -33,6 +33,12 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         name.as_str(),
         "status" | "approval" | "resize" | "ephemeralcontainers"
     );
+    if !matches!(
+        name.as_str(),
+        "log" | "exec" | "attach" | "portforward" | "proxy"
+    ) {
+        crate::negotiate::acceptable(&context.parts.headers, false)?;
+    }
     match (served.resource.plural, name.as_str(), &context.parts.method) {
         (_, _, &Method::GET) if whole => verbs::get::get(&context, &served).await,
         (_, name, &Method::PUT) if whole => {

@@ -12,6 +12,9 @@ use crate::reply::{self, Answer};
 /// 404 when there is none; 504 for a resource version from the future.
 pub async fn get(context: &Context, served: &Served) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
+    if format.of_list {
+        return Err(reply::not_acceptable_shape(served.resource, false));
+    }
     let version = context.query_value("resourceVersion").unwrap_or_default();
     match parse_revision(&version)? {
         None => context.api.catch_up().await?,

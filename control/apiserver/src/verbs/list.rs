@@ -55,6 +55,9 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     let options = ListOptions::parse(context.query())?;
     options.validate(false)?;
     let format = Format::of(&context.parts.headers, context.query())?;
+    if format.shape == Shape::Metadata && !format.of_list {
+        return Err(reply::not_acceptable_shape(served.resource, true));
+    }
     let info = &context.info;
     let selection = Selection::new(
         served.kind,
