@@ -19,11 +19,11 @@ use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
+use crate::verbs::create::check_namespace;
 
-/// Tokens live ten minutes at least, and a day at most here (as long as stock
-/// lets a pod's token live is a year, for clients that never read it again).
+/// Tokens live ten minutes at least, and 2^32 seconds at most.
 const SHORTEST: i64 = 600;
-const LONGEST: i64 = 365 * 24 * 3600;
+const LONGEST: i64 = 1 << 32;
 const USUAL: i64 = 3600;
 
 /// Answers a review.
@@ -116,6 +116,21 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         .tokens()
         .ok_or_else(Status::method_not_allowed)?;
     let (namespace, name) = (&*context.info.namespace, &*context.info.name);
+    check_namespace(context, served, &mut request)?;
+    let invalid = |field: &str, message: String| {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message,
+            field: field.into(),
+        };
+        Err(Status::invalid(GROUP, "TokenRequest", name, vec![cause]))
+    };
+    let given = meta::name(&request);
+    if !given.is_empty() && given != name {
+        let given = control_types::status::quote(given);
+        let why = "must match the service account name if specified";
+        return invalid("metadata.name", format!("Invalid value: {given}: {why}"));
+    }
     let account = context
         .api
         .get(served, &served.key(namespace, name))
@@ -125,17 +140,16 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     let asked = request
         .i64_at(&["spec", "expirationSeconds"])
         .unwrap_or(USUAL);
+    let field = "spec.expirationSeconds";
     if asked < SHORTEST {
-        let cause = Cause {
-            reason: "FieldValueInvalid".into(),
-            message: format!(
-                "Invalid value: {asked}: may not specify a duration less than 10 minutes"
-            ),
-            field: "spec.expirationSeconds".into(),
-        };
-        return Err(Status::invalid(GROUP, "TokenRequest", name, vec![cause]));
+        let why = "may not specify a duration less than 10 minutes";
+        return invalid(field, format!("Invalid value: {asked}: {why}"));
     }
-    let life = asked.min(LONGEST);
+    if asked > LONGEST {
+        let why = "may not specify a duration larger than 2^32 seconds";
+        return invalid(field, format!("Invalid value: {asked}: {why}"));
+    }
+    let life = asked;
     let now = jiff::Timestamp::now().as_second();
     let mut spec = TokenSpec {
         namespace: namespace.to_owned(),
@@ -187,17 +201,23 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
         return Ok(());
     };
     let field = |name: &str| bound.str_at(&[name]).unwrap_or_default();
-    let plural = match (field("apiVersion"), field("kind")) {
-        ("v1", "Pod") => "pods",
-        ("v1", "Secret") => "secrets",
-        ("v1", "Node") => "nodes",
-        (version, kind) => {
+    // Whatever the version: the group is what counts.
+    let core = !field("apiVersion").contains('/');
+    let plural = match (core, field("kind")) {
+        (true, "Pod") => "pods",
+        (true, "Secret") => "secrets",
+        (true, "Node") => "nodes",
+        (_, kind) => {
+            let version = field("apiVersion");
             return Err(Status::bad_request(format!(
                 "cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}",
                 spec.account.name
             )));
         }
     };
+    if field("name").is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let served = context.api.resource("", plural)?;
     let key = served.key(&spec.namespace, field("name"));
     let object = context

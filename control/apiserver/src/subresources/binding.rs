@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use control_types::meta;
 use control_types::registry;
-use control_types::status::{Cause, Status};
+use control_types::status::Status;
 use control_types::time;
 use control_types::value;
 use control_types::value::Value;
@@ -14,8 +14,9 @@ use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::negotiate::Format;
-use crate::options::WriteOptions;
+use crate::options::{WriteOptions, plain};
 use crate::reply::{self, Answer};
+use crate::verbs::create::check_namespace;
 use crate::write::Decision;
 
 /// Binds the pod of the path to a node.
@@ -36,8 +37,14 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
     let mut binding = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
-    let name = context.info.name.as_str();
-    let given = meta::name(&binding);
+    let given = meta::name(&binding).to_owned();
+    // Bindings themselves name the pod only in the body.
+    let name = if context.info.subresource.is_empty() {
+        check_namespace(context, served, &mut binding)?;
+        given.as_str()
+    } else {
+        context.info.name.as_str()
+    };
     if given != name {
         return Err(Status::bad_request(
             "name in URL does not match name in Binding object",
@@ -48,26 +55,15 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
         .str_at(&["target", "name"])
         .unwrap_or_default()
         .to_owned();
-    let mut causes = Vec::new();
+    // The first error of its validation, as stock has it: no Status of its own.
     if !kind.is_empty() && kind != "Node" {
-        causes.push(Cause {
-            reason: "FieldValueNotSupported".into(),
-            message: format!(
-                "Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
-                control_types::status::quote(kind)
-            ),
-            field: "target.kind".into(),
-        });
+        return Err(plain(format!(
+            "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
+            control_types::status::quote(kind)
+        )));
     }
     if node.is_empty() {
-        causes.push(Cause {
-            reason: "FieldValueRequired".into(),
-            message: "Required value".into(),
-            field: "target.name".into(),
-        });
-    }
-    if !causes.is_empty() {
-        return Err(Status::invalid("", "Binding", name, causes));
+        return Err(plain("target.name: Required value"));
     }
     crate::admission::admit_binding(context, &node, &mut binding);
     let key = served.key(&context.info.namespace, name);
@@ -96,10 +92,12 @@ fn assign(
 ) -> Result<(), Status> {
     let conflict = |why: &str| Status::conflict("", "pods/binding", name, why);
     if !uid.is_empty() && uid != meta::uid(pod) {
-        let own = meta::uid(pod);
-        return Err(conflict(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
-        )));
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta::namespace(pod),
+            meta::uid(pod)
+        );
+        return Err(Status::conflict("", "pods", name, &why));
     }
     if meta::is_deleting(pod) {
         return Err(conflict(&format!(

@@ -20,6 +20,15 @@ use crate::chain::Context;
 use crate::reply::Answer;
 use crate::verbs;
 
+/// Answers `POST …/bindings`, the older form of a pod's `binding`.
+///
+/// # Errors
+/// What forbids the binding.
+pub async fn bind(context: &Context, body: Body) -> Answer {
+    let pods = context.api.resource("", "pods")?;
+    binding::bind(context, pods, body).await
+}
+
 /// Finds the handler of a subresource.
 ///
 /// # Errors

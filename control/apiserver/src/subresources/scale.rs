@@ -143,7 +143,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     change(context, served, &options, Managers::Writer, |old| {
         let mut scale = old.clone();
         patch.apply_typed(&mut scale, expected.schema)?;
-        let decoded = decode::tree_of(scale, Vec::new(), expected, options.field_validation)?;
+        let decoded = patch.decode(scale, expected, options.field_validation)?;
         Ok(decoded.object)
     })
     .await

@@ -124,7 +124,8 @@ fn was_marked(_object: &Value, served: &Served) -> bool {
     served.kind.graceful.is_some() || served.kind.begin_deletion.is_some()
 }
 
-fn check_preconditions(
+/// The uid and the version that a deletion names must be the present ones.
+pub(crate) fn check_preconditions(
     served: &Served,
     key: &str,
     object: &Value,

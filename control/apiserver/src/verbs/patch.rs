@@ -314,12 +314,30 @@ impl Patch {
             Value::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string()))
         };
         match media {
-            "application/json-patch+json" => serde_json::from_slice(bytes)
-                .map(Self::Json)
-                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
+            "application/json-patch+json" => {
+                let bad = |why: &dyn std::fmt::Display| {
+                    Status::bad_request(format!("error decoding patch: {why}"))
+                };
+                let operations = match Value::from_slice(bytes).map_err(|error| bad(&error))? {
+                    Value::Null => return Ok(Self::Json(json_patch::Patch(Vec::new()))),
+                    operations @ Value::Array(_) => operations,
+                    other => {
+                        let what = other.type_name();
+                        return Err(bad(&format_args!(
+                            "json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+                        )));
+                    }
+                };
+                // What is no operation is one that cannot be done.
+                from_value(&operations).map(Self::Json).map_err(|error| {
+                    tracing::debug!(%error, "no JSON patch");
+                    unprocessable()
+                })
+            }
             "application/merge-patch+json" => Ok(Self::Merge(tree(bytes)?)),
             "application/strategic-merge-patch+json" => match tree(bytes)? {
-                patch @ (Value::Object(_) | Value::Null) => Ok(Self::Strategic(patch)),
+                patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
+                Value::Null => Ok(Self::Strategic(Value::object())),
                 other => Err(Status::bad_request(format!(
                     "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
                     other.type_name()
@@ -350,10 +368,13 @@ impl Patch {
             Self::Json(patch) => {
                 let mut document: serde_json::Value =
                     from_value(object).map_err(Status::internal)?;
-                json_patch::patch(&mut document, patch).map_err(|error| {
-                    tracing::debug!(%error, "a JSON patch does not fit");
-                    unprocessable()
-                })?;
+                for operation in &patch.0 {
+                    let operation = lenient(operation, &document);
+                    json_patch::patch(&mut document, &[operation]).map_err(|error| {
+                        tracing::debug!(%error, "a JSON patch does not fit");
+                        unprocessable()
+                    })?;
+                }
                 *object = to_value(&document).map_err(Status::internal)?;
             }
             Self::Merge(patch) => {
@@ -384,12 +405,31 @@ impl Patch {
         expected: Expected,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
+        let made = match self {
+            Self::Strategic(_) => Vec::new(),
+            // What is wrong is told with the whole object that was made.
+            Self::Json(_) | Self::Merge(_) => tree.to_vec(),
+        };
         decode::tree_of(tree, Vec::new(), expected, validation).map_err(|status| match self {
-            Self::Strategic(patch)
-                if validation != FieldValidation::Strict
-                    || !status.message.contains("strict decoding error") =>
-            {
-                let why = unstructured(&status.message, false);
+            Self::Json(_) | Self::Merge(_) if status.code == 400 => {
+                let why = status.message.split_once(": ").map_or("", |(_, why)| why);
+                let made = String::from_utf8_lossy(&made);
+                Status::invalid(
+                    "",
+                    "",
+                    "",
+                    vec![Cause {
+                        reason: "FieldValueInvalid".into(),
+                        message: format!("Invalid value: {}: {why}", quote(&made)),
+                        field: "patch".into(),
+                    }],
+                )
+            }
+            Self::Strategic(patch) if status.code == 400 => {
+                let why = match status.message.find("strict decoding error") {
+                    Some(at) => status.message[at..].into(),
+                    None => unstructured(&status.message, false),
+                };
                 let message = format!("Invalid value: {}: {why}", quote(&go::plain(patch)));
                 Status::invalid(
                     "",
@@ -405,6 +445,25 @@ impl Patch {
             _ => status,
         })
     }
+}
+
+/// An operation as it is done: members of objects may be replaced that are not
+/// there.
+fn lenient(
+    operation: &json_patch::PatchOperation,
+    document: &serde_json::Value,
+) -> json_patch::PatchOperation {
+    if let json_patch::PatchOperation::Replace(replace) = operation {
+        let path = replace.path.as_str();
+        let parent = path.rfind('/').and_then(|at| document.pointer(&path[..at]));
+        if parent.is_some_and(serde_json::Value::is_object) {
+            return json_patch::PatchOperation::Add(json_patch::AddOperation {
+                path: replace.path.clone(),
+                value: replace.value.clone(),
+            });
+        }
+    }
+    operation.clone()
 }
 
 /// RFC 7396.
