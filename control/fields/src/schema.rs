@@ -86,7 +86,9 @@ enum Fields {
 pub type Default = Option<Value>;
 
 /// Facts of a value that no field describes.
-static NO_MERGE: Merge = Merge {
+static NO_MERGE: Merge = NOTHING;
+
+const NOTHING: Merge = Merge {
     list_type: "",
     list_map_keys: &[],
     map_type: "",
@@ -327,11 +329,22 @@ mod tests {
         );
         assert_eq!(relation(&["metadata", "finalizers"]), Relation::Set);
         assert_eq!(relation(&["spec", "containers", "args"]), Relation::Atomic);
-        // No word for apply, but one for strategic merge patch.
-        assert_eq!(
-            relation(&["spec", "ephemeralContainers", "ports"]),
-            Relation::Map(&["containerPort"])
-        );
+    }
+
+    #[test]
+    fn without_a_word_for_apply_that_for_strategic_merge_patch_counts() {
+        static MERGED: Merge = Merge {
+            patch_strategy: "merge",
+            patch_merge_key: "name",
+            ..NOTHING
+        };
+        static JOINED: Merge = Merge {
+            patch_strategy: "merge",
+            ..NOTHING
+        };
+        assert_eq!(super::relation(&MERGED), Relation::Map(&["name"]));
+        assert_eq!(super::relation(&JOINED), Relation::Set);
+        assert_eq!(super::relation(&NO_MERGE), Relation::Atomic);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod coerce;
 pub mod fields;
 pub mod generated;
 pub mod go;
+pub mod json_patch;
 pub mod labels;
 pub mod meta;
 pub mod names;

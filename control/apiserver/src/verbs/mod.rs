@@ -7,5 +7,6 @@ pub mod deletecollection;
 pub mod get;
 pub mod list;
 pub mod patch;
+pub mod patches;
 pub mod update;
 pub mod watch;

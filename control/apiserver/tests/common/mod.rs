@@ -1,5 +1,7 @@
 //! A server over an empty store, asked through the in-process transport.
 
+#![allow(dead_code, reason = "each test takes what it needs")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
