@@ -142,13 +142,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     }
     let patch = Patch::read(&media, &bytes, options.field_validation)?;
     change(context, served, &options, Managers::Writer, |old| {
-<<<<<<< HEAD
-        let mut scale = old.clone();
-        patch.apply_typed(&mut scale, expected.schema)?;
-        let decoded = patch.decode(scale, expected, options.field_validation)?;
-=======
         let decoded = patch.apply(old, expected, options.field_validation)?;
->>>>>>> eac8bc4 (apiserver: patches are refused and shown as stock does; a corpus of 525 answers to many managers)
         Ok(decoded.object)
     })
     .await
