@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::cluster_role::ClusterRole;
+use crate::service_cidr::{IpAddress, ServiceCidr};
 use crate::views::{
     ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
     Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Revision, Service,
@@ -285,6 +286,10 @@ caches! {
     cron_jobs: CronJob, false, Selection::all();
     /// ClusterRoles.
     cluster_roles: ClusterRole, false, Selection::all();
+    /// Ranges of services' addresses.
+    service_cidrs: ServiceCidr, false, Selection::all();
+    /// Services' addresses.
+    ip_addresses: IpAddress, false, Selection::all();
     /// PodDisruptionBudgets.
     budgets: PodDisruptionBudget, false, Selection::all();
 }

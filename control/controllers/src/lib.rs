@@ -39,6 +39,7 @@ mod pod_gc;
 mod replicaset;
 mod root_ca;
 mod service_account;
+mod service_cidr;
 pub mod views;
 mod work;
 mod written;
@@ -75,6 +76,7 @@ pub static CONTROLLERS: &[Controller] = &[
     service_account::CONTROLLER,
     root_ca::CONTROLLER,
     cluster_role::CONTROLLER,
+    service_cidr::CONTROLLER,
     node::LIFECYCLE,
     node::TAINT_EVICTION,
     node::IPAM,

@@ -1,0 +1,335 @@
+//! ServiceCIDRs: each is told ready, and does not go while services have
+//! addresses of it that no other range holds (KEP-1880).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{Client, Discard, Meta, Patch, Queue, Resource, View};
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::Text;
+use crate::work::{self, Outcome};
+
+const SERVICE_CIDRS: Resource =
+    Resource::cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR");
+const IP_ADDRESSES: Resource =
+    Resource::cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress");
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+/// Under which name conditions are told.
+const MANAGER: &str = "service-cidr-controller";
+/// API servers stop giving out addresses of a deleted range within this time.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Keeps ranges that are needed, and tells that the others are ready.
+pub const CONTROLLER: Controller = Controller {
+    name: "service-cidr-controller",
+    service_account: "service-cidrs-controller",
+    start: |ctx| {
+        let this = Arc::new(Ranges {
+            client: ctx.client.clone(),
+            ranges: ctx.service_cidrs(),
+            addresses: ctx.ip_addresses(),
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        // A range may free another, or need it.
+        this.ranges.on_change(move |_| listener.all(|_| true));
+        let listener = Arc::clone(&this);
+        // An address that goes may have been the last of a range that waits.
+        this.addresses
+            .on_change(move |_| listener.all(|range| range.metadata.is_terminating()));
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.ranges.ready().await;
+            this.addresses.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("service-cidrs", 1, &shutdown, work).await;
+        })
+    },
+};
+
+/// A ServiceCIDR.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidr {
+    /// Name and finalizers.
+    pub metadata: Meta,
+    /// Its ranges.
+    pub spec: Spec,
+    /// Whether it is ready.
+    pub status: Status,
+}
+
+/// The ranges of a ServiceCIDR.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Spec {
+    /// One of each IP version at most.
+    pub cidrs: Option<Vec<Text>>,
+}
+
+/// What is told of a ServiceCIDR.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// `Ready` is among them.
+    pub conditions: Option<Vec<Condition>>,
+}
+
+/// One condition.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// What it is about.
+    pub r#type: Text,
+    /// `True`, `False` or `Unknown`.
+    pub status: Text,
+    /// One word.
+    pub reason: Text,
+    /// A sentence.
+    pub message: Text,
+}
+
+impl View for ServiceCidr {
+    const RESOURCE: Resource = SERVICE_CIDRS;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+/// An IPAddress; its name is the address.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct IpAddress {
+    /// Its name.
+    pub metadata: Meta,
+}
+
+impl View for IpAddress {
+    const RESOURCE: Resource = IP_ADDRESSES;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl ServiceCidr {
+    fn nets(&self) -> impl Iterator<Item = IpNet> + '_ {
+        let cidrs = self.spec.cidrs.iter().flatten();
+        cidrs.filter_map(|text| text.parse().ok())
+    }
+
+    fn is_protected(&self) -> bool {
+        self.metadata
+            .finalizers
+            .iter()
+            .any(|name| name == FINALIZER)
+    }
+}
+
+struct Ranges {
+    client: Client,
+    ranges: Arc<Kind<ServiceCidr>>,
+    addresses: Arc<Kind<IpAddress>>,
+    queue: Queue<Key>,
+}
+
+/// What is to be done about a range.
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    Nothing,
+    /// The finalizer is added, and it is told ready.
+    Keep,
+    /// It is told that it is still needed.
+    Wait,
+    /// It is looked at again.
+    Later(Duration),
+    /// The finalizer is taken off.
+    Free,
+}
+
+fn decide(
+    range: &ServiceCidr,
+    all: &[Arc<ServiceCidr>],
+    addresses: impl Iterator<Item = IpAddr>,
+    now: Timestamp,
+) -> Action {
+    let Some(deleted) = range.metadata.deletion_timestamp else {
+        return Action::Keep;
+    };
+    if !range.is_protected() {
+        return Action::Nothing;
+    }
+    let others: Vec<IpNet> = all
+        .iter()
+        .filter(|other| {
+            other.metadata.name != range.metadata.name && !other.metadata.is_terminating()
+        })
+        .flat_map(|other| other.nets())
+        .collect();
+    let own: Vec<IpNet> = range.nets().collect();
+    let holds = |nets: &[IpNet], address: &IpAddr| nets.iter().any(|net| net.contains(address));
+    let mut needed = addresses.filter(|address| holds(&own, address) && !holds(&others, address));
+    if needed.next().is_some() {
+        return Action::Wait;
+    }
+    let passed = Duration::try_from(now.duration_since(deleted)).unwrap_or_default();
+    match SETTLED.checked_sub(passed) {
+        Some(left) if !left.is_zero() => Action::Later(left),
+        _ => Action::Free,
+    }
+}
+
+impl Ranges {
+    fn all(&self, select: impl Fn(&ServiceCidr) -> bool) {
+        for range in self.ranges.all() {
+            if select(&range) {
+                self.queue.add(Key::of(&range.metadata));
+            }
+        }
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(range) = self.ranges.by_key(&key) else {
+            return Ok(None);
+        };
+        let addresses = self.addresses.all();
+        let known = addresses
+            .iter()
+            .filter_map(|address| address.metadata.name.parse().ok());
+        match decide(&range, &self.ranges.all(), known, Timestamp::now()) {
+            Action::Nothing => {}
+            Action::Keep => {
+                if !range.is_protected() {
+                    let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
+                    self.patch(&range, Patch::Strategic(&patch)).await?;
+                }
+                let message = "Kubernetes Service CIDR is ready";
+                self.tell(&range, "True", "", message).await?;
+            }
+            Action::Wait => {
+                let message = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+                self.tell(&range, "False", "Terminating", message).await?;
+            }
+            Action::Later(left) => return Ok(Some(left)),
+            Action::Free => {
+                let patch = json!({
+                    "metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+                });
+                self.patch(&range, Patch::Strategic(&patch)).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn patch(
+        &self,
+        range: &ServiceCidr,
+        patch: Patch<'_, Value>,
+    ) -> Result<(), control_client::Error> {
+        let name = &range.metadata.name;
+        let done = self
+            .client
+            .patch::<Discard>(&SERVICE_CIDRS, "", name, "", patch)
+            .await;
+        match done {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Applies the condition, if it is not told so already.
+    async fn tell(
+        &self,
+        range: &ServiceCidr,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), control_client::Error> {
+        let conditions = range.status.conditions.iter().flatten();
+        let mut told = conditions.filter(|condition| condition.r#type == "Ready");
+        if told.any(|old| old.status == status && old.reason == reason && old.message == message) {
+            return Ok(());
+        }
+        let name = &range.metadata.name;
+        let body = json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": name.as_str()},
+            "status": {"conditions": [{
+                "type": "Ready",
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+            }]}
+        });
+        let apply = Patch::Apply {
+            body: &body,
+            manager: MANAGER,
+            force: true,
+        };
+        let done = self
+            .client
+            .patch::<Discard>(&SERVICE_CIDRS, "", name, "status", apply)
+            .await;
+        match done {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(name: &str, cidr: &str, deleted: Option<&str>) -> ServiceCidr {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "finalizers": [FINALIZER], "deletionTimestamp": deleted
+            },
+            "spec": {"cidrs": [cidr]}
+        }))
+        .expect("a range")
+    }
+
+    fn decided(range: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> Action {
+        let mut all: Vec<Arc<ServiceCidr>> = others.iter().cloned().map(Arc::new).collect();
+        all.push(Arc::new(range.clone()));
+        let addresses = addresses
+            .iter()
+            .map(|text| text.parse().expect("an address"));
+        let now = "2026-01-01T00:00:15Z".parse().expect("a time");
+        decide(range, &all, addresses, now)
+    }
+
+    #[test]
+    fn a_range_stays_while_an_address_of_it_has_no_other() {
+        let going = range("a", "10.0.0.0/24", Some("2026-01-01T00:00:00Z"));
+        assert_eq!(decided(&going, &[], &["10.0.0.5"]), Action::Wait);
+        assert_eq!(decided(&going, &[], &["10.1.0.5"]), Action::Free);
+        let wider = range("b", "10.0.0.0/16", None);
+        assert_eq!(decided(&going, &[wider], &["10.0.0.5"]), Action::Free);
+        let also_going = range("b", "10.0.0.0/16", Some("2026-01-01T00:00:00Z"));
+        assert_eq!(decided(&going, &[also_going], &["10.0.0.5"]), Action::Wait);
+    }
+
+    #[test]
+    fn a_range_that_was_just_deleted_is_looked_at_again() {
+        let going = range("a", "10.0.0.0/24", Some("2026-01-01T00:00:12Z"));
+        assert_eq!(
+            decided(&going, &[], &[]),
+            Action::Later(Duration::from_secs(7))
+        );
+        assert_eq!(
+            decided(&range("a", "10.0.0.0/24", None), &[], &[]),
+            Action::Keep
+        );
+    }
+}
