@@ -204,12 +204,7 @@ fn check_validation(validation: &Value, names: &Names, at: &Path<'_>, errors: &m
     if validation.has("reason") {
         one_of(
             validation.text("reason"),
-            &[
-                "Forbidden",
-                "Invalid",
-                "RequestEntityTooLarge",
-                "Unauthorized",
-            ],
+            &["Forbidden", "Invalid", "RequestEntityTooLarge"],
             &at.child("reason"),
             errors,
         );

@@ -137,7 +137,7 @@ fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
         && !spec.has("serviceAccountTokenInSecrets")
     {
         return vec![
-            "Service account tokens in volume context are not recommended. Consider setting serviceAccountTokenInSecrets=true and using a sidecar to read tokens from secrets instead."
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
                 .to_owned(),
         ];
     }

@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::{collect, crd_schema, immutable, matching, meta, names};
-use crate::tree::{Read, Write};
+use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
 pub(crate) static KIND: Kind = Kind {
@@ -138,44 +138,85 @@ fn check(object: &Value, errors: &mut Errors) {
     check_versions(spec, &at.child("versions"), errors);
     check_names(spec.at("names"), &at.child("names"), errors);
     check_conversion(spec.at("conversion"), &at.child("conversion"), errors);
+    if object.at("status").items("storedVersions").is_empty() {
+        errors.invalid(
+            &Path::new("status.storedVersions"),
+            Value::Array(Vec::new()),
+            "must have at least one stored version",
+        );
+    }
+}
+
+/// Whether all versions say the same of `field`. The API then takes it for a
+/// property of the whole definition, and its errors name it there.
+fn common(versions: &[Value], field: &str) -> bool {
+    versions
+        .split_first()
+        .is_some_and(|(first, rest)| rest.iter().all(|v| same(v.at(field), first.at(field))))
 }
 
 fn check_versions(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
     let versions = spec.items("versions");
+    let whole = Path::new("spec");
+    let schema_of = |version: &Value| version.at("schema").at("openAPIV3Schema").clone();
     for (i, version) in versions.iter().enumerate() {
         let at = all.index(i);
+        if schema_of(version).is_null() {
+            errors.required(&at.child("schema").child("openAPIV3Schema"), "");
+        }
         let name = version.text("name");
         let wrong = names::dns1035_label(name);
         if !wrong.is_empty() {
             errors.invalid(&at.child("name"), name, wrong.join(","));
-        }
-        let schema_at = at.child("schema");
-        let schema_at = schema_at.child("openAPIV3Schema");
-        let schema = version.at("schema").at("openAPIV3Schema");
-        if schema.is_null() {
-            errors.required(&schema_at, "schemas are required");
-        } else {
-            let status = version.at("subresources").has("status");
-            crd_schema::root(schema, status, &schema_at, errors);
-        }
-        check_columns(version, &at, errors);
-        let fields_at = at.child("selectableFields");
-        for (j, field) in version.items("selectableFields").iter().enumerate() {
-            let path = field.text("jsonPath");
-            let at = fields_at.index(j);
-            let at = at.child("jsonPath");
-            let of = crd_schema::type_at(schema, path);
-            if path.is_empty() {
-                errors.required(&at, "");
-            } else if !matches!(of, Some("string" | "boolean" | "integer")) {
-                errors.invalid(
-                    &at,
-                    path,
-                    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
-                );
+            if i == 0 && !name.is_empty() {
+                // the older field for a single version follows the first
+                errors.invalid(&whole.child("version"), name, wrong.join(","));
             }
         }
-        check_scale(version, &at, errors);
+    }
+    let everywhere = |field: &str| common(versions, field);
+    for (i, version) in versions.iter().enumerate() {
+        let at = all.index(i);
+        let here = |field: &str| i == 0 || !everywhere(field);
+        let schema = version.at("schema").at("openAPIV3Schema");
+        if here("schema") && !schema.is_null() {
+            let shared = everywhere("schema");
+            let status = if shared {
+                versions.iter().any(|v| v.at("subresources").has("status"))
+            } else {
+                version.at("subresources").has("status")
+            };
+            let owner = if shared {
+                whole.child("validation")
+            } else {
+                at.child("schema")
+            };
+            crd_schema::root(schema, status, &owner.child("openAPIV3Schema"), errors);
+        }
+        if here("additionalPrinterColumns") {
+            let owner = if everywhere("additionalPrinterColumns") {
+                &whole
+            } else {
+                &at
+            };
+            check_columns(version, owner, errors);
+        }
+        if here("selectableFields") {
+            let owner = if everywhere("selectableFields") {
+                &whole
+            } else {
+                &at
+            };
+            check_selectable(version, owner, errors);
+        }
+        if here("subresources") {
+            let owner = if everywhere("subresources") {
+                &whole
+            } else {
+                &at
+            };
+            check_scale(version, owner, errors);
+        }
     }
     let unique = |i: usize, version: &Value| {
         !versions
@@ -208,6 +249,35 @@ fn check_versions(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+fn check_selectable(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let at = at.child("selectableFields");
+    let schema = version.at("schema").at("openAPIV3Schema");
+    let fields = version.items("selectableFields");
+    if schema.is_null() && !fields.is_empty() {
+        errors.invalid(
+            &at,
+            "",
+            "may only be set when `version.schema.openAPIV3Schema` is not included",
+        );
+        return;
+    }
+    for (j, field) in fields.iter().enumerate() {
+        let path = field.text("jsonPath");
+        let at = at.index(j);
+        let at = at.child("jsonPath");
+        let of = crd_schema::type_at(schema, path);
+        if path.is_empty() {
+            errors.required(&at, "");
+        } else if !matches!(of, Some("string" | "boolean" | "integer")) {
+            errors.invalid(
+                &at,
+                path,
+                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
+            );
+        }
+    }
+}
+
 fn check_columns(version: &Value, at: &Path<'_>, errors: &mut Errors) {
     let all = at.child("additionalPrinterColumns");
     let kinds = ["boolean", "date", "integer", "number", "string"];
@@ -224,10 +294,12 @@ fn check_columns(version: &Value, at: &Path<'_>, errors: &mut Errors) {
     ];
     for (i, column) in version.items("additionalPrinterColumns").iter().enumerate() {
         let at = all.index(i);
-        for field in ["name", "type", "jsonPath"] {
-            if column.text(field).is_empty() {
-                errors.required(&at.child(field), "");
-            }
+        if column.text("name").is_empty() {
+            errors.required(&at.child("name"), "");
+        }
+        if column.text("type").is_empty() {
+            let why = format!("must be one of {}", kinds.join(","));
+            errors.required(&at.child("type"), why);
         }
         let (kind, format) = (column.text("type"), column.text("format"));
         if !kind.is_empty() && !kinds.contains(&kind) {
@@ -239,9 +311,11 @@ fn check_columns(version: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.child("format"), format, why);
         }
         let path = column.text("jsonPath");
-        if !path.is_empty() && !path.starts_with('.') {
+        if path.is_empty() {
+            errors.required(&at.child("JSONPath"), "");
+        } else if !path.starts_with('.') {
             errors.invalid(
-                &at.child("jsonPath"),
+                &at.child("JSONPath"),
                 path,
                 "must be a simple json path starting with .",
             );
@@ -266,7 +340,9 @@ fn check_scale(version: &Value, at: &Path<'_>, errors: &mut Errors) {
             if field != "labelSelectorPath" {
                 errors.required(&at, "");
             }
-        } else if path.contains('[') || !path.starts_with('.') {
+        } else if !path.starts_with('.') {
+            errors.invalid(&at, path, "must be a simple json path starting with .");
+        } else if path.contains('[') {
             errors.invalid(
                 &at,
                 path,
@@ -284,16 +360,20 @@ fn check_scale(version: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn check_names(naming: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for field in ["plural", "singular", "kind", "listKind"] {
+        if naming.text(field).is_empty() {
+            errors.required(&at.child(field), "");
+        }
+    }
     for field in ["plural", "singular"] {
         let wrong = names::dns1035_label(naming.text(field));
-        let optional = field == "singular" && naming.text(field).is_empty();
-        if !wrong.is_empty() && !optional {
+        if !wrong.is_empty() && !naming.text(field).is_empty() {
             errors.invalid(&at.child(field), naming.text(field), wrong.join(","));
         }
     }
     for field in ["kind", "listKind"] {
         let name = naming.text(field);
-        if name.is_empty() && field == "listKind" {
+        if name.is_empty() {
             continue;
         }
         let wrong = names::dns1035_label(&name.to_lowercase());
@@ -331,14 +411,15 @@ fn check_conversion(conversion: &Value, at: &Path<'_>, errors: &mut Errors) {
         "None" => {}
         "Webhook" => {
             let webhook = conversion.at("webhook");
-            let client_at = webhook_at.child("clientConfig");
+            // the API names these two as its older version did
+            let client_at = at.child("webhookClientConfig");
             if webhook.has("clientConfig") {
                 matching::client(webhook.at("clientConfig"), &client_at, errors);
             } else {
                 errors.required(&client_at, "required when strategy is set to Webhook");
             }
             if webhook.items("conversionReviewVersions").is_empty() {
-                errors.required(&webhook_at.child("conversionReviewVersions"), "");
+                errors.required(&at.child("conversionReviewVersions"), "");
             }
         }
         "" => errors.required(&at.child("strategy"), ""),

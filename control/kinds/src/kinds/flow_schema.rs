@@ -1,5 +1,6 @@
 //! `FlowSchema`: which requests share a priority level.
 
+use control_types::value;
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
@@ -84,7 +85,8 @@ fn check(object: &Value, errors: &mut Errors) {
     if !method.is_null() && !matches!(method.text("type"), "ByNamespace" | "ByUser") {
         errors.not_supported(
             &at.child("distinguisherMethod").child("type"),
-            method.clone(),
+            // shown as the structure in Go
+            value!({"Type": (method.text("type"))}),
             &["ByNamespace", "ByUser"],
         );
     }

@@ -86,6 +86,12 @@ fn node(schema: &Value, at: &Path<'_>, depth: usize, errors: &mut Errors) {
         );
     }
     list_type(schema, at, errors);
+    let rules = at.child("x-kubernetes-validations");
+    for (i, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {
+        if rule.text("rule").trim().is_empty() {
+            errors.required(&rules.index(i).child("rule"), "rule is not specified");
+        }
+    }
     let properties = at.child("properties");
     for (name, inner) in schema.entries("properties") {
         node(inner, &properties.key(name), depth + 1, errors);

@@ -1,5 +1,6 @@
 //! Taints of nodes and tolerations of pods.
 
+use control_types::value;
 use control_types::value::Value;
 
 use super::{labels, names};
@@ -38,7 +39,13 @@ pub(crate) fn taints(taints: &[Value], at: &Path<'_>, errors: &mut Errors) {
             errors.add(
                 crate::ErrorKind::Duplicate,
                 &at,
-                Some(taint.clone()),
+                // shown as the structure in Go
+                Some(value!({
+                    "Key": (taint.text("key")),
+                    "Value": (taint.text("value")),
+                    "Effect": (taint.text("effect")),
+                    "TimeAdded": (taint.at("timeAdded").clone()),
+                })),
                 "taints must be unique by key and effect pair",
             );
         }
