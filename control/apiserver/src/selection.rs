@@ -1,7 +1,7 @@
 //! Which objects of a resource a LIST or watch is about.
 
 use control_kinds::Kind;
-use control_types::status::Status;
+use control_types::status::{Status, quote};
 use control_types::{fields, labels};
 
 use crate::cache::{Cached, Keyed};
@@ -40,13 +40,14 @@ impl Selection {
         let mut fields = fields::Selector::parse(&options.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         for term in &mut fields.terms {
-            let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
-                || kind.selectable.contains(&term.field.as_str());
+            let field = term.field.as_str();
+            // Kinds of the cluster that offer fields of their own offer no namespace.
+            let no_namespace = kind.namespaced == Some(false) && !kind.selectable.is_empty();
+            let known = field == "metadata.name"
+                || (field == "metadata.namespace" && !no_namespace)
+                || kind.selectable.contains(&field);
             if !known {
-                return Err(Status::bad_request(format!(
-                    "field label not supported: {}",
-                    term.field
-                )));
+                return Err(Status::bad_request(unsupported(kind, field)));
             }
             // Objects are looked at in their stored form.
             let mut renamed = kind.selectable_as.iter();
@@ -99,6 +100,22 @@ impl Selection {
             && self.only.as_deref().is_none_or(|only| only == object.key())
             && self.labels.matches_with(|key| object.label(key))
             && self.fields.matches(|field| object.field(field))
+    }
+}
+
+/// What a client is told of a field that the kind does not offer; the wording is
+/// that of the kind's own conversion, where it has one.
+fn unsupported(kind: &Kind, field: &str) -> String {
+    match kind.kind {
+        "Job" => format!("field label {} not supported for Job", quote(field)),
+        "ResourceSlice" => {
+            format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
+        }
+        name if kind.selectable.is_empty() && !name.is_empty() => format!(
+            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            quote(field)
+        ),
+        _ => format!("field label not supported: {field}"),
     }
 }
 

@@ -31,6 +31,10 @@ pub fn row(kind: &Kind, object: Value, format: Format) -> Value {
         "cells",
         Value::Array((kind.row)(&object, jiff::Timestamp::now())),
     );
+    let conditions = (kind.row_conditions)(&object);
+    if !conditions.is_empty() {
+        row.insert("conditions", Value::Array(conditions));
+    }
     row.insert(
         "object",
         match format.include {

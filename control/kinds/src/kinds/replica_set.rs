@@ -21,8 +21,6 @@ pub(crate) static KIND: Kind = Kind {
     validate_update: rules::replica_set_update,
     validate_status_update: rules::replica_set_status,
     warnings: rules::named_template_warnings,
-    selectable: &["status.replicas"],
-    selectable_fields,
     columns: columns::REPLICA_SET,
     row,
     allow_unconditional_update: true,

@@ -633,7 +633,8 @@ pub(crate) fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         }
     }
     warn_all("externalIPs", &mut out);
-    if external {
+    let named = spec.text("type") == "ExternalName";
+    if external && !named {
         out.push(
             "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
                 .into(),
@@ -645,7 +646,6 @@ pub(crate) fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
             spec.text("loadBalancerIP"),
         ));
     }
-    let named = spec.text("type") == "ExternalName";
     if named && external {
         out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".into());
     }
