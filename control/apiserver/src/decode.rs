@@ -75,6 +75,14 @@ pub fn options(
     if tree.is_null() {
         return Ok(Value::object());
     }
+    let said = meta::kind(&tree);
+    if !said.is_empty() && said != kind {
+        return Err(Status::bad_request(format!(
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            quote(said),
+            quote(meta::api_version(&tree))
+        )));
+    }
     if let Some(schema) = control_types::registry::schema_of("", "v1", kind) {
         coerce::coerce(&mut tree, schema)
             .map_err(|error| Status::bad_request(error.of_kind(&info.version, kind, kind)))?;

@@ -66,6 +66,10 @@ pub async fn route(context: Context, body: Body) -> Answer {
 async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answer {
     let info = &context.info;
     let named = info.name_in_path;
+    if named && served.is_review() && served.resource.plural != "componentstatuses" {
+        // What has no objects has no paths for them.
+        return Err(Status::unknown_path());
+    }
     let verb = match (&context.parts.method, named) {
         (&Method::GET, true) if info.verb == "watch" => "watch",
         (&Method::GET, true) => "get",
@@ -79,12 +83,7 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         _ => return Err(Status::method_not_allowed()),
     };
     if !served.resource.verbs.contains(&verb) {
-        // What has no objects has no paths for them.
-        return Err(if served.is_review() && named {
-            Status::unknown_path()
-        } else {
-            Status::method_not_allowed()
-        });
+        return Err(Status::method_not_allowed());
     }
     negotiate::acceptable(&context.parts.headers, matches!(verb, "list" | "watch"))?;
     context

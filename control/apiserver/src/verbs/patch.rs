@@ -48,7 +48,16 @@ pub async fn through(
     if media == APPLY {
         return apply(context, served, subresource, &bytes, &options, format).await;
     }
-    let patch = Patch::read(&media, &bytes, options.field_validation)?;
+    let patch = match Patch::read(&media, &bytes, options.field_validation) {
+        Ok(patch) => patch,
+        Err(status) if status.code == 415 => return Err(status),
+        // A patch is looked at when there is something to be patched.
+        Err(status) => {
+            let key = served.key(&context.info.namespace, &context.info.name);
+            context.api.get(served, &key).await?;
+            return Err(status);
+        }
+    };
     let key = served.key(&context.info.namespace, &context.info.name);
     let mut said = Vec::new();
     let change = Change {
