@@ -298,7 +298,7 @@ impl Page {
         page.items = Some(items);
         if let Some(last) = last.filter(|_| more) {
             // The smallest key after the last one.
-            let start = format!("{}\0", &last[selection.prefix().len()..]);
+            let start = format!("/{}\0", &last[selection.prefix().len()..]);
             page.continue_token = Token {
                 revision: Some(snapshot.revision),
                 start,

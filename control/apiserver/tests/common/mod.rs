@@ -36,6 +36,13 @@ pub async fn server(dir: &Path) -> ApiServer {
     .expect("a server")
 }
 
+/// Starts a second server on the store of a first one.
+pub async fn beside(first: &ApiServer) -> ApiServer {
+    let mut config = first.api().config.clone();
+    config.advertise_address = [127, 0, 0, 2].into();
+    ApiServer::new(config).await.expect("a server")
+}
+
 /// Who may do anything.
 pub fn root() -> User {
     User::named("root", [MASTERS])

@@ -1,0 +1,129 @@
+//! What a recording of a server's answers cannot show of lists and watches.
+
+mod common;
+
+use common::{ask, root, server};
+use control_types::value;
+use control_types::value::Value;
+use http::Method;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list.items_at(&["items"]).iter();
+    items
+        .filter_map(|item| item.str_at(&["metadata", "name"]))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_goes_on_in_the_present_when_its_past_is_forgotten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    for name in ["a", "b", "c"] {
+        let map = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}});
+        let (code, _) = ask(&server, &root, Method::POST, MAPS, Some(map)).await;
+        assert_eq!(code, 201);
+    }
+    let query = format!("{MAPS}?limit=1");
+    let (_, first) = ask(&server, &root, Method::GET, &query, None).await;
+    assert_eq!(names(&first), ["a"]);
+    let token = first
+        .str_at(&["metadata", "continue"])
+        .expect("more")
+        .to_owned();
+    // The list's past is forgotten, and one of the objects with it.
+    let (code, _) = ask(&server, &root, Method::DELETE, &format!("{MAPS}/b"), None).await;
+    assert_eq!(code, 200);
+    let store = server.api().store();
+    let newest = store.revision();
+    store.compact(newest).await.expect("compacted");
+    let query = format!("{MAPS}?limit=1&continue={token}");
+    let (code, gone) = ask(&server, &root, Method::GET, &query, None).await;
+    assert_eq!(
+        (code, gone.str_at(&["reason"])),
+        (410, Some("Expired")),
+        "{gone:?}"
+    );
+    let token = gone
+        .str_at(&["metadata", "continue"])
+        .expect("a way to go on");
+    let query = format!("{MAPS}?continue={token}");
+    let (code, rest) = ask(&server, &root, Method::GET, &query, None).await;
+    assert_eq!(code, 200, "{rest:?}");
+    assert_eq!(names(&rest), ["c"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_of_services_that_are_not_stored_are_given_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, address: &str| {
+        value!({
+            "kind": "Service", "apiVersion": "v1", "metadata": {"name": name},
+            "spec": {"clusterIP": address, "ports": [{"port": 80}]}
+        })
+    };
+    let made = Some(service("a", "10.96.0.50"));
+    let (code, answer) = ask(&server, &root, Method::POST, services, made).await;
+    assert_eq!(code, 201, "{answer:?}");
+    // The same name with another address: nothing is left of the second try.
+    let again = Some(service("a", "10.96.0.51"));
+    let (code, _) = ask(&server, &root, Method::POST, services, again).await;
+    assert_eq!(code, 409);
+    let address = |text: &str| format!("/apis/networking.k8s.io/v1/ipaddresses/{text}");
+    let (code, _) = ask(&server, &root, Method::GET, &address("10.96.0.51"), None).await;
+    assert_eq!(code, 404);
+    // Two that want the same at the same time: one gets it.
+    let same = ["b", "c"].map(|name| {
+        let body = Some(service(name, "10.96.0.60"));
+        ask(&server, &root, Method::POST, services, body)
+    });
+    let mut codes: Vec<_> = futures::future::join_all(same)
+        .await
+        .into_iter()
+        .map(|(code, _)| code)
+        .collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 422]);
+    let one = format!("{services}/a");
+    let (code, _) = ask(&server, &root, Method::DELETE, &one, None).await;
+    assert_eq!(code, 200);
+    let (code, _) = ask(&server, &root, Method::GET, &address("10.96.0.50"), None).await;
+    assert_eq!(code, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_on_one_store_give_an_address_out_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, root) = (server(dir.path()).await, root());
+    let second = common::beside(&first).await;
+    let services = "/api/v1/namespaces/default/services";
+    let asked = [&first, &second]
+        .into_iter()
+        .enumerate()
+        .map(|(at, server)| {
+            let body = value!({
+                "kind": "Service", "apiVersion": "v1", "metadata": {"name": (format!("s{at}"))},
+                "spec": {"clusterIP": "10.96.0.77", "ports": [{"port": 80}]}
+            });
+            ask(server, &root, Method::POST, services, Some(body))
+        });
+    let mut codes: Vec<_> = futures::future::join_all(asked)
+        .await
+        .into_iter()
+        .map(|(code, _)| code)
+        .collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 422]);
+    // Both are endpoints of the `kubernetes` Service.
+    let path = "/api/v1/namespaces/default/endpoints/kubernetes";
+    let (_, endpoints) = ask(&second, &root, Method::GET, path, None).await;
+    let addresses: Vec<_> = endpoints.items_at(&["subsets"])[0]
+        .items_at(&["addresses"])
+        .iter()
+        .filter_map(|address| address.str_at(&["ip"]))
+        .collect();
+    assert_eq!(addresses, ["127.0.0.1", "127.0.0.2"]);
+}
