@@ -212,9 +212,8 @@ impl Api {
         object: &mut Value,
         ttl: Option<Duration>,
     ) -> Result<Outcome, Status> {
-        if storage::is_protobuf(served.resource) {
-            coerce::drop_empty(object, served.resource.schema);
-        }
+        let in_protobuf = storage::is_protobuf(served.resource);
+        coerce::arrange(object, served.resource.schema, in_protobuf);
         let converted = (!served.is_stored_form()).then(|| {
             let mut held = object.clone();
             crate::convert::to_storage(&mut held, served);

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::generated::schema::REFS;
 use crate::quantity::Quantity;
-use crate::schema::{Field, Member, Shape, Type, TypeId, TypeRef};
+use crate::schema::{Field, MAX_NESTED, Member, Shape, Type, TypeId, TypeRef};
 use crate::status::quote;
 use crate::time;
 use crate::value::{Key, Map, Value};
@@ -64,9 +64,14 @@ pub fn duplicate_findings(paths: &[String]) -> Vec<String> {
 /// # Errors
 /// When a value is of the wrong type. The object is then in no useful state.
 pub fn coerce(value: &mut Value, of: TypeId) -> Result<Vec<String>, Error> {
+    coerce_at(value, of, 0)
+}
+
+fn coerce_at(value: &mut Value, of: TypeId, depth: usize) -> Result<Vec<String>, Error> {
     let mut context = Context {
         findings: Vec::new(),
         saved: None,
+        depth,
     };
     coerce_named(&mut context, value, of, None)?;
     match context.saved {
@@ -80,6 +85,8 @@ struct Context {
     /// Go goes on after a type error and reports the first at the end, while an
     /// error of a custom decoder (quantity, time) ends decoding at once.
     saved: Option<Error>,
+    /// How many structs are around.
+    depth: usize,
 }
 
 /// Where in the object the decoder stands; built on the stack, read only for messages.
@@ -164,11 +171,17 @@ fn coerce_named(
 ) -> Result<(), Error> {
     let one = of.get();
     match one.shape {
-        Shape::Struct => coerce_struct(context, value, of, one, frame),
+        Shape::Struct if context.depth >= MAX_NESTED => Err(Error("exceeded max depth".into())),
+        Shape::Struct => {
+            context.depth += 1;
+            let done = coerce_struct(context, value, of, one, frame);
+            context.depth -= 1;
+            done
+        }
         Shape::Any => Ok(()),
         Shape::Texts => coerce_list(context, value, &TypeRef::String, one.go, frame),
         Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrTexts => {
-            coerce_schema_or(value, one.shape)
+            coerce_schema_or(value, one.shape, context.depth)
         }
     }
 }
@@ -502,19 +515,19 @@ fn check_base64(text: &str) -> Result<(), usize> {
 }
 
 /// `JSONSchemaPropsOr…`: what is inside is decoded on its own, and never strictly.
-fn coerce_schema_or(value: &mut Value, shape: Shape) -> Result<(), Error> {
+fn coerce_schema_or(value: &mut Value, shape: Shape, depth: usize) -> Result<(), Error> {
     let Some(props) =
         TypeId::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
     else {
         return Ok(());
     };
     match (shape, value) {
-        (_, value @ Value::Object(_)) => coerce(value, props).map(|_| ()),
+        (_, value @ Value::Object(_)) => coerce_at(value, props, depth).map(|_| ()),
         (Shape::SchemaOrBool, Value::Bool(_)) => Ok(()),
         (Shape::SchemaOrBool, _) => Err(Error("boolean or JSON schema expected".into())),
         (Shape::SchemaOrArray, Value::Array(items)) => items
             .iter_mut()
-            .try_for_each(|item| coerce(item, props).map(|_| ())),
+            .try_for_each(|item| coerce_at(item, props, depth).map(|_| ())),
         (Shape::SchemaOrTexts, Value::Array(items)) => {
             match items
                 .iter()
@@ -604,38 +617,64 @@ fn add_zeros(value: &mut Value, of: TypeId, settle: bool) {
     }
 }
 
-/// Brings an object into the form that writing it in protobuf and reading it back
-/// would give: there an empty list or map is none. For an object that [`complete`]
-/// has seen, or will see.
-pub fn drop_empty(value: &mut Value, of: TypeId) {
+/// Whether a member that holds nothing is left out. A time that is no pointer is not:
+/// to Go it is a struct, which prints itself as `null`.
+fn omits_null(field: &Field) -> bool {
+    if field.is_pointer() || !field.type_ref().is_go_struct() {
+        field.omit_empty()
+    } else {
+        field.omit_zero()
+    }
+}
+
+/// Brings an object that was changed since it was decoded into the form in which it is
+/// held: members in the order of Go's struct, maps by key. With `drop_empty` also into
+/// the form that writing it in protobuf and reading it back would give, where an empty
+/// list or map is none.
+pub fn arrange(value: &mut Value, of: TypeId, drop_empty: bool) {
     let Value::Object(map) = value else { return };
     if of.get().shape != Shape::Struct {
         return;
     }
-    let mut gone = false;
+    let (mut gone, mut sorted, mut last) = (false, true, 0);
     for (key, inner) in map.entries_mut() {
         let Some(member) = of.member(key) else {
             continue;
         };
+        sorted &= last <= member.order;
+        last = member.order;
         let field = member.field;
         match (&REFS[field.ref_number()], &mut *inner) {
-            (TypeRef::Object(id), inner) => drop_empty(inner, *id),
-            (TypeRef::List(_), Value::Array(items)) if items.is_empty() => *inner = Value::Null,
-            (TypeRef::Map(_), Value::Object(map)) if map.is_empty() => *inner = Value::Null,
+            (TypeRef::Object(id), inner) => arrange(inner, *id, drop_empty),
+            (TypeRef::List(_), Value::Array(items)) if items.is_empty() && drop_empty => {
+                *inner = Value::Null;
+            }
+            (TypeRef::Map(_), Value::Object(map)) if map.is_empty() && drop_empty => {
+                *inner = Value::Null;
+            }
             (TypeRef::List(TypeRef::Object(id)), Value::Array(items)) => {
-                items.iter_mut().for_each(|item| drop_empty(item, *id));
+                let items = items.iter_mut();
+                items.for_each(|item| arrange(item, *id, drop_empty));
             }
-            (TypeRef::Map(TypeRef::Object(id)), Value::Object(map)) => {
-                map.values_mut().for_each(|item| drop_empty(item, *id));
+            (TypeRef::Map(inner), Value::Object(map)) => {
+                map.sort();
+                if let TypeRef::Object(id) = inner {
+                    let items = map.values_mut();
+                    items.for_each(|item| arrange(item, *id, drop_empty));
+                }
             }
-            _ => continue,
+            _ => {}
         }
-        gone |= inner.is_null() && field.omit_empty();
+        gone |= inner.is_null() && omits_null(field);
     }
     if gone {
         map.retain(|key, value| {
-            !value.is_null() || of.member(key).is_none_or(|one| !one.field.omit_empty())
+            !value.is_null() || of.member(key).is_none_or(|one| !omits_null(one.field))
         });
+    }
+    if !sorted {
+        map.entries_mut()
+            .sort_by_key(|(key, _)| of.member(key).map_or(u16::MAX, |member| member.order));
     }
 }
 

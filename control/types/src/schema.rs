@@ -70,6 +70,13 @@ impl TypeRef {
     }
 }
 
+/// How many structs may stand within each other; objects of the API nest a dozen, and
+/// schemas in definitions of custom resources some dozens. More is refused when an object
+/// is decoded, so that nobody who walks it runs out of stack.
+pub(crate) const MAX_NESTED: usize = 64;
+/// How many messages that makes: what may be a schema or something else has one around.
+pub(crate) const MAX_MESSAGES: usize = 2 * MAX_NESTED + 8;
+
 /// How a type is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

@@ -262,7 +262,7 @@ fn what_protobuf_does_not_hold_is_dropped() {
         "metadata": {"name": "a", "labels": {}, "ownerReferences": []},
         "rules": []
     });
-    drop_empty(&mut value, role);
+    arrange(&mut value, role, true);
     assert_eq!(
         value.to_string(),
         r#"{"metadata":{"name":"a"},"rules":null}"#
@@ -271,9 +271,32 @@ fn what_protobuf_does_not_hold_is_dropped() {
     let mut value = crate::value!({
         "spec": {"containers": [{"name": "c", "args": [], "env": [{"name": "x"}], "resources": {"limits": {}}}], "volumes": [{"name": "v", "emptyDir": {}}]}
     });
-    drop_empty(&mut value, pod);
+    arrange(&mut value, pod, true);
     assert_eq!(
         value.to_string(),
-        r#"{"spec":{"containers":[{"name":"c","env":[{"name":"x"}],"resources":{}}],"volumes":[{"name":"v","emptyDir":{}}]}}"#
+        r#"{"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"c","env":[{"name":"x"}],"resources":{}}]}}"#
     );
+}
+
+#[test]
+fn members_come_into_the_order_of_the_struct() {
+    let pod = TypeId::by_name("io.k8s.api.core.v1.Pod").unwrap();
+    let mut value = crate::value!({
+        "status": {"phase": "Pending"},
+        "metadata": {"uid": "u", "labels": {"b": "1", "a": "2"}, "finalizers": [], "name": "n"},
+        "kind": "Pod"
+    });
+    arrange(&mut value, pod, false);
+    assert_eq!(
+        value.to_string(),
+        r#"{"kind":"Pod","metadata":{"name":"n","uid":"u","labels":{"a":"2","b":"1"},"finalizers":[]},"status":{"phase":"Pending"}}"#
+    );
+}
+
+#[test]
+fn a_time_that_is_no_pointer_stays_null() {
+    let event = TypeId::by_name("io.k8s.api.core.v1.Event").unwrap();
+    let mut value = crate::value!({"metadata": {"creationTimestamp": null}, "eventTime": null, "related": null});
+    arrange(&mut value, event, true);
+    assert_eq!(value.to_string(), r#"{"metadata":{},"eventTime":null}"#);
 }

@@ -9,9 +9,9 @@ use base64::Engine as _;
 use super::plan::{Entry, Member, plan};
 use super::wire::{Reader, Wire};
 use super::{Error, duration, schema_props};
-use crate::schema::{Shape, TypeId, TypeRef};
+use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
-use crate::value::{Key, MAX_DEPTH, Map, Value};
+use crate::value::{Key, Map, Value};
 
 /// Reads a message of a known type.
 ///
@@ -33,7 +33,7 @@ fn read_message(
     map: &mut Map,
     depth: usize,
 ) -> Result<(), Error> {
-    if depth > MAX_DEPTH / 2 {
+    if depth > MAX_MESSAGES {
         return Err(Error::TooDeep);
     }
     let numbers = plan(of);

@@ -23,9 +23,8 @@ use smallvec::SmallVec;
 use super::plan::{Group, Member, Plan, plan, wire_type, zero_content};
 use super::wire::{begin, end, push_varint, varint_length};
 use super::{MAGIC, duration};
-use crate::schema::{Shape, TypeId, TypeRef};
+use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
-use crate::value::MAX_DEPTH;
 
 /// Why JSON cannot be written as a message of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -256,7 +255,7 @@ impl<'a> Encoder<'a, '_> {
 
     /// The content of a value of a named type.
     fn named(&mut self, id: TypeId, depth: usize) -> Step {
-        if depth > MAX_DEPTH {
+        if depth > MAX_MESSAGES {
             return Err(EncodeError::TooDeep.into());
         }
         match id.get().shape {

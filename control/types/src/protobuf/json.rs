@@ -15,9 +15,9 @@ use super::plan::{Entry, Plan, plan};
 use super::wire::{Reader, Wire};
 use super::{Error, decode_message, duration};
 use crate::coerce;
-use crate::schema::{Shape, TypeId, TypeRef};
+use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
-use crate::value::{MAX_DEPTH, Map, Value, write_float, write_string};
+use crate::value::{Map, Value, write_float, write_string};
 
 /// Appends an object as JSON, with kind and version first.
 ///
@@ -140,7 +140,7 @@ impl Printer<'_> {
     /// Prints the members of a message. `first` tells whether nothing was printed yet
     /// within the braces.
     fn members(&mut self, mut reader: Reader<'_>, of: TypeId, first: bool, depth: usize) -> Step {
-        if depth > MAX_DEPTH / 2 {
+        if depth > MAX_MESSAGES {
             return Err(Foreign);
         }
         let plan = plan(of);
