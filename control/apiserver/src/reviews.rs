@@ -16,7 +16,7 @@ use crate::body::Body;
 use crate::chain::{Context, Verdict};
 use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
-use crate::negotiate::Format;
+use crate::negotiate::{Format, MEDIA_TYPES, Shape};
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::create::check_namespace;
@@ -32,6 +32,10 @@ const USUAL: i64 = 3600;
 /// What is wrong with the question.
 pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
+    if format.shape == Shape::Table {
+        // Answers to questions have no columns.
+        return Err(Status::not_acceptable(MEDIA_TYPES));
+    }
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let decoded = decode::object(
         &context.parts.headers,

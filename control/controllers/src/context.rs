@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::cluster_role::ClusterRole;
+use crate::protection::{AttributesClass, Claim, Volume};
 use crate::service_cidr::{IpAddress, ServiceCidr};
 use crate::views::{
     ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
@@ -286,6 +287,12 @@ caches! {
     cron_jobs: CronJob, false, Selection::all();
     /// ClusterRoles.
     cluster_roles: ClusterRole, false, Selection::all();
+    /// Claims to volumes.
+    claims: Claim, false, Selection::all();
+    /// Volumes.
+    volumes: Volume, false, Selection::all();
+    /// Classes of volumes' attributes.
+    attributes_classes: AttributesClass, false, Selection::all();
     /// Ranges of services' addresses.
     service_cidrs: ServiceCidr, false, Selection::all();
     /// Services' addresses.

@@ -28,6 +28,7 @@ mod config;
 mod context;
 mod custom;
 mod deployment;
+mod disruption;
 mod endpoints;
 mod expectations;
 mod garbage;
@@ -36,6 +37,7 @@ mod namespace;
 mod node;
 mod ownership;
 mod pod_gc;
+mod protection;
 mod replicaset;
 mod root_ca;
 mod service_account;
@@ -77,6 +79,10 @@ pub static CONTROLLERS: &[Controller] = &[
     root_ca::CONTROLLER,
     cluster_role::CONTROLLER,
     service_cidr::CONTROLLER,
+    disruption::CONTROLLER,
+    protection::CLAIM_PROTECTION,
+    protection::VOLUME_PROTECTION,
+    protection::CLASS_PROTECTION,
     node::LIFECYCLE,
     node::TAINT_EVICTION,
     node::IPAM,

@@ -1,0 +1,449 @@
+//! PodDisruptionBudgets: how many pods are healthy, how many must be, and how
+//! many may be evicted now.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{Client, Error, Queue, resources};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::{
+    Deployment, IntOrString, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController,
+    StatefulSet, Text,
+};
+use crate::work::{self, Outcome};
+
+/// An eviction that was granted and not seen by then did not happen.
+const FORGOTTEN: Duration = Duration::from_secs(120);
+const CONDITION: &str = "DisruptionAllowed";
+
+/// Keeps the statuses of budgets.
+pub const CONTROLLER: Controller = Controller {
+    name: "disruption-controller",
+    service_account: "disruption-controller",
+    start: |ctx| {
+        let this = Arc::new(Disruption {
+            client: ctx.client.clone(),
+            budgets: ctx.budgets(),
+            pods: ctx.pods(),
+            owners: Owners {
+                deployments: ctx.deployments(),
+                replica_sets: ctx.replica_sets(),
+                controllers: ctx.replication_controllers(),
+                stateful_sets: ctx.stateful_sets(),
+            },
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        this.budgets.on_change(move |change| {
+            if let Some(budget) = &change.current {
+                listener.queue.add(Key::of(&budget.metadata));
+            }
+        });
+        let listener = Arc::clone(&this);
+        this.pods.on_change(move |change| {
+            for pod in [&change.previous, &change.current].into_iter().flatten() {
+                listener.of_pod(pod);
+            }
+        });
+        // How many pods there should be is their owners' to say.
+        let listener = Arc::clone(&this);
+        let namespace = move |name: &str| {
+            for budget in listener.budgets.namespace(name) {
+                listener.queue.add(Key::of(&budget.metadata));
+            }
+        };
+        let (one, two, three) = (namespace.clone(), namespace.clone(), namespace.clone());
+        this.owners.deployments.on_change(move |change| {
+            if let Some(object) = &change.current {
+                namespace(&object.metadata.namespace);
+            }
+        });
+        this.owners.replica_sets.on_change(move |change| {
+            if let Some(object) = &change.current {
+                one(&object.metadata.namespace);
+            }
+        });
+        this.owners.controllers.on_change(move |change| {
+            if let Some(object) = &change.current {
+                two(&object.0.metadata.namespace);
+            }
+        });
+        this.owners.stateful_sets.on_change(move |change| {
+            if let Some(object) = &change.current {
+                three(&object.metadata.namespace);
+            }
+        });
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            this.budgets.ready().await;
+            this.pods.ready().await;
+            this.owners.deployments.ready().await;
+            this.owners.replica_sets.ready().await;
+            this.owners.controllers.ready().await;
+            this.owners.stateful_sets.ready().await;
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            this.queue.run("disruption", 2, &shutdown, work).await;
+        })
+    },
+};
+
+/// Who says how many pods there should be.
+struct Owners {
+    deployments: Arc<Kind<Deployment>>,
+    replica_sets: Arc<Kind<ReplicaSet>>,
+    controllers: Arc<Kind<ReplicationController>>,
+    stateful_sets: Arc<Kind<StatefulSet>>,
+}
+
+struct Disruption {
+    client: Client,
+    budgets: Arc<Kind<PodDisruptionBudget>>,
+    pods: Arc<Kind<Pod>>,
+    owners: Owners,
+    queue: Queue<Key>,
+}
+
+/// What a budget comes to.
+#[derive(Debug, PartialEq, Eq)]
+struct Verdict {
+    allowed: i32,
+    healthy: i32,
+    wanted: i32,
+    expected: i32,
+    disrupted: BTreeMap<Text, Timestamp>,
+    /// When a granted eviction is forgotten next.
+    look_again: Option<Duration>,
+}
+
+/// Judges a budget by its pods. `scales`: of each owner of them (by uid), how
+/// many pods there should be.
+///
+/// # Errors
+/// Text, when what the budget says cannot be read.
+fn decide(
+    budget: &PodDisruptionBudget,
+    pods: &[Arc<Pod>],
+    scales: &HashMap<Text, i32>,
+    now: Timestamp,
+) -> Result<Verdict, String> {
+    let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let scale = || {
+        scales
+            .values()
+            .fold(0_i32, |sum, one| sum.saturating_add(*one))
+    };
+    let (expected, wanted) = match (&budget.spec.max_unavailable, &budget.spec.min_available) {
+        (Some(most), _) => {
+            let scale = scale();
+            let most = scaled(most, scale)?;
+            (scale, scale.saturating_sub(most).max(0))
+        }
+        (None, Some(IntOrString::Int(least))) => (count, *least),
+        (None, Some(least)) => {
+            let scale = scale();
+            (scale, scaled(least, scale)?)
+        }
+        (None, None) => (count, 0),
+    };
+    let mut disrupted = BTreeMap::new();
+    let mut look_again: Option<Duration> = None;
+    for (name, granted) in &budget.status.disrupted_pods {
+        let waits = pods
+            .iter()
+            .any(|pod| pod.metadata.name == *name && pod.metadata.deletion_timestamp.is_none());
+        let passed = Duration::try_from(now.duration_since(*granted)).unwrap_or_default();
+        if let Some(left) = FORGOTTEN.checked_sub(passed)
+            && waits
+            && !left.is_zero()
+        {
+            disrupted.insert(name.clone(), *granted);
+            look_again = Some(look_again.map_or(left, |known| known.min(left)));
+        }
+    }
+    let healthy = pods
+        .iter()
+        .filter(|pod| {
+            pod.metadata.deletion_timestamp.is_none()
+                && !disrupted.contains_key(&pod.metadata.name)
+                && pod.is_ready()
+        })
+        .count();
+    let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
+    let allowed = if expected <= 0 {
+        0
+    } else {
+        healthy.saturating_sub(wanted).max(0)
+    };
+    Ok(Verdict {
+        allowed,
+        healthy,
+        wanted,
+        expected,
+        disrupted,
+        look_again,
+    })
+}
+
+/// A number, or a percentage of `whole`, rounded up.
+fn scaled(value: &IntOrString, whole: i32) -> Result<i32, String> {
+    value
+        .scaled(whole, true)
+        .ok_or_else(|| format!("invalid value for IntOrString: {value:?}"))
+}
+
+impl Disruption {
+    /// Looks at the budgets that a pod counts for.
+    fn of_pod(&self, pod: &Pod) {
+        for budget in self.budgets.namespace(&pod.metadata.namespace) {
+            let selector = budget.spec.selector.as_ref();
+            if selector.is_some_and(|selector| selector.matches_meta(&pod.metadata)) {
+                self.queue.add(Key::of(&budget.metadata));
+            }
+        }
+    }
+
+    /// How many pods the owners of these want, by the owners' uids.
+    fn scales(&self, pods: &[Arc<Pod>]) -> Result<HashMap<Text, i32>, String> {
+        let mut scales = HashMap::new();
+        for pod in pods {
+            let Some(owner) = pod.metadata.controller() else {
+                continue;
+            };
+            let namespace = &pod.metadata.namespace;
+            let found = match owner.kind.as_str() {
+                "ReplicaSet" => {
+                    self.owners
+                        .replica_sets
+                        .get(namespace, &owner.name)
+                        .map(|set| {
+                            let above = set.metadata.controller().and_then(|above| {
+                                self.owners.deployments.get(namespace, &above.name)
+                            });
+                            match above {
+                                Some(deployment) => (
+                                    deployment.metadata.uid.clone(),
+                                    deployment.spec.replicas.unwrap_or(1),
+                                ),
+                                None => (set.metadata.uid.clone(), set.spec.replicas.unwrap_or(1)),
+                            }
+                        })
+                }
+                "ReplicationController" => {
+                    let found = self.owners.controllers.get(namespace, &owner.name);
+                    found.map(|one| (one.0.metadata.uid.clone(), one.0.spec.replicas.unwrap_or(1)))
+                }
+                "StatefulSet" => {
+                    let found = self.owners.stateful_sets.get(namespace, &owner.name);
+                    found.map(|one| (one.metadata.uid.clone(), one.spec.replicas.unwrap_or(1)))
+                }
+                _ => None,
+            };
+            let Some((uid, replicas)) = found else {
+                return Err(format!(
+                    "found no controllers for pod {:?}",
+                    pod.metadata.name
+                ));
+            };
+            scales.insert(uid, replicas);
+        }
+        Ok(scales)
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(budget) = self.budgets.by_key(&key) else {
+            return Ok(None);
+        };
+        let pods: Vec<Arc<Pod>> = match &budget.spec.selector {
+            Some(selector) => self
+                .pods
+                .namespace(&key.namespace)
+                .into_iter()
+                .filter(|pod| selector.matches_meta(&pod.metadata))
+                .collect(),
+            None => Vec::new(),
+        };
+        let needs_scale = budget.spec.max_unavailable.is_some()
+            || matches!(budget.spec.min_available, Some(IntOrString::Text(_)));
+        let scales = if needs_scale {
+            self.scales(&pods)
+        } else {
+            Ok(HashMap::new())
+        };
+        let now = Timestamp::now();
+        let verdict = scales.and_then(|scales| decide(&budget, &pods, &scales, now));
+        // The whole object is replaced, since the role grants that alone.
+        let resource = &resources::POD_DISRUPTION_BUDGETS;
+        let fresh = self
+            .client
+            .get::<Value>(resource, &key.namespace, &key.name)
+            .await;
+        let mut fresh = match fresh {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other?,
+        };
+        if fresh
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str)
+            != Some(&budget.metadata.resource_version)
+        {
+            // The cache will say what changed.
+            return Ok(None);
+        }
+        let look_again = verdict.as_ref().ok().and_then(|verdict| verdict.look_again);
+        if !write(&mut fresh, &verdict, now) {
+            return Ok(look_again);
+        }
+        let done: Result<Value, Error> = self
+            .client
+            .update_status(resource, &key.namespace, &key.name, &fresh)
+            .await;
+        match done {
+            Err(error) if error.is_not_found() => Ok(None),
+            other => other.map(|_| look_again),
+        }
+    }
+}
+
+/// Writes a verdict into the status; `false` if that changes nothing.
+fn write(budget: &mut Value, verdict: &Result<Verdict, String>, now: Timestamp) -> bool {
+    let generation = budget
+        .pointer("/metadata/generation")
+        .cloned()
+        .unwrap_or_default();
+    let before = budget.get("status").cloned().unwrap_or_else(|| json!({}));
+    let mut status = before.clone();
+    let (state, reason, message) = match verdict {
+        Ok(verdict) if verdict.allowed > 0 => ("True", "SufficientPods", ""),
+        Ok(_) => ("False", "InsufficientPods", ""),
+        Err(why) => ("False", "SyncFailed", why.as_str()),
+    };
+    match verdict {
+        Ok(verdict) => {
+            status["observedGeneration"] = generation.clone();
+            status["disruptionsAllowed"] = verdict.allowed.into();
+            status["currentHealthy"] = verdict.healthy.into();
+            status["desiredHealthy"] = verdict.wanted.into();
+            status["expectedPods"] = verdict.expected.into();
+            if verdict.disrupted.is_empty() {
+                if let Some(members) = status.as_object_mut() {
+                    members.remove("disruptedPods");
+                }
+            } else {
+                let map: serde_json::Map<String, Value> = verdict
+                    .disrupted
+                    .iter()
+                    .map(|(name, at)| (name.to_string(), at.to_string().into()))
+                    .collect();
+                status["disruptedPods"] = map.into();
+            }
+        }
+        // Until it can be judged nothing is allowed.
+        Err(_) => status["disruptionsAllowed"] = 0.into(),
+    }
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let old = conditions
+        .iter()
+        .position(|condition| condition["type"] == CONDITION);
+    let since = old
+        .map(|at| &conditions[at])
+        .filter(|old| old["status"] == state)
+        .map(|old| old["lastTransitionTime"].clone())
+        .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+    let condition = json!({
+        "type": CONDITION,
+        "status": state,
+        "observedGeneration": generation,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message
+    });
+    match old {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+    status["conditions"] = conditions.into();
+    let changed = status != before;
+    budget["status"] = status;
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(spec: Value, disrupted: Value) -> PodDisruptionBudget {
+        serde_json::from_value(json!({
+            "metadata": {"name": "b", "generation": 1},
+            "spec": spec,
+            "status": {"disruptedPods": disrupted}
+        }))
+        .expect("a budget")
+    }
+
+    fn pods(count: usize) -> Vec<Arc<Pod>> {
+        (0..count)
+            .map(|at| {
+                Arc::new(
+                    serde_json::from_value(json!({
+                        "metadata": {"name": format!("p{at}")},
+                        "status": {"conditions": [{"type": "Ready", "status": "True"}]}
+                    }))
+                    .expect("a pod"),
+                )
+            })
+            .collect()
+    }
+
+    fn judged(spec: Value, count: usize, scale: i32) -> (i32, i32, i32) {
+        let scales = HashMap::from([(Text::from("u"), scale)]);
+        let now = Timestamp::UNIX_EPOCH;
+        let verdict = decide(&budget(spec, json!({})), &pods(count), &scales, now);
+        let verdict = verdict.expect("can be read");
+        (verdict.allowed, verdict.wanted, verdict.expected)
+    }
+
+    #[test]
+    fn what_may_go_is_what_is_more_than_wanted() {
+        assert_eq!(judged(json!({"minAvailable": 2}), 3, 9), (1, 2, 3));
+        assert_eq!(judged(json!({"minAvailable": 5}), 3, 9), (0, 5, 3));
+        assert_eq!(judged(json!({"minAvailable": "50%"}), 3, 3), (1, 2, 3));
+        assert_eq!(judged(json!({"maxUnavailable": 1}), 3, 3), (1, 2, 3));
+        assert_eq!(judged(json!({"maxUnavailable": "34%"}), 3, 3), (2, 1, 3));
+        assert_eq!(judged(json!({"maxUnavailable": 1}), 0, 0), (0, 0, 0));
+    }
+
+    #[test]
+    fn granted_evictions_count_until_they_are_forgotten() {
+        let now: Timestamp = "2026-01-01T00:02:00Z".parse().expect("a time");
+        let granted = json!({"p0": "2026-01-01T00:01:00Z", "p1": "2026-01-01T00:00:00Z", "gone": "2026-01-01T00:01:59Z"});
+        let budget = budget(json!({"minAvailable": 1}), granted);
+        let verdict = decide(&budget, &pods(3), &HashMap::new(), now).expect("can be read");
+        assert_eq!(verdict.disrupted.keys().collect::<Vec<_>>(), ["p0"]);
+        assert_eq!((verdict.healthy, verdict.allowed), (2, 1));
+        assert_eq!(verdict.look_again, Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_status_that_says_the_same_is_not_written() {
+        let mut object = json!({"metadata": {"generation": 1}});
+        let verdict = decide(
+            &budget(json!({"minAvailable": 1}), json!({})),
+            &pods(2),
+            &HashMap::new(),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert!(write(&mut object, &verdict, Timestamp::UNIX_EPOCH));
+        assert_eq!(
+            object["status"]["conditions"][0]["reason"],
+            "SufficientPods"
+        );
+        assert!(!write(&mut object, &verdict, Timestamp::now()));
+        assert!(write(&mut object, &Err("why".into()), Timestamp::now()));
+        assert_eq!(object["status"]["disruptionsAllowed"], 0);
+    }
+}

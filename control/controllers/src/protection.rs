@@ -1,0 +1,355 @@
+//! Volumes, claims and classes of volumes' attributes that are deleted while
+//! somebody uses them stay until nobody does: their finalizers are taken off
+//! then.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use control_client::{Client, Error, Meta, Queue, Resource, View, resources};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::{Pod, Text};
+use crate::work::{self, Outcome};
+
+const CLAIMS: Resource = resources::PERSISTENT_VOLUME_CLAIMS;
+const VOLUMES: Resource = resources::PERSISTENT_VOLUMES;
+const CLASSES: Resource = Resource::cluster(
+    "storage.k8s.io",
+    "v1",
+    "volumeattributesclasses",
+    "VolumeAttributesClass",
+);
+const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
+const CLASS_FINALIZER: &str = "kubernetes.io/vac-protection";
+
+/// Claims go when no pod that runs names them.
+pub const CLAIM_PROTECTION: Controller = Controller {
+    name: "persistentvolumeclaim-protection-controller",
+    service_account: "pvc-protection-controller",
+    start: |ctx| {
+        let (claims, pods) = (ctx.claims(), ctx.pods());
+        let users = Arc::clone(&pods);
+        let this = Arc::new(Protection {
+            client: ctx.client.clone(),
+            objects: claims,
+            resource: CLAIMS,
+            finalizer: CLAIM_FINALIZER,
+            is_used: Box::new(move |claim: &Claim| is_claimed(&claim.metadata, &users.all())),
+            queue: work::queue(),
+        });
+        this.follow();
+        let listener = Arc::clone(&this);
+        pods.on_change(move |_| listener.waiting());
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            pods.ready().await;
+            this.run("pvc-protection", &shutdown).await;
+        })
+    },
+};
+
+/// Volumes go when they are not bound.
+pub const VOLUME_PROTECTION: Controller = Controller {
+    name: "persistentvolume-protection-controller",
+    service_account: "pv-protection-controller",
+    start: |ctx| {
+        let this = Arc::new(Protection {
+            client: ctx.client.clone(),
+            objects: ctx.volumes(),
+            resource: VOLUMES,
+            finalizer: VOLUME_FINALIZER,
+            is_used: Box::new(|volume: &Volume| volume.status.phase == "Bound"),
+            queue: work::queue(),
+        });
+        this.follow();
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move { this.run("pv-protection", &shutdown).await })
+    },
+};
+
+/// Classes of volumes' attributes go when no claim and no volume names them.
+pub const CLASS_PROTECTION: Controller = Controller {
+    name: "volumeattributesclass-protection-controller",
+    service_account: "volumeattributesclass-protection-controller",
+    start: |ctx| {
+        let (claims, volumes) = (ctx.claims(), ctx.volumes());
+        let (users, named) = (Arc::clone(&claims), Arc::clone(&volumes));
+        let this = Arc::new(Protection {
+            client: ctx.client.clone(),
+            objects: ctx.attributes_classes(),
+            resource: CLASSES,
+            finalizer: CLASS_FINALIZER,
+            is_used: Box::new(move |class: &AttributesClass| {
+                let name = &class.metadata.name;
+                users.all().iter().any(|claim| claim.names(name))
+                    || named.all().iter().any(|volume| volume.names(name))
+            }),
+            queue: work::queue(),
+        });
+        this.follow();
+        let listener = Arc::clone(&this);
+        claims.on_change(move |_| listener.waiting());
+        let listener = Arc::clone(&this);
+        volumes.on_change(move |_| listener.waiting());
+        let shutdown = ctx.shutdown.clone();
+        Box::pin(async move {
+            claims.ready().await;
+            volumes.ready().await;
+            this.run("vac-protection", &shutdown).await;
+        })
+    },
+};
+
+/// A PersistentVolumeClaim.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    /// Name and finalizers.
+    pub metadata: Meta,
+    /// What it asks for.
+    pub spec: Classed,
+    /// What it has.
+    pub status: ClaimStatus,
+}
+
+/// What a claim or a volume says of attributes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Classed {
+    /// The class of its attributes.
+    pub volume_attributes_class_name: Option<Text>,
+}
+
+/// What a claim has.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimStatus {
+    /// The class that its volume has now.
+    pub current_volume_attributes_class_name: Option<Text>,
+    /// The class that its volume is being given.
+    pub modify_volume_status: Option<Target>,
+}
+
+/// The class that a volume is being given.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Target {
+    /// Its name.
+    pub target_volume_attributes_class_name: Option<Text>,
+}
+
+/// A PersistentVolume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Volume {
+    /// Name and finalizers.
+    pub metadata: Meta,
+    /// Its class.
+    pub spec: Classed,
+    /// Whether it is bound.
+    pub status: VolumeStatus,
+}
+
+/// The state of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeStatus {
+    /// `Bound` while a claim has it.
+    pub phase: Text,
+}
+
+/// A VolumeAttributesClass.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct AttributesClass {
+    /// Name and finalizers.
+    pub metadata: Meta,
+}
+
+impl View for Claim {
+    const RESOURCE: Resource = CLAIMS;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl View for Volume {
+    const RESOURCE: Resource = VOLUMES;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl View for AttributesClass {
+    const RESOURCE: Resource = CLASSES;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Claim {
+    fn names(&self, class: &str) -> bool {
+        let target = self.status.modify_volume_status.as_ref();
+        [
+            self.spec.volume_attributes_class_name.as_ref(),
+            self.status.current_volume_attributes_class_name.as_ref(),
+            target.and_then(|target| target.target_volume_attributes_class_name.as_ref()),
+        ]
+        .into_iter()
+        .flatten()
+        .any(|name| name == class)
+    }
+}
+
+impl Volume {
+    fn names(&self, class: &str) -> bool {
+        self.spec.volume_attributes_class_name.as_deref() == Some(class)
+    }
+}
+
+/// Whether a pod that is on a node and has not ended names a claim.
+fn is_claimed(claim: &Meta, pods: &[Arc<Pod>]) -> bool {
+    pods.iter().any(|pod| {
+        pod.metadata.namespace == claim.namespace
+            && !pod.spec.node_name.is_empty()
+            && !pod.is_terminal()
+            && pod.spec.volumes.iter().any(|volume| {
+                volume
+                    .persistent_volume_claim
+                    .as_ref()
+                    .is_some_and(|named| named.claim_name == claim.name)
+            })
+    })
+}
+
+struct Protection<K: View> {
+    client: Client,
+    objects: Arc<Kind<K>>,
+    resource: Resource,
+    finalizer: &'static str,
+    is_used: Box<dyn Fn(&K) -> bool + Send + Sync>,
+    queue: Queue<Key>,
+}
+
+impl<K: View> Protection<K> {
+    /// Looks at every object that waits to go.
+    fn follow(self: &Arc<Self>) {
+        let listener = Arc::clone(self);
+        self.objects.on_change(move |_| listener.waiting());
+    }
+
+    fn waiting(&self) {
+        for object in self.objects.all() {
+            if self.waits(object.meta()) {
+                self.queue.add(Key::of(object.meta()));
+            }
+        }
+    }
+
+    fn waits(&self, meta: &Meta) -> bool {
+        meta.is_terminating() && meta.finalizers.iter().any(|name| name == self.finalizer)
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        name: &'static str,
+        shutdown: &tokio_util::sync::CancellationToken,
+    ) {
+        self.objects.ready().await;
+        let work = work::call(self, |this, key| async move { this.sync(key).await });
+        self.queue.run(name, 1, shutdown, work).await;
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(object) = self.objects.by_key(&key) else {
+            return Ok(None);
+        };
+        if !self.waits(object.meta()) || (self.is_used)(&object) {
+            return Ok(None);
+        }
+        // The whole object is replaced, since the role grants that alone.
+        let fresh = self
+            .client
+            .get::<Value>(&self.resource, &key.namespace, &key.name)
+            .await;
+        let mut fresh = match fresh {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other?,
+        };
+        if !release(&mut fresh, self.finalizer) {
+            return Ok(None);
+        }
+        let done: Result<Value, Error> = self
+            .client
+            .update(&self.resource, &key.namespace, &key.name, &fresh)
+            .await;
+        match done {
+            Err(error) if error.is_not_found() => Ok(None),
+            other => other.map(|_| None),
+        }
+    }
+}
+
+/// Takes a finalizer off; `false` if it is not there.
+fn release(object: &mut Value, finalizer: &str) -> bool {
+    let Some(list) = object
+        .pointer_mut("/metadata/finalizers")
+        .and_then(Value::as_array_mut)
+    else {
+        return false;
+    };
+    let before = list.len();
+    let keep: HashSet<_> = list
+        .iter()
+        .filter(|name| name.as_str() != Some(finalizer))
+        .cloned()
+        .collect();
+    list.retain(|name| keep.contains(name));
+    list.len() < before
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(claim: &str, node: &str, phase: &str) -> Arc<Pod> {
+        Arc::new(
+            serde_json::from_value(json!({
+                "metadata": {"name": "p", "namespace": "n"},
+                "spec": {
+                    "nodeName": node,
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+                },
+                "status": {"phase": phase}
+            }))
+            .expect("a pod"),
+        )
+    }
+
+    #[test]
+    fn a_claim_is_used_by_pods_that_run() {
+        let claim = Meta {
+            name: "c".into(),
+            namespace: "n".into(),
+            ..Meta::default()
+        };
+        assert!(is_claimed(&claim, &[pod("c", "node", "Running")]));
+        assert!(!is_claimed(&claim, &[pod("d", "node", "Running")]));
+        assert!(!is_claimed(&claim, &[pod("c", "", "Pending")]));
+        assert!(!is_claimed(&claim, &[pod("c", "node", "Succeeded")]));
+    }
+
+    #[test]
+    fn one_finalizer_is_taken_off_and_others_stay() {
+        let mut object = json!({"metadata": {"finalizers": ["a", CLAIM_FINALIZER]}});
+        assert!(release(&mut object, CLAIM_FINALIZER));
+        assert_eq!(object, json!({"metadata": {"finalizers": ["a"]}}));
+        assert!(!release(&mut object, CLAIM_FINALIZER));
+    }
+}
