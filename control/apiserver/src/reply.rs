@@ -190,23 +190,10 @@ fn compressed(mut response: Response<Body>, bytes: Bytes, format: Format) -> Res
     response
 }
 
-/// A tree as YAML, members in alphabetical order as the API writes them.
+/// A tree as YAML, members in order as the API writes them.
 #[must_use]
 pub fn yaml(value: &Value) -> String {
-    let mut sorted = value.clone();
-    sort(&mut sorted);
-    serde_saphyr::to_string(&sorted).unwrap_or_default()
-}
-
-fn sort(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.sort();
-            map.values_mut().for_each(sort);
-        }
-        Value::Array(items) => items.iter_mut().for_each(sort),
-        _ => {}
-    }
+    value.to_yaml()
 }
 
 /// Adds `Warning` headers, each text once.
