@@ -6,7 +6,7 @@ use control_fields::{Filter, Schema};
 use control_kinds::Reset;
 use control_types::schema::TypeId;
 use control_types::status::{Cause, Details, Status};
-use control_types::value::Value;
+use control_types::value::{Map, Value};
 use control_types::{coerce, meta, registry, time};
 use http::header::USER_AGENT;
 
@@ -166,15 +166,22 @@ pub fn keep_times(new: &mut Value, old: &Value) {
     if left.len() != right.len() || left == right {
         return;
     }
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        entry.remove("time");
-        entry
+    let rest_differs = |left: &Value, right: &Value| {
+        let rest = |entry: &Value| {
+            let members = entry.as_object().map_or(&[][..], Map::as_slice);
+            members.iter().filter(|(key, _)| key != "time").count()
+        };
+        rest(left) != rest(right)
+            || left.as_object().is_none_or(|members| {
+                members
+                    .iter()
+                    .any(|(key, value)| key != "time" && right.get(key) != Some(value))
+            })
     };
     if left
         .iter()
         .zip(right)
-        .any(|(left, right)| timeless(left) != timeless(right))
+        .any(|(left, right)| rest_differs(left, right))
     {
         return;
     }

@@ -9,6 +9,22 @@ use control_types::value::{Key, Map, Value};
 
 use crate::element::Element;
 use crate::set::{Node, Set};
+use crate::typed::find;
+
+/// Whether a `FieldsV1` has a path of a set: told without reading all of it.
+pub(crate) fn overlaps(fields: &Map, set: &Set) -> bool {
+    set.nodes.iter().any(|node| {
+        let key = key_of(&node.element);
+        match find(fields, &key, usize::MAX) {
+            Some(Value::Object(below)) => {
+                (node.member && (below.is_empty() || below.contains_key(".")))
+                    || overlaps(below, &node.children)
+            }
+            // What is no object is malformed, and no member of anything.
+            _ => false,
+        }
+    })
+}
 
 /// Why a value is no `FieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,12 +72,7 @@ fn write(set: &Set, map: &mut Map) {
 
 fn key_of(element: &Element) -> Key {
     match element {
-        Element::Field(name) => {
-            let mut text = String::with_capacity(name.len() + 2);
-            text.push_str("f:");
-            text.push_str(name);
-            Key::from(text)
-        }
+        Element::Field(name) => name.to_field(),
         Element::Key(fields) => {
             let mut text = b"k:{".to_vec();
             for (at, (name, value)) in fields.iter().enumerate() {
@@ -121,7 +132,11 @@ fn read(fields: &Value) -> Result<(Set, bool), FormatError> {
 }
 
 /// The element of a key; nothing for types that are not known.
-fn parse(text: &str) -> Result<Option<Element>, FormatError> {
+fn parse(key: &Key) -> Result<Option<Element>, FormatError> {
+    if let Some(name) = key.of_field() {
+        return Ok(Some(Element::Field(name)));
+    }
+    let text = key.as_str();
     let error = |why: &str| FormatError::Element(why.to_owned());
     let Some((kind, rest)) = text.split_at_checked(2) else {
         return Err(if text.len() < 2 {
@@ -135,7 +150,6 @@ fn parse(text: &str) -> Result<Option<Element>, FormatError> {
     }
     let json = || Value::from_slice(rest.as_bytes()).map_err(|why| error(&why.to_string()));
     Ok(Some(match kind {
-        "f:" => Element::Field(Key::new(rest)),
         "v:" => Element::Value(Box::new(json()?)),
         "i:" => Element::Index(
             rest.parse()

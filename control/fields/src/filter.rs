@@ -18,7 +18,11 @@ impl Filter {
     #[must_use]
     pub fn apply(&self, set: Set) -> Set {
         match self {
-            Self::Exclude(gone) => set.recursive_difference(gone),
+            Self::Exclude(gone) => {
+                let mut set = set;
+                set.subtract(gone, true);
+                set
+            }
             Self::Include(paths) => include(set, paths, 0),
         }
     }

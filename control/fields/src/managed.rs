@@ -1,9 +1,11 @@
 //! `metadata.managedFields`: the managers of an object and what each owns.
 
+use std::cell::OnceCell;
+
 use compact_str::CompactString;
 use control_types::value::{Map, Value};
 
-use crate::encoding::FormatError;
+use crate::encoding::{self, FormatError};
 use crate::set::Set;
 
 /// How a manager came to own its fields.
@@ -27,7 +29,7 @@ impl Operation {
 }
 
 /// A manager with what it owns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name.
     pub manager: CompactString,
@@ -39,8 +41,15 @@ pub struct Entry {
     pub subresource: CompactString,
     /// When its fields last changed, RFC 3339.
     pub time: Option<CompactString>,
-    set: Set,
-    /// The `fieldsV1` from which `set` was read, until it changes.
+    fields: Fields,
+}
+
+/// What a manager owns, read when it is looked at: most writes leave most
+/// managers as they are.
+#[derive(Clone, Debug, Default)]
+struct Fields {
+    set: OnceCell<Set>,
+    /// The `fieldsV1` of `set`, until that changes.
     written: Option<Value>,
 }
 
@@ -79,22 +88,51 @@ impl Entry {
             api_version: version.into(),
             subresource: subresource.into(),
             time: None,
-            set: Set::new(),
-            written: None,
+            fields: Fields::default(),
         }
     }
 
     /// What it owns.
     #[must_use]
-    pub const fn set(&self) -> &Set {
-        &self.set
+    pub fn set(&self) -> &Set {
+        self.fields.set.get_or_init(|| {
+            // What was stored was checked before.
+            let written = self.fields.written.as_ref();
+            written
+                .and_then(|fields| Set::from_fields(fields).ok())
+                .unwrap_or_default()
+        })
     }
 
     /// Changes what it owns.
     pub fn set_set(&mut self, set: Set) {
-        if self.set != set {
-            self.written = None;
-            self.set = set;
+        if *self.set() != set {
+            self.fields = Fields {
+                set: set.into(),
+                written: None,
+            };
+        }
+    }
+
+    /// Whether what it owns was looked at.
+    pub(crate) fn is_read(&self) -> bool {
+        self.fields.set.get().is_some()
+    }
+
+    /// Whether it owns a path of the set.
+    pub(crate) fn overlaps(&self, set: &Set) -> bool {
+        match (self.fields.set.get(), &self.fields.written) {
+            (Some(own), _) => own.overlaps(set),
+            (None, Some(Value::Object(written))) => encoding::overlaps(written, set),
+            (None, _) => false,
+        }
+    }
+
+    /// Whether it owns nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        match (self.fields.set.get(), &self.fields.written) {
+            (None, Some(Value::Object(written))) if !written.is_empty() => false,
+            _ => self.set().is_empty(),
         }
     }
 
@@ -118,10 +156,12 @@ impl Entry {
     #[must_use]
     pub fn identity(&self) -> Self {
         Self {
+            manager: self.manager.clone(),
+            operation: self.operation,
+            api_version: self.api_version.clone(),
+            subresource: self.subresource.clone(),
             time: None,
-            set: Set::new(),
-            written: None,
-            ..self.clone()
+            fields: Fields::default(),
         }
     }
 
@@ -156,26 +196,37 @@ impl Entry {
         Value::Object(map).to_string()
     }
 
-    fn to_value(&self) -> Value {
+    fn into_value(self) -> Value {
         let mut map = Map::with_capacity(7);
         if !self.manager.is_empty() {
-            map.push_unchecked("manager".into(), (&self.manager).into());
+            map.push_unchecked("manager".into(), self.manager.into());
         }
         map.push_unchecked("operation".into(), self.operation.as_str().into());
-        map.push_unchecked("apiVersion".into(), (&self.api_version).into());
-        if let Some(time) = &self.time {
+        map.push_unchecked("apiVersion".into(), self.api_version.into());
+        if let Some(time) = self.time {
             map.push_unchecked("time".into(), time.into());
         }
         map.push_unchecked("fieldsType".into(), "FieldsV1".into());
-        let fields = match &self.written {
-            Some(fields) => fields.clone(),
-            None => self.set.to_fields(),
-        };
-        map.push_unchecked("fieldsV1".into(), fields);
+        let fields = self.fields;
+        let written = fields
+            .written
+            .unwrap_or_else(|| fields.set.into_inner().unwrap_or_default().to_fields());
+        map.push_unchecked("fieldsV1".into(), written);
         if !self.subresource.is_empty() {
-            map.push_unchecked("subresource".into(), (&self.subresource).into());
+            map.push_unchecked("subresource".into(), self.subresource.into());
         }
         Value::Object(map)
+    }
+}
+
+// === impl Entry ===
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.api_version == other.api_version
+            && self.time == other.time
+            && self.is_same(other)
+            && self.set() == other.set()
     }
 }
 
@@ -207,21 +258,38 @@ pub fn is_reset(list: Option<&Value>) -> bool {
 /// # Errors
 /// When an entry is malformed.
 pub fn decode(list: Option<&Value>) -> Result<Vec<Entry>, DecodeError> {
-    let items = list
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+    let mut entries = decode_stored(list.cloned())?;
+    for entry in &mut entries {
+        // Written anew, it has the order and form that all have.
+        if let Some(written) = entry.fields.written.take() {
+            let set = Set::from_fields(&written).map_err(DecodeError::Fields)?;
+            entry.fields.set = set.into();
+        }
+    }
+    Ok(entries)
+}
+
+/// As [`decode`], for a list that was stored, and so was checked before: what the
+/// managers own is read when it is looked at.
+///
+/// # Errors
+/// When an entry is malformed.
+pub fn decode_stored(list: Option<Value>) -> Result<Vec<Entry>, DecodeError> {
+    let Some(Value::Array(items)) = list else {
+        return Ok(Vec::new());
+    };
     let mut entries: Vec<Entry> = Vec::with_capacity(items.len() + 1);
-    for (at, item) in items.iter().enumerate() {
-        let operation = match text(item, "operation") {
+    for (at, mut item) in items.into_iter().enumerate() {
+        let operation = match text(&item, "operation") {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
             _ => return Err(DecodeError::Operation),
         };
-        let version = text(item, "apiVersion");
+        let version = text(&item, "apiVersion");
         if version.is_empty() {
             return Err(DecodeError::Version);
         }
-        match text(item, "fieldsType") {
+        match text(&item, "fieldsType") {
             "FieldsV1" => {}
             "" => return Err(DecodeError::NoType(at)),
             other => {
@@ -232,15 +300,13 @@ pub fn decode(list: Option<&Value>) -> Result<Vec<Entry>, DecodeError> {
             }
         }
         let mut entry = Entry::new(
-            text(item, "manager"),
+            text(&item, "manager"),
             operation,
             version,
-            text(item, "subresource"),
+            text(&item, "subresource"),
         );
-        if let Some(fields) = item.get("fieldsV1") {
-            entry.set = Set::from_fields(fields).map_err(DecodeError::Fields)?;
-        }
         entry.time = item.get("time").and_then(Value::as_str).map(Into::into);
+        entry.fields.written = item.remove("fieldsV1");
         match entries.iter_mut().find(|known| known.is_same(&entry)) {
             Some(known) => *known = entry,
             None => entries.push(entry),
@@ -256,19 +322,19 @@ pub fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     if entries.is_empty() {
         return None;
     }
-    entries.sort_by(|a, b| {
-        let key = |entry: &Entry| {
-            (
-                entry.operation,
-                entry.time.clone().unwrap_or_default(),
-                entry.manager.clone(),
-                entry.api_version.clone(),
-                entry.subresource.clone(),
-            )
-        };
-        key(a).cmp(&key(b))
-    });
-    Some(Value::Array(entries.iter().map(Entry::to_value).collect()))
+    fn key(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
+        (
+            entry.operation,
+            entry.time.as_deref().unwrap_or_default(),
+            &entry.manager,
+            &entry.api_version,
+            &entry.subresource,
+        )
+    }
+    entries.sort_by(|a, b| key(a).cmp(&key(b)));
+    Some(Value::Array(
+        entries.into_iter().map(Entry::into_value).collect(),
+    ))
 }
 
 #[cfg(test)]

@@ -114,9 +114,7 @@ impl Writer<'_> {
 /// cannot be tracked is not.
 pub fn update(versions: &dyn Versions, live: &Value, new: &mut Value, writer: &Writer<'_>) {
     let given = take_managed(new);
-    let Some(entries) = managers_of(live, given.as_ref(), writer.subresource) else {
-        return;
-    };
+    let entries = managers_of(live, given, writer.subresource);
     if entries.is_empty() && !meta::uid(live).is_empty() {
         return;
     }
@@ -128,18 +126,23 @@ pub fn update(versions: &dyn Versions, live: &Value, new: &mut Value, writer: &W
 /// The managers from which a write starts: those that the client sends, if they
 /// make sense, else those of the object. A client can set them itself, but not
 /// through a subresource.
-fn managers_of(live: &Value, given: Option<&Value>, subresource: &str) -> Option<Vec<Entry>> {
-    let of_live = || managed::decode(managed_of(live)).unwrap_or_default();
+fn managers_of(live: &Value, given: Option<Value>, subresource: &str) -> Vec<Entry> {
+    let stored = managed_of(live);
+    // Most clients send what they read.
+    if given.as_ref() == stored {
+        return managed::decode_stored(given).unwrap_or_default();
+    }
+    let of_live = || managed::decode_stored(stored.cloned()).unwrap_or_default();
     if !subresource.is_empty() {
-        return Some(of_live());
+        return of_live();
     }
-    if managed::is_reset(given) {
-        return Some(Vec::new());
+    if managed::is_reset(given.as_ref()) {
+        return Vec::new();
     }
-    Some(match managed::decode(given) {
+    match managed::decode(given.as_ref()) {
         Ok(entries) if !entries.is_empty() => entries,
         _ => of_live(),
-    })
+    }
 }
 
 /// The managers after a write.
@@ -151,7 +154,8 @@ fn write(
     mut entries: Vec<Entry>,
 ) -> Result<Vec<Entry>, update::Error> {
     let own = update::update(versions, live, new, writer.api_version, &mut entries)?;
-    let own = own.difference(&SYSTEM);
+    let mut own = own;
+    own.subtract(&SYSTEM, false);
     if !own.is_empty() {
         let mut entry = writer.entry(Operation::Update);
         let at = match entries.iter().position(|known| known.is_same(&entry)) {

@@ -342,9 +342,9 @@ mod tests {
             patch_strategy: "merge",
             ..NOTHING
         };
-        assert_eq!(super::relation(&MERGED), Relation::Map(&["name"]));
-        assert_eq!(super::relation(&JOINED), Relation::Set);
-        assert_eq!(super::relation(&NO_MERGE), Relation::Atomic);
+        assert_eq!(relation(&MERGED), Relation::Map(&["name"]));
+        assert_eq!(relation(&JOINED), Relation::Set);
+        assert_eq!(relation(&NO_MERGE), Relation::Atomic);
     }
 
     #[test]

@@ -183,6 +183,25 @@ impl Set {
         Set { nodes }
     }
 
+    /// Takes what the other has; with all that is below it, if `below`.
+    pub fn subtract(&mut self, other: &Set, below: bool) {
+        if other.nodes.is_empty() {
+            return;
+        }
+        self.nodes.retain_mut(|node| {
+            let Ok(at) = other.place(&node.element) else {
+                return true;
+            };
+            let gone = &other.nodes[at];
+            if gone.member && below {
+                return false;
+            }
+            node.member &= !gone.member;
+            node.children.subtract(&gone.children, below);
+            node.member || !node.children.nodes.is_empty()
+        });
+    }
+
     /// Whether the two have a path in common.
     #[must_use]
     pub fn overlaps(&self, other: &Set) -> bool {

@@ -140,6 +140,9 @@ fn take(
         };
         if !force {
             for brought in [&changed.modified, &changed.added] {
+                if !entry.overlaps(brought) {
+                    continue;
+                }
                 conflicts.extend(entry.set().intersection(brought).paths().into_iter().map(
                     |path| Conflict {
                         owner: entry.identity(),
@@ -149,12 +152,12 @@ fn take(
             }
         }
         for gone in [&changed.modified, &changed.added, &changed.removed] {
-            if entry.set().overlaps(gone) {
+            if entry.overlaps(gone) {
                 let left = entry.set().difference(gone);
                 entry.set_set(left);
             }
         }
-        if !entry.set().is_empty() {
+        if !entry.is_empty() {
             kept.push(entry);
         }
     }
@@ -178,14 +181,13 @@ pub fn update(
     version: &str,
     managers: &mut Vec<Entry>,
 ) -> Result<Set, Error> {
-    reconcile(versions, managers);
+    // Sets that this write does not touch stay as they were written.
+    reconcile(versions, managers, Entry::is_read);
     let mut comparisons = Comparisons::start(versions, live, new, version)
         .map_err(Error::when("failed to compare objects"))?;
     take(&mut comparisons, managers, None, true)?;
     let changed = comparisons.into_first();
-    let mut own = changed.added;
-    own.extend(changed.modified);
-    Ok(own)
+    Ok(changed.into_brought())
 }
 
 /// Applies a configuration. `own` says who applies it. Answers the object that
@@ -202,7 +204,7 @@ pub fn apply(
     own: &Entry,
     force: bool,
 ) -> Result<Option<Value>, Error> {
-    reconcile(versions, managers);
+    reconcile(versions, managers, |_| true);
     let schema = versions.schema(version).unwrap_or(Schema::Deduced);
     let merged = merge(schema, live, config).map_err(Error::when("failed to merge config"))?;
     let mut set = field_set(schema, config).map_err(Error::when("failed to get field set"))?;
@@ -226,7 +228,7 @@ pub fn apply(
     let mut comparisons = Comparisons::start(versions, live, &new, version)
         .map_err(Error::when("failed to compare objects"))?;
     take(&mut comparisons, managers, Some(own), force)?;
-    managers.retain(|entry| !entry.set().is_empty());
+    managers.retain(|entry| !entry.is_empty());
     Ok((!same(live, &new)).then_some(new))
 }
 
@@ -297,12 +299,16 @@ fn convert(versions: &dyn Versions, object: &Value, from: &str, to: &str) -> Opt
 
 /// Brings sets that were written when a type was granular to what it is now:
 /// whoever owned a part of what is atomic today owns it all.
-fn reconcile(versions: &dyn Versions, managers: &mut Vec<Entry>) {
+fn reconcile(
+    versions: &dyn Versions,
+    managers: &mut Vec<Entry>,
+    looked_at: impl Fn(&Entry) -> bool,
+) {
     managers.retain_mut(|entry| {
         let Some(schema) = versions.schema(&entry.api_version) else {
             return false;
         };
-        if has_parts_of_atoms(schema, entry.set()) {
+        if looked_at(entry) && has_parts_of_atoms(schema, entry.set()) {
             let mut set = entry.set().clone();
             join_atoms(schema, &mut set);
             entry.set_set(set);

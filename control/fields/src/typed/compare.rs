@@ -41,10 +41,47 @@ impl Comparison {
     /// What the second tree brings: added and modified.
     #[must_use]
     pub fn brought(&self) -> Set {
-        if self.modified.nodes.is_empty() {
-            return self.added.clone();
-        }
         self.modified.union(&self.added)
+    }
+
+    /// As [`Comparison::brought`], of a comparison that is no longer needed.
+    #[must_use]
+    pub fn into_brought(self) -> Set {
+        let mut brought = self.added;
+        brought.extend(self.modified);
+        brought
+    }
+
+    /// Takes the nodes of one level apart.
+    fn take(&mut self, nodes: Vec<Node>) {
+        for Node { element, level } in nodes {
+            let mut below = Self::default();
+            below.take(level.nodes);
+            let marks = level.marks | level.below;
+            let mut left = Some(element);
+            let mut kinds = [ADDED, MODIFIED, REMOVED]
+                .into_iter()
+                .filter(|mark| marks & mark != 0)
+                .peekable();
+            while let Some(mark) = kinds.next() {
+                let (set, below) = match mark {
+                    ADDED => (&mut self.added, &mut below.added),
+                    MODIFIED => (&mut self.modified, &mut below.modified),
+                    _ => (&mut self.removed, &mut below.removed),
+                };
+                // The last that needs the element gets it.
+                let element = match kinds.peek() {
+                    Some(_) => left.clone(),
+                    None => left.take(),
+                };
+                if let Some(element) = element {
+                    set.push(element, level.marks & mark != 0, std::mem::take(below));
+                }
+            }
+        }
+        self.added.sort();
+        self.modified.sort();
+        self.removed.sort();
     }
 }
 
@@ -56,11 +93,9 @@ impl Comparison {
 pub fn compare(schema: Schema<'_>, old: &Value, new: &Value) -> Result<Comparison, Problems> {
     let mut problems = Problems::default();
     let level = walk(schema, Some(old), Some(new), &mut problems);
-    problems.or(Comparison {
-        added: select(&level.nodes, ADDED),
-        modified: select(&level.nodes, MODIFIED),
-        removed: select(&level.nodes, REMOVED),
-    })
+    let mut comparison = Comparison::default();
+    comparison.take(level.nodes);
+    problems.or(comparison)
 }
 
 /// What differs at a value and below it.
@@ -85,23 +120,6 @@ impl Level {
             self.nodes.push(Node { element, level });
         }
     }
-}
-
-/// The set of the paths that bear a mark.
-fn select(nodes: &[Node], mark: u8) -> Set {
-    let mut set = Set::new();
-    for node in nodes {
-        if (node.level.marks | node.level.below) & mark != 0 {
-            let below = if node.level.below & mark != 0 {
-                select(&node.level.nodes, mark)
-            } else {
-                Set::new()
-            };
-            set.push(node.element.clone(), node.level.marks & mark != 0, below);
-        }
-    }
-    set.sort();
-    set
 }
 
 fn walk(

@@ -137,7 +137,7 @@ fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, String> {
 }
 
 /// The member of a key. `hint` is where it probably stands.
-fn find<'a>(map: &'a Map, key: &Key, hint: usize) -> Option<&'a Value> {
+pub(crate) fn find<'a>(map: &'a Map, key: &Key, hint: usize) -> Option<&'a Value> {
     let slice = map.as_slice();
     match slice.get(hint) {
         Some((name, value)) if name == key => Some(value),

@@ -3,7 +3,9 @@
 //! Nearly every key of an API object is one of a few thousand field names. A
 //! known name costs two bytes and no allocation; any other (a label, a key of a
 //! `ConfigMap`) owns its text. A name is always held in its interned form when it
-//! has one, so that two interned keys compare by number.
+//! has one, so that two interned keys compare by number. The same goes for names
+//! as `managedFields` have them, with `f:` in front: they are half of the keys of a
+//! stored object.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -20,9 +22,23 @@ pub struct Key(Repr);
 
 #[derive(Clone)]
 enum Repr {
+    /// The number of a name; with [`AS_FIELD`], that of a name with `f:` in front.
     Known(u16),
     Owned(Box<str>),
 }
+
+const AS_FIELD: u16 = 1 << 15;
+
+/// What stands before a field's name within `fieldsV1`.
+const FIELD: &str = "f:";
+
+/// The known names with `f:` in front.
+static FIELDS: LazyLock<Box<[Box<str>]>> = LazyLock::new(|| {
+    NAMES
+        .iter()
+        .map(|name| format!("{FIELD}{name}").into_boxed_str())
+        .collect()
+});
 
 /// Names by hash, with open addressing: a key is looked up for every member of
 /// every object that is read, and most hit at their first place.
@@ -41,7 +57,7 @@ static INDEX: LazyLock<Box<[u16; SLOTS]>> = LazyLock::new(|| {
 /// A power of two, some four times the number of names.
 const SLOTS: usize = 4096;
 const VACANT: u16 = u16::MAX;
-const _: () = assert!(NAMES.len() * 2 < SLOTS);
+const _: () = assert!(NAMES.len() * 2 < SLOTS && NAMES.len() < AS_FIELD as usize);
 
 /// Where the look for a name begins: by its length, its first and its last bytes.
 fn place(name: &[u8]) -> usize {
@@ -82,13 +98,40 @@ fn number_of(text: &str) -> Option<u16> {
     }
 }
 
+/// The form of a name that has a number.
+fn interned(text: &str) -> Option<Repr> {
+    match text.strip_prefix(FIELD) {
+        Some(name) => number_of(name).map(|number| number | AS_FIELD),
+        None => number_of(text),
+    }
+    .map(Repr::Known)
+}
+
 impl Key {
     /// The key with this text.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        match number_of(text) {
-            Some(number) => Self(Repr::Known(number)),
-            None => Self(Repr::Owned(text.into())),
+        Self(interned(text).unwrap_or_else(|| Repr::Owned(text.into())))
+    }
+
+    /// The key that names this field within `fieldsV1`: its text with `f:` in front.
+    #[must_use]
+    pub fn to_field(&self) -> Self {
+        match &self.0 {
+            Repr::Known(number) if number & AS_FIELD == 0 => Self(Repr::Known(number | AS_FIELD)),
+            _ => Self(Repr::Owned(format!("{FIELD}{self}").into_boxed_str())),
+        }
+    }
+
+    /// The field that this key names within `fieldsV1`; nothing when it does not
+    /// begin with `f:`.
+    #[must_use]
+    pub fn of_field(&self) -> Option<Self> {
+        match &self.0 {
+            Repr::Known(number) => {
+                (number & AS_FIELD != 0).then(|| Self(Repr::Known(number & !AS_FIELD)))
+            }
+            Repr::Owned(text) => text.strip_prefix(FIELD).map(Self::new),
         }
     }
 
@@ -96,7 +139,12 @@ impl Key {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Known(number) => NAMES.get(usize::from(*number)).copied().unwrap_or_default(),
+            Repr::Known(number) if number & AS_FIELD == 0 => {
+                NAMES.get(usize::from(*number)).copied().unwrap_or_default()
+            }
+            Repr::Known(number) => FIELDS
+                .get(usize::from(number & !AS_FIELD))
+                .map_or("", |text| text.as_ref()),
             Repr::Owned(text) => text,
         }
     }
@@ -111,8 +159,8 @@ impl Key {
     /// The number of an interned name.
     pub(crate) const fn number(&self) -> Option<u16> {
         match &self.0 {
-            Repr::Known(number) => Some(*number),
-            Repr::Owned(_) => None,
+            Repr::Known(number) if *number & AS_FIELD == 0 => Some(*number),
+            Repr::Known(_) | Repr::Owned(_) => None,
         }
     }
 
@@ -182,7 +230,7 @@ impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             // The names are numbered in their order.
-            (Repr::Known(a), Repr::Known(b)) => a.cmp(b),
+            (Repr::Known(a), Repr::Known(b)) if (a ^ b) & AS_FIELD == 0 => a.cmp(b),
             _ => self.as_str().cmp(other.as_str()),
         }
     }
@@ -220,10 +268,7 @@ impl From<&String> for Key {
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        match number_of(&text) {
-            Some(number) => Self(Repr::Known(number)),
-            None => Self(Repr::Owned(text.into_boxed_str())),
-        }
+        Self(interned(&text).unwrap_or_else(|| Repr::Owned(text.into_boxed_str())))
     }
 }
 
@@ -255,6 +300,21 @@ mod tests {
         assert_eq!(Key::new("not-a-field.example").heap_size(), 19);
         assert_eq!(Key::new("metadata"), Key::from("metadata".to_owned()));
         assert_eq!(&*Key::new("not-a-field.example"), "not-a-field.example");
+    }
+
+    #[test]
+    fn a_field_of_fields_v1_is_interned_as_its_name() {
+        for text in ["f:metadata", "f:not-a-field.example", "f:"] {
+            let key = Key::new(text);
+            assert_eq!(key.as_str(), text);
+            let name = key.of_field().unwrap();
+            assert_eq!(name.as_str(), &text[2..]);
+            assert_eq!(name.to_field(), key);
+        }
+        assert_eq!(Key::new("f:metadata").heap_size(), 0);
+        assert_eq!(Key::new("metadata").of_field(), None);
+        assert!(NAMES.iter().all(|name| !name.starts_with(FIELD)));
+        assert!(Key::new("f:a") < Key::new("metadata"));
     }
 
     #[test]
