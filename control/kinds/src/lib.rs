@@ -190,6 +190,9 @@ impl Kind {
         rules::meta::update_generic(new, old, &mut errors);
         // a kind's own rules look at metadata again, and report it again, as the API does
         errors.extend(validate(new, old));
+        if errors.is_empty() {
+            (self.settle)(new);
+        }
         errors.into_vec()
     }
 }

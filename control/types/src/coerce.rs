@@ -257,6 +257,8 @@ fn coerce_struct(
 fn is_empty(value: &Value, field: &Field) -> bool {
     match value {
         Value::Null => true,
+        // What is kept as it was sent is never empty.
+        _ if matches!(field.type_ref(), TypeRef::Any) => false,
         Value::Bool(truth) => !truth,
         // A quantity or port is a struct in Go, whatever it looks like.
         Value::Int(number) => *number == 0 && !field.type_ref().is_go_struct(),

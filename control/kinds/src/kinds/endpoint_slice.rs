@@ -43,9 +43,6 @@ fn drop_topology(object: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    if !same(new.at("endpoints"), old.at("endpoints")) {
-        drop_topology(new);
-    }
     let labels = |o: &Value| o.at("metadata").at("labels").clone();
     let changed = ["endpoints", "ports", "addressType"]
         .iter()
@@ -53,6 +50,9 @@ fn prepare_update(new: &mut Value, old: &Value) {
         || !same(&labels(new), &labels(old));
     if changed {
         generic::raise_generation(new, old);
+    }
+    if !same(new.at("endpoints"), old.at("endpoints")) {
+        drop_topology(new);
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) static KIND: Kind = Kind {
     prepare_create: generic::first_generation_no_status,
     prepare_status_update: generic::update_status,
     validate_create: rules::replication_controller,
+    settle: labels_from_template,
     validate_update: rules::replication_controller_update,
     validate_status_update: rules::replica_set_status,
     warnings: rules::template_warnings,
@@ -38,6 +39,12 @@ fn default(object: &mut Value) {
     let spec = object.make("spec");
     spec.absent("replicas", 1_i64);
     defaults::pod_template(spec.there("template"));
+    labels_from_template(object);
+}
+
+/// Without a selector or labels of its own a controller has those of its pods.
+fn labels_from_template(object: &mut Value) {
+    let spec = object.make("spec");
     let labels = spec.at("template").at("metadata").at("labels").clone();
     if labels.as_object().is_some_and(|l| !l.is_empty()) {
         if spec.size("selector") == 0 {

@@ -4,7 +4,9 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
-use crate::rules::{annotations_and_labels, collect, devices, immutable, meta, names};
+use crate::rules::{
+    annotations_and_labels, collect, device_slices, devices, immutable, meta, names,
+};
 use crate::table::{Now, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
@@ -49,7 +51,6 @@ pub(crate) static TEMPLATE: Kind = Kind {
     validate_update: |new, old| {
         collect(|errors| {
             meta::update(new, old, errors);
-            check_template(new, errors);
             immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
         })
     },
@@ -75,35 +76,43 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let at = Path::new("status");
         let all = at.child("reservedFor");
         let consumers = status.items("reservedFor");
+        let uid = |consumer: &'_ Value| -> String { consumer.text("uid").to_owned() };
         if consumers.len() > CONSUMERS {
             errors.too_many(&all, consumers.len(), CONSUMERS);
-        }
-        for (i, consumer) in consumers.iter().enumerate() {
-            let at = all.index(i);
-            for field in ["resource", "name", "uid"] {
-                if consumer.text(field).is_empty() {
-                    errors.required(&at.child(field), "");
+        } else {
+            for (i, consumer) in consumers.iter().enumerate() {
+                for field in ["resource", "name", "uid"] {
+                    if consumer.text(field).is_empty() {
+                        errors.required(&all.index(i).child(field), "");
+                    }
                 }
             }
-            let uid = consumer.text("uid");
-            if consumers
-                .iter()
-                .take(i)
-                .any(|other| other.text("uid") == uid)
-            {
-                errors.duplicate(&at.child("uid"), uid);
+            for (i, consumer) in consumers.iter().enumerate() {
+                if consumers
+                    .iter()
+                    .take(i)
+                    .any(|other| uid(other) == uid(consumer))
+                {
+                    errors.duplicate(&all.index(i), uid(consumer));
+                }
             }
         }
+        device_slices::statuses(status, &at, errors);
+        let added = consumers
+            .iter()
+            .any(|consumer| !before.items("reservedFor").contains(consumer));
         if !consumers.is_empty() && !status.has("allocation") {
             errors.forbidden(&all, "may not be specified when `allocated` is not set");
+        } else if added && new.at("metadata").has("deletionTimestamp") {
+            errors.forbidden(&all, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set");
         }
-        if before.has("allocation") && status.has("allocation") {
-            immutable(
-                status.at("allocation"),
-                before.at("allocation"),
-                &at.child("allocation"),
-                errors,
-            );
+        let at = at.child("allocation");
+        let allocation = status.at("allocation");
+        if before.has("allocation") && !allocation.is_null() {
+            immutable(allocation, before.at("allocation"), &at, errors);
+        } else if !allocation.is_null() {
+            let known = devices::request_names(new.at("spec").at("devices"));
+            device_slices::allocation(allocation, &known, &at, errors);
         }
     })
 }

@@ -3,7 +3,7 @@
 use control_cel::{Env, Object, Type};
 use control_types::value::Value;
 
-use super::{labels, names, one_of, resources, volumes};
+use super::{labels, names, one_of, volumes};
 use crate::error::{Errors, Path};
 use crate::tree::{Read, Write};
 
@@ -60,7 +60,7 @@ pub(crate) fn claim(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let requests = devices.items("requests");
     let all = at.child("requests");
     at_most(requests, REQUESTS, &all, errors);
-    let mut known: Vec<String> = Vec::new();
+    let known = request_names(devices);
     for (i, request) in requests.iter().enumerate() {
         let at = all.index(i);
         let name = request.text("name");
@@ -70,13 +70,9 @@ pub(crate) fn claim(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             .take(i)
             .any(|other| other.text("name") == name)
         {
-            errors.duplicate(&at.child("name"), name);
+            errors.duplicate(&at, name);
         }
-        known.push(name.to_owned());
         check_request(request, &at, errors);
-        for alternative in request.items("firstAvailable") {
-            known.push(format!("{name}/{}", alternative.text("name")));
-        }
     }
     let all = at.child("constraints");
     at_most(devices.items("constraints"), REQUESTS, &all, errors);
@@ -127,7 +123,7 @@ fn check_request(request: &Value, at: &Path<'_>, errors: &mut Errors) {
                     .take(i)
                     .any(|other| other.text("name") == name)
                 {
-                    errors.duplicate(&at.child("name"), name);
+                    errors.duplicate(&at, name);
                 }
                 check_device(one, &at, errors);
             }
@@ -227,27 +223,47 @@ pub(crate) fn selectors(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_names(owner: &Value, known: &[String], at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn check_names(owner: &Value, known: &[String], at: &Path<'_>, errors: &mut Errors) {
     let all = at.child("requests");
     let list = owner.items("requests");
-    at_most(list, REQUESTS, &all, errors);
-    for (i, name) in list.iter().map(Read::as_text).enumerate() {
-        let at = all.index(i);
-        let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-        if name.split('/').count() > 2 {
-            errors.invalid(&at, name, why);
-            continue;
-        }
-        for part in name.split('/') {
-            errors.invalid_each(&at, part, names::dns_label(part));
-        }
-        if !known.iter().any(|one| one == name) {
-            errors.invalid(&at, name, why);
-        }
-        if list.iter().take(i).any(|other| other.as_text() == name) {
-            errors.duplicate(&at, name);
+    super::device_slices::set(
+        list,
+        REQUESTS,
+        Read::as_text,
+        &all,
+        errors,
+        |name, at, errors| {
+            request_name(name.as_text(), known, at, errors);
+        },
+    );
+}
+
+/// The name of a request, or of an alternative within one.
+pub(crate) fn request_name(name: &str, known: &[String], at: &Path<'_>, errors: &mut Errors) {
+    const WHY: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+    if name.split('/').count() > 2 {
+        errors.invalid(at, name, WHY);
+        return;
+    }
+    for part in name.split('/') {
+        errors.invalid_each(at, part, names::dns_label(part));
+    }
+    if !known.iter().any(|one| one == name) {
+        errors.invalid(at, name, WHY);
+    }
+}
+
+/// The names that the requests of a claim's `devices` have.
+pub(crate) fn request_names(devices: &Value) -> Vec<String> {
+    let mut known = Vec::new();
+    for request in devices.items("requests") {
+        let name = request.text("name");
+        known.push(name.to_owned());
+        for alternative in request.items("firstAvailable") {
+            known.push(format!("{name}/{}", alternative.text("name")));
         }
     }
+    known
 }
 
 /// What a driver is told; opaque to the cluster.
@@ -267,27 +283,28 @@ pub(crate) fn configuration(config: &Value, at: &Path<'_>, errors: &mut Errors) 
     match opaque.at("parameters") {
         Value::Null => errors.required(&at.child("parameters"), ""),
         Value::Object(_) => {}
-        other => errors.invalid(
+        _ => errors.invalid(
             &at.child("parameters"),
-            resources::shown(other),
+            "<value omitted>",
             "must be a valid JSON object",
         ),
     }
 }
 
+/// A name with a domain.
 fn qualified(name: &str, at: &Path<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.required(at, "");
-    } else if let Some((domain, id)) = name.split_once('/') {
-        errors.invalid_each(at, domain, names::dns_subdomain(domain));
-        identifier(id, at, errors);
-    } else {
-        errors.invalid(at, name, "must include a domain");
+    super::device_slices::qualified(name, at, errors);
+    if !name.contains('/') {
+        errors.invalid(
+            at,
+            name,
+            "a fully qualified name must be a domain and a name separated by a slash",
+        );
     }
 }
 
 /// A name in the manner of C.
-fn identifier(id: &str, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn identifier(id: &str, at: &Path<'_>, errors: &mut Errors) {
     let mut bytes = id.bytes();
     let right = bytes
         .next()

@@ -149,6 +149,30 @@ pub(crate) fn canonical_cidr(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// An address with the length of its prefix, in canonical form.
+pub(crate) fn interface_address(text: &str, at: &Path<'_>, errors: &mut Errors) {
+    let given = parse_cidr_sloppy(text).zip(
+        text.split_once('/')
+            .and_then(|(address, _)| parse_sloppy(address)),
+    );
+    let Some((net, address)) = given else {
+        errors.invalid(
+            at,
+            text,
+            "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)",
+        );
+        return;
+    };
+    let form = format!("{address}/{}", net.prefix_len());
+    if form != text {
+        errors.invalid(
+            at,
+            text,
+            format!("must be in canonical form ({})", quoted(&form)),
+        );
+    }
+}
+
 /// Warnings for a range that is accepted but oddly written.
 pub(crate) fn cidr_warnings(at: &Path<'_>, text: &str) -> Vec<String> {
     let mut out = Vec::new();

@@ -171,6 +171,19 @@ pub(crate) fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// The first `%` that no two hexadecimal digits follow, with what follows.
+fn bad_escape(text: &str) -> Option<&str> {
+    text.match_indices('%').find_map(|(at, _)| {
+        let hex = |i: usize| {
+            text.as_bytes()
+                .get(at + i)
+                .is_some_and(u8::is_ascii_hexdigit)
+        };
+        let end = (at + 3).min(text.len());
+        (!(hex(1) && hex(2))).then(|| text.get(at..end).unwrap_or("%"))
+    })
+}
+
 /// The address of a webhook: https, a host, a path.
 fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     const FORM: &str = "; desired format: https://host[/path]";
@@ -183,6 +196,13 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
     };
     if text.chars().any(|c| c.is_control()) {
         refuse("net/url: invalid control character in URL", errors);
+        return;
+    }
+    if let Some(escape) = bad_escape(text) {
+        refuse(
+            &format!("invalid URL escape {}", crate::error::quoted(escape)),
+            errors,
+        );
         return;
     }
     let (rest, fragment) = match text.split_once('#') {

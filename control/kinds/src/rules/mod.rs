@@ -5,6 +5,7 @@ pub(crate) mod conditions;
 pub(crate) mod container;
 pub(crate) mod crd_schema;
 pub(crate) mod defaults;
+pub(crate) mod device_slices;
 pub(crate) mod devices;
 pub(crate) mod expressions;
 pub(crate) mod gates;

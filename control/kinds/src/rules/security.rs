@@ -146,6 +146,11 @@ fn sysctl_name(name: &str) -> bool {
 
 /// `securityContext` of a pod.
 pub(crate) fn pod(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    windows::options(
+        context.at("windowsOptions"),
+        &at.child("windowsOptions"),
+        errors,
+    );
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(context, field, at, errors);
     }
