@@ -31,6 +31,9 @@ pub struct Options {
     /// How many differences are shown.
     #[arg(long, default_value_t = 40)]
     show: usize,
+    /// Show also what agrees but is worded otherwise.
+    #[arg(long)]
+    inexact: bool,
     /// File with the least agreement there may be; less is a failure.
     #[arg(long)]
     floors: Option<PathBuf>,
@@ -72,7 +75,12 @@ pub async fn check(options: &Options) -> Result<(), Error> {
                 ..want
             };
             let said = verdict::of(&want, &got);
-            if let Verdict::Differ(why) = &said {
+            let why = match &said {
+                Verdict::Differ(why) => Some(why.clone()),
+                Verdict::Agree if options.inexact => Some(verdict::words(&want, &got)),
+                Verdict::Agree | Verdict::Exact => None,
+            };
+            if let Some(why) = why {
                 if shown < options.show {
                     let name = if step.name.contains('#') {
                         step.name.clone()

@@ -53,6 +53,20 @@ pub fn of(want: &Answer, got: &Answer) -> Verdict {
     Verdict::Differ(format!("body: {}", difference(&want.body, &got.body, "")))
 }
 
+/// Where two answers that agree are worded otherwise.
+pub fn words(want: &Answer, got: &Answer) -> String {
+    if want.body == got.body {
+        format!("warnings {:?} != {:?}", want.warnings, got.warnings)
+    } else {
+        let (one, other) = (&want.body["message"], &got.body["message"]);
+        if one == other {
+            difference(&want.body, &got.body, "")
+        } else {
+            format!("{one}\n     != {other}")
+        }
+    }
+}
+
 fn causes(status: &Value) -> Vec<(&str, &str)> {
     let list = status["details"]["causes"].as_array();
     let mut out: Vec<_> = list

@@ -24,6 +24,9 @@ pub struct Options {
     /// How many differences are shown.
     #[arg(long, default_value_t = 40)]
     show: usize,
+    /// Show also what agrees but is worded otherwise.
+    #[arg(long)]
+    inexact: bool,
     /// Write what is reached into the file of thresholds where it is more.
     #[arg(long)]
     raise: bool,
@@ -53,6 +56,9 @@ pub fn oracle(options: &Options) -> Result<(), Error> {
         .arg("--answers")
         .arg(options.answers.as_ref().unwrap_or(&own))
         .args(["--show", &options.show.to_string()]);
+    if options.inexact {
+        command.arg("--inexact");
+    }
     if let Some(only) = &options.only {
         command.args(["--only", only]);
     }
