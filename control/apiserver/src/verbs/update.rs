@@ -273,9 +273,10 @@ impl Change<'_> {
                 message: "Invalid value: 0: must be specified for an update".into(),
                 field: "metadata.resourceVersion".into(),
             };
+            // The store speaks, which knows plurals and no kinds.
             return Err(Status::invalid(
                 resource.group,
-                resource.kind,
+                resource.plural,
                 name_of(key),
                 vec![cause],
             ));

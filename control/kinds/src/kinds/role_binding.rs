@@ -1,5 +1,6 @@
 //! `RoleBinding` and `ClusterRoleBinding`: who may do what a role allows.
 
+use control_types::value;
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
@@ -110,11 +111,14 @@ fn validate_update(new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError
         check(new, namespaced, errors);
         meta::update(new, old, errors);
         if !same(new.at("roleRef"), old.at("roleRef")) {
-            errors.invalid(
-                &Path::new("roleRef"),
-                new.at("roleRef").clone(),
-                "cannot change roleRef",
-            );
+            // Shown as the server's own struct, which has no names for JSON.
+            let text = |key: &str| new.at("roleRef").text(key).to_owned();
+            let shown = value!({
+                "APIGroup": (text("apiGroup")),
+                "Kind": (text("kind")),
+                "Name": (text("name"))
+            });
+            errors.invalid(&Path::new("roleRef"), shown, "cannot change roleRef");
         }
     })
 }
