@@ -26,7 +26,7 @@ pub fn plain(value: &Value) -> String {
 /// `%v` of a list.
 #[must_use]
 pub fn list(items: &[Value]) -> String {
-    let items: Vec<_> = items.iter().map(|item| plain(item)).collect();
+    let items: Vec<_> = items.iter().map(plain).collect();
     format!("[{}]", items.join(" "))
 }
 
@@ -37,7 +37,7 @@ pub fn syntax(value: &Value) -> String {
         Value::Null => "interface {}(nil)".into(),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|item| syntax(item)).collect();
+            let items: Vec<_> = items.iter().map(syntax).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {

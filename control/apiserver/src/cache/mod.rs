@@ -7,6 +7,7 @@
 //! of the store *everything* is known here, and a consistent read of any
 //! resource waits for that number alone. Reads never touch the store.
 
+mod facts;
 mod handoff;
 mod object;
 mod past;

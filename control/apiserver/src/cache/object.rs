@@ -1,5 +1,6 @@
 //! One cached object: its bytes, encoded once, and what selectors look at.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use control_kinds::Kind;
 use control_store::Revision;
 use control_types::value::{Key, Map, Value};
 
+use super::facts::{self, Facts};
 use super::tree::Keyed;
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
@@ -39,54 +41,36 @@ pub enum Change {
 pub struct Cached {
     /// `namespace/name`, or `name` alone.
     key: CompactString,
-    /// Where the name begins in `key`.
-    name_at: usize,
-    /// The labels, sorted by key.
-    labels: Box<[(CompactString, CompactString)]>,
-    /// Selectable fields besides name and namespace.
-    fields: Box<[(&'static str, CompactString)]>,
     /// When the object was last changed.
     revision: Revision,
-    change: Change,
+    /// The frame, and behind it what selectors look at ([`Facts`]).
     frame: Bytes,
-    json_at: usize,
-    body_at: usize,
+    /// Where the name begins in `key`.
+    name_at: u32,
+    json_at: u32,
+    body_at: u32,
+    /// Where the frame ends and the labels begin.
+    end: u32,
+    /// Where the selectable fields begin.
+    fields_at: u32,
     /// How many bytes it takes in a list in protobuf; 0 until that was asked.
     protobuf_length: AtomicU32,
+    change: Change,
 }
 
 /// All of an object that does not depend on when it is stored.
 #[derive(Debug)]
 pub struct Prepared {
     json: Vec<u8>,
-    labels: Box<[(CompactString, CompactString)]>,
-    fields: Box<[(&'static str, CompactString)]>,
+    facts: Facts,
 }
 
 impl Prepared {
     /// Prepares an object; `json` is what [`encode`] made of it.
     #[must_use]
     pub fn of(value: &Value, json: Vec<u8>, kind: &Kind) -> Self {
-        let mut labels: Vec<(CompactString, CompactString)> = value
-            .path(&["metadata", "labels"])
-            .and_then(Value::as_object)
-            .map(|labels| {
-                labels
-                    .iter()
-                    .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
-                    .collect()
-            })
-            .unwrap_or_default();
-        labels.sort_unstable();
-        let fields = (kind.selectable_fields)(value)
-            .into_iter()
-            .map(|(name, value)| (name, CompactString::from(value)))
-            .collect();
-        Self {
-            json,
-            labels: labels.into(),
-            fields,
-        }
+        let facts = Facts::of(value, kind);
+        Self { json, facts }
     }
 }
 
@@ -99,6 +83,9 @@ pub enum DecodeError {
     /// JSON, but without the members that every object has.
     #[error("stored object has no `{0}`")]
     Missing(&'static str),
+    /// Larger than any store takes.
+    #[error("object has {0} bytes")]
+    TooLarge(usize),
 }
 
 impl Keyed for Cached {
@@ -138,48 +125,51 @@ impl Cached {
         revision: Revision,
         change: Change,
     ) -> Result<Self, DecodeError> {
-        let Prepared {
-            json,
-            labels,
-            fields,
-        } = prepared;
-        Self::assemble(key, labels, fields, &json, revision, change)
+        let Prepared { json, facts } = prepared;
+        let (labels, fields) = facts.bytes.split_at(facts.fields_at);
+        Self::assemble(key, &json, [labels, fields], revision, change)
     }
 
     fn assemble(
         key: &str,
-        labels: Box<[(CompactString, CompactString)]>,
-        fields: Box<[(&'static str, CompactString)]>,
         stored: &[u8],
+        [labels, fields]: [&[u8]; 2],
         revision: Revision,
         change: Change,
     ) -> Result<Self, DecodeError> {
         let metadata = metadata_at(stored).ok_or(DecodeError::Missing("metadata"))?;
         let head = change.head();
-        let number = revision.to_string();
-        let mut frame =
-            Vec::with_capacity(head.len() + stored.len() + number.len() + 24 + END.len());
-        frame.extend_from_slice(head);
-        frame.extend_from_slice(&stored[..metadata.inside]);
-        frame.extend_from_slice(br#""resourceVersion":""#);
-        frame.extend_from_slice(number.as_bytes());
-        frame.push(b'"');
-        if stored.get(metadata.inside) != Some(&b'}') {
-            frame.push(b',');
+        let mut digits = itoa::Buffer::new();
+        let number = digits.format(revision);
+        let comma = stored.get(metadata.inside) != Some(&b'}');
+        let parts = [
+            head,
+            &stored[..metadata.inside],
+            VERSION,
+            number.as_bytes(),
+            if comma { b"\"," } else { b"\"" },
+            &stored[metadata.inside..],
+            END,
+        ];
+        let end: usize = parts.iter().map(|part| part.len()).sum();
+        // Exactly as long as it is: then the bytes are shared without a second
+        // allocation.
+        let mut frame = Vec::with_capacity(end + labels.len() + fields.len());
+        for part in parts.into_iter().chain([labels, fields]) {
+            frame.extend_from_slice(part);
         }
-        frame.extend_from_slice(&stored[metadata.inside..]);
-        frame.extend_from_slice(END);
+        let place = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(end));
         Ok(Self {
             key: key.into(),
-            name_at: key.rfind('/').map_or(0, |slash| slash + 1),
-            labels,
-            fields,
             revision,
-            change,
+            name_at: place(key.rfind('/').map_or(0, |slash| slash + 1))?,
+            json_at: place(head.len())?,
+            body_at: place(head.len() + metadata.key)?,
+            end: place(end)?,
+            fields_at: place(end + labels.len())?,
             frame: frame.into(),
-            json_at: head.len(),
-            body_at: head.len() + metadata.key,
             protobuf_length: AtomicU32::new(0),
+            change,
         })
     }
 
@@ -190,7 +180,7 @@ impl Cached {
         // Our own bytes: the resource version stands first in the metadata and
         // is followed by a comma, or by the end of the metadata.
         let json = self.json();
-        let inside = (self.body_at - self.json_at) + METADATA.len();
+        let inside = (self.body_at - self.json_at) as usize + METADATA.len();
         let rest = json.get(inside..).unwrap_or_default();
         let skip = rest
             .iter()
@@ -208,32 +198,42 @@ impl Cached {
         stored.extend_from_slice(&rest[skip..]);
         Self::assemble(
             &self.key,
-            self.labels.clone(),
-            self.fields.clone(),
             &stored,
+            [self.labels(), self.fields()],
             revision,
             change,
         )
         .unwrap_or_else(|_| Self {
             key: self.key.clone(),
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
             frame: self.frame.clone(),
             protobuf_length: AtomicU32::new(0),
             ..*self
         })
     }
 
+    fn labels(&self) -> &[u8] {
+        &self.frame[self.end as usize..self.fields_at as usize]
+    }
+
+    fn fields(&self) -> &[u8] {
+        &self.frame[self.fields_at as usize..]
+    }
+
+    /// Where the object stands in the bytes.
+    fn place(&self) -> Range<usize> {
+        self.json_at as usize..self.end as usize - END.len()
+    }
+
     /// The object's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.key[self.name_at..]
+        &self.key[self.name_at as usize..]
     }
 
     /// The object's namespace; empty for objects of the cluster.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.key[..self.name_at.saturating_sub(1)]
+        &self.key[..(self.name_at as usize).saturating_sub(1)]
     }
 
     /// When the object was last changed.
@@ -245,11 +245,7 @@ impl Cached {
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let at = self
-            .labels
-            .binary_search_by(|(name, _)| name.as_str().cmp(key))
-            .ok()?;
-        Some(&self.labels[at].1)
+        facts::find(self.labels(), key)
     }
 
     /// The value of a selectable field; `None` when the kind has no such field.
@@ -258,24 +254,20 @@ impl Cached {
         match name {
             "metadata.name" => Some(self.name()),
             "metadata.namespace" => Some(self.namespace()),
-            _ => self
-                .fields
-                .iter()
-                .find(|(field, _)| *field == name)
-                .map(|(_, value)| value.as_str()),
+            _ => facts::find(self.fields(), name),
         }
     }
 
     /// The object as JSON.
     #[must_use]
     pub fn json(&self) -> &[u8] {
-        &self.frame[self.json_at..self.frame.len() - END.len()]
+        &self.frame[self.place()]
     }
 
     /// The object as JSON, sharing the cache's memory.
     #[must_use]
     pub fn json_bytes(&self) -> Bytes {
-        self.frame.slice(self.json_at..self.frame.len() - END.len())
+        self.frame.slice(self.place())
     }
 
     /// How many bytes the object takes in a list in protobuf: what `measure` says of
@@ -303,7 +295,7 @@ impl Cached {
     /// an item of a LIST carries neither kind nor version and is `{` and this.
     #[must_use]
     pub fn item(&self) -> &[u8] {
-        &self.frame[self.body_at..self.frame.len() - END.len()]
+        &self.frame[self.body_at as usize..self.place().end]
     }
 
     /// The object as a tree.
@@ -319,7 +311,7 @@ impl Cached {
     #[must_use]
     pub fn frame(&self, change: Change) -> Bytes {
         if change == self.change {
-            self.frame.clone()
+            self.frame.slice(..self.end as usize)
         } else {
             frame(change, self.json())
         }
@@ -358,6 +350,7 @@ impl Change {
 }
 
 const METADATA: &[u8] = br#""metadata":{"#;
+const VERSION: &[u8] = br#""resourceVersion":""#;
 
 struct MetadataAt {
     /// Where the member `"metadata"` begins.

@@ -92,12 +92,16 @@ pub async fn store(
     } else {
         String::new()
     };
-    let template = object;
+    // Only a name that was generated is tried again.
+    let mut template = object;
     for attempt in 1.. {
-        let mut object = template.clone();
-        if !prefix.is_empty() {
+        let mut object = if prefix.is_empty() {
+            std::mem::take(&mut template)
+        } else {
+            let mut object = template.clone();
             meta::set_name(&mut object, &generate(&prefix));
-        }
+            object
+        };
         admission::admit_create(context, served, &mut object).await?;
         fill_metadata(&mut object);
         let allocation = context
