@@ -104,7 +104,7 @@ pub(crate) fn representable(headers: &HeaderMap, available: &[&str]) -> Result<(
 /// A document as the client wants it.
 fn written(json: Bytes, format: Format) -> Response<Body> {
     if format.media == Media::Json && !format.pretty {
-        return reply::json(200, json);
+        return reply::json(200, reply::line(&json));
     }
     // Written by this server.
     let mut tree = Value::from_slice(&json).unwrap_or_default();

@@ -60,6 +60,16 @@ pub fn json(code: u16, json: impl Into<Bytes>) -> Response<Body> {
     bytes(code, "application/json", json)
 }
 
+/// JSON as one line: encoders of the API end each answer with a line break, but
+/// not those for people.
+#[must_use]
+pub fn line(json: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(json.len() + 1);
+    out.extend_from_slice(json);
+    out.push(b'\n');
+    out.into()
+}
+
 /// An error in JSON.
 #[must_use]
 pub fn status(status: &Status) -> Response<Body> {
@@ -70,7 +80,11 @@ pub fn status(status: &Status) -> Response<Body> {
 #[must_use]
 pub fn failure(status: &Status, format: Format) -> Response<Body> {
     let mut response = match format.media {
-        Media::Json if !format.pretty => json(status.code, status.to_json()),
+        Media::Json if !format.pretty => {
+            let mut made = status.to_json();
+            made.push(b'\n');
+            json(status.code, made)
+        }
         _ => value(status.code, &status.to_value(), format),
     };
     if let Some(seconds) = status
@@ -91,7 +105,11 @@ pub fn failure(status: &Status, format: Format) -> Response<Body> {
 pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
     match format.media {
         Media::Json if format.pretty => json(code, value.to_vec_pretty()),
-        Media::Json => compressed(json(code, Bytes::new()), value.to_vec().into(), format),
+        Media::Json => {
+            let mut made = value.to_vec();
+            made.push(b'\n');
+            compressed(json(code, Bytes::new()), made.into(), format)
+        }
         Media::Yaml => bytes(code, "application/yaml", yaml(value)),
         Media::Protobuf => match protobuf::tree(value) {
             Ok(made) => of_protobuf(code, made, format),
@@ -112,7 +130,11 @@ fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
 /// When the bytes are no JSON.
 pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
-        return Ok(compressed(json(code, Bytes::new()), json_bytes, format));
+        return Ok(compressed(
+            json(code, Bytes::new()),
+            line(&json_bytes),
+            format,
+        ));
     }
     if format.shape == Shape::Plain && format.media == Media::Protobuf {
         return Ok(of_protobuf(code, protobuf::object(&json_bytes)?, format));
