@@ -144,6 +144,20 @@ impl Context {
     pub fn may(&self, attributes: &Attributes) -> bool {
         self.api.config.access.authorize(attributes) == Verdict::Allow
     }
+
+    /// Whether the user may also do `verb` to what the request is about: a write
+    /// that makes what is not there is a creation.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn must_be_allowed(&self, verb: &str) -> Result<(), Status> {
+        let mut attributes = attributes(&self.info, &self.user);
+        verb.clone_into(&mut attributes.verb);
+        match self.api.config.access.authorize(&attributes) {
+            Verdict::Allow => Ok(()),
+            Verdict::Deny(reason) => Err(denied(&attributes, &reason)),
+        }
+    }
 }
 
 /// The chain. Cheap to clone.

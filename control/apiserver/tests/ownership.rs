@@ -241,6 +241,46 @@ fn difference(want: &Value, got: &Value, path: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_only_patch_does_not_create_by_applying() {
+    const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let role = value!({"metadata": {"name": "patcher"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch", "get"]}]});
+    let binding = value!({"metadata": {"name": "patcher"}, "subjects": [{"kind": "User", "name": "jane"}], "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "patcher"}});
+    for (plural, object) in [("roles", role), ("rolebindings", binding)] {
+        let path = format!("{RBAC}/{plural}");
+        let (code, made) = ask(&server, &root, Method::POST, &path, Some(object)).await;
+        assert_eq!(code, 201, "{made:?}");
+    }
+    let jane = User::named("jane", ["system:authenticated"]);
+    let apply = value!({
+        "method": "PATCH", "path": "/api/v1/namespaces/default/configmaps/c",
+        "query": {"fieldManager": "jane"}, "headers": {"Content-Type": "application/apply-patch+yaml"},
+        "body": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+    });
+    // The policy takes effect a moment after it was written.
+    let mut refused = Value::Null;
+    for _ in 0..100 {
+        refused = answer(&server, &jane, &apply, "default").await;
+        let said = refused.str_at(&["body", "message"]).unwrap_or_default();
+        if said.contains("cannot create") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(
+        refused.str_at(&["body", "message"]),
+        Some(
+            "configmaps \"c\" is forbidden: User \"jane\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"<ns>\""
+        )
+    );
+    let made = answer(&server, &root, &apply, "default").await;
+    assert_eq!(made.i64_at(&["code"]), Some(201));
+    let applied = answer(&server, &jane, &apply, "default").await;
+    assert_eq!(applied.i64_at(&["code"]), Some(200), "{applied}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_by_many_managers_are_answered_as_a_stock_server_does() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, root) = (server(dir.path()).await, root());

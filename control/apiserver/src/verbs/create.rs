@@ -165,6 +165,9 @@ async fn store_one(
             &errors,
         ));
     }
+    if context.info.verb != "create" {
+        context.must_be_allowed("create")?;
+    }
     admission::check_create(context, served, &object)?;
     context
         .warnings
