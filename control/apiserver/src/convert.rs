@@ -21,8 +21,12 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
-/// Brings a stored object into the version that is served.
+/// Brings a stored object into the version that is served. One that is in that
+/// version stays as it is.
 pub fn to_version(object: &mut Value, served: &Served) {
+    if meta::api_version(object) == served.api_version {
+        return;
+    }
     if served.resource.group == "events.k8s.io" {
         for (core, event) in EVENT_FIELDS {
             rename(object, core, event);
@@ -40,8 +44,13 @@ pub fn to_storage(object: &mut Value, served: &Served) {
     stored_form(object, served.resource);
 }
 
-/// Brings an object of a resource's version into the one that is stored.
+/// Brings an object of a resource's version into the one that is stored. One that
+/// is in that version stays as it is.
 pub fn stored_form(object: &mut Value, from: &Resource) {
+    let stored = meta::join_api_version(from.storage.group, from.storage.version);
+    if meta::api_version(object) == stored {
+        return;
+    }
     if from.group == "events.k8s.io" {
         for (core, event) in EVENT_FIELDS {
             rename(object, event, core);
@@ -50,7 +59,6 @@ pub fn stored_form(object: &mut Value, from: &Resource) {
     if is_old_autoscaler(from) {
         control_kinds::convert::autoscaler_from_v1(object);
     }
-    let stored = meta::join_api_version(from.storage.group, from.storage.version);
     meta::set_type(object, &stored, from.kind);
     if let Some(of) = registry::schema_of(from.storage.group, from.storage.version, from.kind) {
         settle(object, of);
