@@ -27,12 +27,14 @@ pub(crate) enum Kind {
         target: Option<Box<Expr>>,
         arguments: Vec<Expr>,
     },
-    List(Vec<Expr>),
-    Map(Vec<(Expr, Expr)>),
+    /// Items; those marked are optional: `[?x]`.
+    List(Vec<(Expr, bool)>),
+    /// Keys and values; those marked are optional: `{?k: x}`.
+    Map(Vec<(Expr, Expr, bool)>),
     /// `Name{field: value}`.
     Struct {
         name: String,
-        fields: Vec<(String, Expr)>,
+        fields: Vec<(String, Expr, bool)>,
     },
     Comprehension(Box<Comprehension>),
 }
@@ -50,8 +52,12 @@ pub(crate) struct Comprehension {
 /// The macros, by what they make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Macro {
-    /// `all`, `exists`, `exists_one`, `existsOne`: a truth value.
-    Truth,
+    /// `all`: whether every item meets the condition.
+    All,
+    /// `exists`: whether some item does.
+    Exists,
+    /// `exists_one`, `existsOne`: whether exactly one does.
+    ExistsOne,
     /// `map`, `transformList`: a list of what the last step gives.
     List,
     /// `filter`: a list of some of the items.
@@ -66,11 +72,10 @@ pub(crate) enum Macro {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    /// Kept: some functions check their pattern at once.
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
     String(String),
-    Bytes,
+    Bytes(Vec<u8>),
 }

@@ -1,21 +1,64 @@
 //! Names and types: the type of an expression, or what is wrong with it.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
 use crate::functions;
 use crate::issue::{Issue, Issues};
+use crate::run::time;
 use crate::types::{Bindings, Type};
 use crate::{Env, regex};
 
-/// The type of `expression`.
-pub(crate) fn check(source: &str, expression: &Expr, env: &Env) -> Result<Type, Issues> {
+/// What is known of an expression and its parts.
+pub(crate) struct Checked {
+    pub of: Type,
+    /// The types of the parts, by their address in the tree.
+    types: HashMap<usize, Type>,
+}
+
+impl Checked {
+    /// The type of a part.
+    pub fn type_of(&self, part: &Expr) -> Option<&Type> {
+        self.types.get(&std::ptr::from_ref(part).addr())
+    }
+
+    /// The type of a call's argument; the receiver counts.
+    pub fn argument(&self, call: &Expr, place: usize) -> Option<&Type> {
+        let Kind::Call {
+            target, arguments, ..
+        } = &call.kind
+        else {
+            return None;
+        };
+        // a receiver that is part of the function's name has no type
+        let target = target
+            .as_deref()
+            .filter(|target| self.type_of(target).is_some());
+        let part = target.into_iter().chain(arguments).nth(place)?;
+        self.type_of(part)
+    }
+}
+
+/// The type of `expression` and of all its parts.
+pub(crate) fn check(source: &str, expression: &Expr, env: &Env) -> Result<Checked, Issues> {
     let mut checker = Checker {
         env,
         scopes: Vec::new(),
         issues: Vec::new(),
+        later: Vec::new(),
+        formatted: 0,
+        types: HashMap::new(),
     };
     let of = checker.infer(expression);
     if checker.issues.is_empty() {
-        Ok(of)
+        checker.issues.append(&mut checker.later);
+    }
+    if checker.issues.is_empty() {
+        Ok(Checked {
+            of: of.settled(),
+            types: checker.types,
+        })
     } else {
         Err(Issues::new(source, checker.issues))
     }
@@ -26,6 +69,11 @@ struct Checker<'a> {
     /// Variables of the macros around.
     scopes: Vec<(String, Type)>,
     issues: Vec<Issue>,
+    /// What is told only when there are no other issues.
+    later: Vec<Issue>,
+    /// How many calls of `format` are around.
+    formatted: usize,
+    types: HashMap<usize, Type>,
 }
 
 impl Checker<'_> {
@@ -52,6 +100,13 @@ impl Checker<'_> {
     }
 
     fn infer(&mut self, expression: &Expr) -> Type {
+        let of = self.infer_new(expression);
+        self.types
+            .insert(std::ptr::from_ref(expression).addr(), of.clone());
+        of
+    }
+
+    fn infer_new(&mut self, expression: &Expr) -> Type {
         match &expression.kind {
             Kind::Literal(literal) => literal_type(literal),
             Kind::Ident(name) => match self.lookup(name) {
@@ -76,20 +131,27 @@ impl Checker<'_> {
                 None => self.call(expression, function, arguments),
             },
             Kind::List(items) => {
-                let types: Vec<Type> = items.iter().map(|item| self.infer(item)).collect();
-                Type::List(Box::new(join(types)))
+                let types: Vec<Type> = items
+                    .iter()
+                    .map(|(item, optional)| self.entry(item, *optional))
+                    .collect();
+                let parts = items.iter().map(|(item, _)| item);
+                Type::List(Box::new(self.one_type(parts, types)))
             }
             Kind::Map(entries) => {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());
-                for (key, value) in entries {
+                for (key, value, optional) in entries {
                     keys.push(self.infer(key));
-                    values.push(self.infer(value));
+                    values.push(self.entry(value, *optional));
                 }
-                Type::Map(Box::new(join(keys)), Box::new(join(values)))
+                let parts = entries.iter().map(|(key, ..)| key);
+                let keys = self.one_type(parts, keys);
+                let parts = entries.iter().map(|(_, value, _)| value);
+                Type::Map(Box::new(keys), Box::new(self.one_type(parts, values)))
             }
             Kind::Struct { name, fields } => {
-                for (_, value) in fields {
-                    self.infer(value);
+                for (_, value, optional) in fields {
+                    self.entry(value, *optional);
                 }
                 match name.as_str() {
                     "google.protobuf.Duration" => Type::Duration,
@@ -104,8 +166,45 @@ impl Checker<'_> {
         }
     }
 
+    /// The one type of all parts of a literal. That they must agree is told only
+    /// when nothing else is wrong, and not of what is formatted.
+    fn one_type<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>, types: Vec<Type>) -> Type {
+        let mut known: Option<Type> = None;
+        for (part, of) in parts.zip(&types) {
+            known = Some(match known {
+                None => of.clone(),
+                Some(known) if known.is_open() => known,
+                Some(_) if of.is_open() => of.clone(),
+                Some(known) if self.formatted > 0 || Bindings::default().fits(&known, of) => known,
+                Some(known) => {
+                    let message = format!("expected type '{known}' but found '{of}'");
+                    self.tell_later(part, message);
+                    known
+                }
+            });
+        }
+        join(types)
+    }
+
+    fn tell_later(&mut self, at: &Expr, message: String) {
+        self.later.push(Issue {
+            offset: Some(at.offset),
+            message,
+        });
+    }
+
+    /// The type of an item of a list or map; optional ones are unwrapped.
+    fn entry(&mut self, item: &Expr, optional: bool) -> Type {
+        match self.infer(item) {
+            Type::Optional(inner) if optional => *inner,
+            of => of,
+        }
+    }
+
     fn select(&mut self, at: &Expr, target: &Expr, field: &str, optional: bool) -> Type {
-        if let Some(of) = dotted(at).and_then(|name| type_name(&name)) {
+        if let Some(name) = dotted(at)
+            && let Some(of) = self.env.lookup(&name).cloned().or_else(|| type_name(&name))
+        {
             return of;
         }
         let of = self.infer(target);
@@ -119,6 +218,10 @@ impl Checker<'_> {
             Type::Map(_, value) => *value,
             Type::Object(object) => match object.fields.iter().find(|(name, _)| *name == field) {
                 Some((_, of)) => of(),
+                None => return self.report(at, format!("undefined field '{field}'")),
+            },
+            Type::Declared(schema) => match schema.property(field) {
+                Some(of) => of.type_of(),
                 None => return self.report(at, format!("undefined field '{field}'")),
             },
             Type::Record(fields) => match fields.into_iter().find(|(name, _)| name == field) {
@@ -151,8 +254,18 @@ impl Checker<'_> {
         {
             return self.optional_map(inner, function, variable, value);
         }
+        if let (Type::List(items), "sortBy", [variable, value]) = (&of, function, arguments)
+            && let Kind::Ident(name) = &variable.kind
+        {
+            self.scopes.push((name.clone(), (**items).clone()));
+            self.infer(value);
+            self.scopes.pop();
+            return of;
+        }
         let mut types = vec![of];
+        self.formatted += usize::from(function == "format");
         types.extend(arguments.iter().map(|argument| self.infer(argument)));
+        self.formatted -= usize::from(function == "format");
         self.resolve(at, function, true, &types, arguments)
     }
 
@@ -229,9 +342,19 @@ impl Checker<'_> {
         if function == "matches"
             && let Some(last) = arguments.last()
             && let Kind::Literal(Literal::String(pattern)) = &last.kind
-            && !regex::balanced(pattern)
+            && (!regex::balanced(pattern) || regex::compile(pattern).is_err())
         {
-            return self.report(last, "invalid matches argument".to_owned());
+            self.tell_later(last, "invalid matches argument".to_owned());
+        }
+        if let (Some(constant), [argument]) = (function_of_text(function), arguments)
+            && let Kind::Literal(Literal::String(text)) = &argument.kind
+            && !constant(text)
+        {
+            self.tell_later(argument, format!("invalid {function} argument"));
+        }
+        // several ways to call it, of which none says what comes out
+        if results.len() > 1 && results.iter().any(Type::is_unbound) {
+            return Type::Dyn;
         }
         join(results)
     }
@@ -286,7 +409,7 @@ impl Checker<'_> {
         }
         let mut last = Type::Dyn;
         let conditions = match inner.of {
-            Macro::Truth | Macro::Filter => inner.steps.len(),
+            Macro::All | Macro::Exists | Macro::ExistsOne | Macro::Filter => inner.steps.len(),
             Macro::List | Macro::Map | Macro::Entries => inner.steps.len().saturating_sub(1),
         };
         for (i, step) in inner.steps.iter().enumerate() {
@@ -299,7 +422,7 @@ impl Checker<'_> {
         self.scopes
             .truncate(self.scopes.len().saturating_sub(bound));
         match inner.of {
-            Macro::Truth => Type::Bool,
+            Macro::All | Macro::Exists | Macro::ExistsOne => Type::Bool,
             Macro::List => Type::List(Box::new(last)),
             Macro::Filter => match range {
                 Type::Map(keys, _) => Type::List(keys),
@@ -308,6 +431,15 @@ impl Checker<'_> {
             Macro::Map => Type::Map(Box::new(key), Box::new(last)),
             Macro::Entries => last,
         }
+    }
+}
+
+/// What tells whether a literal text can be converted.
+fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
+    match function {
+        "timestamp" => Some(|text| time::parse(text).is_some()),
+        "duration" => Some(|text| time::parse_duration(text).is_some()),
+        _ => None,
     }
 }
 
@@ -328,13 +460,18 @@ fn comparable(a: &Type, b: &Type) -> bool {
 fn literal_type(literal: &Literal) -> Type {
     match literal {
         Literal::Null => Type::Null,
-        Literal::Bool => Type::Bool,
-        Literal::Int => Type::Int,
-        Literal::Uint => Type::Uint,
-        Literal::Double => Type::Double,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Int(_) => Type::Int,
+        Literal::Uint(_) => Type::Uint,
+        Literal::Double(_) => Type::Double,
         Literal::String(_) => Type::String,
-        Literal::Bytes => Type::Bytes,
+        Literal::Bytes(_) => Type::Bytes,
     }
+}
+
+/// The name of a type, when it can be a value.
+pub(crate) fn type_constant(name: &str) -> Option<Cow<'static, str>> {
+    type_name(name).map(|_| Cow::Owned(name.to_owned()))
 }
 
 /// The types that can be named as values.
@@ -366,7 +503,7 @@ fn is_object(name: &str) -> bool {
 }
 
 /// `a.b.c` as one name, if the expression is nothing else.
-fn dotted(expression: &Expr) -> Option<String> {
+pub(crate) fn dotted(expression: &Expr) -> Option<String> {
     match &expression.kind {
         Kind::Ident(name) => Some(name.clone()),
         Kind::Select {

@@ -233,6 +233,17 @@ const SIGNATURES: &str = "
     string~find(string) string
     string~findAll(string) list<string>
     string~findAll(string,int) list<string>
+    list<A>~slice(int,int) list<A>
+    list<list<A>>~flatten() list<A>
+    list<dyn>~flatten(int) list<dyn>
+    list<A>~sort() list<A>
+    list<A>~distinct() list<A>
+    list<A>~reverse() list<A>
+    lists.range(int) list<int>
+    list<A>~first() optional<A>
+    list<A>~last() optional<A>
+    optional.unwrap(list<optional<A>>) list<A>
+    list<optional<A>>~unwrapOpt() list<A>
     list<A>~isSorted() bool
     list<A>~sum() A
     list<A>~min() A

@@ -24,7 +24,8 @@ pub(crate) enum TokenKind {
     Float,
     /// The text with its escapes resolved.
     String(String),
-    Bytes,
+    /// The bytes with their escapes resolved.
+    Bytes(Vec<u8>),
     End,
 }
 
@@ -52,6 +53,10 @@ pub(crate) fn tokens(source: &str) -> (Vec<Token>, Vec<Issue>) {
         kind: TokenKind::End,
     });
     (all, lexer.issues)
+}
+
+fn push(out: &mut Vec<u8>, c: char) {
+    out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 struct Lexer {
@@ -218,13 +223,13 @@ impl Lexer {
         let long = self.peek(1) == Some(quote) && self.peek(2) == Some(quote);
         let width = if long { 3 } else { 1 };
         let mut at = self.at + width;
-        let mut out = String::new();
+        let mut out = Vec::new();
         loop {
             let Some(c) = self.chars.get(at).copied() else {
                 // an unfinished long string may still be an empty short one
                 if long {
                     self.at = start + prefix + 2;
-                    return Ok(Self::finished(bytes, String::new()));
+                    return Ok(Self::finished(bytes, Vec::new()));
                 }
                 self.at = start;
                 return Err(at);
@@ -242,7 +247,7 @@ impl Lexer {
                 return Err(at + 1);
             }
             if c == '\\' && !raw {
-                match self.escape(at + 1, &mut out) {
+                match self.escape(at + 1, bytes, &mut out) {
                     Ok(next) => at = next,
                     Err(end) => {
                         self.at = start;
@@ -250,22 +255,23 @@ impl Lexer {
                     }
                 }
             } else {
-                out.push(c);
+                push(&mut out, c);
                 at += 1;
             }
         }
     }
 
-    fn finished(bytes: bool, text: String) -> TokenKind {
+    fn finished(bytes: bool, text: Vec<u8>) -> TokenKind {
         if bytes {
-            TokenKind::Bytes
+            TokenKind::Bytes(text)
         } else {
-            TokenKind::String(text)
+            // only whole characters were put together
+            TokenKind::String(String::from_utf8_lossy(&text).into_owned())
         }
     }
 
     /// Reads an escape behind its backslash; answers where it ends.
-    fn escape(&self, at: usize, out: &mut String) -> Result<usize, usize> {
+    fn escape(&self, at: usize, bytes: bool, out: &mut Vec<u8>) -> Result<usize, usize> {
         let c = self.chars.get(at).copied().ok_or(at)?;
         let simple = match c {
             'a' => '\u{7}',
@@ -293,12 +299,20 @@ impl Lexer {
                         .ok_or(at + 1)?;
                     code = code.wrapping_mul(radix).wrapping_add(digit);
                 }
-                out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                if bytes && !matches!(c, 'u' | 'U') {
+                    // two hexadecimal or three octal digits: one byte
+                    out.push((code & 0xFF) as u8);
+                } else {
+                    push(
+                        out,
+                        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+                    );
+                }
                 return Ok(at + skip + digits);
             }
             _ => return Err(at + 1),
         };
-        out.push(simple);
+        push(out, simple);
         Ok(at + 1)
     }
 

@@ -1,9 +1,24 @@
-//! The Common Expression Language ([CEL]), as far as an API server must know it
-//! to accept or refuse an expression: syntax and types. Evaluation is not here.
+//! The Common Expression Language ([CEL]) as Kubernetes 1.36 has it: syntax,
+//! types, evaluation over object trees, costs and their limits. Pure.
 //!
 //! [`check`] reads an expression, resolves its names against an [`Env`] and finds
-//! the type of its result. Its errors are worded as cel-go words them, since
-//! users and tools know them from there.
+//! the type of its result. [`compile`] makes a [`Program`] of it, which is
+//! evaluated with [`Bindings`] within a [`Budget`]. Errors are worded as cel-go
+//! words them, since users and tools know them from there, and costs are the
+//! same, since limits on them decide what is accepted.
+//!
+//! ```
+//! use control_cel::{Bindings, Budget, Env, Type, Val, compile};
+//! use control_types::value::Value;
+//!
+//! let env = Env::new().with("object", Type::Dyn);
+//! let program = compile("object.spec.replicas <= 5", &env)?;
+//! let object = Value::from_slice(br#"{"spec":{"replicas":3}}"#)?;
+//! let bindings = Bindings::new().with("object", Val::tree(&object));
+//! let verdict = program.evaluate(&bindings, &mut Budget::per_call())?;
+//! assert_eq!(verdict.as_bool(), Some(true));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! [CEL]: https://github.com/google/cel-spec
 
@@ -11,12 +26,22 @@ mod ast;
 mod checker;
 mod functions;
 mod issue;
+mod kube;
 mod lexer;
+mod names;
 mod parser;
 mod regex;
+mod run;
+mod schema;
 mod types;
 
 pub use issue::{Issue, Issues};
+pub use names::escape;
+pub use run::{
+    Authorizer, Bindings, Budget, Check, Decision, Entries, Error, Key, Lazy, List, Made, Moment,
+    Program, Question, Text, Val,
+};
+pub use schema::Schema;
 pub use types::{Object, Type};
 
 /// What an expression may name.
@@ -56,7 +81,27 @@ impl Env {
 /// operators and functions applied to types that they do not take.
 pub fn check(source: &str, env: &Env) -> Result<Type, Issues> {
     let expression = parser::parse(source)?;
-    checker::check(source, &expression, env)
+    checker::check(source, &expression, env).map(|checked| checked.of)
+}
+
+/// Checks an expression and compiles it.
+///
+/// # Errors
+/// As [`check`]; also a constant that cannot be converted as the expression
+/// wants, which is told for the expression as a whole.
+pub fn compile(source: &str, env: &Env) -> Result<Program, Issues> {
+    let expression = parser::parse(source)?;
+    let checked = checker::check(source, &expression, env)?;
+    match run::compile::compile(&expression, env, &checked) {
+        Ok(compiled) => Ok(Program::new(compiled, checked.of)),
+        Err(error) => Err(Issues::new(
+            source,
+            vec![Issue {
+                offset: None,
+                message: error.to_string(),
+            }],
+        )),
+    }
 }
 
 /// Whether `name` can be the name of a variable.

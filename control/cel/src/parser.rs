@@ -414,8 +414,9 @@ impl Parser {
         let literal = match (token.kind, token.text.as_str()) {
             (TokenKind::Int | TokenKind::Uint | TokenKind::Float, _) => return self.number(false),
             (TokenKind::String(text), _) => Literal::String(text),
-            (TokenKind::Bytes, _) => Literal::Bytes,
-            (TokenKind::Sign, "true" | "false") => Literal::Bool,
+            (TokenKind::Bytes(bytes), _) => Literal::Bytes(bytes),
+            (TokenKind::Sign, "true") => Literal::Bool(true),
+            (TokenKind::Sign, "false") => Literal::Bool(false),
             (TokenKind::Sign, "null") => Literal::Null,
             _ => return Err(self.unexpected(START)),
         };
@@ -434,29 +435,27 @@ impl Parser {
             Some(hex) => i128::from_str_radix(hex, 16).ok(),
             None => text.parse::<i128>().ok(),
         };
-        let (literal, right, what) = match token.kind {
-            TokenKind::Uint => (
-                Literal::Uint,
-                read(digits).is_some_and(|n| u64::try_from(n).is_ok()),
-                "uint",
-            ),
-            TokenKind::Float => (
-                Literal::Double,
-                token.text.parse::<f64>().is_ok_and(f64::is_finite),
-                "double",
-            ),
-            _ => (
-                Literal::Int,
-                read(digits)
-                    .map(|n| if sign.is_empty() { n } else { -n })
-                    .is_some_and(|n| i64::try_from(n).is_ok()),
-                "int",
-            ),
+        let (literal, what) = match token.kind {
+            TokenKind::Uint => {
+                let number = read(digits).and_then(|n| u64::try_from(n).ok());
+                (number.map(Literal::Uint), "uint")
+            }
+            TokenKind::Float => {
+                let text = format!("{sign}{}", token.text);
+                let number = text.parse::<f64>().ok().filter(|n| n.is_finite());
+                (number.map(Literal::Double), "double")
+            }
+            _ => {
+                let number = read(digits).map(|n| if negative { -n } else { n });
+                let number = number.and_then(|n| i64::try_from(n).ok());
+                (number.map(Literal::Int), "int")
+            }
         };
-        if !right {
+        let literal = literal.unwrap_or_else(|| {
             self.issues
                 .push(issue(token.offset, format!("invalid {what} literal")));
-        }
+            Literal::Null
+        });
         Ok(Expr {
             offset: token.offset,
             kind: Kind::Literal(literal),
@@ -468,11 +467,11 @@ impl Parser {
         let mut items = Vec::new();
         while !self.is("]") {
             // an item may be optional: `[?x]`
-            self.take_if("?");
+            let optional = self.take_if("?");
             if !items.is_empty() && self.token(0).kind == TokenKind::End {
                 break;
             }
-            items.push(self.expression()?);
+            items.push((self.expression()?, optional));
             if !self.take_if(",") {
                 break;
             }
@@ -488,10 +487,10 @@ impl Parser {
         let offset = self.take().offset;
         let mut entries = Vec::new();
         while !self.is("}") {
-            self.take_if("?");
+            let optional = self.take_if("?");
             let key = self.expression()?;
             self.expect(":", &[])?;
-            entries.push((key, self.expression()?));
+            entries.push((key, self.expression()?, optional));
             if !self.take_if(",") {
                 break;
             }
@@ -542,7 +541,7 @@ impl Parser {
         let offset = self.take().offset;
         let mut fields = Vec::new();
         while !self.is("}") {
-            self.take_if("?");
+            let optional = self.take_if("?");
             let token = self.token(0).clone();
             if !matches!(token.kind, TokenKind::Ident | TokenKind::Quoted) {
                 return Err(issue(
@@ -555,7 +554,8 @@ impl Parser {
             }
             self.take();
             self.expect(":", &[])?;
-            fields.push((token.text, self.expression()?));
+            let name = token.text.trim_matches('`').to_owned();
+            fields.push((name, self.expression()?, optional));
             if !self.take_if(",") {
                 break;
             }
@@ -618,7 +618,9 @@ fn method(offset: usize, target: Expr, name: String, mut arguments: Vec<Expr>) -
         "map" | "transformList" => Macro::List,
         "transformMap" => Macro::Map,
         "transformMapEntry" => Macro::Entries,
-        _ => Macro::Truth,
+        "all" => Macro::All,
+        "exists" => Macro::Exists,
+        _ => Macro::ExistsOne,
     };
     let steps = arguments.split_off(variables);
     let mut bound = Vec::new();

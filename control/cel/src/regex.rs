@@ -1,5 +1,131 @@
-//! The shape of regular expressions (RE2): only what can be refused without
-//! compiling them.
+//! Regular expressions: the syntax and meaning of RE2 by the crate `regex`.
+
+/// The most memory that a compiled expression may take, in bytes.
+const LARGEST: usize = 4 << 20;
+
+/// Compiles an expression of RE2.
+///
+/// # Errors
+/// Why it is none.
+pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
+    regex::RegexBuilder::new(&translated(pattern))
+        .size_limit(LARGEST)
+        .build()
+        .map_err(|error| {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or("").trim();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            format!("error parsing regexp: {reason}: `{pattern}`")
+        })
+}
+
+/// RE2's classes know ASCII only, its braces may stand for themselves, and
+/// within brackets it knows no operators.
+fn translated(pattern: &str) -> String {
+    let chars: Vec<char> = pattern.chars().collect();
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut at = 0;
+    // whether inside of brackets
+    let mut class = false;
+    while let Some(c) = chars.get(at).copied() {
+        at += 1;
+        match c {
+            '\\' => {
+                let Some(escaped) = chars.get(at).copied() else {
+                    out.push('\\');
+                    break;
+                };
+                at += 1;
+                match (escaped, class) {
+                    ('d', false) => out.push_str("[0-9]"),
+                    ('d', true) => out.push_str("0-9"),
+                    ('D', false) => out.push_str("[^0-9]"),
+                    ('D', true) => out.push_str("[^0-9]"),
+                    ('w', false) => out.push_str("[0-9A-Za-z_]"),
+                    ('w', true) => out.push_str("0-9A-Za-z_"),
+                    ('W', _) => out.push_str("[^0-9A-Za-z_]"),
+                    ('s', false) => out.push_str("[\\t\\n\\f\\r ]"),
+                    ('s', true) => out.push_str("\\t\\n\\f\\r "),
+                    ('S', _) => out.push_str("[^\\t\\n\\f\\r ]"),
+                    ('b', false) => out.push_str("(?-u:\\b)"),
+                    ('B', false) => out.push_str("(?-u:\\B)"),
+                    ('_' | '<' | '>', _) => out.push(escaped),
+                    ('Q', false) => {
+                        while let Some(literal) = chars.get(at).copied() {
+                            if literal == '\\' && chars.get(at + 1) == Some(&'E') {
+                                at += 2;
+                                break;
+                            }
+                            at += 1;
+                            out.push_str(&regex::escape(literal.encode_utf8(&mut [0; 4])));
+                        }
+                    }
+                    (other, _) => {
+                        out.push('\\');
+                        out.push(other);
+                    }
+                }
+            }
+            '[' if !class => {
+                class = true;
+                out.push('[');
+                if chars.get(at) == Some(&'^') {
+                    out.push('^');
+                    at += 1;
+                }
+                // a bracket that comes first stands for itself
+                if chars.get(at) == Some(&']') {
+                    out.push_str("\\]");
+                    at += 1;
+                }
+            }
+            '[' if chars.get(at) == Some(&':') => {
+                // a named class, up to its end
+                out.push('[');
+                while let Some(c) = chars.get(at).copied() {
+                    at += 1;
+                    out.push(c);
+                    if c == ']' {
+                        break;
+                    }
+                }
+            }
+            '[' => out.push_str("\\["),
+            ']' if class => {
+                class = false;
+                out.push(']');
+            }
+            '&' | '~' if class => {
+                out.push('\\');
+                out.push(c);
+            }
+            '-' if class && chars.get(at) == Some(&'-') => out.push_str("\\-"),
+            '{' if !class && !repeats(&chars[at..]) => out.push_str("\\{"),
+            '}' if !class && !out.contains('{') => out.push_str("\\}"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether what stands behind a brace is a count of repetitions: `2}`, `2,}`, `2,3}`.
+fn repeats(rest: &[char]) -> bool {
+    let digits = |from: usize| {
+        rest.iter()
+            .skip(from)
+            .take_while(|c| c.is_ascii_digit())
+            .count()
+    };
+    let first = digits(0);
+    if first == 0 {
+        return false;
+    }
+    match rest.get(first) {
+        Some('}') => true,
+        Some(',') => rest.get(first + 1 + digits(first + 1)) == Some(&'}'),
+        _ => false,
+    }
+}
 
 /// Whether groups and classes are closed, nothing is repeated that is not
 /// there, and no escape is cut off.

@@ -1,6 +1,9 @@
 //! Types of values.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::schema::Schema;
 
 /// A message type whose fields are known.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +57,8 @@ pub enum Type {
     Opaque(&'static str),
     /// A message with known fields.
     Object(&'static Object),
+    /// An object as a custom resource's schema declares it.
+    Declared(Arc<Schema>),
     /// A set of named values that is known only at run time, such as a policy's variables.
     Record(Vec<(String, Type)>),
     /// A placeholder in a function's signature, or the type of the items of `[]`.
@@ -71,6 +76,30 @@ impl Type {
     #[must_use]
     pub fn map(values: Type) -> Self {
         Self::Map(Box::new(Self::String), Box::new(values))
+    }
+
+    /// Whether a placeholder stands in it that nothing has bound.
+    pub(crate) fn is_unbound(&self) -> bool {
+        match self {
+            Self::Param(_) => true,
+            Self::List(inner) | Self::Optional(inner) | Self::Type(inner) => inner.is_unbound(),
+            Self::Map(keys, values) => keys.is_unbound() || values.is_unbound(),
+            _ => false,
+        }
+    }
+
+    /// The type with `dyn` for all that nothing has bound.
+    pub(crate) fn settled(self) -> Self {
+        match self {
+            Self::Param(_) => Self::Dyn,
+            Self::List(inner) => Self::List(Box::new(inner.settled())),
+            Self::Optional(inner) => Self::Optional(Box::new(inner.settled())),
+            Self::Type(inner) => Self::Type(Box::new(inner.settled())),
+            Self::Map(keys, values) => {
+                Self::Map(Box::new(keys.settled()), Box::new(values.settled()))
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -98,6 +127,7 @@ impl fmt::Display for Type {
             Self::Type(inner) => write!(f, "type({inner})"),
             Self::Opaque(name) => f.write_str(name),
             Self::Object(object) => f.write_str(object.name),
+            Self::Declared(_) => f.write_str("object"),
             Self::Record(_) => f.write_str("record"),
             Self::Param(name) => write!(f, "{name}"),
         }
@@ -155,7 +185,7 @@ impl Bindings {
     pub fn apply(&self, of: &Type) -> Type {
         match of {
             Type::Param(name) => match self.get(*name) {
-                Some(Type::Param(_)) | None => Type::Dyn,
+                Some(Type::Param(_)) | None => Type::Param('_'),
                 Some(bound) => bound.clone(),
             },
             Type::List(items) => Type::List(Box::new(self.apply(items))),

@@ -1,0 +1,191 @@
+//! `semver('1.2.3')`: versions as <https://semver.org> orders them.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use crate::run::node::Meter;
+use crate::run::{Error, Val};
+
+/// A version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Semver {
+    numbers: [u64; 3],
+    before: Vec<Part>,
+    build: Vec<String>,
+}
+
+/// A part of what stands behind the hyphen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    // numbers stand before text
+    Number(u64),
+    Text(String),
+}
+
+impl Semver {
+    /// The order of two versions; what is built makes no difference.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let released = |version: &Self| version.before.is_empty();
+        self.numbers
+            .cmp(&other.numbers)
+            .then(released(self).cmp(&released(other)))
+            .then_with(|| self.before.cmp(&other.before))
+    }
+
+    /// Whether both are the same version.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.order(other).is_eq()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("Version string empty".to_owned());
+        }
+        let mut parts = text.splitn(3, '.');
+        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err("No Major.Minor.Patch elements found".to_owned());
+        };
+        let (rest, build) = match rest.split_once('+') {
+            Some((rest, build)) => (rest, Some(build)),
+            None => (rest, None),
+        };
+        let (patch, before) = match rest.split_once('-') {
+            Some((patch, before)) => (patch, Some(before)),
+            None => (rest, None),
+        };
+        let mut numbers = [0; 3];
+        for (place, (name, text)) in
+            numbers
+                .iter_mut()
+                .zip([("Major", major), ("Minor", minor), ("Patch", patch)])
+        {
+            *place = number(name, text)?;
+        }
+        let before = before.into_iter().flat_map(|text| text.split('.'));
+        let build = build.into_iter().flat_map(|text| text.split('.'));
+        Ok(Self {
+            numbers,
+            before: before.map(Part::read).collect::<Result<_, _>>()?,
+            build: build
+                .map(|part| match part {
+                    "" => Err("Build meta data is empty".to_owned()),
+                    part if !is_word(part) => Err(format!(
+                        "Invalid character(s) found in build meta data {part:?}"
+                    )),
+                    part => Ok(part.to_owned()),
+                })
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Reads more: with a `v` before, without minor and patch, with zeros before numbers.
+    fn read_loosely(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts: Vec<String> = text
+            .splitn(3, '.')
+            .map(|part| {
+                if part.len() < 2 {
+                    return part.to_owned();
+                }
+                let cut = part.trim_start_matches('0');
+                if cut.starts_with(|c: char| c.is_ascii_digit()) {
+                    cut.to_owned()
+                } else {
+                    format!("0{cut}")
+                }
+            })
+            .collect();
+        if parts.len() < 3 {
+            if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+                return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+            }
+            parts.resize(3, "0".to_owned());
+        }
+        Self::read(&parts.join("."))
+    }
+}
+
+impl Part {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("Prerelease is empty".to_owned());
+        }
+        if text.bytes().all(|c| c.is_ascii_digit()) {
+            if text.len() > 1 && text.starts_with('0') {
+                return Err(format!(
+                    "Numeric PreRelease version must not contain leading zeroes {text:?}"
+                ));
+            }
+            return text
+                .parse()
+                .map(Self::Number)
+                .map_err(|_| "value out of range".to_owned());
+        }
+        if !is_word(text) {
+            return Err(format!("Invalid character(s) found in prerelease {text:?}"));
+        }
+        Ok(Self::Text(text.to_owned()))
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+}
+
+fn number(name: &str, text: &str) -> Result<u64, String> {
+    let lower = name.to_ascii_lowercase();
+    if text.is_empty() || !text.bytes().all(|c| c.is_ascii_digit()) {
+        return Err(format!(
+            "Invalid character(s) found in {lower} number {text:?}"
+        ));
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        return Err(format!(
+            "{name} number must not contain leading zeroes {text:?}"
+        ));
+    }
+    text.parse()
+        .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+}
+
+fn read(args: &[Val<'_>]) -> Result<Result<Semver, String>, Error> {
+    match args {
+        [Val::Text(text)] | [Val::Text(text), Val::Bool(false)] => Ok(Semver::read(text)),
+        [Val::Text(text), Val::Bool(true)] => Ok(Semver::read_loosely(text)),
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    match read(args)? {
+        Ok(version) => Ok(Val::Semver(Rc::new(version))),
+        Err(why) => Err(Error::of(why)),
+    }
+}
+
+pub(crate) fn is<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    Ok(Val::Bool(read(args)?.is_ok()))
+}
+
+fn part<'a>(args: &[Val<'a>], at: usize) -> Result<Val<'a>, Error> {
+    match args {
+        [Val::Semver(version)] => {
+            let number = version.numbers.get(at).copied().unwrap_or(0);
+            Ok(Val::Int(i64::try_from(number).unwrap_or(i64::MAX)))
+        }
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+pub(crate) fn major<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, 0)
+}
+
+pub(crate) fn minor<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, 1)
+}
+
+pub(crate) fn patch<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, 2)
+}

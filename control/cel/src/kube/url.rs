@@ -1,0 +1,274 @@
+//! `url('https://example.com:80/path?query')`: absolute URLs and paths.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::run::node::Meter;
+use crate::run::{Entries, Error, Key, Text, Val};
+
+/// The parts of a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    scheme: String,
+    /// With its port, without user.
+    host: String,
+    /// With its escapes.
+    path: String,
+    query: String,
+    rest: String,
+}
+
+impl Url {
+    /// Reads a URL as a request has it: absolute, or a path. The error is worded as Go's.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            Err(format!(
+                "parse {}: {why}",
+                crate::run::strings::quoted(text)
+            ))
+        };
+        if text.is_empty() {
+            return wrong("empty url");
+        }
+        if text.bytes().any(|c| c < 0x20 || c == 0x7f) {
+            return wrong("net/url: invalid control character in URL");
+        }
+        let (whole, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let (scheme, rest) = match whole.split_once(':') {
+            Some(("", _)) => return wrong("missing protocol scheme"),
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
+            Some((head, _))
+                if !head.contains('/')
+                    && head.starts_with(|c: char| {
+                        c.is_ascii_digit() || matches!(c, '+' | '-' | '.')
+                    }) =>
+            {
+                return wrong("missing protocol scheme");
+            }
+            Some((head, _)) if head.is_empty() => return wrong("missing protocol scheme"),
+            _ => (String::new(), whole),
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if !rest.starts_with('/') {
+            if scheme.is_empty() {
+                return wrong("invalid URI for request");
+            }
+            // what has a scheme and no slash is opaque
+            return Ok(Self {
+                scheme,
+                host: String::new(),
+                path: String::new(),
+                query: query.to_owned(),
+                rest: format!("{rest}#{fragment}"),
+            });
+        }
+        let (host, path, user) = match rest.strip_prefix("//") {
+            Some(rest) if !scheme.is_empty() || !rest.starts_with('/') => {
+                let (authority, path) = match rest.find('/') {
+                    Some(at) => rest.split_at(at),
+                    None => (rest, ""),
+                };
+                let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+                (host, path, user)
+            }
+            _ => ("", rest, ""),
+        };
+        if let Err(why) = check_host(host) {
+            return wrong(&why);
+        }
+        if let Some(escape) = bad_escape(path) {
+            return wrong(&format!(
+                "invalid URL escape {}",
+                crate::run::strings::quoted(&escape)
+            ));
+        }
+        Ok(Self {
+            scheme,
+            host: host.to_owned(),
+            path: escaped(path),
+            query: query.to_owned(),
+            rest: format!("{user}#{fragment}"),
+        })
+    }
+
+    fn port_at(&self) -> Option<usize> {
+        let after = self.host.rfind(']').unwrap_or(0);
+        let at = self.host.get(after..)?.rfind(':')? + after;
+        let digits = self.host.get(at + 1..)?;
+        digits.bytes().all(|c| c.is_ascii_digit()).then_some(at)
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    let port = match host.strip_prefix('[') {
+        Some(inner) => match inner.split_once(']') {
+            Some((_, port)) => port,
+            None => return Err("missing ']' in host".to_owned()),
+        },
+        None => match host.rfind(':') {
+            Some(at) => host.get(at..).unwrap_or(""),
+            None => "",
+        },
+    };
+    let right = match port.strip_prefix(':') {
+        Some(digits) => digits.bytes().all(|c| c.is_ascii_digit()),
+        None => port.is_empty(),
+    };
+    if !right {
+        return Err(format!(
+            "invalid port {} after host",
+            crate::run::strings::quoted(port)
+        ));
+    }
+    if let Some(c) = host.chars().find(|c| {
+        matches!(
+            c,
+            ' ' | '"' | '<' | '>' | '^' | '`' | '{' | '|' | '}' | '\\'
+        )
+    }) {
+        return Err(format!(
+            "invalid character {} in host name",
+            crate::run::strings::quoted(&c.to_string())
+        ));
+    }
+    Ok(())
+}
+
+/// The first escape that is none.
+fn bad_escape(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| **c == b'%')
+        .find(|(at, _)| {
+            !(bytes.get(at + 1).is_some_and(u8::is_ascii_hexdigit)
+                && bytes.get(at + 2).is_some_and(u8::is_ascii_hexdigit))
+        })
+        .map(|(at, _)| {
+            let end = (at + 3).min(bytes.len());
+            String::from_utf8_lossy(bytes.get(at..end).unwrap_or_default()).into_owned()
+        })
+}
+
+/// A path with escapes for all that needs one; escapes that are there stay.
+fn escaped(path: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@%!'()*[]".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // writing to a text does not fail
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// A part of a query with its escapes resolved.
+fn unescaped(text: &str) -> Option<String> {
+    if bad_escape(text).is_some() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digit = |c: Option<u8>| c.and_then(|c| char::from(c).to_digit(16)).unwrap_or(0);
+                let (high, low) = (digit(bytes.next()), digit(bytes.next()));
+                out.push((high * 16 + low) as u8);
+            }
+            byte => out.push(byte),
+        }
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    match args {
+        [Val::Text(text)] => match Url::read(text) {
+            Ok(url) => Ok(Val::Url(Rc::new(url))),
+            Err(why) => Err(Error::of(format!(
+                "URL parse error during conversion from string: {why}"
+            ))),
+        },
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+pub(crate) fn is<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    match args {
+        [Val::Text(text)] => Ok(Val::Bool(Url::read(text).is_ok())),
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+fn part<'a>(args: &[Val<'a>], get: fn(&Url) -> &str) -> Result<Val<'a>, Error> {
+    match args {
+        [Val::Url(url)] => Ok(Val::text(get(url))),
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+pub(crate) fn scheme<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, |url| &url.scheme)
+}
+
+pub(crate) fn host<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, |url| &url.host)
+}
+
+pub(crate) fn hostname<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, |url| {
+        let host = match url.port_at() {
+            Some(at) => url.host.get(..at).unwrap_or(""),
+            None => &url.host,
+        };
+        host.strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host)
+    })
+}
+
+pub(crate) fn port<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, |url| match url.port_at() {
+        Some(at) => url.host.get(at + 1..).unwrap_or(""),
+        None => "",
+    })
+}
+
+pub(crate) fn escaped_path<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    part(args, |url| &url.path)
+}
+
+pub(crate) fn query<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+    let [Val::Url(url)] = args else {
+        return Err(Error::NoSuchOverload);
+    };
+    let mut all: BTreeMap<String, Vec<Val<'a>>> = BTreeMap::new();
+    for pair in url.query.split('&') {
+        // with a semicolon, or with escapes that are none, a pair is no pair
+        if pair.is_empty() || pair.contains(';') {
+            continue;
+        }
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if let (Some(key), Some(value)) = (unescaped(key), unescaped(value)) {
+            all.entry(key).or_default().push(Val::text(value));
+        }
+    }
+    let all = all
+        .into_iter()
+        .map(|(key, values)| (Key::Text(Text::Own(key.into())), Val::list(values)))
+        .collect();
+    Ok(Val::Map(Entries::Own(Rc::new(all))))
+}

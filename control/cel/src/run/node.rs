@@ -1,0 +1,197 @@
+//! A compiled expression: names resolved to slots and functions, constants folded.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::cost::Rule;
+use super::native::Native;
+use super::value::Entries;
+use super::value::{Key, List, Made, Moment, Text, Val};
+use crate::ast::Macro;
+use crate::run::Error;
+
+/// A value that the expression writes down; can be shared between threads.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Const {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    Text(Arc<str>),
+    Bytes(Arc<[u8]>),
+    Duration(i64),
+    Timestamp(Moment),
+    Type(Cow<'static, str>),
+    List(Arc<[Const]>),
+    Map(Arc<[(Const, Const)]>),
+}
+
+/// A part of an expression.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Const(Const),
+    /// A variable and the way into it.
+    Path {
+        base: Base,
+        steps: Box<[Step]>,
+        /// Whether reading the variable itself costs: it does not in the
+        /// branches of a condition and as an index.
+        charged: bool,
+        /// Whether only the presence of the last step is asked for.
+        test: bool,
+    },
+    And(Box<[Node]>),
+    Or(Box<[Node]>),
+    If(Box<[Node; 3]>),
+    Call(Box<Call>),
+    /// `a.or(b)`, `a.orValue(b)`: the second is evaluated when the first is missing.
+    OrElse(Box<[Node; 2]>, bool),
+    /// `x in [constants]`
+    Within(Box<Node>, Box<[Const]>),
+    List(Box<[(Node, bool)]>),
+    Map(Box<[(Node, Node, bool)]>),
+    Made(Arc<str>, Box<[(Arc<str>, Node, bool)]>),
+    Fold(Box<Fold>),
+    /// `x.optMap(v, …)`; the flag: `optFlatMap`.
+    OptMap(Box<[Node; 2]>, usize, bool),
+    /// `x.sortBy(v, …)`
+    SortBy(Box<[Node; 2]>, usize),
+}
+
+#[derive(Debug)]
+pub(crate) enum Base {
+    /// A variable of the environment.
+    Var(usize),
+    /// A variable of a macro.
+    Slot(usize),
+    Node(Box<Node>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub by: By,
+    pub optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum By {
+    Field(Arc<str>),
+    Const(Const),
+    Node(Node),
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub native: Native,
+    pub arguments: Box<[Node]>,
+    pub cost: Rule,
+    /// The pattern of `matches`, where it is constant.
+    pub pattern: Option<regex::Regex>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub of: Macro,
+    pub range: Node,
+    /// Whether the macro has two variables: key or index, and value.
+    pub two: bool,
+    pub slot: usize,
+    pub filter: Option<Node>,
+    pub step: Node,
+}
+
+impl Const {
+    /// As a value. Lists and maps are made anew.
+    pub fn value(&self) -> Val<'_> {
+        match self {
+            Self::Null => Val::Null,
+            Self::Bool(truth) => Val::Bool(*truth),
+            Self::Int(number) => Val::Int(*number),
+            Self::Uint(number) => Val::Uint(*number),
+            Self::Double(number) => Val::Double(*number),
+            Self::Text(text) => Val::Text(Text::Ref(text)),
+            Self::Bytes(bytes) => Val::Bytes(bytes[..].into()),
+            Self::Duration(nanos) => Val::Duration(*nanos),
+            Self::Timestamp(moment) => Val::Timestamp(*moment),
+            Self::Type(name) => Val::Type(Cow::Borrowed(name)),
+            Self::List(items) => Val::List(List::Own(items.iter().map(Self::value).collect())),
+            Self::Map(entries) => {
+                let map: BTreeMap<_, _> = entries
+                    .iter()
+                    .filter_map(|(key, value)| Some((Key::of(&key.value())?, value.value())))
+                    .collect();
+                Val::Map(Entries::Own(Rc::new(map)))
+            }
+        }
+    }
+
+    /// A value as a constant; nothing for what cannot be shared between threads.
+    pub fn of(value: &Val<'_>) -> Option<Self> {
+        Some(match value {
+            Val::Null => Self::Null,
+            Val::Bool(truth) => Self::Bool(*truth),
+            Val::Int(number) => Self::Int(*number),
+            Val::Uint(number) => Self::Uint(*number),
+            Val::Double(number) => Self::Double(*number),
+            Val::Text(text) => Self::Text((&**text).into()),
+            Val::Bytes(bytes) => Self::Bytes(bytes[..].into()),
+            Val::Duration(nanos) => Self::Duration(*nanos),
+            Val::Timestamp(moment) => Self::Timestamp(*moment),
+            Val::Type(name) => Self::Type(Cow::Owned(name.clone().into_owned())),
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Made<'a> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Val<'a>> {
+        self.fields
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+}
+
+/// What a function gets to do its work: it pays for what it makes.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub cost: u64,
+    pub limit: u64,
+    /// Items and bytes made and looked at, which the costs of the language do
+    /// not count: bounds memory and time.
+    work: u64,
+}
+
+impl Meter {
+    pub const fn new(limit: u64) -> Self {
+        Self {
+            cost: 0,
+            limit,
+            work: 0,
+        }
+    }
+
+    pub const fn charge(&mut self, cost: u64) -> Result<(), Error> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit {
+            return Err(Error::CostLimit);
+        }
+        Ok(())
+    }
+
+    /// Counts `amount` items or bytes that are about to be made.
+    pub const fn work(&mut self, amount: usize) -> Result<(), Error> {
+        self.work = self.work.saturating_add(amount as u64);
+        if self.work > MOST_WORK {
+            return Err(Error::CostLimit);
+        }
+        Ok(())
+    }
+}
+
+/// Far beyond what the cost limits allow to expressions that are charged in
+/// full: some 64 million items or bytes in one evaluation.
+const MOST_WORK: u64 = 64 << 20;

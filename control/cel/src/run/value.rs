@@ -1,0 +1,490 @@
+//! Values while an expression runs: parts of the object tree stay where they
+//! are, only what an expression makes is owned.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use control_types::quantity::Quantity;
+use control_types::value::{Map, Value};
+
+use super::authorizer::Check;
+use super::error::Error;
+use crate::kube::{format::NamedFormat, semver::Semver, url::Url};
+use crate::schema::Schema;
+
+/// Text: of the tree or of the expression, or made.
+#[derive(Clone, Debug)]
+pub enum Text<'a> {
+    /// Stands elsewhere.
+    Ref(&'a str),
+    /// Was made.
+    Own(Rc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Ref(text) => text,
+            Self::Own(text) => text,
+        }
+    }
+}
+
+/// A moment: seconds since 1970 and nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Whole seconds since the start of 1970, UTC.
+    pub seconds: i64,
+    /// Nanoseconds of the second.
+    pub nanos: u32,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub enum List<'a> {
+    /// An array of the tree, and what it is declared as.
+    Tree(&'a [Value], Option<&'a Schema>),
+    /// Made by the expression.
+    Own(Rc<[Val<'a>]>),
+}
+
+/// A map.
+#[derive(Clone, Debug)]
+pub enum Entries<'a> {
+    /// An object of the tree, and what it is declared as.
+    Tree(&'a Map, Option<&'a Schema>),
+    /// Made by the expression.
+    Own(Rc<BTreeMap<Key<'a>, Val<'a>>>),
+    /// An object of the tree to which absent keys are empty maps.
+    Defaulting(&'a Map),
+    /// Variables that are evaluated when they are first read.
+    Lazy(&'a dyn Lazy<'a>),
+}
+
+/// Named values that are made on demand, such as a policy's variables.
+pub trait Lazy<'a>: fmt::Debug {
+    /// The value called `name`; `None` when there is none.
+    fn get(&'a self, name: &str) -> Option<Result<Val<'a>, Error>>;
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub enum Val<'a> {
+    /// `null`
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    Uint(u64),
+    /// A floating point number.
+    Double(f64),
+    /// Text.
+    Text(Text<'a>),
+    /// Bytes.
+    Bytes(Rc<[u8]>),
+    /// A span of time in nanoseconds.
+    Duration(i64),
+    /// A moment.
+    Timestamp(Moment),
+    /// A list.
+    List(List<'a>),
+    /// A map.
+    Map(Entries<'a>),
+    /// A value that may be missing.
+    Optional(Option<Rc<Val<'a>>>),
+    /// A type.
+    Type(Cow<'a, str>),
+    /// `kubernetes.Quantity`
+    Quantity(Rc<Quantity>),
+    /// `kubernetes.URL`
+    Url(Rc<Url>),
+    /// `net.IP`
+    Ip(IpAddr),
+    /// `net.CIDR`: an address and how many of its bits count.
+    Cidr(IpAddr, u8),
+    /// `kubernetes.Semver`
+    Semver(Rc<Semver>),
+    /// `kubernetes.NamedFormat`
+    Format(&'static NamedFormat),
+    /// A question to the authorizer, as far as it is put, or its answer.
+    Check(Rc<Check<'a>>),
+    /// A typed object or a JSON patch operation that a mutation makes.
+    Object(Rc<Made<'a>>),
+}
+
+/// A typed object: `Object{…}`, `Object.spec{…}`, `JSONPatch{…}`.
+#[derive(Clone, Debug)]
+pub struct Made<'a> {
+    /// The name of its type.
+    pub name: &'a str,
+    /// Its fields in the order written.
+    pub fields: Vec<(&'a str, Val<'a>)>,
+}
+
+/// What a key of a map may be; numbers of equal value are the same key.
+#[derive(Clone, Debug)]
+pub enum Key<'a> {
+    /// A truth value.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    Uint(u64),
+    /// Text.
+    Text(Text<'a>),
+}
+
+impl<'a> Val<'a> {
+    /// A part of the tree, as it is written there.
+    #[must_use]
+    pub fn tree(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(truth) => Self::Bool(*truth),
+            Value::Int(number) => Self::Int(*number),
+            Value::Float(number) => Self::Double(*number),
+            Value::String(text) => Self::Text(Text::Ref(text)),
+            Value::Array(items) => Self::List(List::Tree(items, None)),
+            Value::Object(map) => Self::Map(Entries::Tree(map, None)),
+        }
+    }
+
+    /// Text that was made.
+    pub fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::Text(Text::Own(text.into()))
+    }
+
+    /// A list that was made.
+    #[must_use]
+    pub fn list(items: Vec<Val<'a>>) -> Self {
+        Self::List(List::Own(items.into()))
+    }
+
+    /// A value that is there.
+    #[must_use]
+    pub fn some(value: Val<'a>) -> Self {
+        Self::Optional(Some(Rc::new(value)))
+    }
+
+    /// The truth value, when it is one.
+    #[must_use]
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+
+    /// The text, when it is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The name of its type, as `type(x)` shows it.
+    #[must_use]
+    pub fn type_name(&self) -> &str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::Text(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::List(_) => "list",
+            Self::Map(Entries::Tree(_, Some(schema))) if schema.is_object() => "object",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(..) => "net.CIDR",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Check(check) => check.type_name(),
+            Self::Object(made) => made.name,
+        }
+    }
+
+    /// The value as JSON, for what can be written so: nothing for types,
+    /// checks and the like. Moments and spans are text, bytes are base64.
+    #[must_use]
+    pub fn to_value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Null => Value::Null,
+            Self::Bool(truth) => (*truth).into(),
+            Self::Int(number) => (*number).into(),
+            Self::Uint(number) => (*number).into(),
+            Self::Double(number) => (*number).into(),
+            Self::Text(text) => (&**text).into(),
+            Self::List(List::Tree(items, _)) => Value::Array(items.to_vec()),
+            Self::List(List::Own(items)) => {
+                Value::Array(items.iter().map(Val::to_value).collect::<Option<_>>()?)
+            }
+            Self::Map(Entries::Tree(map, _) | Entries::Defaulting(map)) => {
+                Value::Object((*map).clone())
+            }
+            Self::Map(Entries::Own(map)) => {
+                let mut out = Map::new();
+                for (key, value) in map.iter() {
+                    let Key::Text(key) = key else { return None };
+                    out.insert(&**key, value.to_value()?);
+                }
+                Value::Object(out)
+            }
+            Self::Optional(Some(inner)) => inner.to_value()?,
+            Self::Optional(None) => Value::Null,
+            Self::Object(made) => {
+                let mut out = Map::new();
+                for (name, value) in &made.fields {
+                    out.insert(*name, value.to_value()?);
+                }
+                Value::Object(out)
+            }
+            Self::Bytes(bytes) => {
+                use base64::Engine as _;
+                base64::engine::general_purpose::STANDARD
+                    .encode(bytes)
+                    .into()
+            }
+            Self::Timestamp(_)
+            | Self::Duration(_)
+            | Self::Quantity(_)
+            | Self::Ip(_)
+            | Self::Cidr(..) => super::convert::string(self).ok()?.as_str()?.into(),
+            _ => return None,
+        })
+    }
+
+    /// How large it is, as costs count it: characters of text, bytes, items; 1 for all else.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.chars().count() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len() as u64,
+            Self::Map(map) => map.len() as u64,
+            Self::Optional(Some(inner)) => inner.size(),
+            Self::Ip(IpAddr::V4(_)) => 4,
+            Self::Ip(IpAddr::V6(_)) => 16,
+            Self::Cidr(_, bits) => u64::from(bits.div_ceil(8)),
+            _ => 1,
+        }
+    }
+
+    /// Whether it is the zero of its type.
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(truth) => !truth,
+            Self::Int(number) => *number == 0,
+            Self::Uint(number) => *number == 0,
+            Self::Double(number) => *number == 0.0,
+            Self::Text(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Duration(nanos) => *nanos == 0,
+            Self::Timestamp(moment) => moment.seconds == super::time::YEAR_ONE && moment.nanos == 0,
+            Self::List(list) => list.len() == 0,
+            Self::Map(map) => map.len() == 0,
+            Self::Optional(inner) => inner.is_none(),
+            Self::Object(made) => made.fields.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    /// Number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Tree(items, _) => items.len(),
+            Self::Own(items) => items.len(),
+        }
+    }
+
+    /// Whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Result<Val<'a>, Error>> {
+        match self {
+            Self::Tree(items, schema) => items
+                .get(index)
+                .map(|item| declared(item, schema.and_then(Schema::items))),
+            Self::Own(items) => items.get(index).cloned().map(Ok),
+        }
+    }
+
+    /// All items.
+    pub(crate) fn to_vec(&self) -> Result<Vec<Val<'a>>, Error> {
+        match self {
+            Self::Tree(items, schema) => {
+                let of = schema.and_then(Schema::items);
+                items.iter().map(|item| declared(item, of)).collect()
+            }
+            Self::Own(items) => Ok(items.to_vec()),
+        }
+    }
+}
+
+impl<'a> Entries<'a> {
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Tree(map, None) | Self::Defaulting(map) => map.len(),
+            // what is not declared is not there
+            Self::Tree(map, Some(schema)) if schema.is_object() => {
+                map.keys().filter(|key| schema.field(key).is_some()).count()
+            }
+            Self::Tree(map, _) => map.len(),
+            Self::Own(map) => map.len(),
+            Self::Lazy(_) => 1,
+        }
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a text key.
+    pub(crate) fn get_text(&self, key: &str) -> Option<Result<Val<'a>, Error>> {
+        match self {
+            Self::Tree(map, None) => map.get(key).map(|value| Ok(Val::tree(value))),
+            Self::Tree(map, Some(schema)) => {
+                let (name, of): (&str, &'a Schema) = schema.member(key)?;
+                map.get(name).map(|value| declared(value, Some(of)))
+            }
+            Self::Own(map) => map.get(&Key::Text(Text::Ref(key))).cloned().map(Ok),
+            Self::Defaulting(map) => Some(Ok(match map.get(key) {
+                Some(value) => Val::tree(value),
+                None => Val::Map(Entries::Own(Rc::default())),
+            })),
+            Self::Lazy(lazy) => lazy.get(key),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key<'a>) -> Option<Result<Val<'a>, Error>> {
+        match (self, key) {
+            (_, Key::Text(text)) => self.get_text(text),
+            (Self::Own(map), key) => map.get(key).cloned().map(Ok),
+            _ => None,
+        }
+    }
+
+    /// All entries, ordered by key where the expression made them.
+    pub(crate) fn pairs(&self) -> Result<Vec<(Val<'a>, Val<'a>)>, Error> {
+        match self {
+            Self::Tree(map, None) | Self::Defaulting(map) => Ok(map
+                .iter()
+                .map(|(key, value)| (Val::Text(Text::Ref(key.as_str())), Val::tree(value)))
+                .collect()),
+            Self::Tree(map, Some(schema)) => map
+                .iter()
+                .filter_map(|(key, value)| {
+                    let (shown, of) = schema.field(key)?;
+                    Some((shown.unwrap_or(key.as_str()), value, of))
+                })
+                .map(|(key, value, of)| Ok((Val::Text(Text::Ref(key)), declared(value, Some(of))?)))
+                .collect(),
+            Self::Own(map) => Ok(map
+                .iter()
+                .map(|(key, value)| (key.clone().into(), value.clone()))
+                .collect()),
+            Self::Lazy(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A part of the tree as it is declared.
+pub(crate) fn declared<'a>(value: &'a Value, schema: Option<&'a Schema>) -> Result<Val<'a>, Error> {
+    match schema {
+        None => Ok(Val::tree(value)),
+        Some(schema) => schema.read(value),
+    }
+}
+
+impl<'a> From<Key<'a>> for Val<'a> {
+    fn from(key: Key<'a>) -> Self {
+        match key {
+            Key::Bool(truth) => Self::Bool(truth),
+            Key::Int(number) => Self::Int(number),
+            Key::Uint(number) => Self::Uint(number),
+            Key::Text(text) => Self::Text(text),
+        }
+    }
+}
+
+impl<'a> Key<'a> {
+    /// The value as a key, when it can be one. A double is one when it is whole.
+    pub(crate) fn of(value: &Val<'a>) -> Option<Self> {
+        Some(match value {
+            Val::Bool(truth) => Self::Bool(*truth),
+            Val::Int(number) => Self::Int(*number),
+            Val::Uint(number) => Self::Uint(*number),
+            Val::Text(text) => Self::Text(text.clone()),
+            Val::Double(number) => {
+                let whole = *number as i64;
+                #[allow(clippy::float_cmp, clippy::cast_precision_loss)]
+                if whole as f64 == *number && number.abs() < 9.2e18 {
+                    Self::Int(whole)
+                } else {
+                    return None;
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn rank(&self) -> (u8, i128) {
+        match self {
+            Self::Bool(truth) => (0, i128::from(*truth)),
+            Self::Int(number) => (1, i128::from(*number)),
+            Self::Uint(number) => (1, i128::from(*number)),
+            Self::Text(_) => (2, 0),
+        }
+    }
+}
+
+impl Ord for Key<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => (**a).cmp(&**b),
+            (a, b) => a.rank().cmp(&b.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Key<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key<'_> {}

@@ -1,0 +1,385 @@
+//! What a custom resource's schema declares of a value: its type in
+//! expressions, how it is read from the tree, how large it may be at most.
+
+use std::sync::Arc;
+
+use control_types::value::Value;
+
+use crate::names;
+use crate::run::{Entries, Error, List, Text, Val};
+use crate::run::{convert, time};
+use crate::types::Type;
+
+/// The largest request that a server takes, in bytes; bounds what declares no limit.
+const LARGEST_REQUEST: i64 = 3 * 1024 * 1024;
+
+/// A declared value. Shared: types of expressions point into it.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    pub(crate) shape: Shape,
+    nullable: bool,
+    /// Characters, bytes, items or entries that it has at most.
+    most: i64,
+    /// Bytes of its smallest JSON form.
+    least_bytes: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// A number or text.
+    IntOrString,
+    Bool,
+    Int,
+    Double,
+    String,
+    Bytes,
+    Duration,
+    Date,
+    Timestamp,
+    List(Arc<Schema>, ListKind),
+    Map(Arc<Schema>),
+    Object(Vec<Field>),
+}
+
+/// What makes two lists equal.
+#[derive(Clone, Debug)]
+pub(crate) enum ListKind {
+    /// Equal items in the same order.
+    Atomic,
+    /// Equal items in any order.
+    Set,
+    /// Items are told apart by these fields.
+    Map(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// As the schema names it.
+    name: String,
+    /// As expressions name it, when that differs.
+    escaped: Option<String>,
+    of: Arc<Schema>,
+}
+
+impl Schema {
+    /// Reads an OpenAPI v3 schema as a `CustomResourceDefinition` has it. Answers
+    /// nothing when expressions cannot see such a value: one without a type, or
+    /// made of such. `root`: the schema of a whole object, in which `apiVersion`,
+    /// `kind`, `metadata.name` and `metadata.generateName` are always declared.
+    #[must_use]
+    pub fn read_declaration(schema: &Value, root: bool) -> Option<Arc<Self>> {
+        let number = |key: &str| schema.get(key).and_then(Value::as_i64).map(|n| n.max(0));
+        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or("");
+        let truth = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or(false);
+        let nullable = truth("nullable");
+        let simple = |shape, most, least_bytes| {
+            Some(Arc::new(Self {
+                shape,
+                nullable,
+                most,
+                least_bytes,
+            }))
+        };
+        if truth("x-kubernetes-int-or-string") {
+            let most = number("maxLength").map_or(LARGEST_REQUEST - 2, |n| n.saturating_mul(4));
+            return simple(Shape::IntOrString, most, 1);
+        }
+        match text("type") {
+            "array" => {
+                let items = schema.get("items")?;
+                let embedded = is_embedded(items);
+                let items = Self::read_declaration(items, embedded)?;
+                let most = number("maxItems")
+                    .unwrap_or((LARGEST_REQUEST - 2) / (items.least_bytes.saturating_add(1)));
+                let kind = match text("x-kubernetes-list-type") {
+                    "set" => ListKind::Set,
+                    "map" => ListKind::Map(
+                        schema
+                            .items_at(&["x-kubernetes-list-map-keys"])
+                            .iter()
+                            .filter_map(|key| key.as_str().map(str::to_owned))
+                            .collect(),
+                    ),
+                    _ => ListKind::Atomic,
+                };
+                simple(Shape::List(items, kind), most, 2)
+            }
+            "object" => Self::read_object(schema, root, nullable),
+            "string" => {
+                let in_request = LARGEST_REQUEST - 2;
+                match text("format") {
+                    "byte" => simple(Shape::Bytes, number("maxLength").unwrap_or(in_request), 2),
+                    "duration" => simple(Shape::Duration, 32, 3),
+                    "date" => simple(Shape::Date, 12, 12),
+                    "date-time" => simple(Shape::Timestamp, 32, 21),
+                    _ => {
+                        let most = number("maxLength").map(|n| n.saturating_mul(4));
+                        let longest = schema
+                            .items_at(&["enum"])
+                            .iter()
+                            .map(|one| one.as_str().map_or(0, str::len) as i64)
+                            .max();
+                        simple(Shape::String, most.or(longest).unwrap_or(in_request), 2)
+                    }
+                }
+            }
+            "boolean" => simple(Shape::Bool, i64::MAX, 4),
+            "number" => simple(Shape::Double, i64::MAX, 1),
+            "integer" => simple(Shape::Int, i64::MAX, 1),
+            _ => None,
+        }
+    }
+
+    fn read_object(schema: &Value, root: bool, nullable: bool) -> Option<Arc<Self>> {
+        let number = |key: &str| schema.get(key).and_then(Value::as_i64).map(|n| n.max(0));
+        let values = schema.get("additionalProperties");
+        if let Some(values) = values.filter(|values| values.as_object().is_some()) {
+            let embedded = is_embedded(values);
+            let values = Self::read_declaration(values, embedded)?;
+            let most = number("maxProperties")
+                .unwrap_or((LARGEST_REQUEST - 2) / (values.least_bytes.saturating_add(6)));
+            return Some(Arc::new(Self {
+                shape: Shape::Map(values),
+                nullable,
+                most,
+                least_bytes: 2,
+            }));
+        }
+        let required = schema.items_at(&["required"]);
+        let mut fields = Vec::new();
+        let mut least_bytes = 2_i64;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flat_map(|map| map.iter()) {
+            if root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                continue;
+            }
+            let Some(of) = Self::read_declaration(property, is_embedded(property)) else {
+                continue;
+            };
+            if required.iter().any(|one| one.as_str() == Some(name))
+                && property.get("default").is_none()
+            {
+                least_bytes = least_bytes
+                    .saturating_add(name.len() as i64)
+                    .saturating_add(of.least_bytes)
+                    .saturating_add(4);
+            }
+            if let Some(escaped) = names::escape(name.as_str()) {
+                fields.push(Field {
+                    name: name.as_str().to_owned(),
+                    escaped: (escaped != name.as_str()).then(|| escaped.into_owned()),
+                    of,
+                });
+            }
+        }
+        if root {
+            let text = Arc::new(Self {
+                shape: Shape::String,
+                nullable: false,
+                most: LARGEST_REQUEST - 2,
+                least_bytes: 2,
+            });
+            let field = |name: &str, of: Arc<Self>| Field {
+                name: name.to_owned(),
+                escaped: None,
+                of,
+            };
+            let metadata = Arc::new(Self {
+                shape: Shape::Object(vec![
+                    field("name", text.clone()),
+                    field("generateName", text.clone()),
+                ]),
+                nullable: false,
+                most: i64::MAX,
+                least_bytes: 2,
+            });
+            fields.push(field("apiVersion", text.clone()));
+            fields.push(field("kind", text));
+            fields.push(field("metadata", metadata));
+        }
+        Some(Arc::new(Self {
+            shape: Shape::Object(fields),
+            nullable,
+            most: i64::MAX,
+            least_bytes,
+        }))
+    }
+
+    /// Its type in expressions.
+    #[must_use]
+    pub fn type_of(self: &Arc<Self>) -> Type {
+        match &self.shape {
+            Shape::IntOrString => Type::Dyn,
+            Shape::Bool => Type::Bool,
+            Shape::Int => Type::Int,
+            Shape::Double => Type::Double,
+            Shape::String => Type::String,
+            Shape::Bytes => Type::Bytes,
+            Shape::Duration => Type::Duration,
+            Shape::Date | Shape::Timestamp => Type::Timestamp,
+            Shape::List(items, _) => Type::list(items.type_of()),
+            Shape::Map(values) => Type::map(values.type_of()),
+            Shape::Object(_) => Type::Declared(self.clone()),
+        }
+    }
+
+    /// The schema of a list's items or a map's values.
+    #[must_use]
+    pub fn items(&self) -> Option<&Self> {
+        match &self.shape {
+            Shape::List(items, _) | Shape::Map(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The schema of a field, by the name that expressions use.
+    #[must_use]
+    pub fn property(&self, escaped: &str) -> Option<&Arc<Self>> {
+        match &self.shape {
+            Shape::Object(fields) => fields
+                .iter()
+                .find(|field| field.escaped.as_deref().unwrap_or(&field.name) == escaped)
+                .map(|field| &field.of),
+            _ => None,
+        }
+    }
+
+    /// How many characters, bytes, items or entries it has at most.
+    #[must_use]
+    pub const fn most(&self) -> i64 {
+        self.most
+    }
+
+    pub(crate) const fn is_object(&self) -> bool {
+        matches!(self.shape, Shape::Object(_))
+    }
+
+    pub(crate) const fn list_kind(&self) -> Option<&ListKind> {
+        match &self.shape {
+            Shape::List(_, kind) => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// How expressions name the field `name` when differently, and its schema.
+    pub(crate) fn field(&self, name: &str) -> Option<(Option<&str>, &Self)> {
+        match &self.shape {
+            Shape::Object(fields) => fields
+                .iter()
+                .find(|field| field.name == name)
+                .map(|field| (field.escaped.as_deref(), &*field.of)),
+            Shape::Map(values) => Some((None, values)),
+            _ => None,
+        }
+    }
+
+    /// The name in the tree and the schema of what expressions call `key`.
+    pub(crate) fn member<'s, 'k>(&'s self, key: &'k str) -> Option<(&'k str, &'s Self)>
+    where
+        's: 'k,
+    {
+        match &self.shape {
+            Shape::Object(fields) => fields
+                .iter()
+                .find(|field| field.escaped.as_deref().unwrap_or(&field.name) == key)
+                .map(|field| (field.name.as_str(), &*field.of)),
+            Shape::Map(values) => Some((key, values)),
+            _ => None,
+        }
+    }
+
+    /// Reads a part of the tree as it is declared.
+    ///
+    /// # Errors
+    /// When the part is not what is declared.
+    pub fn read<'a>(&'a self, value: &'a Value) -> Result<Val<'a>, Error> {
+        let wrong = |wanted: &'static str| Err(Error::of(format!("invalid data, {wanted}")));
+        Ok(match (&self.shape, value) {
+            (_, Value::Null) if self.nullable => Val::Null,
+            (Shape::IntOrString, Value::Int(number)) => Val::Int(*number),
+            (Shape::IntOrString | Shape::String, Value::String(text)) => Val::Text(Text::Ref(text)),
+            (Shape::Bool, Value::Bool(truth)) => Val::Bool(*truth),
+            (Shape::Int, Value::Int(number)) => Val::Int(*number),
+            #[allow(clippy::cast_precision_loss)]
+            (Shape::Double, Value::Int(number)) => Val::Double(*number as f64),
+            (Shape::Double, Value::Float(number)) => Val::Double(*number),
+            (Shape::List(..), Value::Array(items)) => Val::List(List::Tree(items, Some(self))),
+            (Shape::Map(_) | Shape::Object(_), Value::Object(map)) => {
+                Val::Map(Entries::Tree(map, Some(self)))
+            }
+            (Shape::Bytes, Value::String(text)) => match convert::base64(text) {
+                Some(bytes) => Val::Bytes(bytes.into()),
+                None => {
+                    return Err(Error::of(format!(
+                        "Invalid byte formatted string {text}: illegal base64 data"
+                    )));
+                }
+            },
+            (Shape::Duration, Value::String(text)) => match time::parse_duration(text) {
+                Some(nanos) => Val::Duration(nanos),
+                None => {
+                    return Err(Error::of(format!(
+                        "Invalid duration {text}: unable to parse to duration"
+                    )));
+                }
+            },
+            (Shape::Date, Value::String(text)) => match time::parse_date(text) {
+                Some(moment) => Val::Timestamp(moment),
+                None => {
+                    return Err(Error::of(format!("Invalid date formatted string {text}")));
+                }
+            },
+            (Shape::Timestamp, Value::String(text)) => match time::parse(text) {
+                Some(moment) => Val::Timestamp(moment),
+                None => {
+                    return Err(Error::of(format!(
+                        "Invalid date-time formatted string {text}"
+                    )));
+                }
+            },
+            (_, Value::Null) => return wrong("got null for schema with nullable=false"),
+            (Shape::IntOrString, _) => {
+                return wrong("expected XIntOrString value to be either a string or integer");
+            }
+            (Shape::Map(_) | Shape::Object(_), _) => {
+                return wrong("expected a map for the provided schema with type=object");
+            }
+            (Shape::List(..), _) => {
+                return wrong("expected an array for the provided schema with type=array");
+            }
+            (Shape::Int, other) => return mismatch("int", other),
+            (Shape::Double, other) => return mismatch("float", other),
+            (Shape::Bool, other) => return mismatch("bool", other),
+            (_, other) => return mismatch("string", other),
+        })
+    }
+}
+
+fn mismatch<T>(wanted: &str, found: &Value) -> Result<T, Error> {
+    let found = match found {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    Err(Error::of(format!(
+        "invalid data, expected {wanted}, got {found}"
+    )))
+}
+
+fn is_embedded(schema: &Value) -> bool {
+    schema
+        .get("x-kubernetes-embedded-resource")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
+}
+
+impl PartialEq for Schema {
+    /// Two declarations are one type when they are the same.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
