@@ -16,6 +16,7 @@ pub mod status;
 pub mod strategic;
 pub mod time;
 pub mod value;
+pub mod yaml;
 
 pub use status::Status;
 pub use value::{Key, Map, Value};

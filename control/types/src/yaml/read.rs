@@ -1,0 +1,345 @@
+//! YAML in.
+
+use compact_str::CompactString;
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use rustc_hash::FxHashMap;
+
+use super::{Plain, format_float, resolve};
+use crate::status::quote;
+use crate::value::{Key, MAX_DEPTH, Map, Value};
+
+/// How many nodes a document may come to: aliases stand for what they name, and names
+/// within names multiply.
+const NODES_AT_LEAST: usize = 20_000;
+
+/// What [`read`] found.
+#[derive(Debug)]
+pub struct Document {
+    /// The first document; `null` when there is none.
+    pub value: Value,
+    /// What strict reading says of keys that came twice; of each the last counts.
+    pub findings: Vec<String>,
+}
+
+/// Why a text is no YAML that could be JSON.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not YAML.
+    #[error("yaml: line {line}: {why}")]
+    Syntax {
+        /// Where.
+        line: usize,
+        /// What the parser says.
+        why: String,
+    },
+    /// Not text.
+    #[error("yaml: invalid leading UTF-8 octet")]
+    Encoding,
+    /// More nodes than the text can mean well.
+    #[error("yaml: document contains excessive aliasing")]
+    Aliases,
+    /// An alias within what it names.
+    #[error("yaml: anchor contains itself")]
+    Cycle,
+    /// Nested too deep.
+    #[error("yaml: exceeded max depth")]
+    TooDeep,
+    /// A scalar that does not fit its tag.
+    #[error("yaml: unmarshal errors:\n  line {line}: cannot decode `{text}` as a {tag}")]
+    Tag {
+        /// Where.
+        line: usize,
+        /// The scalar.
+        text: String,
+        /// The tag.
+        tag: String,
+    },
+    /// A key that is no scalar.
+    #[error("yaml: invalid map key: {0}")]
+    Key(String),
+    /// What is merged is no map.
+    #[error("yaml: map merge requires map or sequence of maps as the value")]
+    Merge,
+    /// A number that JSON does not have.
+    #[error("json: unsupported value: {0}")]
+    Number(String),
+}
+
+/// Reads the first document of a text.
+///
+/// # Errors
+/// When it is no YAML, or nothing that JSON can say.
+pub fn read(bytes: &[u8]) -> Result<Document, Error> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::Encoding)?;
+    let mut reader = Reader {
+        events: Parser::new_from_str(text),
+        anchors: FxHashMap::default(),
+        nodes: 0,
+        most: NODES_AT_LEAST.max(4 * bytes.len()),
+        twice: Vec::new(),
+    };
+    let mut value = Value::Null;
+    loop {
+        match reader.next()? {
+            None | Some((Event::StreamEnd | Event::DocumentEnd, _)) => break,
+            Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
+            Some((event, line)) => {
+                value = reader.node(event, line, 0)?.0;
+                break;
+            }
+        }
+    }
+    sort(&mut value);
+    let findings = if reader.twice.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!(
+            "yaml: unmarshal errors:\n{}",
+            reader.twice.join("\n")
+        )]
+    };
+    Ok(Document { value, findings })
+}
+
+struct Reader<'a> {
+    events: Parser<'a, granit_parser::StrInput<'a>>,
+    /// What has a name, and of how many nodes it is. Nothing while it is being read.
+    anchors: FxHashMap<usize, Option<(Value, usize)>>,
+    nodes: usize,
+    most: usize,
+    twice: Vec<String>,
+}
+
+/// A key: its text, or that it merges.
+enum Name {
+    Text(CompactString),
+    Merge,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, Error> {
+        match self.events.next_event() {
+            None => Ok(None),
+            Some(Ok((event, span))) => Ok(Some((event, span.start.line()))),
+            Some(Err(error)) => Err(Error::Syntax {
+                line: error.marker().line(),
+                why: error.info(),
+            }),
+        }
+    }
+
+    /// The next event of a node.
+    fn more(&mut self) -> Result<(Event<'a>, usize), Error> {
+        self.next()?.ok_or(Error::Syntax {
+            line: 0,
+            why: "unexpected end of stream".into(),
+        })
+    }
+
+    /// A node, and of how many nodes it is.
+    fn node(&mut self, event: Event<'a>, line: usize, depth: usize) -> Result<(Value, usize), Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::TooDeep);
+        }
+        self.count(1)?;
+        let (value, anchor, nodes) = match event {
+            Event::Alias(id) => {
+                let (value, nodes) = match self.anchors.get(&id) {
+                    Some(Some((value, nodes))) => (value, *nodes),
+                    _ => return Err(Error::Cycle),
+                };
+                // Before it is copied.
+                if self.nodes + nodes > self.most {
+                    return Err(Error::Aliases);
+                }
+                let value = value.clone();
+                self.count(nodes)?;
+                return Ok((value, nodes));
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = scalar(&text, style, tag.as_deref(), line)?;
+                (value, anchor, 1)
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.begin(anchor);
+                let (mut items, mut nodes) = (Vec::new(), 1);
+                loop {
+                    match self.more()? {
+                        (Event::SequenceEnd, _) => break,
+                        (event, line) => {
+                            let (item, below) = self.node(event, line, depth + 1)?;
+                            nodes += below;
+                            items.push(item);
+                        }
+                    }
+                }
+                (Value::Array(items), anchor, nodes)
+            }
+            Event::MappingStart(_, anchor, _) => {
+                self.begin(anchor);
+                let (map, nodes) = self.mapping(depth)?;
+                (Value::Object(map), anchor, nodes)
+            }
+            _ => {
+                return Err(Error::Syntax {
+                    line,
+                    why: "did not find expected node content".into(),
+                });
+            }
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, Some((value.clone(), nodes)));
+            self.count(nodes)?;
+        }
+        Ok((value, nodes))
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<(Map, usize), Error> {
+        let mut map = Map::new();
+        let mut places: FxHashMap<CompactString, usize> = FxHashMap::default();
+        let mut given: FxHashMap<CompactString, ()> = FxHashMap::default();
+        let mut nodes = 1;
+        loop {
+            let (event, line) = self.more()?;
+            if matches!(event, Event::MappingEnd) {
+                return Ok((map, nodes));
+            }
+            let name = self.name(event, line)?;
+            let (event, at) = self.more()?;
+            let (value, below) = self.node(event, at, depth + 1)?;
+            nodes += below + 1;
+            let mut set = |name: CompactString, value: Value| match places.get(&name) {
+                Some(place) => map.entries_mut()[*place].1 = value,
+                None => {
+                    places.insert(name.clone(), map.len());
+                    map.push_unchecked(Key::new(&name), value);
+                }
+            };
+            match name {
+                Name::Text(name) => {
+                    if given.insert(name.clone(), ()).is_some() {
+                        let name = quote(&name);
+                        self.twice
+                            .push(format!("  line {line}: key {name} already set in map"));
+                    }
+                    set(name, value);
+                }
+                Name::Merge => {
+                    let maps = match value {
+                        Value::Object(one) => vec![Value::Object(one)],
+                        // Of several the first weighs most.
+                        Value::Array(many) => many.into_iter().rev().collect(),
+                        _ => return Err(Error::Merge),
+                    };
+                    for one in maps {
+                        let Value::Object(mut one) = one else {
+                            return Err(Error::Merge);
+                        };
+                        for (name, value) in one.entries_mut().drain(..) {
+                            set(name.as_str().into(), value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, event: Event<'a>, line: usize) -> Result<Name, Error> {
+        if let Event::Scalar(text, ScalarStyle::Plain, _, None) = &event
+            && resolve(text) == Plain::Merge
+        {
+            return Ok(Name::Merge);
+        }
+        // A key may have a name, too.
+        let (value, _) = self.node(event, line, 0)?;
+        Ok(Name::Text(match value {
+            Value::String(text) => text,
+            Value::Int(number) => CompactString::from(number.to_string()),
+            Value::Bool(truth) => CompactString::from(truth.to_string()),
+            Value::Float(number) => CompactString::from(format_float(number)),
+            other => return Err(Error::Key(other.to_string())),
+        }))
+    }
+
+    fn begin(&mut self, anchor: usize) {
+        if anchor > 0 {
+            self.anchors.insert(anchor, None);
+        }
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), Error> {
+        self.nodes += nodes;
+        if self.nodes > self.most {
+            return Err(Error::Aliases);
+        }
+        Ok(())
+    }
+}
+
+fn scalar(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    line: usize,
+) -> Result<Value, Error> {
+    let core = tag.and_then(|tag| match tag.parts() {
+        ("tag:yaml.org,2002:", suffix) => Some(suffix.to_owned()),
+        _ => None,
+    });
+    let wrong = |tag: &str| Error::Tag {
+        line,
+        text: text.to_owned(),
+        tag: format!("!!{tag}"),
+    };
+    let plain = match (&core, style) {
+        (Some(core), _) if core == "str" => Plain::Text,
+        (Some(core), _) if core == "binary" => {
+            use base64::Engine as _;
+            let joined: String = text.split_whitespace().collect();
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(joined)
+                .map_err(|_| wrong(core))?;
+            return Ok(Value::from(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+        (Some(core), _) => match (core.as_str(), resolve(text)) {
+            ("int", found @ (Plain::Int(_) | Plain::Large(_)))
+            | ("bool", found @ Plain::Bool(_))
+            | ("null", found @ Plain::Null)
+            | ("timestamp", found @ Plain::Time)
+            | ("float", found @ (Plain::Float(_) | Plain::Int(_) | Plain::Large(_))) => found,
+            ("int" | "bool" | "null" | "timestamp" | "float", _) => return Err(wrong(core)),
+            _ => Plain::Text,
+        },
+        (None, ScalarStyle::Plain) if tag.is_none() => resolve(text),
+        _ => Plain::Text,
+    };
+    Ok(match plain {
+        Plain::Null => Value::Null,
+        Plain::Bool(truth) => Value::Bool(truth),
+        Plain::Int(number) => Value::Int(number),
+        Plain::Large(number) => Value::from(number),
+        Plain::Float(number) if number.is_finite() => Value::Float(number),
+        Plain::Float(number) => {
+            return Err(Error::Number(if number.is_nan() {
+                "NaN".into()
+            } else if number > 0.0 {
+                "+Inf".into()
+            } else {
+                "-Inf".into()
+            }));
+        }
+        Plain::Time | Plain::Merge | Plain::Text => Value::from(text),
+    })
+}
+
+/// The way over JSON sorts keys.
+fn sort(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.sort();
+            map.values_mut().for_each(sort);
+        }
+        Value::Array(items) => items.iter_mut().for_each(sort),
+        _ => {}
+    }
+}
