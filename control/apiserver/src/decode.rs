@@ -6,6 +6,7 @@ use control_types::protobuf::{self, Envelope};
 use control_types::schema::TypeId;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
+use control_types::yaml;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
@@ -16,7 +17,7 @@ use crate::options::FieldValidation;
 use crate::request::RequestInfo;
 
 /// How much of an unreadable body is shown in the error, in bytes.
-const SHOWN: usize = 2048;
+const SHOWN: usize = 30;
 
 /// What kind of object a body must hold.
 #[derive(Debug, Clone, Copy)]
@@ -164,10 +165,20 @@ pub async fn object(
                 .map_err(|error| unrecognized(&expected, &error.to_string(), &bytes))?;
             (parsed.value, parsed.duplicates)
         }
-        Media::Yaml => (
-            from_yaml(&bytes).map_err(|error| unrecognized(&expected, &error, &bytes))?,
-            Vec::new(),
-        ),
+        Media::Yaml => {
+            let document =
+                yaml::read(&bytes).map_err(|error| not_read(&expected, &error, &bytes))?;
+            // An array or a text is shown as it was sent.
+            if !matches!(document.value, Value::Object(_) | Value::Null) {
+                return Err(unrecognized(
+                    &expected,
+                    &not_an_object(&document.value),
+                    &bytes,
+                ));
+            }
+            let findings = document.findings;
+            return tree_with(document.value, findings, expected, validation);
+        }
         Media::Protobuf => (from_protobuf(&bytes, &expected)?, Vec::new()),
     };
     tree_of(tree, duplicates, expected, validation)
@@ -176,13 +187,7 @@ pub async fn object(
 /// Reads an object in protobuf. One of another kind than expected is not decoded, and
 /// is told from its kind and version afterwards.
 fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
-    let envelope = Envelope::open(bytes).map_err(|error| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error} ({})",
-            expected.kind,
-            summary(bytes)
-        ))
-    })?;
+    let envelope = Envelope::open(bytes).map_err(|error| not_read(expected, &error, bytes))?;
     let wanted = meta::join_api_version(expected.group, expected.version);
     let version = match envelope.version {
         "" => wanted.as_str(),
@@ -208,13 +213,30 @@ fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
     Ok(tree)
 }
 
+/// 400 for bytes that are not of their media type.
+fn not_read(expected: &Expected, why: &dyn std::fmt::Display, bytes: &[u8]) -> Status {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({})",
+        expected.kind,
+        summary(bytes)
+    ))
+}
+
 /// Parses YAML into a tree.
 ///
 /// # Errors
 /// What the parser says.
 pub fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
-    serde_saphyr::from_slice(bytes)
-        .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))
+    yaml::read(bytes)
+        .map(|document| document.value)
+        .map_err(|error| format!("error converting YAML to JSON: {error}"))
+}
+
+fn not_an_object(tree: &Value) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        tree.type_name()
+    )
 }
 
 fn unrecognized(expected: &Expected, why: &str, bytes: &[u8]) -> Status {
@@ -244,7 +266,28 @@ fn summary(bytes: &[u8]) -> String {
 /// 400 when it is another kind, or a field has the wrong type; with strict
 /// validation also for unknown and duplicate fields.
 pub fn tree_of(
+    tree: Value,
+    duplicates: Vec<String>,
+    expected: Expected,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    // These come behind unknown fields.
+    tree_and(tree, Vec::new(), duplicates, expected, validation)
+}
+
+/// As [`tree_of`]; `findings` are what reading the text found, before unknown fields.
+fn tree_with(
+    tree: Value,
+    findings: Vec<String>,
+    expected: Expected,
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    tree_and(tree, findings, Vec::new(), expected, validation)
+}
+
+fn tree_and(
     mut tree: Value,
+    findings: Vec<String>,
     duplicates: Vec<String>,
     expected: Expected,
     validation: FieldValidation,
@@ -255,10 +298,7 @@ pub fn tree_of(
         tree = Value::object();
     }
     if tree.as_object().is_none() {
-        let why = format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            tree.type_name()
-        );
+        let why = not_an_object(&tree);
         return Err(unrecognized(&expected, &why, &tree.to_vec()));
     }
     for field in ["apiVersion", "kind"] {
@@ -330,6 +370,7 @@ pub fn tree_of(
     }
     let mut complaints: Vec<String> = Vec::new();
     if validation != FieldValidation::Ignore {
+        complaints.extend(findings);
         complaints.extend(report);
         complaints.extend(
             duplicates

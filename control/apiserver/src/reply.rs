@@ -212,10 +212,10 @@ fn compressed(mut response: Response<Body>, bytes: Bytes, format: Format) -> Res
     response
 }
 
-/// A tree as YAML, members in order as the API writes them.
+/// A tree as YAML, as the API writes it.
 #[must_use]
 pub fn yaml(value: &Value) -> String {
-    value.to_yaml()
+    control_types::yaml::to_string(value)
 }
 
 /// Adds `Warning` headers, each text once.

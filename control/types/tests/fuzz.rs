@@ -11,7 +11,7 @@ use control_types::registry;
 use control_types::schema::TypeId;
 use control_types::strategic;
 use control_types::value::Value;
-use control_types::{labels, names, quantity};
+use control_types::{labels, names, quantity, yaml};
 
 /// Inputs a test; a fuzzer sets its own end.
 const RUNS: usize = 4000;
@@ -184,6 +184,61 @@ fn protobuf_of_damaged_objects() {
         .for_each(|(which, damages)| {
             let (_, wire) = &objects[usize::from(*which) % objects.len()];
             protobuf_holds(&damaged(wire, damages));
+        });
+}
+
+/// What is true of all bytes that might be YAML.
+fn yaml_holds(bytes: &[u8]) {
+    let Ok(document) = yaml::read(bytes) else {
+        return;
+    };
+    let most = 64 * (20_000 + 4 * bytes.len());
+    assert!(document.value.heap_size() <= most + 64 * bytes.len());
+    // What JSON can say is read back from how it is written.
+    let text = yaml::to_string(&document.value);
+    let again = yaml::read(text.as_bytes())
+        .unwrap_or_else(|error| panic!("{error}: {text:?} of {:?}", document.value));
+    assert_eq!(
+        again.value.to_string(),
+        document.value.to_string(),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn yaml_of_any_bytes() {
+    check!()
+        .with_iterations(RUNS)
+        .with_type::<Vec<u8>>()
+        .for_each(|bytes| {
+            yaml_holds(bytes);
+            // Nearly all random bytes are no text at all.
+            let letters = b"a: -\n'\"&*!|>[]{},#?1.e\t~%@x y";
+            let text: Vec<u8> = bytes
+                .iter()
+                .map(|byte| letters[usize::from(*byte) % letters.len()])
+                .collect();
+            yaml_holds(&text);
+        });
+}
+
+#[test]
+fn yaml_of_damaged_objects() {
+    let objects: Vec<Vec<u8>> = objects()
+        .into_iter()
+        .map(|(json, _)| {
+            let value = Value::from_slice(&json).expect("JSON");
+            yaml::to_string(&value).into_bytes()
+        })
+        .collect();
+    check!()
+        .with_iterations(RUNS / 4)
+        .with_type::<(u8, Vec<Damage>)>()
+        .for_each(|(which, damages)| {
+            yaml_holds(&damaged(
+                &objects[usize::from(*which) % objects.len()],
+                damages,
+            ));
         });
 }
 

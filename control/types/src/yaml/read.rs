@@ -24,14 +24,20 @@ pub struct Document {
 /// Why a text is no YAML that could be JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not YAML.
-    #[error("yaml: line {line}: {why}")]
+    /// Not YAML. On the first line the place is not told.
+    #[error("yaml: {}{why}", place(*line))]
     Syntax {
         /// Where.
         line: usize,
         /// What the parser says.
         why: String,
     },
+    /// A name that nothing has.
+    #[error("yaml: unknown anchor '{0}' referenced")]
+    Anchor(String),
+    /// A character that YAML does not take.
+    #[error("yaml: control characters are not allowed")]
+    Control,
     /// Not text.
     #[error("yaml: invalid leading UTF-8 octet")]
     Encoding,
@@ -54,6 +60,9 @@ pub enum Error {
         /// The tag.
         tag: String,
     },
+    /// A key that is nothing.
+    #[error("unsupported map key of type: %!s(<nil>), key: <nil>, value: {0}")]
+    NullKey(String),
     /// A key that is no scalar.
     #[error("yaml: invalid map key: {0}")]
     Key(String),
@@ -65,14 +74,27 @@ pub enum Error {
     Number(String),
 }
 
+fn place(line: usize) -> String {
+    if line > 1 {
+        format!("line {line}: ")
+    } else {
+        String::new()
+    }
+}
+
 /// Reads the first document of a text.
 ///
 /// # Errors
 /// When it is no YAML, or nothing that JSON can say.
 pub fn read(bytes: &[u8]) -> Result<Document, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::Encoding)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.chars().any(is_control) {
+        return Err(Error::Control);
+    }
+    let options = granit_parser::options! { emit_unresolved_aliases: true };
     let mut reader = Reader {
-        events: Parser::new_from_str(text),
+        events: Parser::new_from_str_with_options(text, options),
         anchors: FxHashMap::default(),
         nodes: 0,
         most: NODES_AT_LEAST.max(4 * bytes.len()),
@@ -110,10 +132,11 @@ struct Reader<'a> {
     twice: Vec<String>,
 }
 
-/// A key: its text, or that it merges.
+/// A key: its text, that it merges, or that there is none.
 enum Name {
     Text(CompactString),
     Merge,
+    Null,
 }
 
 impl<'a> Reader<'a> {
@@ -121,10 +144,19 @@ impl<'a> Reader<'a> {
         match self.events.next_event() {
             None => Ok(None),
             Some(Ok((event, span))) => Ok(Some((event, span.start.line()))),
-            Some(Err(error)) => Err(Error::Syntax {
-                line: error.marker().line(),
-                why: error.info(),
-            }),
+            Some(Err(error)) => {
+                let why = error.info();
+                // As libyaml words it, which people know.
+                let why = if why.starts_with("tabs disallowed") {
+                    "found character that cannot start any token".to_owned()
+                } else {
+                    why
+                };
+                Err(Error::Syntax {
+                    line: error.marker().line(),
+                    why,
+                })
+            }
         }
     }
 
@@ -137,7 +169,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A node, and of how many nodes it is.
-    fn node(&mut self, event: Event<'a>, line: usize, depth: usize) -> Result<(Value, usize), Error> {
+    fn node(
+        &mut self,
+        event: Event<'a>,
+        line: usize,
+        depth: usize,
+    ) -> Result<(Value, usize), Error> {
         if depth > MAX_DEPTH {
             return Err(Error::TooDeep);
         }
@@ -156,6 +193,7 @@ impl<'a> Reader<'a> {
                 self.count(nodes)?;
                 return Ok((value, nodes));
             }
+            Event::UnresolvedAlias(name) => return Err(Error::Anchor(name.into_owned())),
             Event::Scalar(text, style, anchor, tag) => {
                 let value = scalar(&text, style, tag.as_deref(), line)?;
                 (value, anchor, 1)
@@ -216,6 +254,10 @@ impl<'a> Reader<'a> {
                 }
             };
             match name {
+                Name::Null => {
+                    let shown = value.as_str().map_or_else(|| value.to_string(), quote);
+                    return Err(Error::NullKey(shown));
+                }
                 Name::Text(name) => {
                     if given.insert(name.clone(), ()).is_some() {
                         let name = quote(&name);
@@ -257,6 +299,7 @@ impl<'a> Reader<'a> {
             Value::Int(number) => CompactString::from(number.to_string()),
             Value::Bool(truth) => CompactString::from(truth.to_string()),
             Value::Float(number) => CompactString::from(format_float(number)),
+            Value::Null => return Ok(Name::Null),
             other => return Err(Error::Key(other.to_string())),
         }))
     }
@@ -276,12 +319,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn scalar(
-    text: &str,
-    style: ScalarStyle,
-    tag: Option<&Tag>,
-    line: usize,
-) -> Result<Value, Error> {
+const fn is_control(character: char) -> bool {
+    !matches!(
+        character,
+        '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..
+    )
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Value, Error> {
     let core = tag.and_then(|tag| match tag.parts() {
         ("tag:yaml.org,2002:", suffix) => Some(suffix.to_owned()),
         _ => None,

@@ -325,8 +325,7 @@ impl Facts {
                         | '`'
                 ) || matches!(character, '?' | ':' | '-') && blank_behind;
             } else {
-                indicator |=
-                    character == ':' && blank_behind || character == '#' && blank_before;
+                indicator |= character == ':' && blank_behind || character == '#' && blank_before;
             }
             special |= !is_printable(character);
             if character == ' ' {
@@ -353,10 +352,7 @@ impl Facts {
 }
 
 const fn is_break(character: char) -> bool {
-    matches!(
-        character,
-        '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
+    matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 const fn is_printable(character: char) -> bool {
@@ -374,7 +370,10 @@ fn is_base_60(text: &str) -> bool {
     let Some((first, rest)) = unsigned.split_once(':') else {
         return false;
     };
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let digits = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_')
+    };
     let (rest, fraction) = rest.split_once('.').unwrap_or((rest, ""));
     first.starts_with(|c: char| c.is_ascii_digit())
         && digits(first)
