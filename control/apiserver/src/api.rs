@@ -10,6 +10,7 @@ use control_types::value::Value;
 use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::quota::Turns;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
 use crate::config::Config;
@@ -46,6 +47,8 @@ pub struct Api {
     /// Tells this run of the server from every other.
     pub(crate) instance: uuid::Uuid,
     pub(crate) history: Marks,
+    /// Order among charges to quotas.
+    pub(crate) turns: Turns,
     pub(crate) transform: Transform,
     resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
 }
@@ -124,6 +127,7 @@ impl Api {
             shutdown,
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),
+            turns: Turns::default(),
             transform,
             resources,
         }

@@ -2,6 +2,7 @@
 //! limits, whether they may, the handler; and what every answer gets: a Status
 //! for every failure, a metric, an audit id.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -106,6 +107,21 @@ pub struct Context {
     pub began: Instant,
     /// What the client is told besides the answer, be it good or bad.
     pub warnings: Warnings,
+    /// What the audit log is told besides the request.
+    pub annotations: Annotations,
+}
+
+/// Keys and values that steps add to the audit log's entry of a request.
+#[derive(Debug, Clone, Default)]
+pub struct Annotations(Arc<Mutex<BTreeMap<&'static str, String>>>);
+
+impl Annotations {
+    /// All so far.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<&'static str, String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
 }
 
 /// Texts for `Warning` headers, gathered while a request is handled.
@@ -137,6 +153,13 @@ impl Context {
         crate::request::pairs(self.query().unwrap_or_default())
             .find(|(key, _)| key == wanted)
             .map(|(_, value)| value)
+    }
+
+    /// Tells the audit log something; what was told first of a key stays.
+    pub fn annotate(&self, key: &'static str, value: impl Into<String>) {
+        let all = &self.annotations.0;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(key).or_insert_with(|| value.into());
     }
 
     /// Whether the user may do something else than what was asked for.
@@ -259,6 +282,7 @@ impl Chain {
             parts,
             began,
             warnings,
+            annotations: Annotations::default(),
         };
         let handler = route::route(context, body);
         if long {

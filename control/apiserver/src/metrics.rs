@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use control_kinds::pod_security::{Level, LevelVersion, Version};
 use http::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +15,9 @@ use prometheus_client::registry::Registry;
 use crate::body::Body;
 use crate::reply;
 use crate::request::RequestInfo;
+
+/// The minor version of Kubernetes that is served; later ones are not known.
+const NEWEST_MINOR: u64 = 36;
 
 /// What a request is counted under.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,6 +49,50 @@ struct InFlightLabels {
     request_kind: &'static str,
 }
 
+/// What a decision about a pod's security is counted under.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PodSecurityLabels {
+    decision: &'static str,
+    policy_level: &'static str,
+    policy_version: String,
+    mode: &'static str,
+    request_operation: &'static str,
+    resource: &'static str,
+    subresource: String,
+}
+
+impl PodSecurityLabels {
+    /// Labels of a decision (`allow`, `deny`) in a mode (`enforce`, `audit`, `warn`).
+    #[must_use]
+    pub fn new(
+        decision: &'static str,
+        mode: &'static str,
+        by: LevelVersion,
+        request_operation: &'static str,
+        resource: &'static str,
+        subresource: &str,
+    ) -> Self {
+        let policy_version = match by.version {
+            _ if by.level == Level::Privileged => "latest".to_owned(),
+            Version::Minor(minor) if minor > NEWEST_MINOR => "future".to_owned(),
+            version => version.to_string(),
+        };
+        Self {
+            decision,
+            policy_level: match by.level {
+                Level::Privileged => "privileged",
+                Level::Baseline => "baseline",
+                Level::Restricted => "restricted",
+            },
+            policy_version,
+            mode,
+            request_operation,
+            resource,
+            subresource: subresource.to_owned(),
+        }
+    }
+}
+
 /// All counters.
 #[derive(Debug)]
 pub struct Metrics {
@@ -52,6 +100,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
     running: Family<InFlightLabels, Gauge<i64, AtomicI64>>,
+    pod_security: Family<PodSecurityLabels, Counter>,
 }
 
 /// Counts a request as running until dropped.
@@ -119,11 +168,18 @@ impl Default for Metrics {
             "Requests being answered",
             running.clone(),
         );
+        let pod_security = Family::default();
+        registry.register(
+            "pod_security_evaluations",
+            "Decisions about the security of pods, exemptions not counted",
+            pod_security.clone(),
+        );
         Self {
             registry,
             requests,
             durations,
             running,
+            pod_security,
         }
     }
 }
@@ -159,6 +215,11 @@ impl Metrics {
         self.requests
             .get_or_create(&RequestLabels { code, ..labels })
             .inc();
+    }
+
+    /// Counts a decision about a pod's security.
+    pub fn pod_security(&self, labels: &PodSecurityLabels) {
+        self.pod_security.get_or_create(labels).inc();
     }
 
     /// The page that Prometheus reads.

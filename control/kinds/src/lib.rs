@@ -16,6 +16,8 @@ pub mod convert;
 mod error;
 mod generic;
 mod kinds;
+pub mod pod_security;
+pub mod quota;
 mod reset;
 pub mod rules;
 pub mod service;

@@ -7,6 +7,8 @@
 //! are the objects found that it looks at.
 
 mod certificates;
+mod pod_security;
+pub(crate) mod quota;
 mod service_account;
 
 use std::sync::Arc;
@@ -22,6 +24,17 @@ use crate::chain::Context;
 
 /// The namespaces that every cluster has and keeps.
 pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// What a request changes, as the steps see it that only look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// The object as it is to be.
+    pub new: &'a Value,
+    /// The object as it is; none: it is new.
+    pub old: Option<&'a Value>,
+}
 
 /// Requests for certificates.
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
@@ -68,12 +81,24 @@ pub async fn admit_create(
     }
 }
 
-/// Looks at a new object that is otherwise right.
+/// Looks at a new object that is otherwise right; `warnings` gets what the client
+/// is told.
 ///
 /// # Errors
 /// 403.
-pub fn check_create(context: &Context, served: &Served, object: &Value) -> Result<(), Status> {
+pub fn check_create(
+    context: &Context,
+    served: &Served,
+    object: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     check_limits(&context.api, served, object)?;
+    let change = Change {
+        subresource: "",
+        new: object,
+        old: None,
+    };
+    pod_security::check(context, served, change, warnings)?;
     match (served.resource.group, served.resource.plural) {
         ("scheduling.k8s.io", "priorityclasses") => {
             check_global_default(&context.api, served, object, true)
@@ -97,7 +122,8 @@ pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &V
     }
 }
 
-/// Looks at an update that is otherwise right.
+/// Looks at an update that is otherwise right; `warnings` gets what the client is
+/// told.
 ///
 /// # Errors
 /// 403.
@@ -107,15 +133,26 @@ pub fn check_update(
     subresource: &str,
     new: &Value,
     old: &Value,
+    warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let api = &context.api;
     if (served.resource.group, served.resource.plural) == CERTIFICATES {
         return certificates::check_update(context, served, subresource, new, old);
     }
+    let limited = matches!(
+        (served.resource.group, served.resource.plural, subresource),
+        ("", "pods", "resize") | ("", "persistentvolumeclaims", "")
+    );
+    if limited && !meta::is_deleting(old) {
+        check_limits(api, served, new)?;
+    }
+    let change = Change {
+        subresource,
+        new,
+        old: Some(old),
+    };
+    pod_security::check(context, served, change, warnings)?;
     match (served.resource.group, served.resource.plural, subresource) {
-        ("", "pods", "resize") | ("", "persistentvolumeclaims", "") if !meta::is_deleting(old) => {
-            check_limits(api, served, new)
-        }
         ("scheduling.k8s.io", "priorityclasses", "") => {
             check_global_default(api, served, new, false)
         }

@@ -9,7 +9,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use crate::access::escalation;
-use crate::admission;
+use crate::admission::{self, quota};
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
@@ -98,11 +98,13 @@ pub async fn store(
         let mut object = if prefix.is_empty() {
             std::mem::take(&mut template)
         } else {
-            let mut object = template.clone();
-            meta::set_name(&mut object, &generate(&prefix));
-            object
+            template.clone()
         };
+        // Until then it has no name: that is how stock tells of it.
         admission::admit_create(context, served, &mut object).await?;
+        if !prefix.is_empty() {
+            meta::set_name(&mut object, &generate(&prefix));
+        }
         fill_metadata(&mut object);
         let allocation = context
             .api
@@ -168,13 +170,15 @@ async fn store_one(
     if context.info.verb != "create" {
         context.must_be_allowed("create")?;
     }
-    admission::check_create(context, served, &object)?;
-    context
-        .warnings
-        .extend((served.kind.warnings)(&object, None));
+    let mut warnings = (served.kind.warnings)(&object, None);
+    let admitted = admission::check_create(context, served, &object, &mut warnings);
+    context.warnings.extend(warnings);
+    admitted?;
     coerce::complete(&mut object, served.resource.schema);
     let name = meta::name(&object).to_owned();
     let key = served.key(place.namespace, &name);
+    // Last of all: nothing is taken for what is refused anyway.
+    let charges = quota::owed_by_new(context, served, &object).await?;
     if options.dry_run {
         if served.cache()?.get(&key).is_some() {
             return Err(taken(
@@ -195,6 +199,9 @@ async fn store_one(
         return Err(plain(
             "resourceVersion should not be set on objects to be created",
         ));
+    }
+    if !charges.is_empty() && served.cache()?.get(&key).is_none() {
+        quota::charge(context, served, &object, &charges, options.dry_run).await?;
     }
     let ttl = (served.resource.plural == "events").then_some(EVENTS);
     let stored = context.api.store_new(served, &key, object, ttl).await;

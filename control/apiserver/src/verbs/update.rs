@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use control_kinds::FieldError;
+use control_kinds::quota::Charge;
+use control_store::Revision;
 use control_types::coerce;
 use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
 use crate::access::escalation;
-use crate::admission;
+use crate::admission::{self, quota};
 use crate::api::{Served, name_of};
 use crate::body::Body;
 use crate::chain::Context;
@@ -128,6 +130,33 @@ pub struct Change<'a> {
     pub writer: Option<String>,
 }
 
+/// What taking a decision brings besides it.
+#[derive(Default)]
+struct Gathered {
+    warnings: Vec<String>,
+    allocation: Option<crate::allocate::Allocation>,
+    /// What quotas must give first; then there is no decision yet.
+    bill: Option<Bill>,
+    /// The revision of the object of which a change is paid for.
+    paid_for: Option<Revision>,
+}
+
+/// What a change of an object of this revision owes to quotas.
+struct Bill {
+    object: Value,
+    charges: Vec<Charge>,
+    revision: Revision,
+}
+
+impl Gathered {
+    /// Forgets what an earlier decision brought.
+    fn clear(&mut self) {
+        self.warnings.clear();
+        self.allocation = None;
+        self.bill = None;
+    }
+}
+
 impl Change<'_> {
     /// Stores what `make` makes of the present object (in the version that is
     /// served; decoded and defaulted). Answers the object as it is then.
@@ -143,20 +172,27 @@ impl Change<'_> {
             context, served, ..
         } = *self;
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
-        let mut allocation = None;
-        let mut warnings = Vec::new();
-        let done = context
-            .api
-            .modify(served, key, self.dry_run, ttl, |current| {
-                warnings.clear();
-                allocation = None;
-                let current = current.ok_or_else(|| served.not_found(key))?;
-                self.decide(key, current, &mut make, &mut warnings, &mut allocation)
-            })
-            .await;
-        context.warnings.extend(warnings);
+        let mut gathered = Gathered::default();
+        let done = loop {
+            let done = context
+                .api
+                .modify(served, key, self.dry_run, ttl, |current| {
+                    gathered.clear();
+                    let current = current.ok_or_else(|| served.not_found(key))?;
+                    self.decide(key, current, &mut make, &mut gathered)
+                })
+                .await;
+            // The decision is taken anew when quotas have given what it takes.
+            let Some(bill) = gathered.bill.take() else {
+                break done;
+            };
+            let dry_run = self.dry_run;
+            quota::charge(context, served, &bill.object, &bill.charges, dry_run).await?;
+            gathered.paid_for = Some(bill.revision);
+        };
+        context.warnings.extend(gathered.warnings);
         let done = done?;
-        if let Some(allocation) = allocation.filter(|_| !self.dry_run) {
+        if let Some(allocation) = gathered.allocation.filter(|_| !self.dry_run) {
             allocation.keep(&context.api, &done.object).await;
         }
         if done.deleted && !self.dry_run {
@@ -175,12 +211,12 @@ impl Change<'_> {
         key: &str,
         current: Current,
         make: &mut impl FnMut(&Value) -> Result<Value, Status>,
-        warnings: &mut Vec<String>,
-        allocation: &mut Option<crate::allocate::Allocation>,
+        gathered: &mut Gathered,
     ) -> Result<Decision, Status> {
         let Self {
             context, served, ..
         } = *self;
+        let revision = current.revision;
         let mut old = current.object;
         if !served.is_stored_form() {
             crate::convert::to_version(&mut old, served);
@@ -202,7 +238,7 @@ impl Change<'_> {
         }
         meta::metadata_mut(&mut new).remove("selfLink");
         if self.subresource.is_empty() {
-            *allocation = Some(context.api.allocators.update(
+            gathered.allocation = Some(context.api.allocators.update(
                 &context.api,
                 served,
                 &mut new,
@@ -222,9 +258,27 @@ impl Change<'_> {
                 &errors,
             ));
         }
-        admission::check_update(context, served, self.subresource, &new, &old)?;
         if self.subresource.is_empty() {
-            warnings.extend((served.kind.warnings)(&new, Some(&old)));
+            let warnings = (served.kind.warnings)(&new, Some(&old));
+            gathered.warnings.extend(warnings);
+        }
+        let warnings = &mut gathered.warnings;
+        admission::check_update(context, served, self.subresource, &new, &old, warnings)?;
+        if gathered.paid_for != Some(revision) {
+            let change = admission::Change {
+                subresource: self.subresource,
+                new: &new,
+                old: Some(&old),
+            };
+            let charges = quota::owed(context, served, change)?;
+            if !charges.is_empty() {
+                gathered.bill = Some(Bill {
+                    object: new,
+                    charges,
+                    revision,
+                });
+                return Err(Status::internal("quotas were not charged"));
+            }
         }
         if is_finished(&new) {
             return Ok(Decision::Delete(new));

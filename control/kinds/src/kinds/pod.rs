@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use crate::generic::{self, DEFAULT};
-use crate::rules::{defaults, pod_status, qos, validate_pod as rules};
+use crate::rules::{app_armor, defaults, pod_status, qos, validate_pod as rules};
 use crate::table::{Now, age, columns, name, or_none, since};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, Subresource};
@@ -132,6 +132,7 @@ fn pod_level_requests(spec: &mut Value) {
 
 fn prepare_create(object: &mut Value) {
     generic::first_generation_no_status(object);
+    app_armor::from_annotations(object);
     let class = qos::class(object.at("spec"));
     let labels = object.at("metadata").at("labels").clone();
     let stamp = object.at("metadata").text("creationTimestamp").to_owned();

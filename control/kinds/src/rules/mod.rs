@@ -1,5 +1,6 @@
 //! Rules that several kinds share, each stated once.
 
+pub(crate) mod app_armor;
 pub(crate) mod claims;
 pub(crate) mod conditions;
 pub(crate) mod container;

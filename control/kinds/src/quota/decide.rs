@@ -1,0 +1,155 @@
+//! What a request owes to quotas, and whether they have it.
+
+use control_types::value::Value;
+
+use super::{Classes, FREE, Usage, measure, scopes, tracks, usage};
+use crate::admission::Refusal;
+use crate::tree::Read as _;
+
+/// A write to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Group of the resource.
+    pub group: &'a str,
+    /// Plural of the resource.
+    pub plural: &'a str,
+    /// The subresource, or empty.
+    pub subresource: &'a str,
+    /// The object as it is to be.
+    pub new: &'a Value,
+    /// The object as it is; none: it is new.
+    pub old: Option<&'a Value>,
+}
+
+/// What a request owes to one quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The name of the quota.
+    pub quota: String,
+    /// What it takes more than before.
+    pub more: Usage,
+    /// Whether it is taken even where it is not there: it was taken already, and
+    /// this only tells.
+    pub is_fact: bool,
+}
+
+impl Request<'_> {
+    /// Whether quotas may have a say, without looking at them.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        if FREE.contains(&(self.group, self.plural)) {
+            return false;
+        }
+        match measure(self.group, self.plural) {
+            Some(measure) => (measure.handles)(self),
+            None => self.subresource.is_empty() && self.old.is_none(),
+        }
+    }
+}
+
+/// What a request owes to each of the quotas of its namespace.
+///
+/// # Errors
+/// Why a quota refuses it already before it is asked for the amount, or because of it.
+pub fn assess(
+    quotas: &[Value],
+    request: &Request<'_>,
+    classes: Classes<'_>,
+    now: jiff::Timestamp,
+) -> Result<Vec<Charge>, Refusal> {
+    if !request.is_measured() {
+        return Ok(Vec::new());
+    }
+    let (group, plural) = (request.group, request.plural);
+    let mut concerned = Vec::new();
+    for quota in quotas {
+        let name = quota.at("metadata").text("name");
+        let status = quota.at("status");
+        let limited: Vec<&str> = status
+            .entries("hard")
+            .map(|(name, _)| name)
+            .filter(|name| tracks(group, plural, name, classes))
+            .collect();
+        if limited.is_empty() || !scopes::matches(quota, group, plural, request.new) {
+            continue;
+        }
+        if let Some(measure) = measure(group, plural) {
+            (measure.constraints)(&limited, request.new)
+                .map_err(|why| format!("failed quota: {name}: {why}"))?;
+        }
+        let used = status.at("used");
+        if limited.iter().any(|name| !used.has(name)) {
+            let mut limited = limited;
+            limited.sort_unstable();
+            return Err(format!(
+                "status unknown for quota: {name}, resources: {}",
+                limited.join(",")
+            ));
+        }
+        concerned.push(quota);
+    }
+    if concerned.is_empty() {
+        return Ok(Vec::new());
+    }
+    let takes = usage(group, plural, request.new, classes, now);
+    let negative = takes.negative();
+    if !negative.is_empty() {
+        return Err(format!(
+            "quota usage is negative for resource(s): {}",
+            negative.join(",")
+        ));
+    }
+    let had = request
+        .old
+        .map(|old| (old, usage(group, plural, old, classes, now)));
+    let mut charges = Vec::new();
+    for quota in concerned {
+        let more = match &had {
+            // What the quota counted already is paid for.
+            Some((old, had)) if scopes::matches(quota, group, plural, old) => takes.more_than(had),
+            _ => takes.clone().without_zeros(),
+        };
+        let charge = Charge {
+            quota: quota.at("metadata").text("name").to_owned(),
+            more,
+            is_fact: request.subresource == "status",
+        };
+        if !charge.more.is_empty() && pay(quota, &charge)?.is_some() {
+            charges.push(charge);
+        }
+    }
+    Ok(charges)
+}
+
+/// The usage (`status.used`) of a quota when a charge is paid; none: it is about
+/// nothing that this quota limits.
+///
+/// # Errors
+/// Why it is too much.
+pub fn pay(quota: &Value, charge: &Charge) -> Result<Option<Value>, Refusal> {
+    let status = quota.at("status");
+    let hard = Usage::of(status.at("hard"));
+    let used = Usage::of(status.at("used"));
+    let mut asked = charge.more.clone();
+    asked.retain(|name| hard.get(name).is_some());
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    let mut sum = used.clone();
+    sum.add_all(&asked);
+    if !charge.is_fact {
+        let mut touched = sum.clone();
+        touched.retain(|name| asked.get(name).is_some());
+        let beyond = touched.beyond(&hard);
+        if !beyond.is_empty() {
+            return Err(format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                quota.at("metadata").text("name"),
+                asked.show(&beyond),
+                used.show(&beyond),
+                hard.show(&beyond)
+            ));
+        }
+    }
+    Ok(Some(sum.to_value()))
+}

@@ -1,0 +1,220 @@
+//! Quotas: what a namespace may take in all.
+//!
+//! [`usage`] measures an object, [`assess`] tells what a request owes to the quotas
+//! of its namespace, [`pay`] adds that to one quota unless it is too much, and
+//! [`recount`] counts anew. All are pure; who stores the result of [`pay`] on the
+//! condition that nobody else has written meanwhile gives no more than there is.
+//!
+//! Each kind that is measured by more than its number is one file
+//! (<https://kubernetes.io/docs/concepts/policy/resource-quotas/>).
+
+mod amount;
+mod claims;
+mod decide;
+mod devices;
+mod pods;
+mod scopes;
+mod services;
+
+pub use amount::{Amount, Usage};
+pub use decide::{Charge, Request, assess, pay};
+
+use control_types::value::Value;
+
+use crate::tree::{Read, Write};
+
+/// Device classes by name, and the extended resource that each stands for (may be
+/// empty). Needed for claims to devices only.
+pub type Classes<'a> = &'a [(String, String)];
+
+/// What is particular to the kinds that are measured by more than their number.
+struct Measure {
+    group: &'static str,
+    plural: &'static str,
+    /// What an object takes.
+    usage: fn(&Value, Classes<'_>, jiff::Timestamp) -> Usage,
+    /// Whether a limit of this name is about the kind.
+    tracks: fn(&str, Classes<'_>) -> bool,
+    /// Whether a request has to be looked at.
+    handles: fn(&Request<'_>) -> bool,
+    /// Whether an object has the property that a scope of a quota asks for.
+    in_scope: fn(&Value, &Value) -> bool,
+    /// What an object must state where these are limited; otherwise why not.
+    constraints: fn(&[&str], &Value) -> Result<(), String>,
+}
+
+const MEASURES: &[Measure] = &[
+    pods::MEASURE,
+    services::MEASURE,
+    claims::MEASURE,
+    devices::MEASURE,
+];
+
+/// Kinds that had a limit of their own before all could be counted.
+const ALIASES: &[&str] = &[
+    "configmaps",
+    "resourcequotas",
+    "replicationcontrollers",
+    "secrets",
+];
+
+/// What is never counted: nothing is stored of it, or it always was free.
+const FREE: &[(&str, &str)] = &[
+    ("", "bindings"),
+    ("", "componentstatuses"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("", "events"),
+    ("events.k8s.io", "events"),
+];
+
+fn measure(group: &str, plural: &str) -> Option<&'static Measure> {
+    MEASURES
+        .iter()
+        .find(|measure| (measure.group, measure.plural) == (group, plural))
+}
+
+/// The limit that counts objects of a resource: `count/deployments.apps`.
+fn count(group: &str, plural: &str) -> String {
+    if group.is_empty() {
+        format!("count/{plural}")
+    } else {
+        format!("count/{plural}.{group}")
+    }
+}
+
+/// Whether a limit of this name is about a resource.
+#[must_use]
+pub fn tracks(group: &str, plural: &str, name: &str, classes: Classes<'_>) -> bool {
+    if FREE.contains(&(group, plural)) {
+        return false;
+    }
+    let alias = group.is_empty() && plural == name && ALIASES.contains(&plural);
+    alias
+        || is_count(group, plural, name)
+        || measure(group, plural).is_some_and(|measure| (measure.tracks)(name, classes))
+}
+
+fn is_count(group: &str, plural: &str, name: &str) -> bool {
+    let Some(counted) = name.strip_prefix("count/") else {
+        return false;
+    };
+    match counted.strip_prefix(plural) {
+        Some("") => group.is_empty(),
+        Some(rest) => !group.is_empty() && rest.strip_prefix('.') == Some(group),
+        None => false,
+    }
+}
+
+/// What an object takes at this time.
+#[must_use]
+pub fn usage(
+    group: &str,
+    plural: &str,
+    object: &Value,
+    classes: Classes<'_>,
+    now: jiff::Timestamp,
+) -> Usage {
+    let mut usage = match measure(group, plural) {
+        Some(measure) => (measure.usage)(object, classes, now),
+        None => Usage::default(),
+    };
+    usage.add(&count(group, plural), Amount::number(1));
+    if group.is_empty() && ALIASES.contains(&plural) {
+        usage.add(plural, Amount::number(1));
+    }
+    usage
+}
+
+/// The resources that a quota counts and whose names are known without asking:
+/// group and plural each.
+#[must_use]
+pub fn counted(quota: &Value, classes: Classes<'_>) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let known = MEASURES
+        .iter()
+        .map(|measure| (measure.group, measure.plural));
+    let known: Vec<_> = known
+        .chain(ALIASES.iter().map(|plural| ("", *plural)))
+        .collect();
+    for (name, _) in quota.at("spec").entries("hard") {
+        for (group, plural) in &known {
+            if tracks(group, plural, name, classes) {
+                found.push(((*group).to_owned(), (*plural).to_owned()));
+            }
+        }
+        if let Some(counted) = name.strip_prefix("count/") {
+            let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
+            if !FREE.contains(&(group, plural)) {
+                found.push((group.to_owned(), plural.to_owned()));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Objects of one resource in the namespace of a quota.
+#[derive(Debug)]
+pub struct Counted {
+    /// Its group.
+    pub group: String,
+    /// Its plural.
+    pub plural: String,
+    /// All of them.
+    pub objects: Vec<Value>,
+}
+
+/// The status of a quota by what there is. What is limited and not among `all` keeps
+/// the usage that is known.
+#[must_use]
+pub fn recount(
+    quota: &Value,
+    all: &[Counted],
+    classes: Classes<'_>,
+    now: jiff::Timestamp,
+) -> Value {
+    let hard = quota.at("spec").at("hard");
+    let mut used = Usage::of(quota.at("status").at("used"));
+    let names: Vec<&str> = quota
+        .at("spec")
+        .entries("hard")
+        .map(|(name, _)| name)
+        .collect();
+    let mut sums = Usage::default();
+    for Counted {
+        group,
+        plural,
+        objects,
+    } in all
+    {
+        let tracked = |name: &str| tracks(group, plural, name, classes);
+        for name in names.iter().filter(|name| tracked(name)) {
+            sums.add(name, Amount::number(0));
+        }
+        for object in objects {
+            if scopes::matches(quota, group, plural, object) {
+                let mut usage = usage(group, plural, object, classes, now);
+                usage.retain(tracked);
+                sums.add_all(&usage);
+            }
+        }
+    }
+    used.replace_all(&sums);
+    used.retain(|name| names.contains(&name));
+    let mut status = Value::object();
+    if hard.is_null() {
+        return status;
+    }
+    status.put("hard", hard.clone());
+    status.put("used", used.to_value());
+    status
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Which objects of a kind a quota is about.
+
+use control_types::value::Value;
+
+use super::measure;
+use crate::tree::Read as _;
+
+/// Whether an object is in all scopes of a quota. Without any it always is; kinds
+/// that know no scopes are in none.
+pub(super) fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
+    let spec = quota.at("spec");
+    let in_scope = |scope: &Value| {
+        measure(group, plural).is_some_and(|measure| (measure.in_scope)(scope, object))
+    };
+    let named = spec.items("scopes").iter().all(|scope| {
+        let mut selector = Value::object();
+        selector.insert("scopeName", scope.as_text());
+        selector.insert("operator", "Exists");
+        in_scope(&selector)
+    });
+    let selected = spec.at("scopeSelector").items("matchExpressions");
+    named && selected.iter().all(in_scope)
+}
+
+/// Kinds without scopes.
+pub(super) fn none(_scope: &Value, _object: &Value) -> bool {
+    false
+}
+
+/// Whether one of the names (or, without any, none) is what a selector asks for.
+pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
+    let one = |name: Option<&str>| {
+        let listed = || {
+            let values = selector.items("values").iter();
+            values
+                .map(|value| value.as_text())
+                .any(|value| Some(value) == name)
+        };
+        match selector.text("operator") {
+            "In" => name.is_some() && listed(),
+            "NotIn" => !listed(),
+            "Exists" => name.is_some(),
+            "DoesNotExist" => name.is_none(),
+            _ => false,
+        }
+    };
+    match names {
+        [] => one(None),
+        names => names.iter().any(|name| one(Some(name))),
+    }
+}
