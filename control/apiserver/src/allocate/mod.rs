@@ -9,6 +9,7 @@ mod ranges;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use control_kinds::service::{self, AddressNeed, Family, PortNeed};
 use control_types::meta;
@@ -22,6 +23,8 @@ use crate::invalid;
 
 /// How often a free address or port is sought at random before all are tried.
 const TRIES: u32 = 64;
+/// How far a cache may lag behind the store.
+const LAG: Duration = Duration::from_secs(5);
 /// How many addresses of a range are tried in turn.
 const MOST: u64 = 1 << 20;
 
@@ -31,6 +34,8 @@ struct Taken {
     ports: FxHashSet<u16>,
     /// Reservations that are not in the cache yet; a rebuild keeps them.
     pending: Vec<Item>,
+    /// What was given back lately: a cache that lags may still show it.
+    freed: Vec<(Item, Instant)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +70,7 @@ fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
 
 impl Taken {
     fn take(&mut self, item: Item) -> bool {
+        self.freed.retain(|(freed, _)| *freed != item);
         match item {
             Item::Address(address) => self.addresses.insert(address),
             Item::Port(port) => self.ports.insert(port),
@@ -77,6 +83,27 @@ impl Taken {
             Item::Port(port) => self.ports.remove(&port),
         };
         self.pending.retain(|pending| *pending != item);
+        self.freed.push((item, Instant::now()));
+    }
+
+    /// Takes over what another knows that the caches may not show yet.
+    fn inherit(&mut self, old: &mut Self) {
+        self.freed = std::mem::take(&mut old.freed);
+        self.freed.retain(|(_, at)| at.elapsed() < LAG);
+        for (item, _) in &self.freed {
+            match item {
+                Item::Address(address) => self.addresses.remove(address),
+                Item::Port(port) => self.ports.remove(port),
+            };
+        }
+        self.pending = std::mem::take(&mut old.pending);
+        self.pending.retain(|item| match item {
+            Item::Address(address) => !self.addresses.contains(address),
+            Item::Port(port) => !self.ports.contains(port),
+        });
+        for item in self.pending.clone() {
+            self.take(item);
+        }
     }
 }
 
@@ -211,14 +238,7 @@ impl Allocators {
         if let Some(first) = self.first_address() {
             fresh.addresses.insert(first);
         }
-        fresh.pending = std::mem::take(&mut taken.pending);
-        fresh.pending.retain(|item| match item {
-            Item::Address(address) => !fresh.addresses.contains(address),
-            Item::Port(port) => !fresh.ports.contains(port),
-        });
-        for item in fresh.pending.clone() {
-            fresh.take(item);
-        }
+        fresh.inherit(&mut taken);
         *taken = fresh;
     }
 
@@ -612,6 +632,22 @@ mod tests {
         assert_eq!(port_band(30000, 30015), 0);
         assert_eq!(port_band(30000, 30016), 16);
         assert_eq!(port_band(20000, 60000), 128);
+    }
+
+    #[test]
+    fn what_was_given_back_stays_free_though_a_cache_still_shows_it() {
+        let mut old = Taken::default();
+        old.take(Item::Port(30000));
+        old.free(Item::Port(30000));
+        let mut fresh = Taken::default();
+        fresh.take(Item::Port(30000));
+        fresh.inherit(&mut old);
+        assert!(fresh.take(Item::Port(30000)));
+        // Taken anew it is taken, whatever was given back before.
+        let mut newer = Taken::default();
+        newer.take(Item::Port(30000));
+        newer.inherit(&mut fresh);
+        assert!(!newer.take(Item::Port(30000)));
     }
 
     fn allocators(ranges: &[&str]) -> Allocators {

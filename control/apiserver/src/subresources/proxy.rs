@@ -94,11 +94,17 @@ async fn service(
     let prefix = format!("{namespace}/");
     let state = slices.cache()?.state();
     let mut endpoints = Vec::new();
+    // A service that nobody has looked at yet is told like one that is not there.
+    let mut known = false;
     for slice in state.objects.prefixed(&prefix) {
         let slice = slices.tree(slice)?;
         if slice.str_at(&["metadata", "labels", "kubernetes.io/service-name"]) == Some(name.name) {
+            known = true;
             ready(&slice, &port, namespace, &mut endpoints);
         }
+    }
+    if !known {
+        return Err(Status::not_found("", "services", name.name));
     }
     endpoints.shuffle(&mut rand::rng());
     let pods = api.resource("", "pods")?;

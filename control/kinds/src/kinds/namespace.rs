@@ -80,12 +80,9 @@ fn check(object: &Value, errors: &mut Errors) {
 
 fn check_finalizers(object: &Value, errors: &mut Errors) {
     let at = Path::new("spec.finalizers");
-    for finalizer in object
-        .at("spec")
-        .items("finalizers")
-        .iter()
-        .map(Read::as_text)
-    {
+    let finalizers = object.at("spec").items("finalizers").iter();
+    for (index, finalizer) in finalizers.map(Read::as_text).enumerate() {
+        let at = at.index(index);
         errors.invalid_each(&at, finalizer, names::qualified(finalizer));
         meta::kube_finalizer(finalizer, &at, errors);
     }
