@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn elements_are_ordered_as_fields_v1_lists_them() {
-        let mut all = vec![
+        let mut all = [
             Element::Index(1),
             Element::value(2),
             Element::value("a"),

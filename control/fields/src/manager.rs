@@ -338,7 +338,7 @@ fn attempt(
     )
     .map_err(|error| match error {
         update::Error::Conflicts(conflicts) => Failure::Conflicts(conflicts),
-        other => failed(other.to_string()),
+        problems @ update::Error::Problems { .. } => failed(problems.to_string()),
     })?;
     if let Some(at) = entries.iter().position(|entry| entry.is_same(&own)) {
         let left = entries[at].set().difference(&SYSTEM);

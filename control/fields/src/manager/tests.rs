@@ -209,7 +209,7 @@ fn kubectl_takes_over_what_client_side_apply_set() {
     let last = pod(value!({"a": "1", "b": "old"}));
     meta::set_annotation(&mut live, LAST_APPLIED, &last.to_string());
     let mut live = written(&Pods(None).empty(), "kubectl-client-side-apply", |new| {
-        *new = live
+        *new = live;
     });
     coerce::complete(&mut live, pod_type());
     meta::set_uid(&mut live, "u");

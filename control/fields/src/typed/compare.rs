@@ -174,8 +174,7 @@ fn handle(
         }
         Kind::List(list) => {
             let (left, right) = (items(old), items(new));
-            let empty = left.is_none_or(|items| items.is_empty())
-                && right.is_none_or(|items| items.is_empty());
+            let empty = left.is_none_or(Vec::is_empty) && right.is_none_or(Vec::is_empty);
             if list.relation == Relation::Atomic || empty {
                 leaf(old, new, level);
                 return true;

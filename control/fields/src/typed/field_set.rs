@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control_types::value::Value;
+use control_types::value::{Map, Value};
 
 use super::{Problems, element_of, items, members};
 use crate::element::Element;
@@ -71,7 +71,7 @@ fn of_map(map: &MapAtom<'_>, value: &Value) -> Result<Set, Problems> {
         };
         match walk(schema, value) {
             Ok((below, own)) => {
-                let empty = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
+                let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
                 let member = own || empty || field.is_none();
                 if member || !below.nodes.is_empty() {
                     set.push(Element::Field(key.clone()), member, below);

@@ -68,8 +68,7 @@ fn handle(
         }
         Kind::List(list) => {
             let (left, right) = (items(live), items(config));
-            let empty = left.is_none_or(|items| items.is_empty())
-                && right.is_none_or(|items| items.is_empty());
+            let empty = left.is_none_or(Vec::is_empty) && right.is_none_or(Vec::is_empty);
             if list.relation == Relation::Atomic || empty {
                 return leaf(live, config);
             }
