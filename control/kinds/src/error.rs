@@ -270,6 +270,11 @@ impl Errors {
         self.0
     }
 
+    /// What was found so far.
+    pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
+        self.0.iter()
+    }
+
     /// How many were found; a later count that is greater means "new errors".
     #[must_use]
     pub fn len(&self) -> usize {

@@ -13,6 +13,7 @@
 
 pub mod admission;
 pub mod convert;
+mod custom;
 mod error;
 mod generic;
 mod kinds;
@@ -25,6 +26,7 @@ mod table;
 mod tree;
 
 pub use control_types::value::Value;
+pub use custom::{CustomKind, compare_versions};
 pub use error::{ErrorKind, Errors, FieldError, Path};
 pub use generic::GENERIC;
 pub use reset::{Reset, reset};

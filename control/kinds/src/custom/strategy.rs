@@ -1,0 +1,446 @@
+//! What becomes of an object of a custom kind on its way in: decoding, the
+//! first state, what an update keeps, and what is wrong with it.
+
+use control_types::coerce;
+use control_types::meta;
+use control_types::schema::TypeId;
+use control_types::structural::Schema;
+use control_types::value;
+use control_types::value::Value;
+
+use super::{CustomKind, lists, validate};
+use crate::error::{ErrorKind, Errors, FieldError, Path};
+use crate::rules::{meta as metadata, names};
+use crate::tree::{Read, Write};
+
+/// The type of which the metadata of every object is a part.
+const PARTIAL: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
+
+/// Errors after which rules are not looked at: the object is not what they expect.
+const BLOCKING: &[ErrorKind] = &[
+    ErrorKind::NotSupported,
+    ErrorKind::Required,
+    ErrorKind::TooLong,
+    ErrorKind::TooMany,
+    ErrorKind::TypeInvalid,
+];
+
+impl CustomKind {
+    /// Brings a parsed object into the form of the kind: metadata by its type,
+    /// unknown members pruned, `null` dropped. Answers what strict field validation
+    /// objects to, as `unknown field "spec.foo"`.
+    ///
+    /// # Errors
+    /// When metadata does not have its type.
+    pub fn coerce(&self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+        let mut findings = metadata_of(object)?;
+        findings.extend(
+            self.schema
+                .prune(object)
+                .into_iter()
+                .map(|path| format!("unknown field {}", crate::error::quoted(&path))),
+        );
+        self.schema.prune_nulls(object);
+        if self.schema.has_resources() {
+            embedded(&self.schema, object, false)?;
+        }
+        sort(object);
+        Ok(findings)
+    }
+
+    /// Gives absent members their defaults.
+    pub fn default(&self, object: &mut Value) {
+        self.schema.fill_defaults(object);
+    }
+
+    /// Brings an object that was stored, in whatever version and under whatever
+    /// definition, into the form of this version.
+    pub fn settle(&self, object: &mut Value) {
+        let wanted = meta::join_api_version(self.group, self.version);
+        meta::set_type(object, &wanted, self.kind);
+        // Metadata of the wrong type was stored by others: it stays as it is.
+        let _ = self.coerce(object);
+        self.default(object);
+        if meta::generation(object) == 0 {
+            meta::set_generation(object, 1);
+        }
+    }
+
+    /// Prepares and validates a new object.
+    pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {
+        if self.has_status {
+            object.drop_field("status");
+        }
+        meta::set_generation(object, 1);
+        let mut errors = Errors::new();
+        metadata::validate_generic(
+            object,
+            Some(self.namespaced),
+            names::subdomain_name,
+            &mut errors,
+        );
+        validate::check(&self.schema, object, None, None, &mut errors);
+        self.scale_spec(object, &mut errors);
+        self.scale_status(object, &mut errors);
+        embedded_errors(&self.schema, object, None, &mut errors);
+        lists::check(&self.schema, object, &mut errors);
+        self.rules(object, None, &mut errors);
+        let errors = errors.into_vec();
+        if errors.is_empty() {
+            return metadata::validate_path_segments(object, Some(self.namespaced));
+        }
+        errors
+    }
+
+    /// Prepares and validates an update of the main resource.
+    pub fn before_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
+        metadata::keep_generation(new, old);
+        if self.has_status {
+            new.take_from(old, "status");
+        }
+        let rest = |object: &Value| -> Vec<(String, Value)> {
+            let map = object.as_object();
+            let mut members: Vec<(String, Value)> = map
+                .into_iter()
+                .flat_map(|map| map.iter())
+                .filter(|(key, _)| key.as_str() != "metadata")
+                .map(|(key, value)| (key.to_string(), value.clone()))
+                .collect();
+            members.sort_by(|(a, _), (b, _)| a.cmp(b));
+            members
+        };
+        if rest(new) != rest(old) {
+            meta::set_generation(new, meta::generation(old) + 1);
+        }
+        self.checked(new, old, |errors, new| {
+            validate::check(&self.schema, new, Some(old), None, errors);
+            self.scale_spec(new, errors);
+            self.scale_status(new, errors);
+            embedded_errors(&self.schema, new, None, errors);
+        })
+    }
+
+    /// Prepares and validates an update of `status`; `None` where there is no such
+    /// subresource.
+    pub fn before_status_update(&self, new: &mut Value, old: &Value) -> Option<Vec<FieldError>> {
+        if !self.has_status {
+            return None;
+        }
+        let status = new.get("status").cloned();
+        let managers = new.path(&["metadata", "managedFields"]).cloned();
+        let version = meta::resource_version(new).to_owned();
+        new.clone_from(old);
+        match managers {
+            Some(list) => meta::metadata_mut(new).insert("managedFields", list),
+            None => meta::metadata_mut(new).remove("managedFields"),
+        };
+        meta::set_resource_version(new, &version);
+        match status {
+            Some(status) => new.insert("status", status),
+            None => new.remove("status"),
+        };
+        sort(new);
+        Some(self.checked(new, old, |errors, new| {
+            if let (Some(status), Some(of)) = (new.get("status"), self.schema.property("status")) {
+                validate::check(of, status, old.get("status"), Some("status"), errors);
+            }
+            self.scale_status(new, errors);
+        }))
+    }
+
+    fn checked(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        own: impl FnOnce(&mut Errors, &Value),
+    ) -> Vec<FieldError> {
+        metadata::keep_system_fields(new, old);
+        let mut errors = Errors::new();
+        errors.extend(metadata::validate_path_segments(new, Some(self.namespaced)));
+        metadata::update_generic(new, old, &mut errors);
+        // The kind looks at metadata again, and reports it again, as the API does.
+        metadata::update_generic(new, old, &mut errors);
+        own(&mut errors, new);
+        let mut before = Errors::new();
+        lists::check(&self.schema, old, &mut before);
+        if before.is_empty() {
+            lists::check(&self.schema, new, &mut errors);
+        }
+        self.rules(new, Some(old), &mut errors);
+        errors.into_vec()
+    }
+
+    /// `x-kubernetes-validations`, unless the object is too wrong for them.
+    fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let _ = (object, old);
+        let blocked = errors
+            .iter()
+            .any(|error| BLOCKING.contains(&error.kind));
+        if blocked {
+            errors.extend([FieldError {
+                kind: ErrorKind::Invalid,
+                field: "<nil>".into(),
+                bad_value: Some(Value::Null),
+                detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation".into(),
+            }]);
+        }
+    }
+
+    /// Warnings on finalizers that are new and not as one would name them.
+    #[must_use]
+    pub fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let before: Vec<&str> = old.into_iter().flat_map(meta::finalizers).collect();
+        let mut added: Vec<&str> = meta::finalizers(new)
+            .filter(|name| !before.contains(name))
+            .collect();
+        added.sort_unstable();
+        added.dedup();
+        let mut out = Vec::new();
+        for name in added {
+            let shown = crate::error::quoted(name);
+            let mut say = |why: &str| out.push(format!("metadata.finalizers: {shown}: {why}"));
+            for why in names::qualified(name) {
+                say(&why);
+            }
+            if name.contains('/') || matches!(name, "orphan" | "foregroundDeletion" | "kubernetes")
+            {
+                continue;
+            }
+            if name.contains('.') {
+                say(
+                    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers",
+                );
+            } else {
+                say(
+                    "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers",
+                );
+            }
+        }
+        out
+    }
+
+    fn scale_spec(&self, object: &Value, errors: &mut Errors) {
+        if let Some(scale) = &self.scale {
+            replicas(object, scale.paths.spec_replicas, &scale.spec, errors);
+        }
+    }
+
+    fn scale_status(&self, object: &Value, errors: &mut Errors) {
+        let Some(scale) = &self.scale else { return };
+        replicas(object, scale.paths.status_replicas, &scale.status, errors);
+        if let (Some(path), Some(written)) = (scale.paths.selector, &scale.selector) {
+            match nested(object, path) {
+                Ok(Some(Value::String(_)) | None) => {}
+                Ok(Some(other)) => {
+                    let detail = accessor_error(path, other, "string");
+                    errors.invalid(&Path::new(written), "", detail);
+                }
+                Err(detail) => errors.invalid(&Path::new(written), "", detail),
+            }
+        }
+    }
+}
+
+/// A number of replicas that is not one.
+fn replicas(object: &Value, path: &[&str], written: &str, errors: &mut Errors) {
+    let at = Path::new(written);
+    match nested(object, path) {
+        Ok(Some(Value::Int(number))) if *number < 0 => {
+            errors.invalid(&at, *number, "should be a non-negative integer");
+        }
+        Ok(Some(Value::Int(number))) if *number > i64::from(i32::MAX) => {
+            errors.invalid(&at, *number, "should be less than or equal to 2147483647");
+        }
+        Ok(Some(Value::Int(_)) | None) => {}
+        Ok(Some(other)) => {
+            let detail = accessor_error(path, other, "int64");
+            errors.invalid(&at, 0_i64, detail);
+        }
+        Err(detail) => errors.invalid(&at, 0_i64, detail),
+    }
+}
+
+/// The value at a path; an error where something on the way is no object.
+fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, String> {
+    let mut value = object;
+    for (at, name) in path.iter().enumerate() {
+        match value {
+            Value::Object(map) => match map.get(name) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
+            other => {
+                return Err(accessor_error(
+                    &path[..at],
+                    other,
+                    "map[string]interface{}",
+                ));
+            }
+        }
+    }
+    Ok(Some(value))
+}
+
+fn accessor_error(path: &[&str], found: &Value, wanted: &str) -> String {
+    let of = match found {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    format!(
+        ".{} accessor error: {} is of the type {of}, expected {wanted}",
+        path.join("."),
+        control_types::go::plain(found)
+    )
+}
+
+/// Metadata by its type. Answers the paths of what it does not know.
+fn metadata_of(object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+    let Some(given) = object.get_mut("metadata") else {
+        return Ok(Vec::new());
+    };
+    let Some(of) = TypeId::by_name(PARTIAL) else {
+        return Ok(Vec::new());
+    };
+    let mut partial = value!({});
+    partial.insert("metadata", given.take());
+    let findings = coerce::coerce(&mut partial, of);
+    let findings = match findings {
+        Ok(findings) => findings,
+        Err(error) => {
+            return Err(error);
+        }
+    };
+    *given = partial.remove("metadata").unwrap_or_else(Value::object);
+    Ok(findings)
+}
+
+/// Metadata of embedded objects by its type. `lenient`: what does not have it
+/// stays.
+fn embedded(schema: &Schema, value: &mut Value, inner: bool) -> Result<(), coerce::Error> {
+    if !schema.has_resources() {
+        return Ok(());
+    }
+    if inner && schema.is_embedded() && value.as_object().is_some() {
+        metadata_of(value)?;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                if let Some(of) = schema.member(key) {
+                    embedded(of, value, true)?;
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(of) = schema.items() {
+                for item in items {
+                    embedded(of, item, true)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is wrong with embedded objects: they need a kind and a version, and
+/// metadata like any object's.
+fn embedded_errors(schema: &Schema, value: &Value, at: Option<&Path<'_>>, errors: &mut Errors) {
+    if !schema.has_resources() {
+        return;
+    }
+    if let Some(at) = at
+        && schema.is_embedded()
+        && value.as_object().is_some()
+    {
+        let version = value.text("apiVersion");
+        if version.is_empty() {
+            errors.required(&at.child("apiVersion"), "must not be empty");
+        } else if version.matches('/').count() > 1 {
+            errors.invalid(
+                &at.child("apiVersion"),
+                version,
+                format!("unexpected GroupVersion string: {version}"),
+            );
+        }
+        let kind = value.text("kind");
+        if kind.is_empty() {
+            errors.required(&at.child("kind"), "must not be empty");
+        } else {
+            let wrong = names::dns1035_label(&kind.to_lowercase());
+            if !wrong.is_empty() {
+                let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+                errors.invalid(&at.child("kind"), kind, why);
+            }
+        }
+        if value.has("metadata") {
+            let namespaced = !value.at("metadata").text("namespace").is_empty();
+            metadata::validate_at(
+                value.at("metadata"),
+                Some(namespaced),
+                |_, _| Vec::new(),
+                &at.child("metadata"),
+                errors,
+            );
+        }
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter() {
+                if let Some(of) = schema.property(key) {
+                    match at {
+                        Some(at) => embedded_errors(of, value, Some(&at.child(key)), errors),
+                        None => embedded_errors(of, value, Some(&Path::new(key)), errors),
+                    }
+                } else if let Some(of) = schema.additional_schema()
+                    && let Some(at) = at
+                {
+                    embedded_errors(of, value, Some(&at.key(key)), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let (Some(of), Some(at)) = (schema.items(), at) {
+                for (i, item) in items.iter().enumerate() {
+                    embedded_errors(of, item, Some(&at.index(i)), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Members in the order in which the API writes custom objects, but kind,
+/// version and metadata first.
+fn sort(object: &mut Value) {
+    fn all(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.sort();
+                map.values_mut().for_each(all);
+            }
+            Value::Array(items) => items.iter_mut().for_each(all),
+            _ => {}
+        }
+    }
+    if let Value::Object(map) = object {
+        let rank = |key: &str| match key {
+            "apiVersion" => 0,
+            "kind" => 1,
+            "metadata" => 2,
+            _ => 3,
+        };
+        map.entries_mut()
+            .sort_by(|(a, _), (b, _)| (rank(a), a.as_str()).cmp(&(rank(b), b.as_str())));
+        for (key, value) in map.iter_mut() {
+            if key.as_str() != "metadata" {
+                all(value);
+            }
+        }
+    }
+}

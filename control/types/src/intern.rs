@@ -1,0 +1,49 @@
+//! Texts that live as long as the program, each once.
+//!
+//! The tables of built-in resources are of texts that the program contains.
+//! What a CustomResourceDefinition states (names of resources, members that are
+//! keys) joins them: the same text is kept once however often it is stated, so
+//! that memory grows with distinct names, not with writes.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+
+/// The text that lives as long as the program.
+#[must_use]
+pub fn text(text: &str) -> &'static str {
+    let mut known = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(text) {
+        return known;
+    }
+    let kept: &'static str = Box::leak(text.into());
+    known.insert(kept);
+    kept
+}
+
+/// The list of texts that lives as long as the program.
+#[must_use]
+pub fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> &'static [&'static str] {
+    static LISTS: LazyLock<Mutex<HashSet<&'static [&'static str]>>> = LazyLock::new(Mutex::default);
+    let list: Vec<&'static str> = texts.into_iter().map(text).collect();
+    let mut known = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(list.as_slice()) {
+        return known;
+    }
+    let kept: &'static [&'static str] = Box::leak(list.into());
+    known.insert(kept);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_once() {
+        let first = text(&"gears.example.com".to_owned());
+        assert!(std::ptr::eq(first, text("gears.example.com")));
+        assert_ne!(first, text("cogs.example.com"));
+    }
+}
