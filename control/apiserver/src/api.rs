@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control_kinds::Kind;
+use arc_swap::ArcSwapOption;
 use control_store::{Precondition, Revision, Store};
 use control_types::registry::{self, Resource, Subresource};
 use control_types::status::Status;
@@ -14,8 +14,11 @@ use crate::admission::quota::Turns;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
 use crate::config::Config;
+use crate::custom::Definitions;
+use crate::discovery::Made;
 use crate::duties::history::Marks;
 use crate::metrics::Metrics;
+use crate::nature::{Form, Nature};
 use crate::storage::{self, Transform};
 
 /// A resource in one version, as it is served.
@@ -23,7 +26,7 @@ pub struct Served {
     /// What the registry knows.
     pub resource: &'static Resource,
     /// What is particular to the kind.
-    pub kind: &'static Kind,
+    pub kind: Nature,
     /// The objects; `None` for resources that only answer (reviews, bindings).
     pub cache: Option<Arc<ResourceCache>>,
     /// Group and version in which objects are stored.
@@ -42,6 +45,10 @@ pub struct Api {
     pub metrics: Metrics,
     /// Addresses and ports of Services.
     pub allocators: Allocators,
+    /// What is served of custom resources.
+    pub definitions: Definitions,
+    /// What discovery last said of built-in and custom resources together.
+    pub(crate) discovery: ArcSwapOption<Made>,
     /// Ends watches and upgraded connections.
     pub shutdown: CancellationToken,
     /// Tells this run of the server from every other.
@@ -73,7 +80,7 @@ pub(crate) fn tables() -> Tables {
             Arc::clone(
                 caches
                     .entry(prefix.clone())
-                    .or_insert_with(|| Arc::new(ResourceCache::new(kind, &prefix))),
+                    .or_insert_with(|| Arc::new(ResourceCache::new(kind.into(), &prefix))),
             )
         });
         let api_version = if resource.group.is_empty() {
@@ -84,7 +91,7 @@ pub(crate) fn tables() -> Tables {
         let stored_as = (resource.storage.group, resource.storage.version);
         let served = Served {
             resource,
-            kind,
+            kind: kind.into(),
             cache,
             stored_as,
             api_version,
@@ -117,6 +124,7 @@ impl Api {
         resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
         transform: Transform,
         allocators: Allocators,
+        definitions: Definitions,
         shutdown: CancellationToken,
     ) -> Self {
         Self {
@@ -124,6 +132,8 @@ impl Api {
             caches,
             metrics: Metrics::default(),
             allocators,
+            definitions,
+            discovery: ArcSwapOption::empty(),
             shutdown,
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),
@@ -135,10 +145,29 @@ impl Api {
 
     /// The resource of a path.
     #[must_use]
-    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
-        let known = registry::lookup(group, version, plural)?;
-        self.resources
-            .get(&(known.group, known.version, known.plural))
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
+        if let Some(known) = registry::lookup(group, version, plural) {
+            let key = (known.group, known.version, known.plural);
+            return self.resources.get(&key).cloned();
+        }
+        self.definitions.now().get(group, version, plural).cloned()
+    }
+
+    /// The resource of a path, after what is served of custom resources has become
+    /// as new as what this server knows of their definitions.
+    ///
+    /// # Errors
+    /// When definitions cannot be read.
+    pub async fn served_now(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Option<Arc<Served>>, Status> {
+        if registry::lookup(group, version, plural).is_none() {
+            self.definitions.refresh(self).await?;
+        }
+        Ok(self.served(group, version, plural))
     }
 
     /// A resource of the registry that is known to exist, in its first version.
@@ -157,6 +186,7 @@ impl Api {
     #[must_use]
     pub fn has_group(&self, group: &str) -> bool {
         self.resources.keys().any(|(known, ..)| *known == group)
+            || self.definitions.now().has_group(group)
     }
 
     /// Whether anything is served in this group and version.
@@ -165,6 +195,7 @@ impl Api {
         self.resources
             .keys()
             .any(|(known, in_version, _)| *known == group && *in_version == version)
+            || self.definitions.now().has_version(group, version)
     }
 
     /// The store.
@@ -232,6 +263,33 @@ impl Served {
     /// 405 for resources without stored objects.
     pub fn cache(&self) -> Result<&Arc<ResourceCache>, Status> {
         self.cache.as_ref().ok_or_else(Status::method_not_allowed)
+    }
+
+    /// Waits until the definition of a custom resource is another; never ends for
+    /// other resources.
+    pub async fn gone(&self) {
+        match self.kind.family() {
+            Some(family) => family.gone.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What its objects look like.
+    #[must_use]
+    pub fn form(&self) -> Form<'_> {
+        match &self.kind {
+            Nature::BuiltIn(_) => Form::Typed(self.resource.schema),
+            Nature::Custom(kind, _) => Form::Custom(kind),
+        }
+    }
+
+    /// The kind of a list.
+    #[must_use]
+    pub fn list_kind(&self) -> String {
+        match &self.kind {
+            Nature::BuiltIn(_) => self.resource.list_kind(),
+            Nature::Custom(kind, _) => kind.list_kind.to_owned(),
+        }
     }
 
     /// A subresource that the registry knows.

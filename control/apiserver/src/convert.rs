@@ -24,7 +24,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// Brings a stored object into the version that is served. One that is in that
 /// version stays as it is.
 pub fn to_version(object: &mut Value, served: &Served) {
-    if meta::api_version(object) == served.api_version {
+    if meta::api_version(object) == served.api_version || served.kind.settle(object) {
         return;
     }
     if served.resource.group == "events.k8s.io" {
@@ -41,6 +41,11 @@ pub fn to_version(object: &mut Value, served: &Served) {
 
 /// Brings an object of the served version into the one that is stored.
 pub fn to_storage(object: &mut Value, served: &Served) {
+    if let Ok(cache) = served.cache()
+        && cache.nature().settle(object)
+    {
+        return;
+    }
     stored_form(object, served.resource);
 }
 

@@ -3,7 +3,6 @@
 use control_types::coerce;
 use control_types::meta;
 use control_types::protobuf::{self, Envelope};
-use control_types::schema::TypeId;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
 use control_types::yaml;
@@ -12,37 +11,41 @@ use http::header::CONTENT_TYPE;
 
 use crate::api::Served;
 use crate::body::{self, Body, ReadError};
+use crate::nature::Form;
 use crate::negotiate::MEDIA_TYPES;
 use crate::options::FieldValidation;
 use crate::request::RequestInfo;
+
+/// In what custom objects are sent and answered.
+pub const CUSTOM_MEDIA_TYPES: &[&str] = &["application/json", "application/yaml"];
 
 /// How much of an unreadable body is shown in the error, in bytes.
 const SHOWN: usize = 30;
 
 /// What kind of object a body must hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected {
+pub struct Expected<'a> {
     /// API group; empty for core.
     pub group: &'static str,
     /// Version.
     pub version: &'static str,
     /// Kind.
     pub kind: &'static str,
-    /// Its type.
-    pub schema: TypeId,
+    /// What its objects look like.
+    pub form: Form<'a>,
 }
 
-impl Expected {
+impl<'a> Expected<'a> {
     /// The kind of a resource.
     #[must_use]
-    pub fn of(served: &Served) -> Self {
+    pub fn of(served: &'a Served) -> Self {
         let resource = served.resource;
         let (group, version) = (resource.group, resource.version);
         Self {
             group,
             version,
             kind: resource.kind,
-            schema: resource.schema,
+            form: served.form(),
         }
     }
 }
@@ -154,10 +157,13 @@ enum Media {
 pub async fn object(
     headers: &HeaderMap,
     body: Body,
-    expected: Expected,
+    expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let media = media(headers)?;
+    if media == Media::Protobuf && expected.form.typed().is_none() {
+        return Err(Status::unsupported_media_type(CUSTOM_MEDIA_TYPES));
+    }
     let bytes = read(body).await?;
     let (tree, duplicates) = match media {
         Media::Json => {
@@ -186,7 +192,7 @@ pub async fn object(
 
 /// Reads an object in protobuf. One of another kind than expected is not decoded, and
 /// is told from its kind and version afterwards.
-fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
+fn from_protobuf(bytes: &[u8], expected: &Expected<'_>) -> Result<Value, Status> {
     let envelope = Envelope::open(bytes).map_err(|error| not_read(expected, &error, bytes))?;
     let wanted = meta::join_api_version(expected.group, expected.version);
     let version = match envelope.version {
@@ -198,7 +204,10 @@ fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
         kind => kind,
     };
     let mut tree = if (version, kind) == (&*wanted, expected.kind) {
-        protobuf::decode_message(envelope.raw, expected.schema).map_err(|error| {
+        let Form::Typed(schema) = expected.form else {
+            return Err(Status::unsupported_media_type(CUSTOM_MEDIA_TYPES));
+        };
+        protobuf::decode_message(envelope.raw, schema).map_err(|error| {
             Status::bad_request(coerce::cannot_be_handled(
                 expected.version,
                 kind,
@@ -214,7 +223,7 @@ fn from_protobuf(bytes: &[u8], expected: &Expected) -> Result<Value, Status> {
 }
 
 /// 400 for bytes that are not of their media type.
-fn not_read(expected: &Expected, why: &dyn std::fmt::Display, bytes: &[u8]) -> Status {
+fn not_read(expected: &Expected<'_>, why: &dyn std::fmt::Display, bytes: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {why} ({})",
         expected.kind,
@@ -239,7 +248,7 @@ fn not_an_object(tree: &Value) -> String {
     )
 }
 
-fn unrecognized(expected: &Expected, why: &str, bytes: &[u8]) -> Status {
+fn unrecognized(expected: &Expected<'_>, why: &str, bytes: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
         expected.kind,
@@ -268,7 +277,7 @@ fn summary(bytes: &[u8]) -> String {
 pub fn tree_of(
     tree: Value,
     duplicates: Vec<String>,
-    expected: Expected,
+    expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     // These come behind unknown fields.
@@ -279,7 +288,7 @@ pub fn tree_of(
 fn tree_with(
     tree: Value,
     findings: Vec<String>,
-    expected: Expected,
+    expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     tree_and(tree, findings, Vec::new(), expected, validation)
@@ -289,7 +298,7 @@ fn tree_and(
     mut tree: Value,
     findings: Vec<String>,
     duplicates: Vec<String>,
-    expected: Expected,
+    expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let wanted = meta::join_api_version(expected.group, expected.version);
@@ -363,8 +372,10 @@ fn tree_and(
         .path(&["metadata", "managedFields"])
         .and_then(Value::as_array)
         .is_some_and(Vec::is_empty);
-    let report =
-        coerce::coerce(&mut tree, expected.schema).map_err(|error| cannot(&error.to_string()))?;
+    let report = expected
+        .form
+        .coerce(&mut tree)
+        .map_err(|error| cannot(&error.to_string()))?;
     if resets_managers {
         meta::metadata_mut(&mut tree).insert("managedFields", Value::Array(Vec::new()));
     }

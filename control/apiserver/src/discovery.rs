@@ -1,10 +1,10 @@
 //! Discovery: which groups, versions and resources there are.
 //!
-//! The tables never change while the server runs, so every document is made
-//! once. Clients of today ask for the aggregated form by `Accept` and get the
+//! The tables never change while the server runs, so every document of theirs is
+//! made once; with custom resources, when their definitions have changed. Clients of today ask for the aggregated form by `Accept` and get the
 //! whole API with two requests; older ones walk from `/api` and `/apis`.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use control_types::object;
@@ -19,8 +19,10 @@ use http::{HeaderMap, HeaderValue, Method, Response};
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha512};
 
+use crate::api::{Api, Served};
 use crate::body::Body;
 use crate::chain::Context;
+use crate::custom::Snapshot;
 use crate::negotiate::{Format, MEDIA_TYPES, Media};
 use crate::reply;
 
@@ -47,21 +49,25 @@ pub fn answer(context: &Context, path: &str) -> Result<Option<Response<Body>>, S
     let path = path.trim_end_matches('/');
     if matches!(path, "/api" | "/apis")
         && let Some(format) = Format::of_aggregated(headers, context.query())
-        && let Some(document) = AGGREGATED.get(path)
+        && let Some(document) = whole(&context.api, path)
     {
         if path == "/api" {
             only_get(context)?;
         }
-        return Ok(Some(aggregated(document, headers, format)));
+        return Ok(Some(aggregated(&document, headers, format)));
     }
     let address = (
         context.api.config.advertise_address,
         context.api.config.advertise_port,
     );
     let body = match DOCUMENTS.get(path) {
+        Some(_) if path == "/apis" => groups(&context.api),
         Some(body) => body.clone(),
         None if path == "/api" => versions(address.into()).to_vec().into(),
-        None => return Ok(None),
+        None => match of_custom(&context.api.definitions.now(), path) {
+            Some(document) => document.to_vec().into(),
+            None => return Ok(None),
+        },
     };
     // What the list of groups and each group answer is above the routes of
     // versions, which know methods and media types themselves.
@@ -140,10 +146,108 @@ fn aggregated(document: &Document, headers: &HeaderMap, format: Format) -> Respo
 }
 
 /// The whole of discovery below a root.
-struct Document {
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
     body: Bytes,
     /// Quoted hash of the bytes.
     etag: String,
+}
+
+/// What was last made of built-in and custom resources together.
+#[derive(Debug)]
+pub(crate) struct Made {
+    generation: u64,
+    document: Document,
+}
+
+/// The whole below a root, with custom resources.
+fn whole(api: &Api, path: &str) -> Option<Document> {
+    let built_in = AGGREGATED.get(path)?;
+    let now = api.definitions.now();
+    let custom = now.groups();
+    if path == "/api" || custom.is_empty() {
+        return Some(built_in.clone());
+    }
+    let last = api.discovery.load_full();
+    if let Some(made) = last.filter(|made| made.generation == now.generation) {
+        return Some(made.document.clone());
+    }
+    let mut list = Value::from_slice(&built_in.body).ok()?;
+    if let Some(items) = list.get_mut("items").and_then(Value::as_array_mut) {
+        for group in custom {
+            items.push(Value::Object(aggregated_custom(&now, group)));
+        }
+    }
+    let document = Document::of(&list);
+    api.discovery.store(Some(Arc::new(Made {
+        generation: now.generation,
+        document: document.clone(),
+    })));
+    Some(document)
+}
+
+/// The list of groups, with those of custom resources.
+fn groups(api: &Api) -> Bytes {
+    let now = api.definitions.now();
+    let custom = now.groups();
+    if custom.is_empty() {
+        return DOCUMENTS["/apis"].clone();
+    }
+    let named = registry::groups().iter().filter(|g| !g.name.is_empty());
+    let groups: Value = named
+        .map(|group| group_of(group.name, group.versions))
+        .chain(
+            custom
+                .into_iter()
+                .map(|group| group_of(group, &now.versions(group))),
+        )
+        .collect();
+    value!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        .to_vec()
+        .into()
+}
+
+/// The document of a group of custom resources, or of one of its versions.
+fn of_custom(now: &Snapshot, path: &str) -> Option<Value> {
+    let rest = path.strip_prefix("/apis/")?;
+    let Some((group, version)) = rest.split_once('/') else {
+        if !now.has_group(rest) {
+            return None;
+        }
+        let mut one = object!({"kind": "APIGroup", "apiVersion": "v1"});
+        if let Value::Object(more) = group_of(rest, &now.versions(rest)) {
+            one.extend(more);
+        }
+        return Some(Value::Object(one));
+    };
+    let served = now.resources_of(group, version);
+    let group = served.first()?.resource.group;
+    let version = served.first()?.resource.version;
+    let rows = served.iter().map(|served| (served.resource, verbs(served)));
+    Some(resource_list(group, version, rows))
+}
+
+/// What can be done with a resource; nothing is made or changed of one whose
+/// definition is on its way out.
+fn verbs(served: &Served) -> &'static [&'static str] {
+    match served.kind.family() {
+        Some(family) if family.is_terminating() => {
+            &["delete", "deletecollection", "get", "list", "watch"]
+        }
+        _ => served.resource.verbs,
+    }
+}
+
+fn aggregated_custom(now: &Snapshot, group: &'static str) -> Map {
+    let versions = now.versions(group).into_iter().map(|version| {
+        let resources: Value = now
+            .resources_of(group, version)
+            .iter()
+            .map(|served| aggregated_resource(served.resource, verbs(served)))
+            .collect();
+        object!({"version": version, "resources": resources, "freshness": "Current"})
+    });
+    object!({"metadata": {"name": group}, "versions": (versions.collect::<Value>())})
 }
 
 impl Document {
@@ -196,7 +300,9 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Bytes>> = LazyLock::new(|| {
             .iter()
             .filter(|group| !group.name.is_empty())
     };
-    let groups: Value = named().map(group_of).collect();
+    let groups: Value = named()
+        .map(|group| group_of(group.name, group.versions))
+        .collect();
     put(
         "/apis".into(),
         value!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
@@ -204,7 +310,7 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Bytes>> = LazyLock::new(|| {
     for group in registry::groups() {
         if !group.name.is_empty() {
             let mut one = object!({"kind": "APIGroup", "apiVersion": "v1"});
-            if let Value::Object(rest) = group_of(group) {
+            if let Value::Object(rest) = group_of(group.name, group.versions) {
                 one.extend(rest);
             }
             put(format!("/apis/{}", group.name), Value::Object(one));
@@ -215,22 +321,23 @@ static DOCUMENTS: LazyLock<FxHashMap<String, Bytes>> = LazyLock::new(|| {
             } else {
                 format!("/apis/{}/{version}", group.name)
             };
-            put(path, resource_list(group.name, version));
+            let rows = registry::resources_of(group.name, version).map(|one| (one, one.verbs));
+            put(path, resource_list(group.name, version, rows));
         }
     }
     out
 });
 
-fn group_of(group: &Group) -> Value {
+fn group_of(group: &str, versions: &[&str]) -> Value {
     let version = |version: &&str| {
         object!({
-            "groupVersion": (meta::join_api_version(group.name, version)),
+            "groupVersion": (meta::join_api_version(group, version)),
             "version": (*version)
         })
     };
-    let versions: Value = group.versions.iter().map(version).collect();
-    let preferred = group.versions.first().map(version);
-    value!({"name": (group.name), "versions": versions, "preferredVersion": preferred})
+    let preferred = versions.first().map(version);
+    let versions: Value = versions.iter().map(version).collect();
+    value!({"name": group, "versions": versions, "preferredVersion": preferred})
 }
 
 fn texts(map: &mut Map, key: &'static str, items: &[&str]) {
@@ -239,15 +346,19 @@ fn texts(map: &mut Map, key: &'static str, items: &[&str]) {
     }
 }
 
-fn resource_list(group: &'static str, version: &'static str) -> Value {
+fn resource_list(
+    group: &'static str,
+    version: &'static str,
+    resources: impl Iterator<Item = (&'static Resource, &'static [&'static str])>,
+) -> Value {
     let mut rows: Vec<Map> = Vec::new();
-    for one in registry::resources_of(group, version) {
+    for (one, verbs) in resources {
         let mut row = object!({
             "name": (one.plural),
             "singularName": (one.singular),
             "namespaced": (one.namespaced),
             "kind": (one.kind),
-            "verbs": (one.verbs)
+            "verbs": verbs
         });
         texts(&mut row, "shortNames", one.short_names);
         texts(&mut row, "categories", one.categories);
@@ -283,7 +394,7 @@ fn resource_list(group: &'static str, version: &'static str) -> Value {
 fn aggregated_group(group: &'static Group) -> Map {
     let versions = group.versions.iter().map(|version| {
         let resources: Value = registry::resources_of(group.name, version)
-            .map(aggregated_resource)
+            .map(|one| aggregated_resource(one, one.verbs))
             .collect();
         object!({"version": (*version), "resources": resources, "freshness": "Current"})
     });
@@ -294,10 +405,10 @@ fn aggregated_group(group: &'static Group) -> Map {
     object!({"metadata": metadata, "versions": (versions.collect::<Value>())})
 }
 
-fn aggregated_resource(one: &'static Resource) -> Map {
+fn aggregated_resource(one: &'static Resource, verbs: &[&str]) -> Map {
     let kind = |group: &str, version: &str, kind: &str| {
-        // The resource's own group and version are left out.
-        let own = (group, version) == (one.group, one.version);
+        // The resource's own group and version are left out, but for custom ones.
+        let own = (group, version) == (one.group, one.version) && !one.is_custom();
         object!({
             "group": (if own { "" } else { group }),
             "version": (if own { "" } else { version }),
@@ -309,7 +420,7 @@ fn aggregated_resource(one: &'static Resource) -> Map {
         "responseKind": (kind(one.group, one.version, one.kind)),
         "scope": (if one.namespaced { "Namespaced" } else { "Cluster" }),
         "singularResource": (one.singular),
-        "verbs": (one.verbs)
+        "verbs": verbs
     });
     texts(&mut row, "shortNames", one.short_names);
     texts(&mut row, "categories", one.categories);

@@ -3,8 +3,6 @@
 use control_fields::manager::{self, ApplyError, Writer};
 use control_fields::update::Versions;
 use control_fields::{Filter, Schema};
-use control_kinds::Reset;
-use control_types::schema::TypeId;
 use control_types::status::{Cause, Details, Status};
 use control_types::value::{Map, Value};
 use control_types::{coerce, meta, registry, time};
@@ -12,6 +10,7 @@ use http::header::USER_AGENT;
 
 use crate::api::{Api, Served};
 use crate::chain::Context;
+use crate::nature::Form;
 use crate::options::WriteOptions;
 
 /// The manager of what the server makes by itself.
@@ -25,7 +24,8 @@ pub struct Endpoint<'a> {
     group: &'static str,
     kind: &'static str,
     version: String,
-    schema: TypeId,
+    form: Form<'a>,
+    served: Option<&'a Served>,
     subresource: &'a str,
     filter: Option<Filter>,
 }
@@ -46,18 +46,17 @@ impl<'a> Endpoint<'a> {
     #[must_use]
     pub fn of(api: &'a Api, served: &'a Served, subresource: &'a str) -> Self {
         let resource = served.resource;
-        let filter = match control_kinds::reset(resource.group, resource.kind, subresource) {
-            Reset::Nothing => None,
-            Reset::Fields(paths) => Some(Filter::Exclude(paths.iter().copied().collect())),
-            Reset::AllBut(paths) => Some(Filter::Include(paths)),
-        };
+        let filter = served
+            .kind
+            .reset(resource.group, resource.kind, subresource);
         Self {
             api,
             plural: resource.plural,
             group: resource.group,
             kind: resource.kind,
             version: served.api_version.clone(),
-            schema: resource.schema,
+            form: served.form(),
+            served: Some(served),
             subresource,
             filter,
         }
@@ -65,14 +64,19 @@ impl<'a> Endpoint<'a> {
 
     /// A subresource that has a kind of its own.
     #[must_use]
-    pub fn own_kind(api: &'a Api, expected: crate::decode::Expected, subresource: &'a str) -> Self {
+    pub fn own_kind(
+        api: &'a Api,
+        expected: crate::decode::Expected<'a>,
+        subresource: &'a str,
+    ) -> Self {
         Self {
             api,
             plural: "",
             group: expected.group,
             kind: expected.kind,
             version: meta::join_api_version(expected.group, expected.version).to_string(),
-            schema: expected.schema,
+            form: expected.form,
+            served: None,
             subresource,
             filter: None,
         }
@@ -91,7 +95,7 @@ impl<'a> Endpoint<'a> {
     /// Sets the managers of an object that is written by another verb than
     /// apply; `live` is what it was. Both are decoded and defaulted.
     pub fn write(&self, live: Option<&Value>, new: &mut Value, name: &str) {
-        coerce::fill(new, self.schema);
+        self.form.fill(new);
         let now = time::now();
         let writer = self.writer(name, &now);
         match live {
@@ -202,14 +206,25 @@ pub fn keep_times(new: &mut Value, old: &Value) {
 impl Versions for Endpoint<'_> {
     fn schema(&self, version: &str) -> Option<Schema<'_>> {
         if version == self.version {
-            return Some(Schema::Struct(self.schema));
+            return Some(self.form.schema());
         }
         let (group, version) = meta::split_api_version(version);
+        if let Some(family) = self.served.and_then(|served| served.kind.family()) {
+            let kind = family.version(version).filter(|kind| kind.group == group)?;
+            return Some(Schema::Custom(kind.schema()));
+        }
         self.api.served(group, version, self.plural)?;
         registry::schema_of(group, version, self.kind).map(Schema::Struct)
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Option<Value> {
+        if let Some(family) = self.served.and_then(|served| served.kind.family()) {
+            let (group, version) = meta::split_api_version(to);
+            let kind = family.version(version).filter(|kind| kind.group == group)?;
+            let mut object = object.clone();
+            kind.settle(&mut object);
+            return Some(object);
+        }
         let served = |version| {
             let (group, version) = meta::split_api_version(version);
             self.api.served(group, version, self.plural)
@@ -217,10 +232,10 @@ impl Versions for Endpoint<'_> {
         let (from, to) = (served(from)?, served(to)?);
         let mut object = object.clone();
         if !from.is_stored_form() {
-            crate::convert::to_storage(&mut object, from);
+            crate::convert::to_storage(&mut object, &from);
         }
         if !to.is_stored_form() {
-            crate::convert::to_version(&mut object, to);
+            crate::convert::to_version(&mut object, &to);
         }
         coerce::coerce(&mut object, to.resource.schema).ok()?;
         coerce::complete(&mut object, to.resource.schema);
@@ -233,8 +248,6 @@ impl Versions for Endpoint<'_> {
     }
 
     fn empty(&self) -> Value {
-        let mut empty = Value::object();
-        coerce::complete(&mut empty, self.schema);
-        empty
+        self.form.empty()
     }
 }

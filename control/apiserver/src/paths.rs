@@ -5,6 +5,8 @@ use control_types::registry;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::custom::Snapshot;
+
 /// The roots of APIs that answer with a Status when they do not know a path.
 pub(crate) const ROOTS: &[&str] = &[
     "/api",
@@ -31,7 +33,7 @@ const OTHERS: &[&str] = &[
 ];
 
 /// What `/` answers.
-pub(crate) fn index() -> Value {
+pub(crate) fn index(custom: &Snapshot) -> Value {
     let mut paths: Vec<String> = OTHERS.iter().map(|path| (*path).to_owned()).collect();
     for resource in registry::resources() {
         if resource.group.is_empty() {
@@ -39,6 +41,12 @@ pub(crate) fn index() -> Value {
         }
         paths.push(format!("/apis/{}", resource.group));
         paths.push(format!("/apis/{}/{}", resource.group, resource.version));
+    }
+    for group in custom.groups() {
+        paths.push(format!("/apis/{group}"));
+        for version in custom.versions(group) {
+            paths.push(format!("/apis/{group}/{version}"));
+        }
     }
     paths.sort();
     paths.dedup();
@@ -51,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_group_and_version_has_a_path() {
-        let index = index();
+        let index = index(&Snapshot::default());
         let paths: Vec<_> = index
             .items_at(&["paths"])
             .iter()

@@ -10,7 +10,6 @@ use http::header::{
 };
 use http::{HeaderValue, Response, StatusCode};
 
-use control_kinds::Kind;
 use control_types::meta;
 use control_types::registry::Resource;
 use control_types::status::Status;
@@ -18,6 +17,7 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::body::{self, Body};
+use crate::nature::Nature;
 use crate::negotiate::{Format, MEDIA_TYPES, Media, Shape};
 use crate::protobuf;
 use crate::table;
@@ -128,7 +128,7 @@ fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
 ///
 /// # Errors
 /// When the bytes are no JSON.
-pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answer {
+pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
         return Ok(compressed(
             json(code, Bytes::new()),
@@ -145,7 +145,7 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Kind, format: Format) -> Answ
 
 /// An object in the shape that the client wants, as a tree.
 #[must_use]
-pub fn shaped(object: Value, kind: &Kind, format: Format) -> Value {
+pub fn shaped(object: Value, kind: &Nature, format: Format) -> Value {
     match format.shape {
         Shape::Plain => object,
         Shape::Metadata => table::partial(object, kind, format),
@@ -279,7 +279,13 @@ mod tests {
                 gzip,
                 ..Format::default()
             };
-            let answer = object(200, big.clone(), &control_kinds::GENERIC, format).expect("valid");
+            let answer = object(
+                200,
+                big.clone(),
+                &Nature::from(&control_kinds::GENERIC),
+                format,
+            )
+            .expect("valid");
             assert_eq!(answer.headers().contains_key(CONTENT_ENCODING), gzip);
             let length = answer.headers()[CONTENT_LENGTH]
                 .to_str()

@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::chain::{Context, Verdict};
 use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
+use crate::nature::Form;
 use crate::negotiate::{Format, MEDIA_TYPES, Shape};
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
@@ -69,7 +70,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         _ => access_review(context, served, &review, named_user(served, &review)?)?,
     };
     review.insert("status", status);
-    coerce::complete(&mut review, served.resource.schema);
+    served.form().complete(&mut review);
     if served.resource.kind == "SelfSubjectRulesReview" {
         // The answer is an object of its own, that repeats nothing.
         review.insert("metadata", Value::object());
@@ -98,7 +99,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         group: GROUP,
         version: "v1",
         kind: "TokenRequest",
-        schema,
+        form: Form::Typed(schema),
     };
     let mut request = decode::object(
         &context.parts.headers,

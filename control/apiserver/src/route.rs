@@ -8,6 +8,7 @@ use http::Method;
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
+use crate::nature::Nature;
 use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
@@ -25,12 +26,15 @@ pub async fn route(context: Context, body: Body) -> Answer {
             let answer = openapi::answer(&context, path).await;
             return answer.map_or_else(|| unknown(&context), Ok);
         }
+        if info.path.starts_with("/apis") {
+            context.api.definitions.refresh(&context.api).await?;
+        }
         return paths(&context);
     }
     let Some(served) = context
         .api
-        .served(&info.group, &info.version, &info.resource)
-        .cloned()
+        .served_now(&info.group, &info.version, &info.resource)
+        .await?
     else {
         return unknown(&context);
     };
@@ -51,10 +55,16 @@ pub async fn route(context: Context, body: Body) -> Answer {
             && !matches!(info.verb, "list" | "watch")
             && !served.is_review()
         {
+            if resource.is_custom() {
+                return unknown(&context);
+            }
             return Err(Status::method_not_allowed());
         }
     } else if !info.namespace.is_empty() && resource.plural != "namespaces" {
         return Err(Status::unknown_path());
+    }
+    if let Nature::Custom(kind, _) = &served.kind {
+        context.warnings.extend(kind.deprecation.clone());
     }
     if info.subresource.is_empty() {
         object_verbs(context, served, body).await
@@ -120,7 +130,10 @@ fn deprecation(info: &RequestInfo) -> Option<&'static str> {
 fn paths(context: &Context) -> Answer {
     let path = context.info.path.trim_end_matches('/');
     if path.is_empty() {
-        return Ok(reply::json(200, paths::index().to_vec_pretty()));
+        return Ok(reply::json(
+            200,
+            paths::index(&context.api.definitions.now()).to_vec_pretty(),
+        ));
     }
     if ["/healthz", "/livez", "/readyz"].iter().any(|root| {
         path.strip_prefix(root)

@@ -1,10 +1,10 @@
 //! Which objects of a resource a LIST or watch is about.
 
-use control_kinds::Kind;
 use control_types::status::{Status, quote};
 use control_types::{fields, labels};
 
 use crate::cache::{Cached, Keyed};
+use crate::nature::Nature;
 use crate::options::ListOptions;
 
 /// Namespace, name, labels and fields that objects must have.
@@ -26,7 +26,7 @@ impl Selection {
     /// When a selector is malformed or names a field that the kind does not
     /// offer.
     pub fn new(
-        kind: &Kind,
+        kind: &Nature,
         namespace: &str,
         name: &str,
         options: &ListOptions,
@@ -42,15 +42,15 @@ impl Selection {
         for term in &mut fields.terms {
             let field = term.field.as_str();
             // Kinds of the cluster that offer fields of their own offer no namespace.
-            let no_namespace = kind.namespaced == Some(false) && !kind.selectable.is_empty();
+            let no_namespace = kind.namespaced() == Some(false) && !kind.selectable().is_empty();
             let known = field == "metadata.name"
                 || (field == "metadata.namespace" && !no_namespace)
-                || kind.selectable.contains(&field);
+                || kind.selectable().contains(&field);
             if !known {
                 return Err(Status::bad_request(unsupported(kind, field)));
             }
             // Objects are looked at in their stored form.
-            let mut renamed = kind.selectable_as.iter();
+            let mut renamed = kind.facts().selectable_as.iter();
             if let Some((_, stored)) = renamed.find(|(here, _)| *here == term.field) {
                 term.field = (*stored).into();
             }
@@ -65,8 +65,9 @@ impl Selection {
         } else {
             name
         };
-        let only = (!name.is_empty() && (!namespace.is_empty() || kind.namespaced == Some(false)))
-            .then(|| format!("{prefix}{name}"));
+        let only = (!name.is_empty()
+            && (!namespace.is_empty() || kind.namespaced() == Some(false)))
+        .then(|| format!("{prefix}{name}"));
         Ok(Self {
             prefix,
             only,
@@ -105,13 +106,13 @@ impl Selection {
 
 /// What a client is told of a field that the kind does not offer; the wording is
 /// that of the kind's own conversion, where it has one.
-fn unsupported(kind: &Kind, field: &str) -> String {
-    match kind.kind {
+fn unsupported(kind: &Nature, field: &str) -> String {
+    match kind.facts().kind {
         "Job" => format!("field label {} not supported for Job", quote(field)),
         "ResourceSlice" => {
             format!("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}")
         }
-        name if kind.selectable.is_empty() && !name.is_empty() => format!(
+        name if kind.selectable().is_empty() && !name.is_empty() => format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             quote(field)
         ),
@@ -133,7 +134,7 @@ mod tests {
             &encode(&object),
             1,
             Change::Added,
-            control_kinds::of("", "Pod"),
+            &control_kinds::of("", "Pod").into(),
         )
         .expect("valid")
     }
@@ -144,7 +145,12 @@ mod tests {
             field_selector: fields.into(),
             ..ListOptions::default()
         };
-        Selection::new(control_kinds::of("", "Pod"), namespace, "", &options)
+        Selection::new(
+            &control_kinds::of("", "Pod").into(),
+            namespace,
+            "",
+            &options,
+        )
     }
 
     #[test]

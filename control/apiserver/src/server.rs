@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::cache::Caches;
 use crate::chain::Chain;
 use crate::config::Config;
+use crate::custom::{self, Definitions};
 use crate::listen::{self, Tls};
 use crate::storage::Transform;
 
@@ -64,8 +65,11 @@ impl ApiServer {
             .map_err(Error::ServiceRange)?;
         let shutdown = CancellationToken::new();
         let tables = api::tables();
+        let (definitions, custom) = Definitions::load(&config.store, &transform)
+            .await
+            .map_err(Error::Store)?;
         let caches = Arc::new(Caches::new(
-            tables.caches,
+            tables.caches.into_iter().chain(custom),
             Arc::clone(&config.store),
             transform.clone(),
         ));
@@ -79,6 +83,7 @@ impl ApiServer {
             tables.resources,
             transform,
             allocators,
+            definitions,
             shutdown.clone(),
         ));
         api.allocators.rebuild(&api);
@@ -89,7 +94,11 @@ impl ApiServer {
             tracing::warn!(%status, "access begins with what is known of roles so far");
         }
         api.config.access.attach(&api);
-        let upkeep = tokio::spawn(crate::duties::keep(Arc::clone(&api), shutdown));
+        let followed = custom::follow(Arc::clone(&api), shutdown.clone());
+        let kept = crate::duties::keep(Arc::clone(&api), shutdown);
+        let upkeep = tokio::spawn(async move {
+            tokio::join!(followed, kept);
+        });
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {
             api,

@@ -1,9 +1,10 @@
 //! `meta.k8s.io/v1` shapes: tables and metadata alone.
 
-use control_kinds::{Column, Kind};
+use control_kinds::Column;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::nature::Nature;
 use crate::negotiate::{Format, Include};
 
 /// The columns of a kind as a table defines them.
@@ -25,13 +26,13 @@ pub fn column_definitions(columns: &[Column]) -> Value {
 
 /// One row: the cells of an object, and what the client wants to have with it.
 #[must_use]
-pub fn row(kind: &Kind, object: Value, format: Format) -> Value {
+pub fn row(kind: &Nature, object: Value, format: Format) -> Value {
     let mut row = Value::object();
     row.insert(
         "cells",
-        Value::Array((kind.row)(&object, jiff::Timestamp::now())),
+        Value::Array(kind.row(&object, jiff::Timestamp::now())),
     );
-    let conditions = (kind.row_conditions)(&object);
+    let conditions = (kind.facts().row_conditions)(&object);
     if !conditions.is_empty() {
         row.insert("conditions", Value::Array(conditions));
     }
@@ -49,7 +50,7 @@ pub fn row(kind: &Kind, object: Value, format: Format) -> Value {
 /// A table. `columns` is false for the later events of a watch.
 #[must_use]
 pub fn table(
-    kind: &Kind,
+    kind: &Nature,
     rows: Vec<Value>,
     metadata: Value,
     columns: bool,
@@ -65,7 +66,7 @@ pub fn table(
     table.insert(
         "columnDefinitions",
         if columns {
-            column_definitions(kind.columns)
+            column_definitions(kind.columns())
         } else {
             Value::Null
         },
@@ -74,9 +75,10 @@ pub fn table(
     table
 }
 
-/// Drops annotations that carry fields of the object, see [`Kind::field_annotations`].
-fn drop_field_annotations(object: &mut Value, kind: &Kind) {
-    if kind.field_annotations.is_empty() {
+/// Drops annotations that carry fields of the object, see [`control_kinds::Kind::field_annotations`].
+fn drop_field_annotations(object: &mut Value, kind: &Nature) {
+    let names = kind.facts().field_annotations;
+    if names.is_empty() {
         return;
     }
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
@@ -84,13 +86,10 @@ fn drop_field_annotations(object: &mut Value, kind: &Kind) {
     };
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.retain(|key, _| {
-            !kind
-                .field_annotations
-                .iter()
-                .any(|name| match name.strip_suffix('*') {
-                    Some(start) => key.starts_with(start),
-                    None => key == *name,
-                })
+            !names.iter().any(|name| match name.strip_suffix('*') {
+                Some(start) => key.starts_with(start),
+                None => key == *name,
+            })
         });
         if annotations.is_empty() {
             metadata.remove("annotations");
@@ -100,7 +99,7 @@ fn drop_field_annotations(object: &mut Value, kind: &Kind) {
 
 /// An object reduced to its metadata.
 #[must_use]
-pub fn partial(mut object: Value, kind: &Kind, format: Format) -> Value {
+pub fn partial(mut object: Value, kind: &Nature, format: Format) -> Value {
     drop_field_annotations(&mut object, kind);
     let mut partial = Value::object();
     partial.insert("kind", "PartialObjectMetadata");
@@ -121,7 +120,7 @@ mod tests {
 
     #[test]
     fn rows_carry_what_was_asked_for() {
-        let kind = control_kinds::of("", "ConfigMap");
+        let kind = &Nature::from(control_kinds::of("", "ConfigMap"));
         let object = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}});
         let format = Format {
             shape_version: "v1",

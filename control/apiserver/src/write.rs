@@ -102,7 +102,7 @@ impl Api {
         };
         let mut fresh = false;
         if current.is_none() {
-            current = self.read_store(&store_key).await?;
+            current = self.read_store(served, &store_key).await?;
             fresh = true;
         }
         for _ in 0..ATTEMPTS {
@@ -112,7 +112,7 @@ impl Api {
                 Ok(decided @ (Decision::Put(_) | Decision::Delete(_))) if !dry_run => decided,
                 other => {
                     if !fresh {
-                        let stored = self.read_store(&store_key).await?;
+                        let stored = self.read_store(served, &store_key).await?;
                         fresh = true;
                         if stored.as_ref().map_or(0, |stored| stored.revision) != revision {
                             current = stored;
@@ -168,7 +168,9 @@ impl Api {
                 Ok(Outcome::Failed {
                     current: stored, ..
                 }) => {
-                    current = stored.map(|stored| self.current(&stored)).transpose()?;
+                    current = stored
+                        .map(|stored| self.current(served, &stored))
+                        .transpose()?;
                     fresh = true;
                 }
                 Err(status) => return Err(status),
@@ -180,22 +182,25 @@ impl Api {
         ))
     }
 
-    async fn read_store(&self, key: &Bytes) -> Result<Option<Current>, Status> {
+    async fn read_store(&self, served: &Served, key: &Bytes) -> Result<Option<Current>, Status> {
         let stored = self
             .store()
             .get(key.clone(), None)
             .await
             .map_err(|error| store_error(&error))?;
-        stored.map(|stored| self.current(&stored)).transpose()
+        stored
+            .map(|stored| self.current(served, &stored))
+            .transpose()
     }
 
     /// A stored value as an object with its resource version.
-    pub(crate) fn current(&self, stored: &KeyValue) -> Result<Current, Status> {
+    pub(crate) fn current(&self, served: &Served, stored: &KeyValue) -> Result<Current, Status> {
         let bytes = self
             .transform
             .open(&stored.key, &stored.value)
             .map_err(Status::internal)?;
-        let object = Value::from_slice(&bytes).map_err(Status::internal)?;
+        let mut object = Value::from_slice(&bytes).map_err(Status::internal)?;
+        served.cache()?.nature().settle(&mut object);
         Ok(Current {
             object: with_revision(object, stored.mod_revision),
             revision: stored.mod_revision,

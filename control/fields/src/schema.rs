@@ -6,6 +6,7 @@
 //! kinds without a schema). Another source of types is another variant.
 
 use control_types::schema::{Merge, Shape, TypeId, TypeRef};
+use control_types::structural;
 use control_types::value::{Key, Value};
 
 /// The type of one value.
@@ -16,6 +17,8 @@ pub enum Schema<'a> {
     Table(&'a TypeRef, &'static Merge),
     /// A struct of the generated tables.
     Struct(TypeId),
+    /// What the definition of a custom resource says.
+    Custom(&'a structural::Schema),
     /// Any value; maps merge by key, lists are atomic.
     Deduced,
     /// Any value, as a whole.
@@ -69,7 +72,7 @@ pub enum Relation<'a> {
 /// What a map or struct has.
 #[derive(Clone, Copy, Debug)]
 pub struct MapAtom<'a> {
-    fields: Fields,
+    fields: Fields<'a>,
     /// The type of members that are no fields; `None` where there are only fields.
     pub element: Option<Schema<'a>>,
     /// Whether it is taken as one.
@@ -77,9 +80,10 @@ pub struct MapAtom<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Fields {
+enum Fields<'a> {
     None,
     Of(TypeId),
+    Custom(&'a structural::Schema),
 }
 
 /// The default of a key field.
@@ -103,6 +107,7 @@ impl<'a> Schema<'a> {
         match self {
             Self::Struct(of) => of_struct(of, &NO_MERGE),
             Self::Table(of, merge) => table(of, merge),
+            Self::Custom(of) => custom(of),
             Self::Deduced => any(Self::Deduced, false),
             Self::Untyped => any(Self::Untyped, true),
         }
@@ -178,6 +183,10 @@ impl<'a> MapAtom<'a> {
                 let field = of.field_of(name).filter(|field| field.is_published())?;
                 Some(Schema::Table(field.type_ref_static(), field.merge()))
             }
+            Fields::Custom(of) => {
+                let known = of.is_resource().then(|| resource_field(name)).flatten();
+                known.or_else(|| of.property(name).map(Schema::Custom))
+            }
         }
     }
 
@@ -196,6 +205,7 @@ impl<'a> MapAtom<'a> {
                 "" => None,
                 text => Value::from_slice(text.as_bytes()).ok(),
             },
+            Fields::Custom(of) => of.property(name)?.default().cloned(),
         }
     }
 }
@@ -246,6 +256,63 @@ fn table<'a>(of: &'a TypeRef, merge: &'static Merge) -> Atom<'a> {
             }),
             ..Atom::default()
         },
+    }
+}
+
+/// The fields that every object has, and every object within one.
+fn resource_field<'a>(name: &Key) -> Option<Schema<'a>> {
+    match name.as_str() {
+        "apiVersion" | "kind" => Some(Schema::Table(&TypeRef::String, &NO_MERGE)),
+        "metadata" => {
+            TypeId::by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").map(Schema::Struct)
+        }
+        _ => None,
+    }
+}
+
+/// A value as a structural schema has it: what is said of its type decides; a
+/// schema that says nothing takes any value.
+fn custom(of: &structural::Schema) -> Atom<'_> {
+    use structural::{Additional, ListType, Types};
+
+    let types = of.types();
+    if of.is_int_or_string() {
+        return scalar(Scalar::Untyped);
+    }
+    match types.only() {
+        Some(Types::OBJECT) => {
+            let free = of.preserves_unknown()
+                || (of.properties().is_empty() && matches!(of.additional(), Additional::Unsaid));
+            let element = match of.additional() {
+                Additional::Of(element) => Some(Schema::Custom(element)),
+                Additional::Any => Some(Schema::Deduced),
+                Additional::None => None,
+                Additional::Unsaid => free.then_some(Schema::Deduced),
+            };
+            Atom {
+                map: Some(MapAtom {
+                    fields: Fields::Custom(of),
+                    element,
+                    atomic: of.is_atomic(),
+                }),
+                ..Atom::default()
+            }
+        }
+        Some(Types::ARRAY) => Atom {
+            list: Some(ListAtom {
+                item: of.items().map_or(Schema::Deduced, Schema::Custom),
+                relation: match of.list_type() {
+                    ListType::Atomic => Relation::Atomic,
+                    ListType::Set => Relation::Set,
+                    ListType::Map(keys) => Relation::Map(keys),
+                },
+            }),
+            ..Atom::default()
+        },
+        Some(Types::STRING) => scalar(Scalar::String),
+        Some(Types::BOOLEAN) => scalar(Scalar::Boolean),
+        Some(Types::INTEGER | Types::NUMBER) => scalar(Scalar::Numeric),
+        _ => any(Schema::Deduced, false),
     }
 }
 

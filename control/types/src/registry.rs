@@ -137,7 +137,17 @@ pub fn schema_of(group: &str, version: &str, kind: &str) -> Option<TypeId> {
     TypeId::by_name(&format!("{package}.{version}.{kind}")).or_else(|| meta(kind))
 }
 
+/// The name of the type that stands for those of custom resources.
+pub const CUSTOM: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
+
 impl Resource {
+    /// Whether it is defined by a CustomResourceDefinition: its type is then not in
+    /// the tables.
+    #[must_use]
+    pub fn is_custom(&self) -> bool {
+        self.schema.get().name == CUSTOM
+    }
+
     /// `apiVersion` of its objects.
     #[must_use]
     pub fn api_version(&self) -> compact_str::CompactString {

@@ -4,7 +4,6 @@
 
 use std::net::IpAddr;
 
-use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value;
@@ -61,7 +60,7 @@ pub(crate) async fn take(api: &Api, address: IpAddr, service: &Value) -> Result<
     Endpoint::of(api, served, "").write(None, &mut object, OWN);
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
-    coerce::complete(&mut object, served.resource.schema);
+    served.form().complete(&mut object);
     match api
         .store_new(served, &address.to_string(), object, None)
         .await

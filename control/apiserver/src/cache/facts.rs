@@ -4,8 +4,9 @@
 //! A cached object carries these at the end of its own bytes: fifty thousand
 //! pods would spend more on tables of small strings than on a tenth of their JSON.
 
-use control_kinds::Kind;
 use control_types::value::Value;
+
+use crate::nature::Nature;
 
 /// Labels, then selectable fields, of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// The facts of an object.
-    pub fn of(object: &Value, kind: &Kind) -> Self {
+    pub fn of(object: &Value, kind: &Nature) -> Self {
         let mut bytes = Vec::with_capacity(256);
         let labels = object
             .path(&["metadata", "labels"])
@@ -30,7 +31,7 @@ impl Facts {
             }
         }
         let fields_at = bytes.len();
-        for (name, value) in (kind.selectable_fields)(object) {
+        for (name, value) in kind.selectable_fields(object) {
             push(&mut bytes, name);
             push(&mut bytes, &value);
         }
@@ -86,7 +87,7 @@ mod tests {
     fn labels_and_fields_are_found_by_their_whole_names() {
         let long = "x".repeat(70_000);
         let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "labels": {"a": "1", "long": (long.as_str()), "z": ""}}, "spec": {"nodeName": "n1"}});
-        let facts = Facts::of(&object, control_kinds::of("", "Pod"));
+        let facts = Facts::of(&object, &control_kinds::of("", "Pod").into());
         let (labels, fields) = facts.bytes.split_at(facts.fields_at);
         assert_eq!(find(labels, "a"), Some("1"));
         assert_eq!(find(labels, "long"), Some(long.as_str()));
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_object_without_labels_has_none() {
-        let facts = Facts::of(&value!({}), control_kinds::of("", "ConfigMap"));
+        let facts = Facts::of(&value!({}), &control_kinds::of("", "ConfigMap").into());
         assert_eq!((find(&facts.bytes, "a"), facts.fields_at), (None, 0));
     }
 }

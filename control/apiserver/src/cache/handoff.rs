@@ -70,7 +70,7 @@ mod tests {
     fn prepared(name: &str) -> Prepared {
         let object = value!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}});
         let json = crate::cache::encode(&object);
-        Prepared::of(&object, json, control_kinds::of("", "Node"))
+        Prepared::of(&object, json, &control_kinds::of("", "Node").into())
     }
 
     #[test]

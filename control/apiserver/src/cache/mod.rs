@@ -16,14 +16,15 @@ mod ring;
 mod tree;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use compact_str::CompactString;
 use control_store::{EventKind, KeyValue, Range, Revision, Store};
 use rustc_hash::FxHashMap;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use object::{Cached, Change, Prepared, encode, frame};
@@ -49,11 +50,29 @@ pub struct Caches {
     applied: watch::Sender<Revision>,
     store: Arc<dyn Store>,
     handoff: Handoff,
+    requests: mpsc::Sender<Request>,
+    /// Taken by the task that feeds the caches.
+    asked: Mutex<Option<mpsc::Receiver<Request>>>,
 }
+
+/// What the task that feeds the caches is asked for: it alone knows a moment at
+/// which nothing is missed.
+enum Request {
+    /// Fill a cache and feed it from now on.
+    Add(
+        Arc<ResourceCache>,
+        oneshot::Sender<Result<(), control_store::Error>>,
+    ),
+    /// Feed a cache no more.
+    Remove(Arc<ResourceCache>),
+}
+
+/// The caches by what their keys begin with.
+type Prefixes = FxHashMap<CompactString, Arc<ResourceCache>>;
 
 /// What makes cached objects of stored ones.
 struct Reader {
-    by_prefix: FxHashMap<CompactString, Arc<ResourceCache>>,
+    by_prefix: ArcSwap<Prefixes>,
     transform: Transform,
 }
 
@@ -70,7 +89,7 @@ impl std::fmt::Debug for Caches {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Caches")
-            .field("resources", &self.reader.by_prefix.len())
+            .field("resources", &self.reader.by_prefix.load().len())
             .field("applied", &*self.applied.borrow())
             .finish_non_exhaustive()
     }
@@ -84,18 +103,21 @@ impl Caches {
         store: Arc<dyn Store>,
         transform: Transform,
     ) -> Self {
-        let by_prefix = resources
+        let by_prefix: Prefixes = resources
             .into_iter()
             .map(|cache| (cache.prefix().into(), cache))
             .collect();
+        let (sender, receiver) = mpsc::channel(64);
         Self {
             reader: Arc::new(Reader {
-                by_prefix,
+                by_prefix: ArcSwap::from_pointee(by_prefix),
                 transform,
             }),
             applied: watch::Sender::new(0),
             store,
             handoff: Handoff::default(),
+            requests: sender,
+            asked: Mutex::new(Some(receiver)),
         }
     }
 
@@ -186,9 +208,8 @@ impl Caches {
     /// page, and pages are decoded beside each other on all cores: a start with
     /// many objects is as fast as the machine, and never holds them all twice.
     async fn load(&self, at: Option<Revision>) -> Result<Loaded, control_store::Error> {
-        let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<Cached>>)> = self
-            .reader
-            .by_prefix
+        let prefixes = self.reader.by_prefix.load_full();
+        let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<Cached>>)> = prefixes
             .iter()
             .map(|(prefix, cache)| (prefix.as_str(), (Arc::clone(cache), Vec::new())))
             .collect();
@@ -237,12 +258,19 @@ impl Caches {
     /// watch it loads everything and goes on from the difference.
     async fn feed(&self, from: Revision, shutdown: CancellationToken) {
         let mut after = from;
+        let asked = self.asked.lock();
+        let asked = asked.unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut requests) = asked else { return };
         loop {
             let mut watch = self.store.watch(Bytes::from_static(storage::ROOT), after);
             loop {
                 let batch = tokio::select! {
                     biased;
                     () = shutdown.cancelled() => return,
+                    Some(request) = requests.recv() => {
+                        self.serve(request, after).await;
+                        continue;
+                    }
                     batch = watch.next() => batch,
                 };
                 match batch {
@@ -274,6 +302,84 @@ impl Caches {
         }
     }
 
+    /// Fills a cache and feeds it from then on, in the place of one for the same keys.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn add(&self, cache: Arc<ResourceCache>) -> Result<(), control_store::Error> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.requests.send(Request::Add(cache, answer)).await;
+        sent.map_err(|_| control_store::Error::Closed)?;
+        answered.await.map_err(|_| control_store::Error::Closed)?
+    }
+
+    /// Feeds a cache no more.
+    pub async fn remove(&self, cache: &Arc<ResourceCache>) {
+        // Without a task that feeds there is nothing to take it from.
+        let _ = self.requests.send(Request::Remove(Arc::clone(cache))).await;
+    }
+
+    /// Does what was asked for; `after`: what all caches have.
+    async fn serve(&self, request: Request, after: Revision) {
+        match request {
+            Request::Add(cache, answer) => {
+                let filled = self.fill(&cache, after).await;
+                if filled.is_ok() {
+                    self.reader.by_prefix.rcu(|prefixes| {
+                        let mut prefixes = Prefixes::clone(prefixes);
+                        prefixes.insert(cache.prefix().into(), Arc::clone(&cache));
+                        prefixes
+                    });
+                }
+                // Who asked may have gone.
+                let _ = answer.send(filled);
+            }
+            Request::Remove(cache) => {
+                self.reader.by_prefix.rcu(|prefixes| {
+                    let mut prefixes = Prefixes::clone(prefixes);
+                    if prefixes
+                        .get(cache.prefix())
+                        .is_some_and(|present| Arc::ptr_eq(present, &cache))
+                    {
+                        prefixes.remove(cache.prefix());
+                    }
+                    prefixes
+                });
+            }
+        }
+    }
+
+    /// Fills one cache with what is in the store at a revision.
+    async fn fill(
+        &self,
+        cache: &Arc<ResourceCache>,
+        at: Revision,
+    ) -> Result<(), control_store::Error> {
+        let mut objects = Vec::new();
+        let mut range = Range {
+            at: Some(at),
+            limit: PAGE,
+            ..Range::prefix(cache.prefix().to_owned())
+        };
+        loop {
+            let page = self.store.range(range.clone()).await?;
+            if let Some(last) = page.kvs.last() {
+                range.start = [&*last.key, &[0]].concat().into();
+            }
+            for kv in &page.kvs {
+                let key = std::str::from_utf8(&kv.key).ok();
+                if let Some(key) = key.and_then(|key| key.strip_prefix(cache.prefix())) {
+                    objects.extend(self.reader.decode(cache, key, kv));
+                }
+            }
+            if !page.more {
+                break;
+            }
+        }
+        cache.fill(objects, at);
+        Ok(())
+    }
+
     /// Leaves what is about to be written under a key, so that it need not be decoded
     /// when it comes back.
     pub fn offer(&self, key: Bytes, stored: Bytes, prepared: Prepared) {
@@ -287,18 +393,17 @@ impl Caches {
 
     /// Applies the events of a batch, each run of the same resource at once.
     fn apply(&self, events: Vec<control_store::Event>) {
+        let prefixes = self.reader.by_prefix.load();
         let mut events = events.into_iter().peekable();
         while let Some(event) = events.next() {
-            let Some((cache, key)) = self.reader.locate(&event.kv.key) else {
+            let Some((cache, key)) = locate(&prefixes, &event.kv.key) else {
                 continue;
             };
             let mut changes: Vec<_> = self.change(cache, key, &event).into_iter().collect();
             while let Some(event) = events.next_if(|event| {
-                self.reader
-                    .locate(&event.kv.key)
-                    .is_some_and(|(next, _)| Arc::ptr_eq(next, cache))
+                locate(&prefixes, &event.kv.key).is_some_and(|(next, _)| Arc::ptr_eq(next, cache))
             }) {
-                if let Some((_, key)) = self.reader.locate(&event.kv.key) {
+                if let Some((_, key)) = locate(&prefixes, &event.kv.key) {
                     changes.extend(self.change(cache, key, &event));
                 }
             }
@@ -336,9 +441,10 @@ impl Caches {
 impl Reader {
     /// The objects of a page, each with its cache.
     fn page(&self, kvs: &[KeyValue]) -> Vec<(Arc<ResourceCache>, Arc<Cached>)> {
+        let prefixes = self.by_prefix.load();
         kvs.iter()
             .filter_map(|kv| {
-                let (cache, key) = self.locate(&kv.key)?;
+                let (cache, key) = locate(&prefixes, &kv.key)?;
                 Some((Arc::clone(cache), self.decode(cache, key, kv)?))
             })
             .collect()
@@ -347,21 +453,24 @@ impl Reader {
     fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {
         opened(&self.transform, cache, key, kv)
     }
+}
 
-    /// The cache that a key of the store belongs to, and the rest of the key.
-    fn locate<'a>(&self, key: &'a [u8]) -> Option<(&Arc<ResourceCache>, &'a str)> {
-        let key = std::str::from_utf8(key).ok()?;
-        let rest = key.strip_prefix("/registry/")?;
-        // `/registry/pods/…` or `/registry/services/specs/…`.
-        let first = "/registry/".len() + rest.find('/')? + 1;
-        if let Some(cache) = self.by_prefix.get(&key[..first]) {
-            return Some((cache, &key[first..]));
-        }
-        let second = first + key[first..].find('/')? + 1;
-        self.by_prefix
-            .get(&key[..second])
-            .map(|cache| (cache, &key[second..]))
+/// The cache that a key of the store belongs to, and the rest of the key.
+fn locate<'m, 'a>(
+    prefixes: &'m Prefixes,
+    key: &'a [u8],
+) -> Option<(&'m Arc<ResourceCache>, &'a str)> {
+    let key = std::str::from_utf8(key).ok()?;
+    let rest = key.strip_prefix("/registry/")?;
+    // `/registry/pods/…` or `/registry/services/specs/…`.
+    let first = "/registry/".len() + rest.find('/')? + 1;
+    if let Some(cache) = prefixes.get(&key[..first]) {
+        return Some((cache, &key[first..]));
     }
+    let second = first + key[first..].find('/')? + 1;
+    prefixes
+        .get(&key[..second])
+        .map(|cache| (cache, &key[second..]))
 }
 
 /// The cached form of what the store holds under a key; `None`, with a word in

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use compact_str::CompactString;
-use control_kinds::Kind;
 use control_store::Revision;
 use control_types::value::{Key, Map, Value};
 
 use super::facts::{self, Facts};
 use super::tree::Keyed;
+use crate::nature::Nature;
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
@@ -68,7 +68,7 @@ pub struct Prepared {
 impl Prepared {
     /// Prepares an object; `json` is what [`encode`] made of it.
     #[must_use]
-    pub fn of(value: &Value, json: Vec<u8>, kind: &Kind) -> Self {
+    pub fn of(value: &Value, json: Vec<u8>, kind: &Nature) -> Self {
         let facts = Facts::of(value, kind);
         Self { json, facts }
     }
@@ -105,12 +105,13 @@ impl Cached {
         stored: &[u8],
         revision: Revision,
         change: Change,
-        kind: &Kind,
+        kind: &Nature,
     ) -> Result<Self, DecodeError> {
-        let value = Value::from_slice(stored).map_err(DecodeError::Json)?;
-        let json = match metadata_at(stored) {
-            Some(_) => stored.to_vec(),
-            None => encode(&value),
+        let mut value = Value::from_slice(stored).map_err(DecodeError::Json)?;
+        let json = if !kind.settle(&mut value) && metadata_at(stored).is_some() {
+            stored.to_vec()
+        } else {
+            encode(&value)
         };
         Self::of(key, Prepared::of(&value, json, kind), revision, change)
     }
@@ -437,7 +438,7 @@ mod tests {
             &encode(&object),
             7,
             Change::Added,
-            control_kinds::of("", "Pod"),
+            &control_kinds::of("", "Pod").into(),
         )
         .expect("a valid object")
     }

@@ -155,7 +155,7 @@ mod tests {
             write(&*store, name, data).await;
         }
         let kind = control_kinds::of("", "ConfigMap");
-        let cache = Arc::new(ResourceCache::new(kind, "/registry/configmaps/"));
+        let cache = Arc::new(ResourceCache::new(kind.into(), "/registry/configmaps/"));
         cache.fill(Vec::new(), store.revision());
         let caches = Caches::new(
             [Arc::clone(&cache)],
@@ -196,7 +196,7 @@ mod tests {
         write(&*store, "a", Some("2")).await;
         store.compact(store.revision()).await.expect("compacted");
         let kind = control_kinds::of("", "ConfigMap");
-        let cache = Arc::new(ResourceCache::new(kind, "/registry/configmaps/"));
+        let cache = Arc::new(ResourceCache::new(kind.into(), "/registry/configmaps/"));
         cache.fill(Vec::new(), store.revision());
         let caches = Caches::new(
             [Arc::clone(&cache)],

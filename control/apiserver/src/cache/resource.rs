@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use compact_str::CompactString;
-use control_kinds::Kind;
 use control_store::Revision;
 use control_types::value::Value;
 use tokio::sync::watch;
@@ -15,6 +14,7 @@ use tokio::sync::watch;
 use super::object::{Cached, Change, DecodeError, Prepared};
 use super::ring::{Read, Ring};
 use super::tree::{Keyed, Tree};
+use crate::nature::Nature;
 
 /// Room for events that every resource begins with.
 const CAPACITY: usize = 128;
@@ -65,7 +65,7 @@ pub struct State {
 
 /// The cache. One task writes ([`super::feed`]); anybody reads.
 pub struct ResourceCache {
-    kind: &'static Kind,
+    kind: Nature,
     /// What keys begin with in the store, such as `/registry/pods/`.
     prefix: CompactString,
     state: ArcSwap<State>,
@@ -99,7 +99,7 @@ impl std::fmt::Debug for ResourceCache {
 impl ResourceCache {
     /// An empty cache of a kind whose keys begin with `prefix`.
     #[must_use]
-    pub fn new(kind: &'static Kind, prefix: &str) -> Self {
+    pub fn new(kind: Nature, prefix: &str) -> Self {
         Self {
             kind,
             prefix: prefix.into(),
@@ -113,6 +113,12 @@ impl ResourceCache {
             forgotten: AtomicU64::new(0),
             frames: [const { ArcSwapOption::const_empty() }; FRAMES],
         }
+    }
+
+    /// What is particular to the kind as it is stored.
+    #[must_use]
+    pub fn nature(&self) -> &Nature {
+        &self.kind
     }
 
     /// What keys begin with in the store.
@@ -261,7 +267,7 @@ impl ResourceCache {
         revision: Revision,
         created: bool,
     ) -> Result<Arc<Cached>, DecodeError> {
-        Cached::new(key, stored, revision, change(created), self.kind).map(Arc::new)
+        Cached::new(key, stored, revision, change(created), &self.kind).map(Arc::new)
     }
 
     /// Makes the cached form of what a writer prepared.
@@ -278,7 +284,7 @@ impl ResourceCache {
     /// Prepares an object of this resource for its way through the store.
     #[must_use]
     pub fn prepare(&self, value: &Value, json: Vec<u8>) -> Prepared {
-        Prepared::of(value, json, self.kind)
+        Prepared::of(value, json, &self.kind)
     }
 
     /// Applies changes in order and publishes them at once. `None` deletes.
@@ -369,7 +375,10 @@ mod tests {
     use super::*;
 
     fn cache() -> ResourceCache {
-        ResourceCache::new(control_kinds::of("", "ConfigMap"), "/registry/configmaps/")
+        ResourceCache::new(
+            control_kinds::of("", "ConfigMap").into(),
+            "/registry/configmaps/",
+        )
     }
 
     fn put(cache: &ResourceCache, name: &str, revision: Revision) {

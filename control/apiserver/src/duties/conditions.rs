@@ -18,7 +18,7 @@ pub(super) struct Condition {
 }
 
 /// Whether the object's status has a condition of this type that is `True`.
-pub(super) fn is_true(object: &Value, kind: &str) -> bool {
+pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
     find(object, kind).is_some_and(|found| found.str_at(&["status"]) == Some("True"))
 }
 

@@ -1,11 +1,9 @@
 //! CustomResourceDefinitions: which of the names that they ask for they get,
-//! when they are established, whether a protected group was approved, and their
-//! end.
+//! when they are established, and whether a protected group was approved.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use control_store::Range;
 use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
@@ -14,8 +12,6 @@ use futures::FutureExt;
 use super::conditions::{self, Condition};
 use super::{Duty, own};
 use crate::api::Api;
-use crate::storage;
-use crate::write::store_error;
 
 pub(super) static DUTY: Duty = Duty {
     name: "definitions",
@@ -25,9 +21,9 @@ pub(super) static DUTY: Duty = Duty {
     stop: None,
 };
 
-const GROUP: &str = "apiextensions.k8s.io";
-const PLURAL: &str = "customresourcedefinitions";
-const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(super) const GROUP: &str = "apiextensions.k8s.io";
+pub(super) const PLURAL: &str = "customresourcedefinitions";
+pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const APPROVED: &str = "api-approved.kubernetes.io";
 
 async fn run(api: &Api) -> Result<(), Status> {
@@ -42,8 +38,8 @@ async fn run(api: &Api) -> Result<(), Status> {
         let mut one = all[at].clone();
         let name = meta::name(&one).to_owned();
         if meta::is_deleting(&one) {
-            if meta::has_finalizer(&one, FINALIZER) && !has_instances(api, &one).await? {
-                own::change(api, served, &name, finish).await?;
+            // Its end is a duty of its own; names are free when it has begun.
+            if !meta::has_finalizer(&one, FINALIZER) {
                 all[at].remove_path(&["status", "acceptedNames"]);
             }
             continue;
@@ -55,40 +51,6 @@ async fn run(api: &Api) -> Result<(), Status> {
         }
     }
     Ok(())
-}
-
-/// Whether objects of the kind are still in the store.
-async fn has_instances(api: &Api, definition: &Value) -> Result<bool, Status> {
-    let text = |path: &[&str]| definition.str_at(path).unwrap_or_default().to_owned();
-    let prefix = storage::prefix(
-        &text(&["spec", "group"]),
-        &text(&["spec", "names", "plural"]),
-    );
-    let range = Range {
-        limit: 1,
-        ..Range::prefix(prefix)
-    };
-    let page = api.store().range(range).await;
-    Ok(!page.map_err(|error| store_error(&error))?.kvs.is_empty())
-}
-
-/// Nothing is left of the kind: its definition may go.
-fn finish(definition: &mut Value) -> bool {
-    let (reason, message) = if conditions::is_true(definition, "Established") {
-        ("InstanceDeletionCompleted", "removed all instances")
-    } else {
-        ("NeverEstablished", "resource was never established")
-    };
-    conditions::set(
-        definition,
-        &Condition {
-            kind: "Terminating",
-            status: "False",
-            reason,
-            message: message.into(),
-        },
-    );
-    meta::remove_finalizer(definition, FINALIZER)
 }
 
 /// The names that other definitions of a group have.

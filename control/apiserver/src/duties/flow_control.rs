@@ -5,7 +5,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value;
@@ -63,8 +62,8 @@ async fn run(api: &Api) -> Result<(), Status> {
                 },
                 "spec": (entry.get("spec").cloned().unwrap_or_default())
             });
-            (served.kind.default)(&mut object);
-            coerce::complete(&mut object, served.resource.schema);
+            served.kind.default(&mut object);
+            served.form().complete(&mut object);
             own::ensure(api, (GROUP, plural), PRODUCER, object, |stored, wanted| {
                 mend(stored, wanted, mandatory)
             })

@@ -11,6 +11,7 @@ mod api_services;
 mod authentication;
 mod cluster_info;
 mod conditions;
+mod definition_ends;
 mod definitions;
 mod events;
 mod flow_control;
@@ -37,6 +38,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::server::Error;
+
+pub(crate) use conditions::is_true as condition_is_true;
 
 /// Changes that come together are looked at once.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -70,6 +73,7 @@ static ALL: &[&Duty] = &[
     &api_services::REGISTRATION,
     &api_services::AVAILABILITY,
     &definitions::DUTY,
+    &definition_ends::DUTY,
     &identity::DUTY,
     &identity::COLLECTION,
     &token_tracking::DUTY,

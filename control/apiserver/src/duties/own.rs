@@ -1,7 +1,6 @@
 //! Writing the server's own objects: the one place where it does, under names
 //! of its own in `managedFields`.
 
-use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value;
@@ -37,8 +36,8 @@ pub(super) async fn ensure(
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     api.allocators.complete(served, &mut object)?;
-    (served.kind.prepare_create)(&mut object);
-    coerce::complete(&mut object, served.resource.schema);
+    (served.kind.facts().prepare_create)(&mut object);
+    served.form().complete(&mut object);
     api.modify(served, &key, false, None, |current| {
         let Some(current) = current else {
             return Ok(Decision::Put(object.clone()));
@@ -111,10 +110,10 @@ pub(super) async fn apply(
             });
             let endpoint = Endpoint::of(api, served, "status");
             let mut new = endpoint.apply(Some(&old), &config, manager, true)?;
-            coerce::coerce(&mut new, resource.schema).map_err(|error| {
+            served.form().coerce(&mut new).map_err(|error| {
                 Status::internal(error.of_kind(resource.version, resource.kind, resource.kind))
             })?;
-            coerce::complete(&mut new, resource.schema);
+            served.form().complete(&mut new);
             managed::keep_times(&mut new, &old);
             Ok(Decision::Put(new))
         })

@@ -42,10 +42,11 @@ pub enum Error {
 /// Whether objects of a resource are kept in protobuf.
 #[must_use]
 pub fn is_protobuf(resource: &Resource) -> bool {
-    !matches!(
-        resource.storage.group,
-        "apiextensions.k8s.io" | "apiregistration.k8s.io"
-    )
+    !resource.is_custom()
+        && !matches!(
+            resource.storage.group,
+            "apiextensions.k8s.io" | "apiregistration.k8s.io"
+        )
 }
 
 /// The bytes to keep for an object's JSON, which is in the version in which this
@@ -115,7 +116,15 @@ fn of_json(stored: &Bytes) -> Result<Bytes, Error> {
         }
     };
     let (kind, version) = head;
-    let (resource, known) = resource(&version, &kind)?;
+    let (resource, known) = match resource(&version, &kind) {
+        Ok(found) => found,
+        // A custom resource, whose definition knows its form.
+        Err(_) if version.contains('.') && version.contains('/') && !kind.is_empty() => {
+            let end = stored.iter().rposition(|byte| *byte == b'}');
+            return Ok(stored.slice(..end.map_or(0, |end| end + 1)));
+        }
+        Err(error) => return Err(error),
+    };
     let held = held_as(resource);
     if known && std::ptr::eq(held, resource) {
         let end = stored.iter().rposition(|byte| *byte == b'}');

@@ -13,6 +13,7 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
+use crate::nature::Form;
 use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain};
 use crate::reply::{self, Answer};
@@ -31,7 +32,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
         group: "",
         version: "v1",
         kind: "Binding",
-        schema,
+        form: Form::Typed(schema),
     };
     let headers = &context.parts.headers;
     let mut binding = decode::object(headers, body, expected, options.field_validation)

@@ -14,6 +14,7 @@ use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::managed::{Endpoint, OWN};
+use crate::nature::Form;
 use crate::negotiate::Format;
 use crate::options::{DeleteOptions, WriteOptions, plain};
 use crate::reply::{self, Answer};
@@ -39,7 +40,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         group: "policy",
         version: "v1",
         kind: "Eviction",
-        schema,
+        form: Form::Typed(schema),
     };
     let headers = &context.parts.headers;
     let eviction = decode::object(headers, body, expected, options.field_validation)

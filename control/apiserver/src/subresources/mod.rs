@@ -36,6 +36,9 @@ pub async fn bind(context: &Context, body: Body) -> Answer {
 pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer {
     let name = context.info.subresource.clone();
     if served.subresource(&name).is_none() {
+        if served.resource.is_custom() {
+            return Err(served.not_found(&context.info.name));
+        }
         return Err(Status::unknown_path());
     }
     let whole = matches!(

@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
+use crate::nature::Form;
 use crate::negotiate::Format;
 use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
@@ -24,17 +25,17 @@ use crate::verbs::patches::Patch;
 use crate::verbs::update::{Change, check_name};
 
 fn paths(served: &Served) -> Result<Scale, Status> {
-    served.kind.scale.ok_or_else(Status::unknown_path)
+    served.kind.scale().ok_or_else(Status::unknown_path)
 }
 
-fn expected() -> Result<Expected, Status> {
+fn expected() -> Result<Expected<'static>, Status> {
     let schema = registry::schema_of("autoscaling", "v1", "Scale");
     let schema = schema.ok_or_else(Status::unknown_path)?;
     Ok(Expected {
         group: "autoscaling",
         version: "v1",
         kind: "Scale",
-        schema,
+        form: Form::Typed(schema),
     })
 }
 
@@ -56,6 +57,10 @@ fn scale_of(object: &Value, paths: Scale) -> Value {
         .selector
         .and_then(|path| object.path(path))
         .map(|selector| {
+            // Custom kinds keep it as it is shown.
+            if let Value::String(text) = selector {
+                return text.to_string();
+            }
             let parsed = match selector.as_object() {
                 Some(map)
                     if !map.contains_key("matchLabels")

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
@@ -47,7 +46,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let object = store(context, served, decoded.object, &options, Managers::Writer).await?;
     Ok(reply::value(
         201,
-        &reply::shaped(object, served.kind, format),
+        &reply::shaped(object, &served.kind, format),
         format,
     ))
 }
@@ -73,6 +72,18 @@ pub async fn store(
     options: &WriteOptions,
     managers: Managers,
 ) -> Result<Value, Status> {
+    if served
+        .kind
+        .family()
+        .is_some_and(|family| family.is_terminating())
+    {
+        return Err(Status::forbidden(
+            served.resource.group,
+            served.resource.plural,
+            meta::name(&object),
+            "create not allowed while custom resource definition is terminating",
+        ));
+    }
     wipe(&mut object);
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
@@ -81,7 +92,7 @@ pub async fn store(
         Managers::Writer => meta::resource_version(&object).to_owned(),
         Managers::Given => String::new(),
     };
-    (served.kind.default)(&mut object);
+    served.kind.default(&mut object);
     if managers == Managers::Writer {
         let name = managed::manager_of(context, options);
         Endpoint::of(&context.api, served, "").write(None, &mut object, &name);
@@ -170,11 +181,11 @@ async fn store_one(
     if context.info.verb != "create" {
         context.must_be_allowed("create")?;
     }
-    let mut warnings = (served.kind.warnings)(&object, None);
+    let mut warnings = served.kind.warnings(&object, None);
     let admitted = admission::check_create(context, served, &object, &mut warnings);
     context.warnings.extend(warnings);
     admitted?;
-    coerce::complete(&mut object, served.resource.schema);
+    served.form().complete(&mut object);
     let name = meta::name(&object).to_owned();
     let key = served.key(place.namespace, &name);
     // Last of all: nothing is taken for what is refused anyway.

@@ -7,7 +7,7 @@ use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::api::{Served, name_of};
+use crate::api::{Api, Served, name_of};
 use crate::body::Body;
 use crate::chain::Context;
 use crate::decode;
@@ -47,7 +47,7 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         } else {
             200
         };
-        reply::value(code, &reply::shaped(object, served.kind, format), format)
+        reply::value(code, &reply::shaped(object, &served.kind, format), format)
     })
 }
 
@@ -79,9 +79,21 @@ pub async fn remove(
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
+    remove_by(&context.api, served, key, options).await
+}
+
+/// As [`remove`], for the server itself.
+///
+/// # Errors
+/// 404, 409 when preconditions fail.
+pub async fn remove_by(
+    api: &Api,
+    served: &Arc<Served>,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(Value, bool), Status> {
     let mut found = Value::Null;
-    let done = context
-        .api
+    let done = api
         .modify(served, key, options.dry_run, None, |current| {
             let mut object = current.ok_or_else(|| served.not_found(key))?.object;
             check_preconditions(served, key, &object, options)?;
@@ -99,8 +111,7 @@ pub async fn remove(
         })
         .await?;
     if done.deleted && !options.dry_run {
-        let allocators = &context.api.allocators;
-        allocators.deleted(&context.api, served, &done.object).await;
+        api.allocators.deleted(api, served, &done.object).await;
     }
     let mut object = done.object;
     if done.deleted && meta::finalizers(&object).next().is_none() && !was_marked(&object, served) {
@@ -121,7 +132,7 @@ pub async fn remove(
 /// Whether stock shows a deleted object of this kind with its deletion time:
 /// the kinds that end gracefully.
 fn was_marked(_object: &Value, served: &Served) -> bool {
-    served.kind.graceful.is_some() || served.kind.begin_deletion.is_some()
+    served.kind.facts().graceful.is_some() || served.kind.facts().begin_deletion.is_some()
 }
 
 /// The uid and the version that a deletion names must be the present ones.
@@ -164,6 +175,7 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
     let given = options.grace_period_seconds.map(|seconds| seconds.max(-1));
     let grace = served
         .kind
+        .facts()
         .graceful
         .map_or(0, |graceful| graceful(object, given));
     let deleting = meta::is_deleting(object);
@@ -192,7 +204,7 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(now);
     meta::set_deletion_timestamp(object, at);
-    if let Some(begin) = served.kind.begin_deletion {
+    if let Some(begin) = served.kind.facts().begin_deletion {
         // It goes when all is cleared up; no clock runs.
         begin(object);
         return;

@@ -26,5 +26,5 @@ pub async fn get(context: &Context, served: &Served) -> Answer {
         .cache()?
         .get(&key)
         .ok_or_else(|| served.not_found(&key))?;
-    reply::object(200, served.json(&object)?, served.kind, format)
+    reply::object(200, served.json(&object)?, &served.kind, format)
 }

@@ -60,7 +60,7 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     }
     let info = &context.info;
     let selection = Selection::new(
-        served.kind,
+        &served.kind,
         served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
@@ -158,7 +158,7 @@ async fn exact(api: &Api, served: &Served, revision: Revision) -> Result<Snapsho
             .transform
             .open(&kv.key, &kv.value)
             .map_err(Status::internal)?;
-        let object = Cached::new(key, &bytes, kv.mod_revision, Change::Modified, served.kind)
+        let object = Cached::new(key, &bytes, kv.mod_revision, Change::Modified, &served.kind)
             .map_err(Status::internal)?;
         objects.push(Arc::new(object));
     }
@@ -408,7 +408,7 @@ pub(crate) async fn respond(
     let mut head = Vec::with_capacity(256);
     let (kind, version, items, item): (String, String, &[u8], WriteItem) = match format.shape {
         Shape::Plain if served.is_stored_form() => (
-            served.resource.list_kind(),
+            served.list_kind(),
             served.api_version.clone(),
             b",\"items\":[",
             Box::new(|object, out| {
@@ -420,7 +420,7 @@ pub(crate) async fn respond(
             let served = Arc::clone(served);
             let (kind, version, items) = match shape {
                 Shape::Plain => (
-                    served.resource.list_kind(),
+                    served.list_kind(),
                     served.api_version.clone(),
                     &b",\"items\":["[..],
                 ),
@@ -442,8 +442,8 @@ pub(crate) async fn respond(
                             value.remove("kind");
                             value.remove("apiVersion");
                         }
-                        Shape::Metadata => value = table::partial(value, served.kind, format),
-                        Shape::Table => value = table::row(served.kind, value, format),
+                        Shape::Metadata => value = table::partial(value, &served.kind, format),
+                        Shape::Table => value = table::row(&served.kind, value, format),
                     }
                     value.write(out);
                 }
@@ -460,7 +460,7 @@ pub(crate) async fn respond(
     page.metadata().write(&mut head);
     if format.shape == Shape::Table {
         head.extend_from_slice(b",\"columnDefinitions\":");
-        table::column_definitions(served.kind.columns).write(&mut head);
+        table::column_definitions(served.kind.columns()).write(&mut head);
     }
     head.extend_from_slice(items);
     let mut writer = Writer {
@@ -512,7 +512,7 @@ async fn in_protobuf(
                     // An object that cannot be read is left out.
                     if let (Ok(mut value), Some(of)) = (served.tree(object), of) {
                         if shape == Shape::Metadata {
-                            value = table::partial(value, served.kind, format);
+                            value = table::partial(value, &served.kind, format);
                         }
                         protobuf::push_item(&value.to_vec(), of, out)?;
                     }
@@ -527,7 +527,7 @@ async fn in_protobuf(
             "PartialObjectMetadataList".to_owned(),
             format!("meta.k8s.io/{}", format.shape_version),
         ),
-        _ => (served.resource.list_kind(), served.api_version.clone()),
+        _ => (served.list_kind(), served.api_version.clone()),
     };
     let writer = |head: Vec<u8>, page: &Page, selection: Selection, item: WriteItem| Writer {
         objects: Arc::clone(&page.objects),

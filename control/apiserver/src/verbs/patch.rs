@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_types::{coerce, meta};
 use http::header::CONTENT_TYPE;
 
 use crate::api::Served;
@@ -73,7 +73,7 @@ pub async fn through(
             said = decoded.warnings;
             let mut new = decoded.object;
             check_identity(context, served, &mut new)?;
-            (served.kind.default)(&mut new);
+            served.kind.default(&mut new);
             // A patch that says nothing of the version is about whatever
             // version there is.
             if meta::resource_version(&new).is_empty() {
@@ -83,7 +83,7 @@ pub async fn through(
         })
         .await;
     context.warnings.extend(said);
-    let shaped = reply::shaped(stored?, served.kind, format);
+    let shaped = reply::shaped(stored?, &served.kind, format);
     Ok(reply::value(200, &shaped, format))
 }
 
@@ -107,7 +107,7 @@ async fn apply(
         let tree = endpoint.apply(live, &config, &options.field_manager, force)?;
         let mut new = decode_applied(tree, &config, Expected::of(served))?;
         check_identity(context, served, &mut new)?;
-        (served.kind.default)(&mut new);
+        served.kind.default(&mut new);
         Ok(new)
     };
     let mut last = served.not_found(&key);
@@ -127,7 +127,7 @@ async fn apply(
                 }
                 match create::store(context, served, new, options, create::Managers::Given).await {
                     Ok(object) => {
-                        let shaped = reply::shaped(object, served.kind, format);
+                        let shaped = reply::shaped(object, &served.kind, format);
                         return Ok(reply::value(201, &shaped, format));
                     }
                     Err(status) if status.reason == "AlreadyExists" => {
@@ -156,7 +156,7 @@ async fn apply(
             .await;
         match stored {
             Ok(object) => {
-                let shaped = reply::shaped(object, served.kind, format);
+                let shaped = reply::shaped(object, &served.kind, format);
                 return Ok(reply::value(200, &shaped, format));
             }
             Err(status) if status.reason == "NotFound" && subresource.is_empty() => last = status,
@@ -190,9 +190,9 @@ pub fn read_config(bytes: &[u8]) -> Result<Value, Status> {
 pub fn decode_applied(
     mut tree: Value,
     config: &Value,
-    expected: Expected,
+    expected: Expected<'_>,
 ) -> Result<Value, Status> {
-    coerce::coerce(&mut tree, expected.schema).map_err(|error| {
+    expected.form.coerce(&mut tree).map_err(|error| {
         let kind = format!(
             "{}, Kind={}",
             meta::join_api_version(expected.group, expected.version),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use control_types::schema::{Shape, Type};
 use control_types::status::{Cause, Details, Status, quote};
 use control_types::value::Value;
-use control_types::{coerce, go, json_patch, strategic};
+use control_types::{go, json_patch, strategic};
 
 use crate::decode::{self, Decoded, Expected};
 use crate::managed;
@@ -120,7 +120,7 @@ impl Patch {
     pub fn apply(
         &self,
         old: &Value,
-        expected: Expected,
+        expected: Expected<'_>,
         validation: FieldValidation,
     ) -> Result<Decoded, Status> {
         let mut tree = old.clone();
@@ -159,7 +159,7 @@ impl Patch {
         Ok(decoded)
     }
 
-    fn patch(&self, object: &mut Value, expected: Expected) -> Result<(), Status> {
+    fn patch(&self, object: &mut Value, expected: Expected<'_>) -> Result<(), Status> {
         match &self.kind {
             Kind::Json(patch) => patch.apply(object).map_err(|error| {
                 tracing::debug!(%error, "a JSON patch does not fit");
@@ -170,7 +170,10 @@ impl Patch {
                 Ok(())
             }
             Kind::Strategic(patch) => {
-                strategic::apply(object, patch, expected.schema).map_err(|error| match error {
+                let Some(schema) = expected.form.typed() else {
+                    return Err(unsupported());
+                };
+                strategic::apply(object, patch, schema).map_err(|error| match error {
                     strategic::Error::Format(_) => Status::bad_request(error.to_string()),
                     strategic::Error::ListOfLists => unprocessable(),
                     other => managed::unexplained(other.to_string()),
@@ -189,13 +192,13 @@ impl Patch {
 
     /// What the patch makes is none of the expected kind. A strategic patch knows
     /// the types and is shown itself, of the others what they made is shown.
-    fn refused(&self, old: &Value, expected: Expected, why: &str) -> Status {
+    fn refused(&self, old: &Value, expected: Expected<'_>, why: &str) -> Status {
         let shown = match &self.kind {
             Kind::Strategic(patch) => go::plain(patch),
             _ => {
                 let mut object = old.clone();
-                if coerce::coerce(&mut object, expected.schema).is_ok() {
-                    coerce::complete(&mut object, expected.schema);
+                if expected.form.coerce(&mut object).is_ok() {
+                    expected.form.complete(&mut object);
                 }
                 // It did fit: the same object was patched before.
                 let _ = self.patch(&mut object, expected);

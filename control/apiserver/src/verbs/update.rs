@@ -5,7 +5,6 @@ use std::sync::Arc;
 use control_kinds::FieldError;
 use control_kinds::quota::Charge;
 use control_store::Revision;
-use control_types::coerce;
 use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::Value;
@@ -57,17 +56,17 @@ pub async fn through(
     check_name(context, served, &mut object)?;
     let key = served.key(&context.info.namespace, &context.info.name);
 
-    let creatable = subresource.is_empty() && served.kind.allow_create_on_update;
+    let creatable = subresource.is_empty() && served.kind.facts().allow_create_on_update;
     if creatable && meta::resource_version(&object).is_empty() {
         context.api.catch_up().await?;
         if served.cache()?.get(&key).is_none() {
             let object =
                 create::store(context, served, object, &options, create::Managers::Writer).await?;
-            let shaped = reply::shaped(object, served.kind, format);
+            let shaped = reply::shaped(object, &served.kind, format);
             return Ok(reply::value(201, &shaped, format));
         }
     }
-    (served.kind.default)(&mut object);
+    served.kind.default(&mut object);
     let change = Change {
         context,
         served,
@@ -76,7 +75,7 @@ pub async fn through(
         writer: Some(managed::manager_of(context, &options)),
     };
     let done = change.store(&key, |_| Ok(object.clone())).await?;
-    let shaped = reply::shaped(done, served.kind, format);
+    let shaped = reply::shaped(done, &served.kind, format);
     Ok(reply::value(200, &shaped, format))
 }
 
@@ -221,7 +220,7 @@ impl Change<'_> {
         if !served.is_stored_form() {
             crate::convert::to_version(&mut old, served);
         }
-        coerce::complete(&mut old, served.resource.schema);
+        served.form().complete(&mut old);
         let mut new = make(&old)?;
         if let Some(writer) = &self.writer {
             Endpoint::of(&context.api, served, self.subresource).write(
@@ -248,7 +247,7 @@ impl Change<'_> {
         }
         admission::admit_update(served, self.subresource, &mut new, &old);
         // Changes are told from what was stored, which is complete.
-        coerce::complete(&mut new, served.resource.schema);
+        served.form().complete(&mut new);
         let errors = self.prepare(&mut new, &old)?;
         if !errors.is_empty() {
             return Err(invalid::status(
@@ -259,7 +258,7 @@ impl Change<'_> {
             ));
         }
         if self.subresource.is_empty() {
-            let warnings = (served.kind.warnings)(&new, Some(&old));
+            let warnings = served.kind.warnings(&new, Some(&old));
             gathered.warnings.extend(warnings);
         }
         let warnings = &mut gathered.warnings;
@@ -283,7 +282,7 @@ impl Change<'_> {
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }
-        coerce::complete(&mut new, served.resource.schema);
+        served.form().complete(&mut new);
         // What changes nothing is not written, whatever the order of members.
         meta::set_resource_version(&mut new, meta::resource_version(&old));
         managed::keep_times(&mut new, &old);
@@ -319,7 +318,7 @@ impl Change<'_> {
             return Err(self.served.conflict(key, &why));
         }
         if given.is_empty() || given == "0" {
-            if self.served.kind.allow_unconditional_update {
+            if self.served.kind.facts().allow_unconditional_update {
                 return Ok(());
             }
             let cause = Cause {

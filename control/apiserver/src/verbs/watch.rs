@@ -56,7 +56,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         .ok_or_else(|| Status::not_acceptable(STREAM_MEDIA_TYPES))?;
     let info = &context.info;
     let selection = Selection::new(
-        served.kind,
+        &served.kind,
         served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
@@ -199,6 +199,7 @@ impl Watcher {
                 biased;
                 changed = self.wake.changed() => if changed.is_err() { return None },
                 () = self.api.shutdown.cancelled() => return None,
+                () = self.served.gone() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
                     self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
@@ -360,12 +361,12 @@ impl Watcher {
         };
         let shaped = match self.format.shape {
             Shape::Plain => tree,
-            Shape::Metadata => table::partial(tree, self.served.kind, self.format),
+            Shape::Metadata => table::partial(tree, &self.served.kind, self.format),
             Shape::Table => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = value!({"resourceVersion": (object.revision().to_string())});
-                let row = table::row(self.served.kind, tree, self.format);
-                table::table(self.served.kind, vec![row], metadata, columns, self.format)
+                let row = table::row(&self.served.kind, tree, self.format);
+                table::table(&self.served.kind, vec![row], metadata, columns, self.format)
             }
         };
         if in_protobuf {
@@ -393,13 +394,13 @@ impl Watcher {
         let object = value!({"kind": (self.served.resource.kind), "apiVersion": (self.served.api_version.as_str()), "metadata": (metadata)});
         let object = match self.format.shape {
             Shape::Plain => object,
-            Shape::Metadata => table::partial(object, self.served.kind, self.format),
+            Shape::Metadata => table::partial(object, &self.served.kind, self.format),
             Shape::Table => {
                 // A row like any other, of an object that has no name.
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let metadata = value!({"resourceVersion": (revision.to_string())});
-                let row = table::row(self.served.kind, object, self.format);
-                table::table(self.served.kind, vec![row], metadata, columns, self.format)
+                let row = table::row(&self.served.kind, object, self.format);
+                table::table(&self.served.kind, vec![row], metadata, columns, self.format)
             }
         };
         self.line("BOOKMARK", &object)

@@ -164,10 +164,45 @@ fn go_duration(text: &str) -> bool {
 
 fn scala_duration(text: &str) -> bool {
     const UNITS: &[&str] = &[
-        "ns", "nano", "nanos", "nanosecond", "nanoseconds", "us", "µs", "micro", "micros",
-        "microsecond", "microseconds", "ms", "milli", "millis", "millisecond", "milliseconds",
-        "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute", "minutes", "h",
-        "hr", "hrs", "hour", "hours", "d", "day", "days", "w", "wk", "wks", "week", "weeks",
+        "ns",
+        "nano",
+        "nanos",
+        "nanosecond",
+        "nanoseconds",
+        "us",
+        "µs",
+        "micro",
+        "micros",
+        "microsecond",
+        "microseconds",
+        "ms",
+        "milli",
+        "millis",
+        "millisecond",
+        "milliseconds",
+        "s",
+        "sec",
+        "secs",
+        "second",
+        "seconds",
+        "m",
+        "min",
+        "mins",
+        "minute",
+        "minutes",
+        "h",
+        "hr",
+        "hrs",
+        "hour",
+        "hours",
+        "d",
+        "day",
+        "days",
+        "w",
+        "wk",
+        "wks",
+        "week",
+        "weeks",
     ];
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -280,9 +315,9 @@ fn rgb(text: &str) -> bool {
     let Some(inside) = inside else { return false };
     let parts: Vec<&str> = inside.split(',').map(str::trim).collect();
     parts.len() == 3
-        && parts.iter().all(|part| {
-            part.parse::<u8>().is_ok() && (part.len() == 1 || !part.starts_with('0'))
-        })
+        && parts
+            .iter()
+            .all(|part| part.parse::<u8>().is_ok() && (part.len() == 1 || !part.starts_with('0')))
 }
 
 fn ssn(text: &str) -> bool {
@@ -292,8 +327,15 @@ fn ssn(text: &str) -> bool {
         .map(|c| if c.is_ascii_digit() { '0' } else { c })
         .collect();
     let shapes = [
-        "000000000", "000-00-0000", "000 00 0000", "000-000000", "00000-0000", "000 000000",
-        "00000 0000", "000-00 0000", "000 00-0000",
+        "000000000",
+        "000-00-0000",
+        "000 00 0000",
+        "000-000000",
+        "00000-0000",
+        "000 000000",
+        "00000 0000",
+        "000-00 0000",
+        "000 00-0000",
     ];
     digits.len() == 9 && shapes.contains(&shape.as_str())
 }
@@ -303,7 +345,11 @@ fn credit_card(text: &str) -> bool {
     if !(13..=16).contains(&digits.len()) {
         return false;
     }
-    let head = |count: usize| digits[..count].iter().fold(0, |all, digit| all * 10 + digit);
+    let head = |count: usize| {
+        digits[..count]
+            .iter()
+            .fold(0, |all, digit| all * 10 + digit)
+    };
     let known = match digits.len() {
         13 => digits[0] == 4,
         14 => (300..=305).contains(&head(3)) || matches!(head(2), 36 | 38),
@@ -373,7 +419,11 @@ mod tests {
             ("cidr", "10.0.0.0/8", "10.0.0.0"),
             ("mac", "00:00:5e:00:53:01", "00:00:5e:00:53"),
             ("uuid", "7d444840-9dc0-11d1-b245-5ffdce74fad2", "7d444840"),
-            ("uuid4", "7d444840-9dc0-41d1-b245-5ffdce74fad2", "7d444840-9dc0-11d1-b245-5ffdce74fad2"),
+            (
+                "uuid4",
+                "7d444840-9dc0-41d1-b245-5ffdce74fad2",
+                "7d444840-9dc0-11d1-b245-5ffdce74fad2",
+            ),
             ("date", "2024-02-29", "2023-02-29"),
             ("date-time", "2014-12-15T19:30:20.000Z", "2014-12-15 19:30"),
             ("duration", "1h30m", "1 fortnight"),

@@ -35,7 +35,9 @@ enum Test {
 impl JsonPath {
     /// Reads a path, with or without the leading dot.
     pub(super) fn parse(text: &str) -> Self {
-        steps(text).map(|steps| Self(steps.into())).unwrap_or_default()
+        steps(text)
+            .map(|steps| Self(steps.into()))
+            .unwrap_or_default()
     }
 
     /// The first value at the path.
@@ -257,7 +259,11 @@ mod tests {
             (".a[", None),
             ("", None),
         ] {
-            assert_eq!(JsonPath::parse(path).first(&object), wanted.as_ref(), "{path}");
+            assert_eq!(
+                JsonPath::parse(path).first(&object),
+                wanted.as_ref(),
+                "{path}"
+            );
         }
     }
 }

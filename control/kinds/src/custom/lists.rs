@@ -71,7 +71,10 @@ fn maps(keys: &[&'static str], items: &[Value], at: &Path<'_>, errors: &mut Erro
             .filter_map(|key| Some((*key, item.get(key)?.clone())))
             .collect()
     };
-    let all: Vec<Value> = items.iter().map(|item| Value::Object(key_of(item))).collect();
+    let all: Vec<Value> = items
+        .iter()
+        .map(|item| Value::Object(key_of(item)))
+        .collect();
     for again in duplicates(all.iter()) {
         errors.duplicate(&at.index(again), &all[again]);
     }

@@ -17,7 +17,7 @@ use control_types::structural::Schema;
 use control_types::value::Value;
 
 use crate::tree::Read;
-use crate::{Column, Field, Scale};
+use crate::{Column, Field, Reset, Scale};
 
 use columns::CustomColumn;
 use json_path::JsonPath;
@@ -31,6 +31,8 @@ pub struct CustomKind {
     pub version: &'static str,
     /// Kind.
     pub kind: &'static str,
+    /// Kind of a list.
+    pub list_kind: &'static str,
     /// Whether objects live in a namespace.
     pub namespaced: bool,
     /// What is said with every answer in a version that is deprecated.
@@ -76,10 +78,15 @@ impl CustomKind {
             .collect();
         let subresources = version.at("subresources");
         let scale = subresources.at("scale");
+        let fallback = format!("{}List", spec.at("names").text("kind"));
         Self {
             group: intern::text(spec.text("group")),
             version: intern::text(version.text("name")),
             kind: intern::text(spec.at("names").text("kind")),
+            list_kind: intern::text(match spec.at("names").text("listKind") {
+                "" => &fallback,
+                given => given,
+            }),
             namespaced: spec.text("scope") != "Cluster",
             deprecation: deprecation(spec, version),
             schema: Schema::compile(version.at("schema").at("openAPIV3Schema")),
@@ -129,6 +136,17 @@ impl CustomKind {
             found.map(columns::text).unwrap_or_default()
         });
         self.selectable.iter().copied().zip(values).collect()
+    }
+
+    /// The fields that a write through an endpoint resets, so that nobody comes to own
+    /// them by it.
+    #[must_use]
+    pub fn reset(&self, subresource: &str) -> Reset {
+        match subresource {
+            "" if self.has_status => Reset::Fields(&[&["status"]]),
+            "status" => Reset::Fields(&[&["metadata"], &["spec"]]),
+            _ => Reset::Nothing,
+        }
     }
 
     /// Columns of its table.
@@ -212,7 +230,9 @@ pub fn compare_versions(left: &str, right: &str) -> std::cmp::Ordering {
 /// Stability, then the major and the minor number.
 fn parse_version(text: &str) -> Option<(u8, u64, u64)> {
     let rest = text.strip_prefix('v')?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let number = |text: &str| {
         (!text.starts_with('0'))
             .then(|| text.parse::<u64>().ok())

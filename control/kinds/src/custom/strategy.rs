@@ -173,9 +173,7 @@ impl CustomKind {
     /// `x-kubernetes-validations`, unless the object is too wrong for them.
     fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let _ = (object, old);
-        let blocked = errors
-            .iter()
-            .any(|error| BLOCKING.contains(&error.kind));
+        let blocked = errors.iter().any(|error| BLOCKING.contains(&error.kind));
         if blocked {
             errors.extend([FieldError {
                 kind: ErrorKind::Invalid,
@@ -270,11 +268,7 @@ fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, Str
                 None => return Ok(None),
             },
             other => {
-                return Err(accessor_error(
-                    &path[..at],
-                    other,
-                    "map[string]interface{}",
-                ));
+                return Err(accessor_error(&path[..at], other, "map[string]interface{}"));
             }
         }
     }
@@ -374,7 +368,10 @@ fn embedded_errors(schema: &Schema, value: &Value, at: Option<&Path<'_>>, errors
         } else {
             let wrong = names::dns1035_label(&kind.to_lowercase());
             if !wrong.is_empty() {
-                let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+                let why = format!(
+                    "may have mixed case, but should otherwise match: {}",
+                    wrong.join(",")
+                );
                 errors.invalid(&at.child("kind"), kind, why);
             }
         }

@@ -59,9 +59,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
         (
             value!({"type": "integer", "minimum": 2}),
             value!(1),
-            vec![
-                "spec.x: Invalid value: 1: spec.x in body should be greater than or equal to 2",
-            ],
+            vec!["spec.x: Invalid value: 1: spec.x in body should be greater than or equal to 2"],
         ),
         (
             value!({"type": "number", "maximum": 2.5, "exclusiveMaximum": true}),
@@ -150,9 +148,11 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
 
 #[test]
 fn an_update_lets_through_what_was_there_before() {
-    let kind = kind(value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-        "x": {"type": "string", "maxLength": 2}, "y": {"type": "integer", "maximum": 3}
-    }}}}));
+    let kind = kind(
+        value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "x": {"type": "string", "maxLength": 2}, "y": {"type": "integer", "maximum": 3}
+        }}}}),
+    );
     let old = gear(value!({"x": "long", "y": 1}));
     let mut new = gear(value!({"x": "long", "y": 2}));
     assert!(kind.before_update(&mut new, &old).is_empty());
@@ -199,10 +199,28 @@ fn rows_and_selectable_fields_are_found_by_their_paths() {
 
 #[test]
 fn versions_are_ordered_by_stability_then_number() {
-    let mut all = ["v1", "v10", "v2beta1", "foo", "v11alpha2", "v2", "v3beta1", "bar"];
+    let mut all = [
+        "v1",
+        "v10",
+        "v2beta1",
+        "foo",
+        "v11alpha2",
+        "v2",
+        "v3beta1",
+        "bar",
+    ];
     all.sort_by(|a, b| compare_versions(b, a));
     assert_eq!(
         all,
-        ["v10", "v2", "v1", "v3beta1", "v2beta1", "v11alpha2", "bar", "foo"]
+        [
+            "v10",
+            "v2",
+            "v1",
+            "v3beta1",
+            "v2beta1",
+            "v11alpha2",
+            "bar",
+            "foo"
+        ]
     );
 }

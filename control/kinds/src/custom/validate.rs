@@ -196,9 +196,7 @@ fn combined(rules: &Rules, value: &Value, old: Option<&Value>, name: &str, found
     if !rules.any_of.is_empty() {
         match nearest(&rules.any_of, value, old, name, 1) {
             (0, best) => {
-                found.general(format!(
-                    "{shown} must validate at least one schema (anyOf)"
-                ));
+                found.general(format!("{shown} must validate at least one schema (anyOf)"));
                 found.merge(best);
             }
             (_, success) => found.merge(success),
@@ -539,7 +537,10 @@ fn listed(rules: &Rules, value: &Value, name: &str, found: &mut Found) {
     let mut errors = Errors::new();
     let place = name.strip_prefix('.').unwrap_or(name);
     errors.not_supported(&Path::new(place), value, &known);
-    errors.into_vec().into_iter().for_each(|error| found.add(error));
+    errors
+        .into_vec()
+        .into_iter()
+        .for_each(|error| found.add(error));
 }
 
 /// Whether a value is one of an enumeration: numbers are converted to its type.

@@ -84,7 +84,9 @@ fn of(props: &Value) -> Schema {
         Some(props @ Value::Object(_)) => Additional::Of(Box::new(of(props))),
         _ => Additional::Unsaid,
     };
-    let items = props.get("items").filter(|items| items.as_object().is_some());
+    let items = props
+        .get("items")
+        .filter(|items| items.as_object().is_some());
     let items = items.map(|props| Box::new(of(props)));
     let default = props.get("default").filter(|value| !value.is_null());
     let default = default.map(|value| Box::new(value.clone()));

@@ -339,9 +339,8 @@ impl Schema {
                 .map(|one| size_of::<Self>() + one.heap_size())
                 .sum()
         };
-        let boxed = |schema: Option<&Self>| {
-            schema.map_or(0, |one| size_of::<Self>() + one.heap_size())
-        };
+        let boxed =
+            |schema: Option<&Self>| schema.map_or(0, |one| size_of::<Self>() + one.heap_size());
         let mut size: usize = self
             .properties
             .iter()

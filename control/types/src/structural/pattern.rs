@@ -128,7 +128,11 @@ mod tests {
             ("^.$", "ä", Some(true)),
             ("(", "x", None),
         ] {
-            assert_eq!(Pattern::new(pattern).matches(text), wanted, "{pattern} {text}");
+            assert_eq!(
+                Pattern::new(pattern).matches(text),
+                wanted,
+                "{pattern} {text}"
+            );
         }
     }
 }

@@ -83,7 +83,8 @@ fn absent_members_get_their_defaults_and_those_of_defaults() {
 #[test]
 fn null_is_dropped_defaulted_or_kept_by_the_schema() {
     let schema = schema();
-    let mut object = value!({"spec": {"size": null, "color": null, "tags": null, "list": [{"n": null}]}});
+    let mut object =
+        value!({"spec": {"size": null, "color": null, "tags": null, "list": [{"n": null}]}});
     schema.prune_nulls(&mut object);
     assert_eq!(
         object,
@@ -121,7 +122,12 @@ fn formats_that_mean_nothing_are_forgotten() {
 fn a_schema_of_a_hundred_fields_is_small() {
     let properties: Value = Value::Object(
         (0..100)
-            .map(|at| (format!("field{at}"), value!({"type": "string", "description": (" ".repeat(500)), "maxLength": 9})))
+            .map(|at| {
+                (
+                    format!("field{at}"),
+                    value!({"type": "string", "description": (" ".repeat(500)), "maxLength": 9}),
+                )
+            })
             .collect(),
     );
     let schema = Schema::compile(&value!({"type": "object", "properties": properties}));

@@ -1,0 +1,245 @@
+//! Keeps what is served as the definitions are.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use control_store::{Range, Revision, Store};
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value::Value;
+use rustc_hash::FxHashMap;
+use tokio_util::sync::CancellationToken;
+
+use super::build::{self, Built};
+use super::{Definitions, GROUP, PLURAL, Snapshot};
+use crate::api::{Api, Served};
+use crate::cache::{Keyed as _, ResourceCache};
+use crate::duties::condition_is_true;
+use crate::storage::{self, Transform};
+
+/// A definition and what was made of it.
+#[derive(Debug)]
+pub(super) struct Known {
+    revision: Revision,
+    spec: Value,
+    names: Value,
+    deleting: bool,
+    built: Option<Built>,
+}
+
+impl std::fmt::Debug for Built {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Built")
+            .field("served", &self.served)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Follows the definitions until shutdown.
+pub(crate) async fn follow(api: Arc<Api>, shutdown: CancellationToken) {
+    let Some(mut wake) = api
+        .resource(GROUP, PLURAL)
+        .ok()
+        .and_then(|served| Some(served.cache.as_ref()?.wake()))
+    else {
+        return;
+    };
+    wake.mark_changed();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            changed = wake.changed() => if changed.is_err() { return },
+        }
+        if let Err(error) = api.definitions.refresh(&api).await {
+            tracing::warn!(%error, "the definitions of custom resources cannot be followed");
+        }
+    }
+}
+
+/// Whether objects of the kind are served.
+fn is_served(definition: &Value) -> bool {
+    condition_is_true(definition, "NamesAccepted") || condition_is_true(definition, "Established")
+}
+
+impl Known {
+    /// What a definition makes; `before`: what it made of an earlier state.
+    fn of(revision: Revision, definition: &Value, before: Option<Self>) -> Self {
+        let part = |path: &[&str]| definition.path(path).cloned().unwrap_or_default();
+        let (spec, names) = (part(&["spec"]), part(&["status", "acceptedNames"]));
+        let served = is_served(definition);
+        let built = match before {
+            Some(before) if before.spec == spec && before.names == names && served => before.built,
+            _ => None,
+        };
+        let built = if served {
+            built.or_else(|| build::build(definition))
+        } else {
+            None
+        };
+        if let Some(built) = &built {
+            let terminating = condition_is_true(definition, "Terminating");
+            built
+                .family
+                .terminating
+                .store(terminating, Ordering::Relaxed);
+        }
+        Self {
+            revision,
+            spec,
+            names,
+            deleting: meta::is_deleting(definition),
+            built,
+        }
+    }
+}
+
+impl Definitions {
+    /// Reads the definitions from the store, before there is a cache of them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn load(
+        store: &Arc<dyn Store>,
+        transform: &Transform,
+    ) -> Result<(Self, Vec<Arc<ResourceCache>>), control_store::Error> {
+        let range = Range::prefix(storage::prefix(GROUP, PLURAL));
+        let page = store.range(range).await?;
+        let mut known = FxHashMap::default();
+        for kv in &page.kvs {
+            // What cannot be read is told by the cache of definitions.
+            let Some(definition) = transform
+                .open(&kv.key, &kv.value)
+                .ok()
+                .and_then(|json| Value::from_slice(&json).ok())
+            else {
+                continue;
+            };
+            let one = Known::of(kv.mod_revision, &definition, None);
+            known.insert(meta::name(&definition).to_owned(), one);
+        }
+        let caches = known
+            .values()
+            .filter_map(|one| Some(Arc::clone(&one.built.as_ref()?.cache)))
+            .collect();
+        let definitions = Self::default();
+        definitions
+            .snapshot
+            .store(Arc::new(Snapshot::of(&known, 0, 1)));
+        *definitions.known.lock().await = known;
+        Ok((definitions, caches))
+    }
+
+    /// Whether what is served is as new as the cache of definitions.
+    fn is_current(&self, revision: Revision) -> bool {
+        self.now().revision == revision
+    }
+
+    /// Makes what is served as new as the cache of definitions.
+    ///
+    /// # Errors
+    /// When a definition or the objects of a resource cannot be read.
+    pub(crate) async fn refresh(&self, api: &Api) -> Result<(), Status> {
+        let cache = api.resource(GROUP, PLURAL)?.cache()?;
+        if self.is_current(cache.state().revision) {
+            return Ok(());
+        }
+        let mut known = self.known.lock().await;
+        // Others may have done it while this waited.
+        let state = cache.state();
+        if self.is_current(state.revision) {
+            return Ok(());
+        }
+        let mut changed = false;
+        let mut next: FxHashMap<String, Known> =
+            FxHashMap::with_capacity_and_hasher(known.len() + 1, Default::default());
+        for object in state.objects.iter() {
+            let name = object.key().to_owned();
+            let before = known.remove(&name);
+            if let Some(same) = before.as_ref()
+                && same.revision == object.revision()
+            {
+                next.extend(before.map(|before| (name, before)));
+                continue;
+            }
+            let definition = object.value().map_err(Status::internal)?;
+            let ending = |one: Option<&Known>| {
+                one.and_then(|one| one.built.as_ref())
+                    .is_some_and(|built| built.family.is_terminating())
+            };
+            let was_ending = ending(before.as_ref());
+            let old = before
+                .as_ref()
+                .and_then(|before| before.built.as_ref())
+                .map(|built| (Arc::clone(&built.family), Arc::clone(&built.cache)));
+            let one = Known::of(object.revision(), &definition, before);
+            changed |= was_ending != ending(Some(&one));
+            match (&old, &one.built) {
+                (Some((family, _)), Some(built)) if Arc::ptr_eq(family, &built.family) => {}
+                (_, Some(built)) => {
+                    changed = true;
+                    let added = api.caches.add(Arc::clone(&built.cache)).await;
+                    added.map_err(Status::internal)?;
+                }
+                (Some((_, cache)), None) => {
+                    changed = true;
+                    api.caches.remove(cache).await;
+                }
+                (None, None) => {}
+            }
+            if let Some((family, _)) = old
+                && !one
+                    .built
+                    .as_ref()
+                    .is_some_and(|built| Arc::ptr_eq(&family, &built.family))
+            {
+                family.gone.cancel();
+            }
+            next.insert(name, one);
+        }
+        let gone = std::mem::replace(&mut *known, next);
+        for built in gone.into_values().filter_map(|one| one.built) {
+            changed = true;
+            api.caches.remove(&built.cache).await;
+            built.family.gone.cancel();
+        }
+        let now = self.now();
+        let snapshot = if changed {
+            Snapshot::of(&known, state.revision, now.generation + 1)
+        } else {
+            Snapshot {
+                groups: now.groups.clone(),
+                revision: state.revision,
+                deleting: known.values().any(|one| one.deleting),
+                generation: now.generation,
+            }
+        };
+        drop(now);
+        self.snapshot.store(Arc::new(snapshot));
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    fn of(known: &FxHashMap<String, Known>, revision: Revision, generation: u64) -> Self {
+        let mut groups: FxHashMap<_, FxHashMap<_, Vec<Arc<Served>>>> = FxHashMap::default();
+        for built in known.values().filter_map(|one| one.built.as_ref()) {
+            let mut served = built.served.clone();
+            served.sort_by(|a, b| {
+                control_kinds::compare_versions(b.resource.version, a.resource.version)
+            });
+            if let Some(first) = served.first() {
+                groups
+                    .entry(first.resource.group)
+                    .or_default()
+                    .insert(first.resource.plural, served);
+            }
+        }
+        Self {
+            groups,
+            revision,
+            deleting: known.values().any(|one| one.deleting),
+            generation,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is particular to the objects of a resource, be it one of the tables or
+//! one that a CustomResourceDefinition brings.
+//!
+//! Handlers ask a [`Nature`] (how a kind behaves) and a [`Form`] (what its objects
+//! look like) and never where the answer comes from.
+
+use std::sync::Arc;
+
+use control_fields::{Filter, Schema};
+use control_kinds::{Column, CustomKind, Field, FieldError, Kind, Now, Reset, Scale};
+use control_types::schema::TypeId;
+use control_types::value::Value;
+use control_types::{coerce, meta};
+
+use crate::custom::Family;
+
+/// What is particular to a kind in one version.
+#[derive(Clone)]
+pub enum Nature {
+    /// A kind of the tables.
+    BuiltIn(&'static Kind),
+    /// A kind that is defined by its users, among its versions.
+    Custom(Arc<CustomKind>, Arc<Family>),
+}
+
+/// What objects look like.
+#[derive(Clone, Copy, Debug)]
+pub enum Form<'a> {
+    /// A type of the tables.
+    Typed(TypeId),
+    /// The schema of a custom kind.
+    Custom(&'a CustomKind),
+}
+
+impl From<&'static Kind> for Nature {
+    fn from(kind: &'static Kind) -> Self {
+        Self::BuiltIn(kind)
+    }
+}
+
+impl std::fmt::Debug for Nature {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn(kind) => formatter.debug_tuple("BuiltIn").field(&kind.kind).finish(),
+            Self::Custom(kind, _) => formatter.debug_tuple("Custom").field(&kind.kind).finish(),
+        }
+    }
+}
+
+impl Nature {
+    /// Facts that are the same for all custom kinds.
+    #[must_use]
+    pub fn facts(&self) -> &'static Kind {
+        match self {
+            Self::BuiltIn(kind) => kind,
+            Self::Custom(..) => &control_kinds::GENERIC,
+        }
+    }
+
+    /// Whether objects live in a namespace, where that is known.
+    #[must_use]
+    pub fn namespaced(&self) -> Option<bool> {
+        match self {
+            Self::BuiltIn(kind) => kind.namespaced,
+            Self::Custom(kind, _) => Some(kind.namespaced),
+        }
+    }
+
+    /// The versions of a custom kind.
+    #[must_use]
+    pub fn family(&self) -> Option<&Arc<Family>> {
+        match self {
+            Self::BuiltIn(_) => None,
+            Self::Custom(_, family) => Some(family),
+        }
+    }
+
+    /// Gives absent fields their defaults.
+    pub fn default(&self, object: &mut Value) {
+        match self {
+            Self::BuiltIn(kind) => (kind.default)(object),
+            Self::Custom(kind, _) => kind.default(object),
+        }
+    }
+
+    /// Prepares and validates a new object.
+    pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {
+        match self {
+            Self::BuiltIn(kind) => kind.before_create(object),
+            Self::Custom(kind, _) => kind.before_create(object),
+        }
+    }
+
+    /// Prepares and validates an update of the main resource.
+    pub fn before_update(&self, new: &mut Value, old: &Value) -> Vec<FieldError> {
+        match self {
+            Self::BuiltIn(kind) => kind.before_update(new, old),
+            Self::Custom(kind, _) => kind.before_update(new, old),
+        }
+    }
+
+    /// Prepares and validates an update through a subresource; `None` when there
+    /// is no such.
+    pub fn before_subresource_update(
+        &self,
+        name: &str,
+        new: &mut Value,
+        old: &Value,
+    ) -> Option<Vec<FieldError>> {
+        match self {
+            Self::BuiltIn(kind) => kind.before_subresource_update(name, new, old),
+            Self::Custom(kind, _) if name == "status" => kind.before_status_update(new, old),
+            Self::Custom(..) => None,
+        }
+    }
+
+    /// Warnings for the client, on create (`old` absent) and update.
+    #[must_use]
+    pub fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        match self {
+            Self::BuiltIn(kind) => (kind.warnings)(new, old),
+            Self::Custom(kind, _) => kind.warnings(new, old),
+        }
+    }
+
+    /// Names of the selectable fields besides name and namespace.
+    #[must_use]
+    pub fn selectable(&self) -> &[&'static str] {
+        match self {
+            Self::BuiltIn(kind) => kind.selectable,
+            Self::Custom(kind, _) => kind.selectable(),
+        }
+    }
+
+    /// Values of the selectable fields.
+    #[must_use]
+    pub fn selectable_fields(&self, object: &Value) -> Vec<Field> {
+        match self {
+            Self::BuiltIn(kind) => (kind.selectable_fields)(object),
+            Self::Custom(kind, _) => kind.selectable_fields(object),
+        }
+    }
+
+    /// Columns of the table.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        match self {
+            Self::BuiltIn(kind) => kind.columns,
+            Self::Custom(kind, _) => kind.columns(),
+        }
+    }
+
+    /// The cells of an object's row.
+    #[must_use]
+    pub fn row(&self, object: &Value, now: Now) -> Vec<Value> {
+        match self {
+            Self::BuiltIn(kind) => (kind.row)(object, now),
+            Self::Custom(kind, _) => kind.row(object, now),
+        }
+    }
+
+    /// Where the `scale` subresource finds its numbers.
+    #[must_use]
+    pub fn scale(&self) -> Option<Scale> {
+        match self {
+            Self::BuiltIn(kind) => kind.scale,
+            Self::Custom(kind, _) => kind.scale(),
+        }
+    }
+
+    /// The fields that a write through an endpoint cannot come to own.
+    #[must_use]
+    pub fn reset(&self, group: &str, name: &str, subresource: &str) -> Option<Filter> {
+        let reset = match self {
+            Self::BuiltIn(_) => control_kinds::reset(group, name, subresource),
+            Self::Custom(kind, _) => kind.reset(subresource),
+        };
+        match reset {
+            Reset::Nothing => None,
+            Reset::Fields(paths) => Some(Filter::Exclude(paths.iter().copied().collect())),
+            Reset::AllBut(paths) => Some(Filter::Include(paths)),
+        }
+    }
+
+    /// Brings a stored object into the present form of the kind; tells whether
+    /// it may have changed. Built-in kinds are stored in it.
+    pub fn settle(&self, object: &mut Value) -> bool {
+        match self {
+            Self::BuiltIn(_) => false,
+            Self::Custom(kind, _) => {
+                kind.settle(object);
+                true
+            }
+        }
+    }
+}
+
+impl<'a> Form<'a> {
+    /// Brings a parsed object into the form: unknown fields are dropped and told.
+    ///
+    /// # Errors
+    /// When a value has the wrong type.
+    pub fn coerce(self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+        match self {
+            Self::Typed(of) => coerce::coerce(object, of),
+            Self::Custom(kind) => kind.coerce(object),
+        }
+    }
+
+    /// Adds what is written although it is zero.
+    pub fn complete(self, object: &mut Value) {
+        if let Self::Typed(of) = self {
+            coerce::complete(object, of);
+        }
+    }
+
+    /// As [`Form::complete`], but lists and maps stay as they are.
+    pub fn fill(self, object: &mut Value) {
+        if let Self::Typed(of) = self {
+            coerce::fill(object, of);
+        }
+    }
+
+    /// What field ownership must know of the type.
+    #[must_use]
+    pub fn schema(self) -> Schema<'a> {
+        match self {
+            Self::Typed(of) => Schema::Struct(of),
+            Self::Custom(kind) => Schema::Custom(kind.schema()),
+        }
+    }
+
+    /// An object of the form with nothing in it.
+    #[must_use]
+    pub fn empty(self) -> Value {
+        let mut empty = Value::object();
+        match self {
+            Self::Typed(of) => coerce::complete(&mut empty, of),
+            Self::Custom(kind) => {
+                let version = meta::join_api_version(kind.group, kind.version);
+                meta::set_type(&mut empty, &version, kind.kind);
+            }
+        }
+        empty
+    }
+
+    /// The type of the tables, where there is one.
+    #[must_use]
+    pub fn typed(self) -> Option<TypeId> {
+        match self {
+            Self::Typed(of) => Some(of),
+            Self::Custom(_) => None,
+        }
+    }
+}
