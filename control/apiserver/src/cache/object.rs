@@ -489,7 +489,7 @@ mod tests {
             br#"{"spec":{},"metadata":{"name":"web"},"apiVersion":"v1","kind":"Node"}"#,
             9,
             Change::Added,
-            control_kinds::of("", "Node"),
+            &control_kinds::of("", "Node").into(),
         );
         let json = object.expect("valid").json_bytes();
         assert_eq!(&json[..], br#"{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"9","name":"web"},"spec":{}}"#);
@@ -503,7 +503,7 @@ mod tests {
                 bytes,
                 9,
                 Change::Added,
-                control_kinds::of("", "Node"),
+                &control_kinds::of("", "Node").into(),
             );
             assert!(
                 made.is_err() || made.is_ok_and(|object| object.value().is_ok()),
