@@ -45,7 +45,7 @@ pub(super) fn check(
             judge(context, served, change, true, warnings)
         }
         ("", "pods") => Ok(()),
-        _ if served.kind.template.is_some() && change.subresource.is_empty() => {
+        _ if served.kind.facts().template.is_some() && change.subresource.is_empty() => {
             judge(context, served, change, false, warnings)
         }
         _ => Ok(()),
@@ -138,6 +138,7 @@ fn judge(
     }
     let Some(pod) = served
         .kind
+        .facts()
         .template
         .and_then(|template| Pod::within(change.new, template))
     else {
