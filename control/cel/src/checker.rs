@@ -254,10 +254,14 @@ impl Checker<'_> {
         {
             return self.optional_map(inner, function, variable, value);
         }
-        if let (Type::List(items), "sortBy", [variable, value]) = (&of, function, arguments)
+        if let (Type::List(_) | Type::Dyn, "sortBy", [variable, value]) = (&of, function, arguments)
             && let Kind::Ident(name) = &variable.kind
         {
-            self.scopes.push((name.clone(), (**items).clone()));
+            let item = match &of {
+                Type::List(items) => (**items).clone(),
+                other => other.clone(),
+            };
+            self.scopes.push((name.clone(), item));
             self.infer(value);
             self.scopes.pop();
             return of;
@@ -426,6 +430,7 @@ impl Checker<'_> {
             Macro::List => Type::List(Box::new(last)),
             Macro::Filter => match range {
                 Type::Map(keys, _) => Type::List(keys),
+                Type::Dyn => Type::list(Type::Dyn),
                 other => other,
             },
             Macro::Map => Type::Map(Box::new(key), Box::new(last)),
@@ -517,7 +522,8 @@ pub(crate) fn dotted(expression: &Expr) -> Option<String> {
 
 /// The one type of all, or open when they differ.
 fn join(types: Vec<Type>) -> Type {
-    let mut all = types.into_iter();
+    // what says nothing fits everywhere
+    let mut all = types.into_iter().filter(|of| !matches!(of, Type::Param(_)));
     let Some(first) = all.next() else {
         return Type::Param('_');
     };

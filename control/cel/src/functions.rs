@@ -270,7 +270,7 @@ const SIGNATURES: &str = "
     kubernetes.URL~getQuery() map<string,list<string>>
     quantity(string) kubernetes.Quantity
     isQuantity(string) bool
-    kubernetes.Quantity~sign() int
+    sign(kubernetes.Quantity) int
     kubernetes.Quantity~isGreaterThan(kubernetes.Quantity) bool
     kubernetes.Quantity~isLessThan(kubernetes.Quantity) bool
     kubernetes.Quantity~compareTo(kubernetes.Quantity) int

@@ -24,6 +24,7 @@
 
 mod ast;
 mod checker;
+mod estimate;
 mod functions;
 mod issue;
 mod kube;
@@ -35,6 +36,7 @@ mod run;
 mod schema;
 mod types;
 
+pub use estimate::{CRD_LIMIT, Estimate, RULE_LIMIT, exceeds};
 pub use issue::{Issue, Issues};
 pub use names::escape;
 pub use run::{
@@ -102,6 +104,17 @@ pub fn compile(source: &str, env: &Env) -> Result<Program, Issues> {
             }],
         )),
     }
+}
+
+/// What an expression about values of `root` may cost at worst. All variables
+/// (`self`, `oldSelf`) are taken to be of that schema.
+///
+/// # Errors
+/// As [`check`].
+pub fn estimate(source: &str, env: &Env, root: &Schema) -> Result<Estimate, Issues> {
+    let expression = parser::parse(source)?;
+    let checked = checker::check(source, &expression, env)?;
+    Ok(estimate::estimate(&expression, &checked, Some(root)))
 }
 
 /// Whether `name` can be the name of a variable.

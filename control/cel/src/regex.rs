@@ -15,7 +15,17 @@ pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or("").trim();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-            format!("error parsing regexp: {reason}: `{pattern}`")
+            let from = |sign| pattern.rfind(sign).and_then(|at| pattern.get(at..));
+            let (reason, at) = match reason {
+                "unclosed character class" => ("missing closing ]", from('[')),
+                "unclosed group" => ("missing closing )", None),
+                "unopened group" => ("unexpected )", None),
+                other => (other, None),
+            };
+            format!(
+                "error parsing regexp: {reason}: `{}`",
+                at.unwrap_or(pattern)
+            )
         })
 }
 

@@ -123,9 +123,9 @@ impl Schema {
                     }
                 }
             }
-            "boolean" => simple(Shape::Bool, i64::MAX, 4),
-            "number" => simple(Shape::Double, i64::MAX, 1),
-            "integer" => simple(Shape::Int, i64::MAX, 1),
+            "boolean" => simple(Shape::Bool, 0, 4),
+            "number" => simple(Shape::Double, 0, 1),
+            "integer" => simple(Shape::Int, 0, 1),
             _ => None,
         }
     }
@@ -190,7 +190,7 @@ impl Schema {
                     field("generateName", text.clone()),
                 ]),
                 nullable: false,
-                most: i64::MAX,
+                most: 0,
                 least_bytes: 2,
             });
             fields.push(field("apiVersion", text.clone()));
@@ -200,7 +200,7 @@ impl Schema {
         Some(Arc::new(Self {
             shape: Shape::Object(fields),
             nullable,
-            most: i64::MAX,
+            most: 0,
             least_bytes,
         }))
     }
@@ -244,10 +244,22 @@ impl Schema {
         }
     }
 
-    /// How many characters, bytes, items or entries it has at most.
+    /// How many characters, bytes, items or entries it has at most; 0 for what
+    /// has no size.
     #[must_use]
     pub const fn most(&self) -> i64 {
         self.most
+    }
+
+    /// How many of it can be in one request at most: bounds how often a rule on
+    /// items of lists and maps without limit runs.
+    #[must_use]
+    pub fn most_in_request(&self) -> u64 {
+        u64::try_from(LARGEST_REQUEST / (self.least_bytes + 1)).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) const fn is_map(&self) -> bool {
+        matches!(self.shape, Shape::Map(_))
     }
 
     pub(crate) const fn is_object(&self) -> bool {

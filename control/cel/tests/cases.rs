@@ -27,6 +27,7 @@ fn shown(value: &Val<'_>) -> String {
         Val::Bool(truth) => truth.to_string(),
         Val::Int(number) => number.to_string(),
         Val::Uint(number) => format!("{number}u"),
+        Val::Double(number) if number.is_infinite() => "double(\"Infinity\")".to_owned(),
         Val::Double(number) => format!("{number:?}"),
         Val::Text(text) => format!("{:?}", &**text),
         Val::Bytes(bytes) => {

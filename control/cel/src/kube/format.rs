@@ -103,12 +103,12 @@ static FORMATS: [NamedFormat; 13] = [
     NamedFormat {
         name: "uri",
         check: uri,
-        regex_size: 2340,
+        regex_size: 1103,
     },
     NamedFormat {
         name: "uuid",
         check: uuid,
-        regex_size: 73,
+        regex_size: 72,
     },
     NamedFormat {
         name: "byte",
@@ -118,12 +118,12 @@ static FORMATS: [NamedFormat; 13] = [
     NamedFormat {
         name: "date",
         check: date,
-        regex_size: 120,
+        regex_size: 72,
     },
     NamedFormat {
         name: "datetime",
         check: date_time,
-        regex_size: 120,
+        regex_size: 72,
     },
 ];
 

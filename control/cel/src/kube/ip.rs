@@ -29,10 +29,38 @@ fn address_of(text: &str) -> std::result::Result<IpAddr, Error> {
         ))),
         Ok(address) => Ok(address),
         Err(_) => Err(Error::of(format!(
-            "IP Address {0} parse error during conversion from string: ParseAddr({0}): unable to parse IP",
-            quoted(text)
+            "IP Address {0} parse error during conversion from string: ParseAddr({0}): {1}",
+            quoted(text),
+            why_no_address(text)
         ))),
     }
+}
+
+/// Why a text is no address, as Go tells it.
+fn why_no_address(text: &str) -> &'static str {
+    let first = text.find(['.', ':', '%']).and_then(|at| text.get(at..));
+    if !first.is_some_and(|rest| rest.starts_with('.')) {
+        return "unable to parse IP";
+    }
+    let parts: Vec<&str> = text.split('.').collect();
+    for (i, part) in parts.iter().enumerate() {
+        if !part.bytes().all(|c| c.is_ascii_digit()) {
+            return "unexpected character";
+        }
+        if part.is_empty() {
+            return "IPv4 field must have at least one digit";
+        }
+        if part.len() > 1 && part.starts_with('0') {
+            return "IPv4 field has octet with leading zero";
+        }
+        if part.parse::<u8>().is_err() {
+            return "IPv4 field has value >255";
+        }
+        if i == 4 {
+            return "IPv4 address too long";
+        }
+    }
+    "IPv4 address too short"
 }
 
 fn network_of(text: &str) -> std::result::Result<(IpAddr, u8), Error> {
@@ -172,7 +200,11 @@ fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
 pub(crate) fn contains_ip<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     let (network, bits, address) = match args {
         [Val::Cidr(network, bits), Val::Ip(address)] => (network, bits, *address),
-        [Val::Cidr(network, bits), Val::Text(text)] => (network, bits, address_of(text)?),
+        [Val::Cidr(network, bits), Val::Text(text)] => {
+            // what is no address is no argument
+            let address = address_of(text).map_err(|_| Error::NoSuchOverload)?;
+            (network, bits, address)
+        }
         _ => return Err(Error::NoSuchOverload),
     };
     Ok(Val::Bool(contains(*network, *bits, address)))

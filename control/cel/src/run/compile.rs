@@ -284,6 +284,7 @@ impl Compiler<'_> {
             native,
             arguments: arguments.into(),
             cost: self.cost(at, name, method),
+            name: name.into(),
             pattern,
         })))
     }
@@ -317,6 +318,7 @@ impl Compiler<'_> {
             native: native::find("@in", false).unwrap_or(convert::dyn_value),
             arguments: [item, list].into(),
             cost,
+            name: "@in".into(),
             pattern: None,
         }))
     }

@@ -62,7 +62,7 @@ pub(crate) fn string<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Ip(address) => Val::text(address.to_string()),
         Val::Cidr(address, bits) => Val::text(format!("{address}/{bits}")),
         Val::Quantity(quantity) => Val::text(&*quantity.canonical()),
-        other => return Err(no_conversion(other, "string")),
+        _ => return Err(Error::NoSuchOverload),
     })
 }
 
@@ -125,7 +125,7 @@ fn bool<'a>(value: &Val<'a>) -> Result<'a> {
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
             _ => Err(no_conversion(value, "bool")),
         },
-        other => Err(no_conversion(other, "bool")),
+        _ => Err(Error::NoSuchOverload),
     }
 }
 
@@ -145,7 +145,7 @@ fn int<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Text(text) => text.parse().map_err(|_| no_conversion(value, "int"))?,
         Val::Timestamp(moment) => moment.seconds,
         Val::Duration(nanos) => *nanos,
-        other => return Err(no_conversion(other, "int")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }
 
@@ -160,7 +160,7 @@ fn uint<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Double(_) => return Err(overflow()),
         Val::Text(text) if text.starts_with('+') => return Err(no_conversion(value, "uint")),
         Val::Text(text) => text.parse().map_err(|_| no_conversion(value, "uint"))?,
-        other => return Err(no_conversion(other, "uint")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }
 
@@ -171,7 +171,7 @@ fn double<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Int(number) => *number as f64,
         Val::Uint(number) => *number as f64,
         Val::Text(text) => text.parse().map_err(|_| no_conversion(value, "double"))?,
-        other => return Err(no_conversion(other, "double")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }
 
@@ -179,7 +179,7 @@ fn bytes<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Bytes(match value {
         Val::Bytes(bytes) => bytes.clone(),
         Val::Text(text) => text.as_bytes().into(),
-        other => return Err(no_conversion(other, "bytes")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }
 
@@ -197,7 +197,7 @@ fn timestamp<'a>(value: &Val<'a>) -> Result<'a> {
                 .ok_or_else(|| no_conversion(value, "google.protobuf.Timestamp"))?;
             time::checked(moment).ok_or_else(overflow)?
         }
-        other => return Err(no_conversion(other, "google.protobuf.Timestamp")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }
 
@@ -207,6 +207,6 @@ fn duration<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Int(nanos) => *nanos,
         Val::Text(text) => time::parse_duration(text)
             .ok_or_else(|| no_conversion(value, "google.protobuf.Duration"))?,
-        other => return Err(no_conversion(other, "google.protobuf.Duration")),
+        _ => return Err(Error::NoSuchOverload),
     }))
 }

@@ -185,7 +185,7 @@ impl<'a> Machine<'a, '_> {
             match self.eval(argument) {
                 Ok(value) => arguments.push(value),
                 // of two operands both are evaluated, and paid for
-                Err(error) if call.arguments.len() == 2 && !error.is_final() => {
+                Err(error) if call.arguments.len() <= 2 && !error.is_final() => {
                     failed.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
@@ -200,6 +200,10 @@ impl<'a> Machine<'a, '_> {
             (Some(_), _) => Err(Error::NoSuchOverload),
             (None, arguments) => (call.native)(&mut self.meter, arguments),
         };
+        let result = result.map_err(|error| match error {
+            Error::NoSuchOverload => no_overload(&call.name, &arguments),
+            error => error,
+        });
         self.meter
             .charge(cost::of_call(call.cost, &arguments, result.as_ref().ok()))?;
         result
@@ -521,6 +525,7 @@ impl<'a> Machine<'a, '_> {
             for (key, value) in entries.pairs()? {
                 let Some(at) = Key::of(&key) else { continue };
                 if out.contains_key(&at) {
+                    self.meter.charge(1)?;
                     return Err(Error::of(format!(
                         "insert failed: key {} already exists",
                         super::convert::shown(&key)
@@ -578,5 +583,36 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
         Some(found) => found.map(Some),
         None if presence => Ok(None),
         None => Err(Error::NoSuchKey(super::convert::shown(by))),
+    }
+}
+
+/// What is told of arguments that a function does not take: some functions are
+/// told with the types of their arguments, operators only when their first
+/// operand has nothing like it.
+fn no_overload(name: &str, arguments: &[Val<'_>]) -> Error {
+    let number = |value: &Val<'_>| matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_));
+    let time = |value: &Val<'_>| matches!(value, Val::Duration(_) | Val::Timestamp(_));
+    let text = |value: &Val<'_>| matches!(value, Val::Text(_) | Val::Bytes(_));
+    let first = arguments.first().unwrap_or(&Val::Null);
+    let fits = match name {
+        "_+_" => number(first) || time(first) || text(first) || matches!(first, Val::List(_)),
+        "_-_" => number(first) || time(first),
+        "_*_" | "_/_" => number(first),
+        "_%_" => matches!(first, Val::Int(_) | Val::Uint(_)),
+        "_<_" | "_<=_" | "_>_" | "_>=_" => {
+            number(first) || time(first) || text(first) || matches!(first, Val::Bool(_))
+        }
+        "_==_" | "_!=_" | "!_" | "-_" | "@in" | "startsWith" | "endsWith" | "contains"
+        | "matches" | "find" | "findAll" | "containsIP" => true,
+        "size" => false,
+        _ => {
+            let types: Vec<&str> = arguments.iter().map(Val::type_name).collect();
+            return Error::of(format!("no such overload: {name}({})", types.join(", ")));
+        }
+    };
+    if fits {
+        Error::NoSuchOverload
+    } else {
+        Error::of(format!("no such overload: {name}"))
     }
 }

@@ -45,11 +45,12 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>,
                 "could not parse formatting clause: unrecognized formatting clause \"{verb}\""
             )));
         }
+        let precision = precision.unwrap_or(if verb == 'e' { 0 } else { 6 });
         let argument = list
             .get(next)
             .ok_or_else(|| Error::of(format!("index {next} out of range")))??;
         next += 1;
-        let text = one(verb, precision.unwrap_or(6), &argument)?;
+        let text = one(verb, precision, &argument)?;
         meter.work(text.len())?;
         out.push_str(&text);
     }
@@ -145,7 +146,8 @@ fn double(verb: char, precision: usize, number: f64) -> String {
         }
         return out;
     }
-    let plain = format!("{number:.precision$e}");
+    // the printer takes the precision for a width, and always writes six digits
+    let plain = format!("{number:.6e}");
     let (mantissa, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let mut out = format!("{mantissa}\u{d7}10");
@@ -157,7 +159,8 @@ fn double(verb: char, precision: usize, number: f64) -> String {
             ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][usize::from(digit - b'0') % 10],
         );
     }
-    out
+    let padding = precision.saturating_sub(out.chars().count());
+    format!("{}{out}", " ".repeat(padding))
 }
 
 /// `%s`: any value, text in quotes within lists and maps.

@@ -88,6 +88,8 @@ pub(crate) struct Call {
     pub native: Native,
     pub arguments: Box<[Node]>,
     pub cost: Rule,
+    /// The name, where errors about types tell it.
+    pub name: Arc<str>,
     /// The pattern of `matches`, where it is constant.
     pub pattern: Option<regex::Regex>,
 }

@@ -302,28 +302,27 @@ fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Option<Ordering>> {
             _ => None,
         }
     }
-    // a double and an integer: beyond the range of the integers the double decides
-    fn mixed(double: f64, whole: i128) -> Option<Ordering> {
-        if double.is_nan() {
-            return None;
-        }
-        if double >= 3e19 {
-            return Some(Ordering::Greater);
-        }
-        if double <= -3e19 {
-            return Some(Ordering::Less);
-        }
-        let floor = double.floor();
-        Some((floor as i128).cmp(&whole).then(if double > floor {
-            Ordering::Greater
+    // a double and an integer: beyond the range of the integers the double
+    // decides, within it both are compared as doubles
+    #[allow(clippy::cast_precision_loss)]
+    fn mixed(double: f64, integer: &Val<'_>) -> Option<Option<Ordering>> {
+        let (least, most) = match integer {
+            Val::Int(_) => (i64::MIN as f64, i64::MAX as f64),
+            _ => (0.0, u64::MAX as f64),
+        };
+        let integer = whole(integer)? as f64;
+        Some(if double < least {
+            Some(Ordering::Less)
+        } else if double > most {
+            Some(Ordering::Greater)
         } else {
-            Ordering::Equal
-        }))
+            double.partial_cmp(&integer)
+        })
     }
     match (a, b) {
         (Val::Double(a), Val::Double(b)) => Some(a.partial_cmp(b)),
-        (Val::Double(a), b) => whole(b).map(|b| mixed(*a, b)),
-        (a, Val::Double(b)) => whole(a).map(|a| mixed(*b, a).map(Ordering::reverse)),
+        (Val::Double(a), b) => mixed(*a, b),
+        (a, Val::Double(b)) => mixed(*b, a).map(|order| order.map(Ordering::reverse)),
         (a, b) => Some(Some(whole(a)?.cmp(&whole(b)?))),
     }
 }

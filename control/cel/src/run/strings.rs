@@ -49,7 +49,16 @@ pub(crate) fn index_of<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         [Val::Text(text), Val::Text(wanted), Val::Int(from)] => (text, wanted, *from),
         args => return super::lists::index_of(meter, args),
     };
-    let start = byte_at(text, from).ok_or_else(|| out_of_range(from))?;
+    if wanted.is_empty() {
+        return Ok(Val::Int(from));
+    }
+    if from < 0 {
+        return Err(out_of_range(from));
+    }
+    // behind the end there is nothing
+    let Some(start) = byte_at(text, from) else {
+        return Ok(Val::Int(-1));
+    };
     let found = text[start..].find(&**wanted);
     Ok(Val::Int(found.map_or(-1, |at| chars(&text[..start + at]))))
 }
@@ -62,11 +71,13 @@ pub(crate) fn last_index_of<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'
     };
     let end = match last {
         None => text.len(),
-        Some(last) => {
-            let at = byte_at(text, last).ok_or_else(|| out_of_range(last))?;
-            // what begins at that place may reach beyond it
-            at.saturating_add(wanted.len()).min(text.len())
-        }
+        Some(last) if wanted.is_empty() => return Ok(Val::Int(last)),
+        Some(last) if last < 0 => return Err(out_of_range(last)),
+        // what begins at that place may reach beyond it
+        Some(last) => match byte_at(text, last).filter(|at| *at < text.len()) {
+            Some(at) => at.saturating_add(wanted.len()).min(text.len()),
+            None => return Ok(Val::Int(-1)),
+        },
     };
     let mut end = end;
     while !text.is_char_boundary(end) {
