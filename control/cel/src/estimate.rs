@@ -111,6 +111,8 @@ struct Part {
     of: Option<Type>,
     /// A literal number.
     number: Option<i64>,
+    /// How large the schema allows the items of a list to be.
+    item: Option<Estimate>,
 }
 
 impl Part {
@@ -164,6 +166,11 @@ impl Estimator<'_> {
     /// Fills in the size of a part, when nothing else told it.
     fn settle(&self, expression: &Expr, mut part: Part, local: Option<Estimate>) -> Part {
         part.of = self.checked.type_of(expression).cloned().or(part.of);
+        if matches!(part.of, Some(Type::List(_))) && !part.path.is_empty() {
+            let mut path = part.path.clone();
+            path.push("@items".to_owned());
+            part.item = self.declared(&path);
+        }
         if part.size.is_none() {
             part.size = self
                 .declared(&part.path)
@@ -492,7 +499,13 @@ impl Estimator<'_> {
         match inner.variables.as_slice() {
             [one] => bound.push((one.clone(), single_of(&range))),
             many => {
-                for (name, part) in many.iter().zip([key_of(&range), item_of(&range)]) {
+                let (mut key, item) = (key_of(&range), item_of(&range));
+                // the estimator of cel-go keeps both paths in one place when
+                // there is room behind the first: the key is taken for the item
+                if !range.path.is_empty() && !range.path.len().is_power_of_two() {
+                    key.path.clone_from(&item.path);
+                }
+                for (name, part) in many.iter().zip([key, item]) {
                     bound.push((name.clone(), part));
                 }
             }
@@ -667,12 +680,7 @@ fn of_overload(
                 let mut each = Estimate::fixed(1);
                 if is_text(Some(items)) {
                     // only where it stands in the schema tells how long an item is
-                    each = each.add(
-                        receiver
-                            .inner
-                            .map_or(Estimate::UNKNOWN, |inner| inner.value)
-                            .looked(),
-                    );
+                    each = each.add(receiver.item.unwrap_or(Estimate::UNKNOWN).looked());
                 }
                 (receiver.size().multiply(each), None)
             }
@@ -697,9 +705,7 @@ fn of_overload(
         }
         "join" => {
             let list = receiver.size();
-            let item = receiver
-                .inner
-                .map_or(Estimate::UNKNOWN, |inner| inner.value);
+            let item = receiver.item.unwrap_or(Estimate::UNKNOWN);
             let mut size = list.multiply(item);
             if !args.is_empty() {
                 size = size.add(first.multiply(Estimate {

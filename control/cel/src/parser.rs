@@ -6,6 +6,8 @@ use crate::lexer::{self, Token, TokenKind};
 
 /// How deep an expression may be nested.
 const DEPTH: usize = 250;
+/// How high the tree of an expression may be: all who walk it do so recursively.
+const HEIGHT: usize = 2 * DEPTH;
 /// How long an expression may be, in characters.
 const LENGTH: usize = 100_000;
 
@@ -51,6 +53,7 @@ pub(crate) fn parse(source: &str) -> Result<Expr, Issues> {
         tokens,
         at: 0,
         depth: 0,
+        height: 0,
         issues: Vec::new(),
     };
     let parsed = parser.whole();
@@ -71,6 +74,8 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    /// The height of the tree that was read last.
+    height: usize,
     /// What does not stop the reading.
     issues: Vec<Issue>,
 }
@@ -180,27 +185,48 @@ impl Parser {
         })
     }
 
+    /// A tree is made of one of height `other` and the one read last.
+    fn grow(&mut self, other: usize) -> Parsed<()> {
+        self.height = self.height.max(other) + 1;
+        if self.height <= HEIGHT {
+            return Ok(());
+        }
+        Err(Issue {
+            offset: None,
+            message: format!("expression recursion limit exceeded: {DEPTH}"),
+        })
+    }
+
     fn expression(&mut self) -> Parsed<Expr> {
         Self::deeper(&mut self.depth)?;
         let condition = self.binary(0)?;
         let expression = if self.is("?") {
-            let offset = self.take().offset;
-            let yes = self.binary(0)?;
-            if !self.take_if(":") {
-                let token = self.token(0);
-                let message = format!(
-                    "Syntax error: mismatched input '{}' expecting ':'",
-                    token.text
-                );
-                return Err(issue(token.offset, message));
-            }
-            let no = self.expression()?;
-            call(offset, "_?_:_", vec![condition, yes, no])
+            self.conditional(condition)?
         } else {
             condition
         };
         self.depth -= 1;
         Ok(expression)
+    }
+
+    /// What follows a condition: kept apart, so that nesting costs little stack.
+    #[inline(never)]
+    fn conditional(&mut self, condition: Expr) -> Parsed<Expr> {
+        let offset = self.take().offset;
+        let height = self.height;
+        let yes = self.binary(0)?;
+        let height = height.max(self.height);
+        if !self.take_if(":") {
+            let token = self.token(0);
+            let message = format!(
+                "Syntax error: mismatched input '{}' expecting ':'",
+                token.text
+            );
+            return Err(issue(token.offset, message));
+        }
+        let no = self.expression()?;
+        self.grow(height)?;
+        Ok(call(offset, "_?_:_", vec![condition, yes, no]))
     }
 
     /// Operands joined by operators that bind at least as strongly as `least`.
@@ -209,31 +235,47 @@ impl Parser {
         let mut left = self.unary()?;
         let mut steps = 0;
         while let Some((level, sign)) = self.operator().filter(|(level, _)| *level >= least) {
-            let offset = self.take().offset;
-            let right = self.binary(level + 1)?;
-            // a row of conditions is one call, so that a long row is no deep tree
-            if let (
-                0 | 1,
-                Kind::Call {
-                    function,
-                    arguments,
-                    ..
-                },
-            ) = (level, &mut left.kind)
-                && steps > 0
-                && *function == format!("_{sign}_")
-            {
-                arguments.push(right);
-                continue;
-            }
-            Self::deeper(&mut steps)?;
-            let function = match sign {
-                "in" => "@in".to_owned(),
-                sign => format!("_{sign}_"),
-            };
-            left = call(offset, &function, vec![left, right]);
+            left = self.operation(left, level, sign, &mut steps)?;
         }
         Ok(left)
+    }
+
+    /// An operator and its right operand.
+    #[inline(never)]
+    fn operation(
+        &mut self,
+        mut left: Expr,
+        level: usize,
+        sign: &'static str,
+        steps: &mut usize,
+    ) -> Parsed<Expr> {
+        let offset = self.take().offset;
+        let height = self.height;
+        let right = self.binary(level + 1)?;
+        self.grow(height)?;
+        // a row of conditions is one call, so that a long row is no deep tree
+        if let (
+            0 | 1,
+            Kind::Call {
+                function,
+                arguments,
+                ..
+            },
+        ) = (level, &mut left.kind)
+            && *steps > 0
+            && *function == format!("_{sign}_")
+        {
+            arguments.push(right);
+            // the row is as high as before, but for what came in
+            self.height = self.height.saturating_sub(1).max(height);
+            return Ok(left);
+        }
+        Self::deeper(steps)?;
+        let function = match sign {
+            "in" => "@in".to_owned(),
+            sign => format!("_{sign}_"),
+        };
+        Ok(call(offset, &function, vec![left, right]))
     }
 
     /// The operator that comes next and how strongly it binds.
@@ -273,6 +315,7 @@ impl Parser {
                 });
             }
             let member = self.member()?;
+            self.grow(0)?;
             return Ok(if count % 2 == 1 {
                 call(offset, function, vec![member])
             } else {
@@ -294,10 +337,14 @@ impl Parser {
         loop {
             if self.is(".") {
                 Self::deeper(&mut steps)?;
+                let height = std::mem::take(&mut self.height);
                 target = self.field(target)?;
+                self.grow(height)?;
             } else if self.is("[") {
                 Self::deeper(&mut steps)?;
+                let height = self.height;
                 target = self.index(target)?;
+                self.grow(height)?;
             } else {
                 return Ok(target);
             }
@@ -355,10 +402,13 @@ impl Parser {
         if !Self::starts_expression(self.token(0)) {
             return Err(self.unexpected(START_OR_CLOSE));
         }
+        let mut height = 0;
         loop {
             all.push(self.expression()?);
+            height = height.max(self.height);
             if !self.take_if(",") {
                 self.expect(")", &[")", "]", "}", ","])?;
+                self.height = height;
                 return Ok(all);
             }
         }
@@ -381,6 +431,7 @@ impl Parser {
     }
 
     fn primary(&mut self) -> Parsed<Expr> {
+        self.height = 1;
         if self.is("(") {
             return self.group();
         }
@@ -465,6 +516,7 @@ impl Parser {
     fn list(&mut self) -> Parsed<Expr> {
         let offset = self.take().offset;
         let mut items = Vec::new();
+        let mut height = 0;
         while !self.is("]") {
             // an item may be optional: `[?x]`
             let optional = self.take_if("?");
@@ -472,11 +524,13 @@ impl Parser {
                 break;
             }
             items.push((self.expression()?, optional));
+            height = height.max(self.height);
             if !self.take_if(",") {
                 break;
             }
         }
         self.expect("]", &[")", "]", "}", ","])?;
+        self.grow(height)?;
         Ok(Expr {
             offset,
             kind: Kind::List(items),
@@ -486,16 +540,20 @@ impl Parser {
     fn map(&mut self) -> Parsed<Expr> {
         let offset = self.take().offset;
         let mut entries = Vec::new();
+        let mut height = 0;
         while !self.is("}") {
             let optional = self.take_if("?");
             let key = self.expression()?;
+            height = height.max(self.height);
             self.expect(":", &[])?;
             entries.push((key, self.expression()?, optional));
+            height = height.max(self.height);
             if !self.take_if(",") {
                 break;
             }
         }
         self.expect("}", &[")", "]", "}", ","])?;
+        self.grow(height)?;
         Ok(Expr {
             offset,
             kind: Kind::Map(entries),
@@ -513,6 +571,7 @@ impl Parser {
         if self.is("(") {
             let at = self.take().offset;
             let arguments = self.arguments()?;
+            self.grow(0)?;
             return function(at, token.text, arguments);
         }
         // `a.b.C{` names a message
@@ -540,6 +599,7 @@ impl Parser {
     fn message(&mut self, name: String) -> Parsed<Expr> {
         let offset = self.take().offset;
         let mut fields = Vec::new();
+        let mut height = 0;
         while !self.is("}") {
             let optional = self.take_if("?");
             let token = self.token(0).clone();
@@ -556,11 +616,13 @@ impl Parser {
             self.expect(":", &[])?;
             let name = token.text.trim_matches('`').to_owned();
             fields.push((name, self.expression()?, optional));
+            height = height.max(self.height);
             if !self.take_if(",") {
                 break;
             }
         }
         self.expect("}", &[")", "]", "}", ","])?;
+        self.grow(height)?;
         Ok(Expr {
             offset,
             kind: Kind::Struct { name, fields },
