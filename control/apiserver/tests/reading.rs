@@ -55,6 +55,37 @@ async fn a_list_goes_on_in_the_present_when_its_past_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forgotten_past_is_told_though_nothing_changed_since() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    for name in ["a", "b"] {
+        let map = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}});
+        ask(&server, &root, Method::POST, MAPS, Some(map)).await;
+    }
+    let query = format!("{MAPS}?limit=1");
+    let (_, first) = ask(&server, &root, Method::GET, &query, None).await;
+    let token = first.str_at(&["metadata", "continue"]).expect("more");
+    // Something else is written, and only that is remembered.
+    let other = value!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}});
+    let secrets = "/api/v1/namespaces/default/secrets";
+    ask(&server, &root, Method::POST, secrets, Some(other)).await;
+    let store = server.api().store();
+    let newest = store.revision();
+    store.compact(newest).await.expect("compacted");
+    let query = format!("{MAPS}?limit=1&continue={token}");
+    let (code, gone) = ask(&server, &root, Method::GET, &query, None).await;
+    assert_eq!(code, 410, "{gone:?}");
+    let token = gone.str_at(&["metadata", "continue"]).expect("a way on");
+    let query = format!("{MAPS}?limit=1&continue={token}");
+    let (_, rest) = ask(&server, &root, Method::GET, &query, None).await;
+    assert_eq!(names(&rest), ["b"]);
+    assert_ne!(
+        rest.str_at(&["metadata", "resourceVersion"]),
+        first.str_at(&["metadata", "resourceVersion"])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses_of_services_that_are_not_stored_are_given_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, root) = (server(dir.path()).await, root());

@@ -129,6 +129,14 @@ pub(crate) fn present(api: &Api, served: &Served) -> Result<Snapshot, Status> {
 /// since, else the store's.
 async fn exact(api: &Api, served: &Served, revision: Revision) -> Result<Snapshot, Status> {
     api.reach(revision).await?;
+    // What the store has forgotten is told to be gone even where nothing has
+    // changed since: clients learn at the same time, whatever they list.
+    if revision < api.store().compacted() {
+        return Err(store_error(&control_store::Error::Compacted {
+            requested: revision,
+            compacted: api.store().compacted(),
+        }));
+    }
     let cache = served.cache()?;
     let state = cache.state();
     if state.revision <= revision {
