@@ -11,7 +11,6 @@ mod map;
 mod parse;
 mod serde_impl;
 mod write;
-mod yaml;
 
 use compact_str::CompactString;
 
@@ -85,13 +84,6 @@ impl Value {
         let mut out = Vec::with_capacity(512);
         write::write_pretty(self, 0, &mut out);
         out
-    }
-
-    /// The value as YAML, laid out as Go's libraries do it: members in order,
-    /// texts quoted where they would be read as something else.
-    #[must_use]
-    pub fn to_yaml(&self) -> String {
-        yaml::write(self)
     }
 
     /// An empty object.

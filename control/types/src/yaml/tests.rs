@@ -1,6 +1,6 @@
 use super::*;
 use crate::value;
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 fn parsed(text: &str) -> Value {
     read(text.as_bytes()).unwrap().value
@@ -212,4 +212,20 @@ fn every_published_object_is_the_same_in_json_and_yaml() {
         seen += 1;
     }
     assert!(seen > 180, "only {seen} fixtures");
+}
+
+#[test]
+fn keys_whose_order_contradicts_itself_are_written_all_the_same() {
+    let mut map = Map::new();
+    for one in 0..4_000_u32 {
+        let mixed = one.wrapping_mul(2_654_435_761);
+        let letters = b"0019a-_.";
+        let key: String = (0..6)
+            .map(|at| char::from(letters[(mixed >> (at * 3) & 7) as usize]))
+            .collect();
+        map.insert(key, 1);
+    }
+    let count = map.len();
+    assert!(count > 1_000);
+    assert_eq!(to_string(&map.into()).lines().count(), count);
 }

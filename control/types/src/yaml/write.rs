@@ -62,7 +62,7 @@ impl Writer {
     /// first goes on where the line has come to.
     fn map(&mut self, map: &Map, indent: usize) {
         let mut members: Vec<_> = map.iter().collect();
-        members.sort_by(|(a, _), (b, _)| natural(a, b));
+        sort(&mut members, &|(a, _), (b, _)| natural(a, b).is_lt());
         for (at, (name, value)) in members.into_iter().enumerate() {
             if at > 0 || self.column == 0 {
                 self.indent(indent);
@@ -383,6 +383,37 @@ fn is_base_60(text: &str) -> bool {
                 && part.bytes().all(|byte| byte.is_ascii_digit())
                 && (part.len() == 1 || part.as_bytes()[0] < b'6')
         })
+}
+
+/// Sorts by an order that may contradict itself, as [`natural`] does for zeros in
+/// odd places: the standard library's sorting may panic then.
+fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
+    // Nearly every object is this small; Go sorts those by insertion, too.
+    if items.len() <= 12 {
+        for end in 1..items.len() {
+            let mut at = end;
+            while at > 0 && less(&items[at], &items[at - 1]) {
+                items.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+        return;
+    }
+    let (left, right) = items.split_at_mut(items.len() / 2);
+    sort(left, less);
+    sort(right, less);
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+        let next = if less(other, one) {
+            right.next()
+        } else {
+            left.next()
+        };
+        merged.extend(next.copied());
+    }
+    merged.extend(left.chain(right).copied());
+    items.copy_from_slice(&merged);
 }
 
 /// The order of keys: letters by themselves, runs of digits as numbers, what is neither
