@@ -29,14 +29,24 @@ fn codec(c: &mut Criterion) {
         });
     });
     group.bench_function("json_to_tree", |b| {
-        b.iter(|| Value::from_slice(black_box(json)))
+        b.iter(|| Value::from_slice(black_box(json)));
     });
     let tree = Value::from_slice(json).unwrap_or_default();
     group.bench_function("tree_to_json", |b| b.iter(|| black_box(&tree).to_vec()));
     group.bench_function("protobuf_to_tree", |b| {
-        b.iter(|| protobuf::decode(black_box(&wire)))
+        b.iter(|| protobuf::decode(black_box(&wire)));
     });
+    let envelope = protobuf::Envelope::open(&wire).unwrap_or_default();
     group.bench_function("protobuf_to_json", |b| {
+        let mut out = Vec::with_capacity(json.len());
+        b.iter(|| {
+            out.clear();
+            let raw = black_box(envelope.raw);
+            let done = protobuf::to_json(raw, schema, "v1", "Pod", &mut out);
+            (done.is_ok(), out.len())
+        });
+    });
+    group.bench_function("protobuf_to_json_by_tree", |b| {
         b.iter(|| {
             let mut tree = protobuf::decode(black_box(&wire)).unwrap_or_default();
             let found = coerce(&mut tree, schema);
