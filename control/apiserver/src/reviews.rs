@@ -53,21 +53,27 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
         "TokenReview" => token_review(context, &review)?,
         "SelfSubjectRulesReview" => rules_review(context, &review)?,
-        "SelfSubjectAccessReview" => access_review(context, served, &review, context.user.clone())?,
-        "LocalSubjectAccessReview" => {
-            let namespace = review
-                .str_at(&["spec", "resourceAttributes", "namespace"])
-                .unwrap_or_default();
-            if namespace != context.info.namespace {
-                return Err(invalid(
-                    served,
-                    "spec.resourceAttributes.namespace",
-                    "must match metadata.namespace",
+        kind => {
+            if served.resource.namespaced {
+                check_namespace(context, served, &mut review)?;
+            }
+            let errors = control_kinds::reviews::check(kind, &review);
+            if !errors.is_empty() {
+                // The API tells no kind here.
+                return Err(crate::invalid::status(
+                    served.resource.group,
+                    "",
+                    "",
+                    &errors,
                 ));
             }
-            access_review(context, served, &review, named_user(served, &review)?)?
+            let user = if kind == "SelfSubjectAccessReview" {
+                context.user.clone()
+            } else {
+                named_user(&review)
+            };
+            access_review(context, &review, user)
         }
-        _ => access_review(context, served, &review, named_user(served, &review)?)?,
     };
     review.insert("status", status);
     served.form().complete(&mut review);
@@ -275,12 +281,7 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
     Ok(())
 }
 
-fn access_review(
-    context: &Context,
-    served: &Served,
-    review: &Value,
-    user: User,
-) -> Result<Value, Status> {
+fn access_review(context: &Context, review: &Value, user: User) -> Value {
     let resource = review
         .path(&["spec", "resourceAttributes"])
         .filter(|attributes| !attributes.is_null());
@@ -309,27 +310,64 @@ fn access_review(
             path: path.str_at(&["path"]).unwrap_or_default().to_owned(),
             ..Attributes::default()
         },
-        _ => {
-            let cause = Cause {
-                reason: "FieldValueInvalid".into(),
-                message: "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified".into(),
-                field: "spec.resourceAttributes".into(),
-            };
-            return Err(Status::invalid(served.resource.group, "", "", vec![cause]));
-        }
+        _ => Attributes::default(),
     };
-    Ok(match context.api.config.access.authorize(&attributes) {
+    let mut answer = match context.api.config.access.authorize(&attributes) {
         Verdict::Allow => match context.api.config.access.reason(&attributes) {
             reason if reason.is_empty() => value!({ "allowed": true }),
             reason => value!({ "allowed": true, "reason": (reason) }),
         },
         Verdict::Deny(reason) if reason.is_empty() => value!({ "allowed": false }),
         Verdict::Deny(reason) => value!({ "allowed": false, "reason": (reason) }),
+    };
+    let unread: Vec<&str> = [
+        (
+            "fieldSelector",
+            "spec.resourceAttributes.fieldSelector ignored due to parse error",
+        ),
+        (
+            "labelSelector",
+            "spec.resourceAttributes.labelSelector ignored due to parse error",
+        ),
+    ]
+    .into_iter()
+    .filter(|(field, _)| resource.is_some_and(|resource| !is_readable(resource, field)))
+    .map(|(_, why)| why)
+    .collect();
+    if !unread.is_empty() {
+        answer.insert("evaluationError", unread.join(", "));
+    }
+    answer
+}
+
+/// Whether a selector of a review can be used.
+fn is_readable(attributes: &Value, field: &str) -> bool {
+    let Some(selector) = attributes.get(field) else {
+        return true;
+    };
+    let operators: &[&str] = if field == "fieldSelector" {
+        &["In", "NotIn"]
+    } else {
+        &["In", "NotIn", "Exists", "DoesNotExist"]
+    };
+    let raw = selector.str_at(&["rawSelector"]).unwrap_or_default();
+    let requirements = selector.items_at(&["requirements"]);
+    if requirements.is_empty() {
+        return if field == "fieldSelector" {
+            control_types::fields::Selector::parse(raw).is_ok()
+        } else {
+            control_types::labels::Selector::parse(raw).is_ok()
+        };
+    }
+    requirements.iter().all(|requirement| {
+        let operator = requirement.str_at(&["operator"]).unwrap_or_default();
+        let values = requirement.items_at(&["values"]).len();
+        operators.contains(&operator) && (field == "labelSelector" || values == 1)
     })
 }
 
 /// The user that a review asks about.
-fn named_user(served: &Served, review: &Value) -> Result<User, Status> {
+fn named_user(review: &Value) -> User {
     let list = |value: &Value| -> Vec<String> {
         value
             .as_array()
@@ -342,33 +380,17 @@ fn named_user(served: &Served, review: &Value) -> Result<User, Status> {
     let spec = review.get("spec").cloned().unwrap_or_default();
     let name = spec.str_at(&["user"]).unwrap_or_default().to_owned();
     let groups = spec.get("groups").map(list).unwrap_or_default();
-    if name.is_empty() && groups.is_empty() {
-        return Err(invalid(
-            served,
-            "spec.user",
-            "at least one of user or group must be specified",
-        ));
-    }
     let extra = spec.get("extra").and_then(Value::as_object);
     let extra = extra
         .into_iter()
         .flat_map(control_types::Map::iter)
         .map(|(key, values)| (key.to_string(), list(values)));
-    Ok(User {
+    User {
         name,
         groups,
         uid: spec.str_at(&["uid"]).unwrap_or_default().to_owned(),
         extra: extra.collect(),
-    })
-}
-
-fn invalid(served: &Served, field: &str, why: &str) -> Status {
-    let cause = Cause {
-        reason: "FieldValueInvalid".into(),
-        message: format!("Invalid value: \"\": {why}"),
-        field: field.into(),
-    };
-    Status::invalid(served.resource.group, served.resource.kind, "", vec![cause])
+    }
 }
 
 fn token_review(context: &Context, review: &Value) -> Result<Value, Status> {

@@ -20,6 +20,7 @@ mod kinds;
 pub mod pod_security;
 pub mod quota;
 mod reset;
+pub mod reviews;
 pub mod rules;
 pub mod service;
 mod table;

@@ -79,6 +79,10 @@ fn default(object: &mut Value) {
         }
     }
     pod_level_requests(spec);
+    // a pod, unlike a template, never keeps a negative time
+    if spec.num("terminationGracePeriodSeconds") < 0 {
+        spec.put("terminationGracePeriodSeconds", 1_i64);
+    }
     spec.absent("enableServiceLinks", true);
     if spec.flag("hostNetwork") {
         for list in ["containers", "initContainers"] {

@@ -21,7 +21,7 @@ pub(crate) static KIND: Kind = Kind {
     settle: labels_from_template,
     validate_update: rules::replication_controller_update,
     validate_status_update: rules::replica_set_status,
-    warnings: rules::template_warnings,
+    warnings: rules::named_template_warnings,
     selectable: &["status.replicas"],
     selectable_fields: replica_set::selectable_fields,
     columns: columns::REPLICATION_CONTROLLER,

@@ -3,7 +3,7 @@
 use control_types::time;
 use control_types::value::Value;
 
-use crate::error::{Errors, Path};
+use crate::error::{Errors, Path, quoted};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, device_slices, immutable, meta, names};
 use crate::table::{Now, age, columns, name};
@@ -19,6 +19,7 @@ pub(crate) static KIND: Kind = Kind {
     prepare_update: |new, old| generic::raise_generation_on(new, old, &["spec"]),
     validate_create: |object| collect(|errors| check(object, errors)),
     validate_update,
+    warnings,
     selectable: &["spec.driver", "spec.nodeName"],
     selectable_fields,
     columns: columns::RESOURCE_SLICE,
@@ -55,6 +56,18 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
             immutable(new.dig(path), old.dig(path), &Path::new(said), errors);
         }
     })
+}
+
+fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let driver = new.at("spec").text("driver");
+    let known = old.is_some_and(|old| old.at("spec").text("driver") == driver);
+    if known || driver == driver.to_lowercase() {
+        return Vec::new();
+    }
+    vec![format!(
+        "spec.driver: driver names should be lowercase; {} contains uppercase characters",
+        quoted(driver)
+    )]
 }
 
 fn selectable_fields(object: &Value) -> Vec<Field> {

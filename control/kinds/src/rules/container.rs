@@ -510,11 +510,7 @@ fn env(list: &[Value], at: &Path<'_>, errors: &mut Errors) {
 
 fn key_selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (name, key) = (selector.text("name"), selector.text("key"));
-    if name.is_empty() {
-        errors.required(&at.child("name"), "");
-    } else {
-        errors.invalid_each(&at.child("name"), name, names::subdomain_name(name, false));
-    }
+    errors.invalid_each(&at.child("name"), name, names::subdomain_name(name, false));
     if key.is_empty() {
         errors.required(&at.child("key"), "");
     } else {

@@ -163,7 +163,7 @@ fn where_they_are(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if spec.has("nodeSelector") {
         chosen.push("`nodeSelector`");
         let (selector, at) = (spec.at("nodeSelector"), at.child("nodeSelector"));
-        placement::node_selector(selector, false, &at, errors);
+        placement::node_selector(selector, true, &at, errors);
         if selector.items("nodeSelectorTerms").len() != 1 {
             errors.invalid(
                 &at.child("nodeSelectorTerms"),
@@ -552,7 +552,7 @@ fn place(device: &Value, each: bool, at: &Path<'_>, errors: &mut Errors) {
     if device.has("nodeSelector") {
         chosen.push("`nodeSelector`");
         let at = at.child("nodeSelector");
-        placement::node_selector(device.at("nodeSelector"), false, &at, errors);
+        placement::node_selector(device.at("nodeSelector"), true, &at, errors);
     }
     match device.truth("allNodes") {
         Some(true) => chosen.push("`allNodes`"),
@@ -659,7 +659,7 @@ pub(crate) fn allocation(allocation: &Value, known: &[String], at: &Path<'_>, er
     }
     if allocation.has("nodeSelector") {
         let at = at.child("nodeSelector");
-        placement::node_selector(allocation.at("nodeSelector"), false, &at, errors);
+        placement::node_selector(allocation.at("nodeSelector"), true, &at, errors);
     }
 }
 

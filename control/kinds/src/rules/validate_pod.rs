@@ -157,12 +157,12 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         }
     }
     if spec.has("os") {
-        container::required_one_of(
-            spec.at("os").text("name"),
-            &["linux", "windows"],
-            &at.child("os.name"),
-            errors,
-        );
+        let (name, os) = (spec.at("os").text("name"), at.child("os"));
+        if name.is_empty() {
+            errors.required(&os.child("name"), "");
+        } else {
+            super::one_of(name, &["linux", "windows"], &os, errors);
+        }
         windows::system(spec, at, errors);
     }
 }

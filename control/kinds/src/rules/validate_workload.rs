@@ -1,6 +1,7 @@
 //! Workloads that keep pods running: what they may say of replicas,
 //! selectors, templates and strategies.
 
+use control_types::value;
 use control_types::value::Value;
 
 use super::container::required_one_of;
@@ -399,7 +400,12 @@ fn daemon_set_spec(object: &Value, errors: &mut Errors) {
                 _ => {}
             }
         }
-        other => errors.not_supported(&at, other, &["OnDelete", "RollingUpdate"]),
+        // shown as the structure in Go
+        other => errors.not_supported(
+            &at,
+            value!({"Type": (other), "RollingUpdate": null}),
+            &["RollingUpdate", "OnDelete"],
+        ),
     }
     counts(spec, &["revisionHistoryLimit"], &SPEC, errors);
 }
