@@ -172,7 +172,6 @@ impl CustomKind {
 
     /// `x-kubernetes-validations`, unless the object is too wrong for them.
     fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
-        let _ = (object, old);
         let blocked = errors.iter().any(|error| BLOCKING.contains(&error.kind));
         if blocked {
             errors.extend([FieldError {
@@ -181,6 +180,8 @@ impl CustomKind {
                 bad_value: Some(Value::Null),
                 detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation".into(),
             }]);
+        } else if let Some(rules) = &self.rules {
+            rules.check(&self.schema, object, old, errors);
         }
     }
 

@@ -147,6 +147,39 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
 }
 
 #[test]
+fn rules_are_told_with_their_messages_and_places() {
+    let kind = kind(value!({"type": "object", "properties": {"spec": {
+        "type": "object",
+        "properties": {"min": {"type": "integer"}, "max": {"type": "integer", "x-kubernetes-validations": [
+            {"rule": "self == oldSelf", "message": "is immutable"}
+        ]}},
+        "x-kubernetes-validations": [
+            {"rule": "self.min <= self.max", "fieldPath": ".min", "reason": "FieldValueForbidden",
+             "messageExpression": "'at most ' + string(self.max)"},
+            {"rule": "self.min != 7"}
+        ]
+    }}}));
+    let told = |errors: Vec<crate::FieldError>| -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let mut fine = gear(value!({"min": 1, "max": 2}));
+    assert!(kind.before_create(&mut fine).is_empty());
+    let mut wrong = gear(value!({"min": 7, "max": 2}));
+    assert_eq!(
+        told(kind.before_create(&mut wrong)),
+        [
+            "spec.min: Forbidden: at most 2",
+            "spec: Invalid value: failed rule: self.min != 7"
+        ]
+    );
+    let mut changed = gear(value!({"min": 1, "max": 3}));
+    assert_eq!(
+        told(kind.before_update(&mut changed, &fine)),
+        ["spec.max: Invalid value: 3: is immutable"]
+    );
+}
+
+#[test]
 fn an_update_lets_through_what_was_there_before() {
     let kind = kind(
         value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
