@@ -23,6 +23,14 @@ pub(super) static REGISTRATION: Duty = Duty {
     stop: None,
 };
 
+pub(super) static CUSTOM: Duty = Duty {
+    name: "API services of custom resources",
+    follows: &[("apiextensions.k8s.io", "customresourcedefinitions")],
+    every: Duration::from_secs(30),
+    run: |api| register_custom(api).boxed(),
+    stop: None,
+};
+
 pub(super) static AVAILABILITY: Duty = Duty {
     name: "API services",
     follows: &[
@@ -84,6 +92,41 @@ async fn register(api: &Api) -> Result<(), Status> {
         });
         own::ensure(api, (GROUP, PLURAL), own::OWN, object, |stored, wanted| {
             // One that is not managed is an administrator's.
+            meta::label(stored, MANAGED).is_some() && own::copy(stored, wanted, &["spec"])
+        })
+        .await
+    });
+    join_all(written).await.into_iter().collect()
+}
+
+/// One for every version of a group that definitions bring, while they do.
+async fn register_custom(api: &Api) -> Result<(), Status> {
+    api.definitions.refresh(api).await?;
+    let mut wanted = Vec::new();
+    {
+        let now = api.definitions.now();
+        for group in now.groups() {
+            wanted.extend(now.versions(group).into_iter().map(|v| (group, v)));
+        }
+    }
+    let served = api.resource(GROUP, PLURAL)?;
+    for object in served.cache()?.state().objects.iter() {
+        let (version, group) = object.name().split_once('.').unwrap_or_default();
+        if object.label(MANAGED) == Some("true") && !wanted.contains(&(group, version)) {
+            own::delete(api, served, object.name()).await?;
+        }
+    }
+    let written = wanted.into_iter().map(|(group, version)| async move {
+        let object = value!({
+            "kind": "APIService",
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "metadata": {"name": (format!("{version}.{group}")), "labels": {MANAGED: "true"}},
+            "spec": {
+                "group": group, "version": version,
+                "groupPriorityMinimum": 1000, "versionPriority": 100
+            }
+        });
+        own::ensure(api, (GROUP, PLURAL), own::OWN, object, |stored, wanted| {
             meta::label(stored, MANAGED).is_some() && own::copy(stored, wanted, &["spec"])
         })
         .await

@@ -71,6 +71,7 @@ static ALL: &[&Duty] = &[
     &priority_classes::DUTY,
     &flow_control::DUTY,
     &api_services::REGISTRATION,
+    &api_services::CUSTOM,
     &api_services::AVAILABILITY,
     &definitions::DUTY,
     &definition_ends::DUTY,
