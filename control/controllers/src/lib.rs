@@ -38,6 +38,7 @@ mod node;
 mod ownership;
 mod pod_gc;
 mod protection;
+mod quota;
 mod replicaset;
 mod root_ca;
 mod service_account;
@@ -87,6 +88,7 @@ pub static CONTROLLERS: &[Controller] = &[
     node::TAINT_EVICTION,
     node::IPAM,
     pod_gc::CONTROLLER,
+    quota::CONTROLLER,
     certificates::APPROVING,
     certificates::SIGNING,
     certificates::CLEANING,
