@@ -128,6 +128,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         .ok_or_else(Status::method_not_allowed)?;
     let (namespace, name) = (&*context.info.namespace, &*context.info.name);
     check_namespace(context, served, &mut request)?;
+    crate::admission::node_restriction::check_token(context, served, &request)?;
     let invalid = |field: &str, message: String| {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),

@@ -7,6 +7,7 @@
 //! are the objects found that it looks at.
 
 mod certificates;
+pub(crate) mod node_restriction;
 mod pod_security;
 pub(crate) mod quota;
 mod service_account;
@@ -52,7 +53,11 @@ pub async fn admit_create(
     if served.resource.namespaced {
         living_namespace(context, served, object).await?;
     }
-    match (served.resource.group, served.resource.plural) {
+    let resource = (served.resource.group, served.resource.plural);
+    if resource != ("", "pods") {
+        node_restriction::check(context, served, "", object, None)?;
+    }
+    match resource {
         ("", "pods") => admit_pod(context, served, object).await,
         ("", "nodes") => {
             rules::taint_new_node(object);
@@ -136,6 +141,7 @@ pub fn check_update(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let api = &context.api;
+    node_restriction::check(context, served, subresource, new, Some(old))?;
     if (served.resource.group, served.resource.plural) == CERTIFICATES {
         return certificates::check_update(context, served, subresource, new, old);
     }
@@ -167,11 +173,17 @@ pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
     }
 }
 
-/// Refuses the deletion of what every cluster must have.
+/// Refuses the deletion of what every cluster must have, and of what is none of an
+/// agent's business.
 ///
 /// # Errors
 /// 403.
-pub fn admit_delete(served: &Served, key: &str) -> Result<(), Status> {
+pub fn admit_delete(
+    context: &Context,
+    served: &Served,
+    key: &str,
+    object: &Value,
+) -> Result<(), Status> {
     let namespaces = (served.resource.group, served.resource.plural) == ("", "namespaces");
     if namespaces && IMMORTAL.contains(&name_of(key)) {
         return Err(Status::forbidden(
@@ -181,7 +193,7 @@ pub fn admit_delete(served: &Served, key: &str) -> Result<(), Status> {
             "this namespace may not be deleted",
         ));
     }
-    Ok(())
+    node_restriction::check_delete(context, served, object)
 }
 
 /// The namespace of a new object must exist and must not be going.
@@ -221,6 +233,7 @@ async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Resul
         rules::default_limits(&range, pod);
     }
     service_account::admit(context, served, pod).await?;
+    node_restriction::check(context, served, "", pod, None)?;
     let priority = priority(context, served, pod)?;
     rules::assign_priority(pod, &priority).map_err(|why| refuse(served, pod, &why))?;
     rules::default_tolerations(pod);

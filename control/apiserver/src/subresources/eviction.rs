@@ -58,6 +58,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     let key = served.key(&context.info.namespace, &context.info.name);
     let pod = context.api.get(served, &key).await?;
     let pod = pod.value().map_err(Status::internal)?;
+    crate::admission::node_restriction::check_eviction(context, served, &pod)?;
     let budgets = covering(&context.api, &pod)?;
     let (retried, budget) = match judge(&pod, &budgets) {
         Word::Free => (false, None),

@@ -97,7 +97,7 @@ pub async fn remove_by(
         .modify(served, key, options.dry_run, None, |current| {
             let mut object = current.ok_or_else(|| served.not_found(key))?.object;
             check_preconditions(served, key, &object, options)?;
-            crate::admission::admit_delete(served, key)?;
+            crate::admission::admit_delete(context, served, key, &object)?;
             let before = object.clone();
             mark(served, &mut object, options);
             found.clone_from(&before);

@@ -9,6 +9,7 @@
 
 mod classes;
 mod limits;
+mod node_restriction;
 mod nodes;
 mod priority;
 mod runtime_class;
@@ -16,6 +17,9 @@ mod tolerations;
 
 pub use classes::{default_ingress_class, default_storage_class, protect_from_deletion};
 pub use limits::{check_limits, default_limits};
+pub use node_restriction::{
+    node_ends_pod, node_makes_pod, node_reports_claim, node_reports_pod, node_writes_node,
+};
 pub use nodes::{taint_new_node, topology_labels};
 pub use priority::{Priority, assign_priority, global_default, keep_priority};
 pub use runtime_class::{apply_runtime_class, check_runtime_class};

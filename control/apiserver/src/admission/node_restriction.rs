@@ -1,0 +1,303 @@
+//! `NodeRestriction`: what agents of nodes may write beyond what they may ask for.
+//! Who is no agent passes without a look.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control_access::Attributes;
+use control_kinds::admission as rules;
+use control_pki::Requested;
+use control_types::meta;
+use control_types::status::{Status, quote};
+use control_types::value::Value;
+
+use super::refuse;
+use crate::api::Served;
+use crate::chain::Context;
+
+const CERTIFICATES: &str = "certificates.k8s.io";
+/// Where the leases of nodes are.
+const LEASES: &str = "kube-node-lease";
+/// Signers whose certificates make an agent.
+const SIGNERS: &[&str] = &[
+    "kubernetes.io/kubelet-serving",
+    "kubernetes.io/kube-apiserver-client-kubelet",
+];
+
+/// Looks at a new object (`old` absent) or an update.
+///
+/// # Errors
+/// 403, and 404 for a pod of a node that does not exist.
+pub(super) fn check(
+    context: &Context,
+    served: &Served,
+    subresource: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let Some(node) = context.user.node() else {
+        return Ok(());
+    };
+    let refused = |why: String| refuse(served, new, &why);
+    let decided = match (served.resource.group, served.resource.plural) {
+        ("", "pods") => return pod(context, served, node, subresource, new, old),
+        ("", "nodes") => {
+            own_node(node, meta::name(new)).and_then(|()| rules::node_writes_node(node, new, old))
+        }
+        ("", "persistentvolumeclaims") => match (subresource, old) {
+            ("status", Some(old)) => rules::node_reports_claim(node, new, old),
+            _ => Err("may only update PVC status".to_owned()),
+        },
+        (CERTIFICATES, "podcertificaterequests") => {
+            Err("PodCertificateRequest feature gate is disabled".to_owned())
+        }
+        (CERTIFICATES, "certificatesigningrequests") if old.is_none() => request(node, new),
+        ("resource.k8s.io", "resourceslices") if old.is_none() => of_node(node, new, "create"),
+        (group, plural) => own(node, group, plural, meta::namespace(new), meta::name(new)),
+    };
+    decided.map_err(refused)
+}
+
+/// Looks at a deletion.
+///
+/// # Errors
+/// 403.
+pub(super) fn check_delete(
+    context: &Context,
+    served: &Served,
+    object: &Value,
+) -> Result<(), Status> {
+    let Some(node) = context.user.node() else {
+        return Ok(());
+    };
+    let name = meta::name(object);
+    let decided = match (served.resource.group, served.resource.plural) {
+        ("", "pods") => rules::node_ends_pod(node, "delete", object),
+        ("", "nodes") => own_node(node, name),
+        ("", "persistentvolumeclaims") => Err("may only update PVC status".to_owned()),
+        ("resource.k8s.io", "resourceslices") => of_node(node, object, "delete"),
+        (group, plural) => own(node, group, plural, meta::namespace(object), name),
+    };
+    decided.map_err(|why| refuse(served, object, &why))
+}
+
+/// Looks at an eviction of a pod.
+///
+/// # Errors
+/// 403.
+pub(crate) fn check_eviction(
+    context: &Context,
+    served: &Served,
+    pod: &Value,
+) -> Result<(), Status> {
+    match context.user.node() {
+        Some(node) => {
+            rules::node_ends_pod(node, "evict", pod).map_err(|why| refuse(served, pod, &why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Looks at a request for the token of a service account: it must be bound to a pod
+/// of the node, and for an audience that the pod asks for.
+///
+/// # Errors
+/// 403, and 404 for a pod that does not exist.
+pub(crate) fn check_token(
+    context: &Context,
+    served: &Served,
+    request: &Value,
+) -> Result<(), Status> {
+    let Some(node) = context.user.node() else {
+        return Ok(());
+    };
+    let (namespace, account) = (&*context.info.namespace, &*context.info.name);
+    let refused = |why: &str| {
+        let resource = served.resource;
+        Err(Status::forbidden(
+            resource.group,
+            resource.plural,
+            account,
+            why,
+        ))
+    };
+    let bound = |field| {
+        let text = request.str_at(&["spec", "boundObjectRef", field]);
+        text.unwrap_or_default()
+    };
+    if (bound("apiVersion"), bound("kind")) != ("v1", "Pod") || bound("name").is_empty() {
+        return refused("node requested token not bound to a pod");
+    }
+    let uid = bound("uid");
+    if uid.is_empty() {
+        return refused("node requested token with a pod binding without a uid");
+    }
+    let key = format!("{namespace}/{}", bound("name"));
+    let Some(pod) = super::value(&context.api, "", "pods", &key) else {
+        return Err(Status::not_found("", "pods", bound("name")));
+    };
+    if uid != meta::uid(&pod) {
+        return refused(&format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+        ));
+    }
+    if pod.str_at(&["spec", "nodeName"]) != Some(node) {
+        return refused("node requested token bound to a pod scheduled on a different node");
+    }
+    let audience = match request.items_at(&["spec", "audiences"]) {
+        [] => "",
+        [one] => one.as_str().unwrap_or_default(),
+        _ => return refused("node may only request 0 or 1 audiences"),
+    };
+    if asks_for(context, &pod, audience) {
+        return Ok(());
+    }
+    let allowed = context.may(&Attributes {
+        user: context.user.clone(),
+        verb: "request-serviceaccounts-token-audience".into(),
+        namespace: namespace.to_owned(),
+        version: "v1".into(),
+        resource: audience.to_owned(),
+        name: account.to_owned(),
+        is_resource_request: true,
+        ..Attributes::default()
+    });
+    if allowed {
+        return Ok(());
+    }
+    refused(&format!(
+        "audience {} not found in pod spec volume, {} is not authorized to request tokens for this audience",
+        quote(audience),
+        context.user.name
+    ))
+}
+
+/// Whether a volume of a pod comes with a token for an audience: by itself, or by
+/// the driver that mounts it.
+fn asks_for(context: &Context, pod: &Value, audience: &str) -> bool {
+    let api = &context.api;
+    let namespace = meta::namespace(pod);
+    let driver_of_claim = |claim: &str| {
+        let key = format!("{namespace}/{claim}");
+        let claim = super::value(api, "", "persistentvolumeclaims", &key)?;
+        let volume = claim.str_at(&["spec", "volumeName"])?;
+        let volume = super::value(api, "", "persistentvolumes", volume)?;
+        let driver = volume.str_at(&["spec", "csi", "driver"])?;
+        Some(driver.to_owned())
+    };
+    pod.items_at(&["spec", "volumes"]).iter().any(|volume| {
+        let own = volume
+            .items_at(&["projected", "sources"])
+            .iter()
+            .any(|source| {
+                let token = source.get("serviceAccountToken");
+                token.is_some_and(|token| {
+                    token.str_at(&["audience"]).unwrap_or_default() == audience
+                })
+            });
+        let name = volume.str_at(&["name"]).unwrap_or_default();
+        let driver = if volume.get("ephemeral").is_some() {
+            driver_of_claim(&format!("{}-{name}", meta::name(pod)))
+        } else if let Some(claim) = volume.str_at(&["persistentVolumeClaim", "claimName"]) {
+            driver_of_claim(claim)
+        } else {
+            volume.str_at(&["csi", "driver"]).map(ToOwned::to_owned)
+        };
+        let driver =
+            driver.and_then(|name| super::value(api, "storage.k8s.io", "csidrivers", &name));
+        own || driver.is_some_and(|driver| {
+            let tokens = driver.items_at(&["spec", "tokenRequests"]).iter();
+            let mut audiences = tokens.map(|token| token.str_at(&["audience"]).unwrap_or_default());
+            audiences.any(|of_driver| of_driver == audience)
+        })
+    })
+}
+
+fn pod(
+    context: &Context,
+    served: &Served,
+    node: &str,
+    subresource: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let decided = match (subresource, old) {
+        ("", None) => {
+            let uid = super::value(&context.api, "", "nodes", node);
+            let uid = uid.as_ref().map(meta::uid);
+            rules::node_makes_pod(node, uid.unwrap_or_default(), new)
+        }
+        ("", Some(_)) => Err(format!(
+            "unexpected operation \"UPDATE\", node {} can only create and delete mirror pods",
+            quote(node)
+        )),
+        ("status", Some(old)) => rules::node_reports_pod(node, new, old),
+        (other, _) => Err(format!(
+            "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
+            quote(other)
+        )),
+    };
+    decided.map_err(|why| refuse(served, new, &why))
+}
+
+fn own_node(node: &str, name: &str) -> Result<(), String> {
+    if name == node {
+        return Ok(());
+    }
+    Err(format!(
+        "node {} is not allowed to modify node {}",
+        quote(node),
+        quote(name)
+    ))
+}
+
+/// What has the name of the node it is about.
+fn own(node: &str, group: &str, plural: &str, namespace: &str, name: &str) -> Result<(), String> {
+    let why = match (group, plural) {
+        ("coordination.k8s.io", "leases") if namespace != LEASES => {
+            let leases = quote(LEASES);
+            return Err(format!(
+                "can only access leases in the {leases} system namespace"
+            ));
+        }
+        ("coordination.k8s.io", "leases") => {
+            "can only access node lease with the same name as the requesting node"
+        }
+        ("storage.k8s.io", "csinodes") => {
+            "can only access CSINode with the same name as the requesting node"
+        }
+        _ => return Ok(()),
+    };
+    if name == node {
+        Ok(())
+    } else {
+        Err(why.to_owned())
+    }
+}
+
+fn of_node(node: &str, slice: &Value, verb: &str) -> Result<(), String> {
+    if slice.str_at(&["spec", "nodeName"]) == Some(node) {
+        return Ok(());
+    }
+    Err(format!(
+        "can only {verb} ResourceSlice with the same NodeName as the requesting node"
+    ))
+}
+
+/// A request for a certificate that makes an agent must be for this one.
+fn request(node: &str, request: &Value) -> Result<(), String> {
+    let signer = request.str_at(&["spec", "signerName"]).unwrap_or_default();
+    if !SIGNERS.contains(&signer) {
+        return Ok(());
+    }
+    let text = request.str_at(&["spec", "request"]).unwrap_or_default();
+    let asked = STANDARD
+        .decode(text)
+        .map_err(|error| error.to_string())
+        .and_then(|pem| Requested::parse(&pem))
+        .map_err(|why| format!("unable to parse csr: {why}"))?;
+    let wanted = format!("system:node:{node}");
+    if asked.cn == wanted {
+        return Ok(());
+    }
+    Err(format!("can only create a node CSR with CN={wanted}"))
+}
