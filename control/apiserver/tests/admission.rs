@@ -54,6 +54,9 @@ async fn pods_keep_to_the_level_of_their_namespace() {
         let (code, _) = ask(&server, &root, Method::POST, pods, Some(pod(name, true))).await;
         assert_eq!(code, 201, "nothing is enforced yet");
     }
+    // Who has read the pods is told of all of them.
+    let (code, _) = ask(&server, &root, Method::GET, pods, None).await;
+    assert_eq!(code, 200);
     // Who makes the rule stricter hears of the pods that break it.
     let labels = value!({"metadata": {"labels": {
         "pod-security.kubernetes.io/enforce": "baseline",
