@@ -14,6 +14,7 @@ mod service_account;
 
 use std::sync::Arc;
 
+use control_access::User;
 use control_kinds::admission as rules;
 use control_types::meta;
 use control_types::status::{Cause, Status};
@@ -174,12 +175,12 @@ pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
 }
 
 /// Refuses the deletion of what every cluster must have, and of what is none of an
-/// agent's business.
+/// agent's business; without a user it is the server itself that deletes.
 ///
 /// # Errors
 /// 403.
 pub fn admit_delete(
-    context: &Context,
+    user: Option<&User>,
     served: &Served,
     key: &str,
     object: &Value,
@@ -193,7 +194,7 @@ pub fn admit_delete(
             "this namespace may not be deleted",
         ));
     }
-    node_restriction::check_delete(context, served, object)
+    node_restriction::check_delete(user, served, object)
 }
 
 /// The namespace of a new object must exist and must not be going.

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_access::Attributes;
+use control_access::{Attributes, User};
 use control_kinds::admission as rules;
 use control_pki::Requested;
 use control_types::meta;
@@ -62,11 +62,11 @@ pub(super) fn check(
 /// # Errors
 /// 403.
 pub(super) fn check_delete(
-    context: &Context,
+    user: Option<&User>,
     served: &Served,
     object: &Value,
 ) -> Result<(), Status> {
-    let Some(node) = context.user.node() else {
+    let Some(node) = user.and_then(User::node) else {
         return Ok(());
     };
     let name = meta::name(object);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use control_access::User;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
@@ -79,7 +80,7 @@ pub async fn remove(
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
-    remove_by(&context.api, served, key, options).await
+    remove_for(&context.api, Some(&context.user), served, key, options).await
 }
 
 /// As [`remove`], for the server itself.
@@ -92,12 +93,22 @@ pub async fn remove_by(
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
+    remove_for(api, None, served, key, options).await
+}
+
+async fn remove_for(
+    api: &Api,
+    user: Option<&User>,
+    served: &Arc<Served>,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<(Value, bool), Status> {
     let mut found = Value::Null;
     let done = api
         .modify(served, key, options.dry_run, None, |current| {
             let mut object = current.ok_or_else(|| served.not_found(key))?.object;
             check_preconditions(served, key, &object, options)?;
-            crate::admission::admit_delete(context, served, key, &object)?;
+            crate::admission::admit_delete(user, served, key, &object)?;
             let before = object.clone();
             mark(served, &mut object, options);
             found.clone_from(&before);
