@@ -75,14 +75,16 @@ fn prepare_finalize(new: &mut Value, old: &Value) {
 
 fn check(object: &Value, errors: &mut Errors) {
     meta::validate(object, Some(false), names::label_name, errors);
-    check_finalizers(object, errors);
+    check_finalizers(object, false, errors);
 }
 
-fn check_finalizers(object: &Value, errors: &mut Errors) {
-    let at = Path::new("spec.finalizers");
+/// `each`: whether errors name the item rather than the list.
+fn check_finalizers(object: &Value, each: bool, errors: &mut Errors) {
+    let list = Path::new("spec.finalizers");
     let finalizers = object.at("spec").items("finalizers").iter();
     for (index, finalizer) in finalizers.map(Read::as_text).enumerate() {
-        let at = at.index(index);
+        let item = list.index(index);
+        let at = if each { item } else { list };
         errors.invalid_each(&at, finalizer, names::qualified(finalizer));
         meta::kube_finalizer(finalizer, &at, errors);
     }
@@ -125,7 +127,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
 fn validate_finalize(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
-        check_finalizers(new, errors);
+        check_finalizers(new, true, errors);
     })
 }
 
