@@ -119,21 +119,18 @@ impl Format {
             });
         format.pretty |= is_pretty(headers, query);
         for (key, value) in pairs(query.unwrap_or_default()) {
-            match key.as_str() {
-                "includeObject" => {
-                    format.include = match value.as_str() {
-                        "Object" => Include::Object,
-                        "None" => Include::None,
-                        "Metadata" | "" => Include::Metadata,
-                        other => {
-                            return Err(Status::bad_request(format!(
-                                "unrecognized includeObject value: {}",
-                                control_types::status::quote(other)
-                            )));
-                        }
-                    };
-                }
-                _ => {}
+            if key.as_str() == "includeObject" {
+                format.include = match value.as_str() {
+                    "Object" => Include::Object,
+                    "None" => Include::None,
+                    "Metadata" | "" => Include::Metadata,
+                    other => {
+                        return Err(Status::bad_request(format!(
+                            "unrecognized includeObject value: {}",
+                            control_types::status::quote(other)
+                        )));
+                    }
+                };
             }
         }
         Ok(format)

@@ -1,6 +1,5 @@
 //! Admission as clients meet it: pod security, quotas, what nodes may touch.
 
-#[allow(dead_code, reason = "not every test needs every helper")]
 mod common;
 
 use common::{ask, root, send, server};

@@ -2,7 +2,6 @@
 //! the other wrote, and answers the same. `$ETCD` and `$KUBE_APISERVER` say where the
 //! programs are, else the PATH; where there are none, this says so and passes.
 
-#[allow(dead_code, reason = "shared by several tests")]
 mod common;
 
 use std::net::TcpListener;

@@ -3,7 +3,6 @@
 //!
 //! `MUTANTS` says how many (default 3000), `MUTANTS_SEED` where to begin.
 
-#[allow(dead_code, reason = "shared by several tests")]
 mod common;
 
 use bytes::Bytes;
@@ -400,7 +399,7 @@ fn mutant(random: &mut Random, samples: &[Sample]) -> Sample {
                     Method::PATCH,
                     Method::DELETE,
                 ])
-                .clone()
+                .clone();
         }
         _ => {}
     }

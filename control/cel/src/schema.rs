@@ -149,7 +149,7 @@ impl Schema {
         let mut fields = Vec::new();
         let mut least_bytes = 2_i64;
         let properties = schema.get("properties").and_then(Value::as_object);
-        for (name, property) in properties.into_iter().flat_map(|map| map.iter()) {
+        for (name, property) in properties.into_iter().flat_map(control_types::Map::iter) {
             if root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                 continue;
             }

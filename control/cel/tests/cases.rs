@@ -96,7 +96,11 @@ fn answer(expression: &str, variables: &Value) -> BTreeMap<&'static str, String>
     };
     out.insert("type", program.type_of().to_string());
     let mut bindings = Bindings::new();
-    for (name, value) in variables.as_object().into_iter().flat_map(|map| map.iter()) {
+    for (name, value) in variables
+        .as_object()
+        .into_iter()
+        .flat_map(control_types::Map::iter)
+    {
         bindings.set(name.as_str(), Val::tree(value));
     }
     let mut budget = Budget::new(Budget::CALL);

@@ -352,8 +352,10 @@ fn write(budget: &mut Value, verdict: &Result<Verdict, String>, now: Timestamp) 
     let since = old
         .map(|at| &conditions[at])
         .filter(|old| old["status"] == state)
-        .map(|old| old["lastTransitionTime"].clone())
-        .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+        .map_or_else(
+            || now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+            |old| old["lastTransitionTime"].clone(),
+        );
     let condition = json!({
         "type": CONDITION,
         "status": state,

@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_text_is_kept_once() {
-        let first = text(&"gears.example.com".to_owned());
+        let first = text(&["gears", "example", "com"].join("."));
         assert!(std::ptr::eq(first, text("gears.example.com")));
         assert_ne!(first, text("cogs.example.com"));
     }

@@ -35,7 +35,7 @@ async fn run(api: &Api) -> Result<(), Status> {
         ("", "services"),
         own::OWN,
         service(address, port),
-        |stored, wanted| mend_service(stored, wanted),
+        mend_service,
     )
     .await?;
     publish(api).await

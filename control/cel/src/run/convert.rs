@@ -136,8 +136,7 @@ fn int<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Uint(number) => i64::try_from(*number).map_err(|_| overflow())?,
         // the bounds themselves are no exact doubles
         Val::Double(number)
-            if *number > -9.223_372_036_854_775_807e18
-                && *number < 9.223_372_036_854_775_807e18 =>
+            if *number > -9.223_372_036_854_776e18 && *number < 9.223_372_036_854_776e18 =>
         {
             *number as i64
         }

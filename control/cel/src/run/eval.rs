@@ -228,7 +228,7 @@ impl<'a> Machine<'a, '_> {
             let item = self.eval(item)?;
             match item {
                 Val::Optional(inner) if *optional => {
-                    all.extend(inner.map(|item| Val::clone(&item)))
+                    all.extend(inner.map(|item| Val::clone(&item)));
                 }
                 item if *optional => {
                     return Err(Error::of(format!(
@@ -343,7 +343,8 @@ impl<'a> Machine<'a, '_> {
 
     fn fold(&mut self, fold: &'a Fold) -> Result<'a> {
         let range = self.eval(&fold.range)?;
-        let result = match &range {
+
+        match &range {
             Val::List(List::Own(items)) => {
                 let pairs = items.iter().zip(0_i64..);
                 self.run(
@@ -372,8 +373,7 @@ impl<'a> Machine<'a, '_> {
                 "got '{}', expected iterable type",
                 super::convert::go_type(other)
             ))),
-        };
-        result
+        }
     }
 
     fn bind(&mut self, fold: &Fold, key: Val<'a>, value: Val<'a>) {

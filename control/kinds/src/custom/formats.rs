@@ -301,7 +301,7 @@ fn base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && padding <= 2
         && digits
             .bytes()
@@ -372,7 +372,7 @@ fn credit_card(text: &str) -> bool {
             (_, twice) => twice,
         })
         .sum();
-    known && sum % 10 == 0
+    known && sum.is_multiple_of(10)
 }
 
 fn isbn10(text: &str) -> bool {

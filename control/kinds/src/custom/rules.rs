@@ -60,7 +60,7 @@ impl Rules {
             .at("properties")
             .as_object()
             .into_iter()
-            .flat_map(|map| map.iter())
+            .flat_map(control_types::Map::iter)
             .filter_map(|(name, props)| Some((name.clone(), Self::new(props, false)?)))
             .collect();
         let below = |name: &str| Self::new(props.at(name), false).map(Box::new);

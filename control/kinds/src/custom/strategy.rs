@@ -102,7 +102,7 @@ impl CustomKind {
             let map = object.as_object();
             let mut members: Vec<(String, Value)> = map
                 .into_iter()
-                .flat_map(|map| map.iter())
+                .flat_map(control_types::Map::iter)
                 .filter(|(key, _)| key.as_str() != "metadata")
                 .map(|(key, value)| (key.to_string(), value.clone()))
                 .collect();

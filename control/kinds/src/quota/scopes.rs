@@ -33,7 +33,7 @@ pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
         let listed = || {
             let values = selector.items("values").iter();
             values
-                .map(|value| value.as_text())
+                .map(super::super::tree::Read::as_text)
                 .any(|value| Some(value) == name)
         };
         match selector.text("operator") {

@@ -13,7 +13,7 @@ pub(crate) fn from_annotations(pod: &mut Value) {
     let named: Vec<(String, Value)> = annotations
         .as_object()
         .into_iter()
-        .flat_map(|annotations| annotations.iter())
+        .flat_map(control_types::Map::iter)
         .filter_map(|(key, text)| {
             let container = key.strip_prefix(ANNOTATION)?;
             Some((container.to_owned(), profile(text.as_text())?))

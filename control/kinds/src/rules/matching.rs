@@ -194,7 +194,7 @@ fn url(text: &str, at: &Path<'_>, errors: &mut Errors) {
             format!("url must be a valid URL: parse {shown}: {why}{FORM}"),
         );
     };
-    if text.chars().any(|c| c.is_control()) {
+    if text.chars().any(char::is_control) {
         refuse("net/url: invalid control character in URL", errors);
         return;
     }

@@ -273,7 +273,7 @@ fn success_policy(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
             match indexes(text, most) {
                 Ok(total) => listed = total,
                 Err(why) => {
-                    errors.invalid(&at, text, format!("error parsing succeededIndexes: {why}"))
+                    errors.invalid(&at, text, format!("error parsing succeededIndexes: {why}"));
                 }
             }
         }

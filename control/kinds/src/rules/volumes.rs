@@ -130,14 +130,15 @@ fn source(volume: &Value, owner: Owner<'_>, at: &Path<'_>, errors: &mut Errors) 
         one_source(kind, source, &here, errors);
         let name = volume.text("name");
         match kind {
-            "iscsi" if source.has("initiatorName") => {
-                if name.len() + 1 + source.text("targetPortal").len() > 64 {
-                    errors.invalid(
+            "iscsi"
+                if source.has("initiatorName")
+                    && name.len() + 1 + source.text("targetPortal").len() > 64 =>
+            {
+                errors.invalid(
                         &at.child("name"),
                         name,
                         "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
                     );
-                }
             }
             "ephemeral" if !owner.name.is_empty() && !name.is_empty() => {
                 let claim = format!("{}-{name}", owner.name);

@@ -35,7 +35,7 @@ pub(crate) fn options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     if options.has("runAsUserName") {
         let (name, at) = (options.text("runAsUserName"), at.child("runAsUserName"));
         user_name(name, |why| {
-            errors.invalid(&at, name, format!("runAsUserName{why}"))
+            errors.invalid(&at, name, format!("runAsUserName{why}"));
         });
     }
 }

@@ -74,7 +74,7 @@ fn of(props: &Value) -> Schema {
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
-        .flat_map(|map| map.iter())
+        .flat_map(crate::value::Map::iter)
         .map(|(name, props)| (name.clone(), of(props)))
         .collect();
     properties.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
