@@ -415,6 +415,13 @@ pub(crate) async fn respond(
     }
     let mut head = Vec::with_capacity(256);
     let (kind, version, items, item): (String, String, &[u8], WriteItem) = match format.shape {
+        // Custom objects say in lists, too, what they are.
+        Shape::Plain if served.is_stored_form() && served.resource.is_custom() => (
+            served.list_kind(),
+            served.api_version.clone(),
+            b",\"items\":[",
+            Box::new(|object, out| out.extend_from_slice(object.json())),
+        ),
         Shape::Plain if served.is_stored_form() => (
             served.list_kind(),
             served.api_version.clone(),
@@ -446,6 +453,7 @@ pub(crate) async fn respond(
             let write: WriteItem = Box::new(move |object, out| match served.tree(object) {
                 Ok(mut value) => {
                     match shape {
+                        Shape::Plain if served.resource.is_custom() => {}
                         Shape::Plain => {
                             value.remove("kind");
                             value.remove("apiVersion");
