@@ -473,7 +473,13 @@ pub(crate) async fn respond(
     head.extend_from_slice(b",\"apiVersion\":");
     Value::from(version).write(&mut head);
     head.extend_from_slice(b",\"metadata\":");
-    page.metadata().write(&mut head);
+    let mut metadata = page.metadata();
+    let is_plain = format.shape == Shape::Plain;
+    if is_plain && served.resource.is_custom() && metadata.get("continue").is_none() {
+        // Lists of custom objects are trees to Go, which leave nothing out.
+        metadata.insert("continue", "");
+    }
+    metadata.write(&mut head);
     if format.shape == Shape::Table {
         head.extend_from_slice(b",\"columnDefinitions\":");
         table::column_definitions(served.kind.columns()).write(&mut head);
