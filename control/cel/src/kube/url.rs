@@ -45,7 +45,6 @@ impl Url {
             {
                 return wrong("missing protocol scheme");
             }
-            Some(("", _)) => return wrong("missing protocol scheme"),
             _ => (String::new(), whole),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
