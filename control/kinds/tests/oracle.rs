@@ -377,7 +377,10 @@ fn real(object: &Value) -> Value {
     match object {
         Value::Object(map) => map
             .iter()
-            .map(|(key, value)| (key.clone(), real(value)))
+            .map(|(key, value)| match (key.as_str(), value.as_str()) {
+                ("uid", Some("<set>")) => (key.clone(), UID.into()),
+                _ => (key.clone(), real(value)),
+            })
             .collect::<control_types::Map>()
             .into(),
         Value::Array(items) => items.iter().map(real).collect::<Vec<_>>().into(),
