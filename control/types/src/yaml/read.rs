@@ -141,7 +141,15 @@ enum Name {
 
 impl<'a> Reader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, Error> {
-        match self.events.next_event() {
+        // Comments are events where any crate of a build wants them: they are
+        // always asked for here, and left out.
+        let event = loop {
+            match self.events.next_event() {
+                Some(Ok((Event::Comment(..), _))) => {}
+                event => break event,
+            }
+        };
+        match event {
             None => Ok(None),
             Some(Ok((event, span))) => Ok(Some((event, span.start.line()))),
             Some(Err(error)) => {

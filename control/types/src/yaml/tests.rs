@@ -62,6 +62,10 @@ fn the_first_of_several_documents_counts_and_none_is_null() {
     assert_eq!(parsed("---\na: 1\n---\nb: 2\n"), value!({"a": 1}));
     assert_eq!(parsed(""), Value::Null);
     assert_eq!(parsed("# nothing\n"), Value::Null);
+    assert_eq!(
+        parsed("# a\na: # b\n  # c\n  - 1 # d\n# e\n"),
+        value!({"a": [1]})
+    );
     assert_eq!(parsed("{\"a\": [1, \"x\\n\"]}"), value!({"a": [1, "x\n"]}));
     assert_eq!(
         refused("a: b: c"),
