@@ -79,6 +79,7 @@ impl Kubelets {
             host: endpoint.host.clone(),
             port: endpoint.port,
             tls: Some(config.load_full()),
+            server_name: None,
         }
     }
 

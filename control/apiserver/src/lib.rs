@@ -47,6 +47,8 @@ pub mod reviews;
 pub mod route;
 pub mod selection;
 pub mod server;
+pub mod service_client;
+pub mod service_resolver;
 pub mod storage;
 pub mod streams;
 pub mod subresources;

@@ -32,6 +32,8 @@ pub struct Target {
     pub port: u16,
     /// How TLS is spoken; without, in the clear.
     pub tls: Option<Arc<ClientConfig>>,
+    /// The name that its certificate must have, if that is not the host.
+    pub server_name: Option<String>,
 }
 
 /// Why a target cannot be asked.
@@ -143,7 +145,8 @@ impl Target {
             address: address.clone(),
             source,
         };
-        let name = ServerName::try_from(self.host.clone())
+        let name = self.server_name.as_ref().unwrap_or(&self.host);
+        let name = ServerName::try_from(name.clone())
             .map_err(|error| tls(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
         let connector = TlsConnector::from(Arc::clone(config));
         let stream = within(HANDSHAKE, connector.connect(name, stream))

@@ -348,6 +348,7 @@ mod tests {
             host: "127.0.0.1".to_owned(),
             port,
             tls: None,
+            server_name: None,
         };
         let mut request = Request::new(body::empty());
         if is_head {

@@ -43,6 +43,7 @@ async fn pod(context: &Context, served: &Served, name: &ProxyName<'_>) -> Result
         host,
         port,
         tls: name.https.then(unverified_tls),
+        server_name: None,
     })
 }
 
@@ -122,6 +123,7 @@ async fn service(
                 host: endpoint.address,
                 port: endpoint.port,
                 tls: name.https.then(unverified_tls),
+                server_name: None,
             });
         }
     }
@@ -199,6 +201,7 @@ async fn of_node(context: &Context, name: &ProxyName<'_>) -> Result<Target, Stat
         host: endpoint.host,
         port: number(name.port)?,
         tls: name.https.then(unverified_tls),
+        server_name: None,
     })
 }
 
