@@ -34,9 +34,20 @@ pub(crate) enum Kind {
     /// `Name{field: value}`.
     Struct {
         name: String,
-        fields: Vec<(String, Expr, bool)>,
+        fields: Vec<Initial>,
     },
     Comprehension(Box<Comprehension>),
+}
+
+/// A field of a `Name{…}`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Initial {
+    /// Where its colon stands.
+    pub offset: usize,
+    pub name: String,
+    pub value: Expr,
+    /// `?field: value`
+    pub optional: bool,
 }
 
 /// A macro that binds one or two variables to the items of a list or map.

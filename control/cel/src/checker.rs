@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
+use crate::ast::{Comprehension, Expr, Initial, Kind, Literal, Macro};
 use crate::functions;
 use crate::issue::{Issue, Issues};
 use crate::run::time;
@@ -150,17 +150,20 @@ impl Checker<'_> {
                 Type::Map(Box::new(keys), Box::new(self.one_type(parts, values)))
             }
             Kind::Struct { name, fields } => {
-                for (_, value, optional) in fields {
-                    self.entry(value, *optional);
-                }
-                match name.as_str() {
+                let of = match name.as_str() {
                     "google.protobuf.Duration" => Type::Duration,
                     "google.protobuf.Timestamp" => Type::Timestamp,
                     known if known.starts_with("google.protobuf.") => Type::Dyn,
-                    // made of whatever the mutation is about
-                    known if known == "JSONPatch" || is_object(known) => Type::Dyn,
-                    other => self.undeclared(expression, other),
+                    known if self.env.patches && (known == "JSONPatch" || is_object(known)) => {
+                        Type::made(known)
+                    }
+                    other => return self.undeclared(expression, other),
+                };
+                for field in fields {
+                    let given = self.entry(&field.value, field.optional);
+                    self.check_field(&of, field, &given);
                 }
+                of
             }
             Kind::Comprehension(inner) => self.comprehension(inner),
         }
@@ -201,6 +204,23 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a value fits the field of what is made.
+    fn check_field(&mut self, of: &Type, field: &Initial, given: &Type) {
+        let Type::Made(of) = of else { return };
+        let name = &field.name;
+        let message = match made_field(of, name) {
+            None => format!("undefined field '{name}'"),
+            Some(wanted) if !Bindings::default().fits(&wanted, given) => format!(
+                "expected type of field '{name}' is '{wanted}' but provided type is '{given}'"
+            ),
+            Some(_) => return,
+        };
+        self.issues.push(Issue {
+            offset: Some(field.offset),
+            message,
+        });
+    }
+
     fn select(&mut self, at: &Expr, target: &Expr, field: &str, optional: bool) -> Type {
         if let Some(name) = dotted(at)
             && let Some(of) = self.env.lookup(&name).cloned().or_else(|| type_name(&name))
@@ -224,6 +244,10 @@ impl Checker<'_> {
                 Some(of) => of.type_of(),
                 None => return self.report(at, format!("undefined field '{field}'")),
             },
+            Type::Made(of) => match made_field(&of, field) {
+                Some(of) => of,
+                None => return self.report(at, format!("undefined field '{field}'")),
+            },
             Type::Record(fields) => match fields.into_iter().find(|(name, _)| name == field) {
                 Some((_, of)) => of,
                 None => return self.report(at, format!("undefined field '{field}'")),
@@ -244,7 +268,10 @@ impl Checker<'_> {
         // `optional.of(x)`: a function whose name has a dot
         if let Some(name) = dotted(target) {
             let name = format!("{name}.{function}");
-            if functions::overloads(&name).is_some_and(|all| all.iter().any(|one| !one.method)) {
+            let known = self.env.patches || !name.starts_with("jsonpatch.");
+            if known
+                && functions::overloads(&name).is_some_and(|all| all.iter().any(|one| !one.method))
+            {
                 return self.call(at, &name, arguments);
             }
         }
@@ -500,6 +527,17 @@ fn type_name(name: &str) -> Option<Type> {
         _ => return None,
     };
     Some(Type::Type(Box::new(of)))
+}
+
+/// The type of a field of what a mutation makes: of objects all is known only
+/// when the expression runs.
+fn made_field(of: &str, field: &str) -> Option<Type> {
+    match (of, field) {
+        ("JSONPatch", "op" | "path" | "from") => Some(Type::String),
+        ("JSONPatch", "value") => Some(Type::Dyn),
+        ("JSONPatch", _) => None,
+        _ => Some(Type::Dyn),
+    }
 }
 
 /// `Object`, and the types of its parts: `Object.spec`, …

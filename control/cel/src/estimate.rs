@@ -256,10 +256,7 @@ impl Estimator<'_> {
                 }
             }
             Kind::Struct { fields, .. } => {
-                let parts: Vec<Part> = fields
-                    .iter()
-                    .map(|(_, value, _)| self.part(value))
-                    .collect();
+                let parts: Vec<Part> = fields.iter().map(|one| self.part(&one.value)).collect();
                 Part {
                     cost: Some(sum(&parts).add(Estimate::fixed(40))),
                     ..Part::default()

@@ -50,6 +50,7 @@ pub use types::{Object, Type};
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     variables: Vec<(&'static str, Type)>,
+    patches: bool,
 }
 
 impl Env {
@@ -58,6 +59,7 @@ impl Env {
     pub const fn new() -> Self {
         Self {
             variables: Vec::new(),
+            patches: false,
         }
     }
 
@@ -65,6 +67,14 @@ impl Env {
     #[must_use]
     pub fn with(mut self, name: &'static str, of: Type) -> Self {
         self.variables.push((name, of));
+        self
+    }
+
+    /// The environment in which mutations are stated, too: `Object{…}`,
+    /// `JSONPatch{…}` and `jsonpatch.escapeKey`.
+    #[must_use]
+    pub const fn with_patches(mut self) -> Self {
+        self.patches = true;
         self
     }
 

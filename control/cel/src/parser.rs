@@ -1,6 +1,6 @@
 //! From tokens to a tree, by the grammar of the language's definition.
 
-use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
+use crate::ast::{Comprehension, Expr, Initial, Kind, Literal, Macro};
 use crate::issue::{Issue, Issues};
 use crate::lexer::{self, Token, TokenKind};
 
@@ -613,9 +613,14 @@ impl Parser {
                 ));
             }
             self.take();
+            let offset = self.token(0).offset;
             self.expect(":", &[])?;
-            let name = token.text.trim_matches('`').to_owned();
-            fields.push((name, self.expression()?, optional));
+            fields.push(Initial {
+                offset,
+                name: token.text.trim_matches('`').to_owned(),
+                value: self.expression()?,
+                optional,
+            });
             height = height.max(self.height);
             if !self.take_if(",") {
                 break;

@@ -59,6 +59,8 @@ pub enum Type {
     Object(&'static Object),
     /// An object as a custom resource's schema declares it.
     Declared(Arc<Schema>),
+    /// What a mutation makes: `Object`, `Object.spec`, …, `JSONPatch`.
+    Made(Arc<str>),
     /// A set of named values that is known only at run time, such as a policy's variables.
     Record(Vec<(String, Type)>),
     /// A placeholder in a function's signature, or the type of the items of `[]`.
@@ -76,6 +78,12 @@ impl Type {
     #[must_use]
     pub fn map(values: Type) -> Self {
         Self::Map(Box::new(Self::String), Box::new(values))
+    }
+
+    /// What a mutation of the kind `name` makes: `Object` or `JSONPatch`.
+    #[must_use]
+    pub fn made(name: &str) -> Self {
+        Self::Made(name.into())
     }
 
     /// Whether a placeholder stands in it that nothing has bound.
@@ -128,6 +136,7 @@ impl fmt::Display for Type {
             Self::Opaque(name) => f.write_str(name),
             Self::Object(object) => f.write_str(object.name),
             Self::Declared(_) => f.write_str("object"),
+            Self::Made(name) => f.write_str(name),
             Self::Record(_) => f.write_str("record"),
             Self::Param(name) => write!(f, "{name}"),
         }
@@ -174,6 +183,7 @@ impl Bindings {
                     | Type::Duration
                     | Type::Timestamp
                     | Type::Object(_)
+                    | Type::Made(_)
                     | Type::Opaque(_)
                     | Type::Optional(_)
             ),

@@ -203,7 +203,8 @@ fn variables_are_made_when_they_are_read() {
 
 #[test]
 fn mutations_make_objects_and_patches() {
-    let env = Env::new().with("object", Type::Dyn);
+    let plain = Env::new().with("object", Type::Dyn);
+    let env = plain.clone().with_patches();
     let object = json(r#"{"metadata":{"labels":{"a/b":"c"}}}"#);
     let bindings = Bindings::new().with("object", Val::tree(&object));
     for (source, wanted) in [
@@ -221,10 +222,29 @@ fn mutations_make_objects_and_patches() {
         let value = value.expect("a value").to_value().expect("JSON");
         assert_eq!(value, json(wanted), "{source}");
     }
-    let program = made("JSONPatch{op: 1}", &env);
-    assert!(
-        program
-            .evaluate(&bindings, &mut Budget::per_call())
-            .is_err()
-    );
+    for (source, env, wrong) in [
+        (
+            "JSONPatch{op: 1}",
+            &env,
+            "ERROR: <input>:1:13: expected type of field 'op' is 'string' but provided type is 'int'",
+        ),
+        (
+            "JSONPatch{op: 'add', a: 1}",
+            &env,
+            "ERROR: <input>:1:23: undefined field 'a'",
+        ),
+        (
+            "Object{}",
+            &plain,
+            "ERROR: <input>:1:7: undeclared reference to 'Object' (in container '')",
+        ),
+        (
+            "jsonpatch.escapeKey('a')",
+            &plain,
+            "ERROR: <input>:1:1: undeclared reference to 'jsonpatch' (in container '')",
+        ),
+    ] {
+        let issues = compile(source, env).expect_err(source).to_string();
+        assert!(issues.starts_with(wrong), "{source}: {issues}");
+    }
 }

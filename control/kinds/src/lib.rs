@@ -18,6 +18,7 @@ mod error;
 mod generic;
 mod kinds;
 pub mod pod_security;
+pub mod policies;
 pub mod quota;
 mod reset;
 pub mod reviews;

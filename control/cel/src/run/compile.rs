@@ -68,8 +68,12 @@ impl Compiler<'_> {
             Kind::Struct { name, fields } => {
                 let fields = fields
                     .iter()
-                    .map(|(field, value, optional)| {
-                        Ok((field.as_str().into(), self.node(value)?, *optional))
+                    .map(|one| {
+                        Ok((
+                            one.name.as_str().into(),
+                            self.node(&one.value)?,
+                            one.optional,
+                        ))
                     })
                     .collect::<Result<_>>()?;
                 Ok(Node::Made(name.as_str().into(), fields))

@@ -149,11 +149,56 @@ impl Const {
 }
 
 impl<'a> Made<'a> {
+    /// The value of a field, if it was given.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Val<'a>> {
+        self.field(name)
+    }
+
+    /// What is wrong with the names of the types within: an object in the field
+    /// `b` of an `Object.a` must be an `Object.a.b`; lists and maps have no names.
+    #[must_use]
+    pub fn misnamed(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.compare(self.name, &mut wrong);
+        wrong
+    }
+
+    fn compare(&self, wanted: &str, wrong: &mut Vec<String>) {
+        if self.name != wanted {
+            wrong.push(format!(
+                "unexpected type name \"{}\", expected \"{wanted}\", which matches field name path from root Object type",
+                self.name
+            ));
+        }
+        for (name, value) in &self.fields {
+            compare(value, &format!("{wanted}.{name}"), wrong);
+        }
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<&Val<'a>> {
         self.fields
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, value)| value)
+    }
+}
+
+/// Compares the names of all objects in a value.
+fn compare(value: &Val<'_>, wanted: &str, wrong: &mut Vec<String>) {
+    match value {
+        Val::Object(made) => made.compare(wanted, wrong),
+        Val::List(List::Own(items)) => {
+            for item in items.iter() {
+                compare(item, wanted, wrong);
+            }
+        }
+        Val::Map(Entries::Own(entries)) => {
+            for value in entries.values() {
+                compare(value, wanted, wrong);
+            }
+        }
+        _ => {}
     }
 }
 

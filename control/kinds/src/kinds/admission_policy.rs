@@ -91,7 +91,7 @@ fn common(object: &Value, old: Option<&Value>, errors: &mut Errors) -> Names {
     let mut known = Names {
         params,
         authorizer: true,
-        variables: None,
+        ..Names::default()
     };
     let all = at.child("variables");
     for (i, variable) in spec.items("variables").iter().enumerate() {
@@ -103,20 +103,13 @@ fn common(object: &Value, old: Option<&Value>, errors: &mut Errors) -> Names {
             errors.invalid(&at.child("name"), name, "must be a valid CEL identifier");
         }
         let expression = variable.text("expression");
-        let variables = known.variables.get_or_insert_default().clone();
+        known.variables.get_or_insert_default();
         if expression.trim().is_empty() {
             errors.required(&at.child("expression"), "expression is not specified");
             continue;
         }
-        let names = Names {
-            variables: Some(variables),
-            ..known.clone()
-        };
-        let of = expressions::check(expression, &names, &[], &at.child("expression"), errors);
-        known
-            .variables
-            .get_or_insert_default()
-            .push((name.to_owned(), of));
+        let of = expressions::check(expression, &known, &[], &at.child("expression"), errors);
+        known.declare(name, &of);
     }
     known
 }
@@ -215,6 +208,7 @@ fn mutating(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let mut names = common(object, old, errors);
     // mutations may always name variables, though there be none
     names.variables.get_or_insert_default();
+    names.patches = true;
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     if spec.has("matchConstraints") {
         let at = at.child("matchConstraints");
@@ -255,7 +249,12 @@ fn check_mutation(mutation: &Value, names: &Names, at: &Path<'_>, errors: &mut E
         if expression.is_empty() {
             errors.required(&expression_at, "");
         } else {
-            expressions::check(expression, names, &[], &expression_at, errors);
+            let wanted = if own == "jsonPatch" {
+                Type::list(Type::made("JSONPatch"))
+            } else {
+                Type::made("Object")
+            };
+            expressions::check(expression, names, &[wanted], &expression_at, errors);
         }
     } else {
         let why = format!("must be specified when patchType is {of}");

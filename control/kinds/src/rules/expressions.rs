@@ -1,7 +1,7 @@
 //! CEL expressions about admission requests: what they may name, and what they
 //! must give.
 
-use control_cel::{Env, Object, Type};
+use control_cel::{Env, Object, Program, Type};
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
@@ -15,9 +15,19 @@ pub(crate) struct Names {
     pub authorizer: bool,
     /// `variables`: those that stand before.
     pub variables: Option<Vec<(String, Type)>>,
+    /// `Object{…}` and `JSONPatch{…}`: a mutation is stated.
+    pub patches: bool,
 }
 
 impl Names {
+    /// One more variable, for the expressions behind it. What the environment
+    /// cannot say of its type is known only when it is read, as in Kubernetes.
+    pub(crate) fn declare(&mut self, name: &str, of: &Type) {
+        let of = declared(of);
+        let all = self.variables.get_or_insert_default();
+        all.push((name.to_owned(), of));
+    }
+
     fn env(&self) -> Env {
         let mut env = Env::new()
             .with("object", Type::Dyn)
@@ -37,7 +47,28 @@ impl Names {
         if let Some(variables) = &self.variables {
             env = env.with("variables", Type::Record(variables.clone()));
         }
+        if self.patches {
+            env = env.with_patches();
+        }
         env
+    }
+}
+
+/// What is known of a variable of this type.
+fn declared(of: &Type) -> Type {
+    match of {
+        Type::List(items) => Type::list(declared(items)),
+        Type::Map(keys, values) => Type::Map(Box::new(declared(keys)), Box::new(declared(values))),
+        Type::Bool
+        | Type::Int
+        | Type::Uint
+        | Type::Double
+        | Type::String
+        | Type::Bytes
+        | Type::Null
+        | Type::Duration
+        | Type::Timestamp => of.clone(),
+        _ => Type::Dyn,
     }
 }
 
@@ -51,23 +82,42 @@ pub(crate) fn check(
     errors: &mut Errors,
 ) -> Type {
     match control_cel::check(expression, &names.env()) {
-        Ok(of) if wanted.is_empty() || wanted.contains(&of) => of,
         Ok(of) => {
-            let reason = match wanted {
-                [one] => format!("must evaluate to {one}"),
-                all => {
-                    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-                    format!("must evaluate to one of [{}]", all.join(" "))
-                }
-            };
-            errors.invalid(at, expression, format!("{reason} but got {of}"));
+            if let Some(why) = unwanted(&of, wanted) {
+                errors.invalid(at, expression, why);
+            }
             of
         }
         Err(issues) => {
             errors.invalid(at, expression, format!("compilation failed: {issues}"));
-            Type::Error
+            Type::Dyn
         }
     }
+}
+
+/// Compiles `expression`; worded as [`check`] words what is wrong with it.
+pub(crate) fn compile(expression: &str, names: &Names, wanted: &[Type]) -> Result<Program, String> {
+    let program = control_cel::compile(expression, &names.env())
+        .map_err(|issues| format!("compilation failed: {issues}"))?;
+    match unwanted(program.type_of(), wanted) {
+        Some(why) => Err(why),
+        None => Ok(program),
+    }
+}
+
+/// What is wrong with the type of a result.
+fn unwanted(of: &Type, wanted: &[Type]) -> Option<String> {
+    if wanted.is_empty() || wanted.contains(of) {
+        return None;
+    }
+    let reason = match wanted {
+        [one] => format!("must evaluate to {one}"),
+        all => {
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            format!("must evaluate to one of [{}]", all.join(" "))
+        }
+    };
+    Some(format!("{reason} but got {of}"))
 }
 
 /// `matchConditions` of webhooks and policies.
@@ -80,7 +130,7 @@ pub(crate) fn match_conditions(list: &[Value], params: bool, all: &Path<'_>, err
     let names = Names {
         params,
         authorizer: true,
-        variables: None,
+        ..Names::default()
     };
     for (i, condition) in list.iter().enumerate() {
         let at = all.index(i);
@@ -181,5 +231,20 @@ static NAMESPACE_SPEC: Object = Object {
 };
 static NAMESPACE_STATUS: Object = Object {
     name: "kubernetes.NamespaceStatus",
-    fields: &[("phase", text)],
+    fields: &[
+        ("conditions", || {
+            Type::list(Type::Object(&NAMESPACE_CONDITION))
+        }),
+        ("phase", text),
+    ],
+};
+static NAMESPACE_CONDITION: Object = Object {
+    name: "kubernetes.NamespaceCondition",
+    fields: &[
+        ("status", text),
+        ("type", text),
+        ("lastTransitionTime", || Type::Timestamp),
+        ("message", text),
+        ("reason", text),
+    ],
 };

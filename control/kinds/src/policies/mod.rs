@@ -1,0 +1,22 @@
+//! What admission policies decide: `ValidatingAdmissionPolicy` (KEP-3488),
+//! `MutatingAdmissionPolicy` (KEP-3962) and the match conditions that they share
+//! with webhooks (KEP-3716).
+//!
+//! A policy is compiled once. A request is looked at through [`Facts`], which
+//! borrow its trees: nothing is copied into another form. Which policies a
+//! request is about, and with which parameters, is decided elsewhere.
+
+mod conditions;
+mod facts;
+mod mutating;
+mod scope;
+mod validating;
+
+pub use conditions::{Conditions, Met};
+pub use control_cel::{Authorizer, Question};
+pub use facts::Facts;
+pub use mutating::{MutatingPolicy, Mutation};
+pub use validating::{Annotation, Cause, Finding, Note, ValidatingPolicy, Verdict};
+
+#[cfg(test)]
+mod tests;

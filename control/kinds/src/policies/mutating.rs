@@ -1,0 +1,189 @@
+//! `MutatingAdmissionPolicy`: what it makes of an object.
+
+use control_cel::{Budget, List, Type, Val};
+use control_types::value::{Map, Value};
+
+use super::Facts;
+use super::conditions::{Conditions, Met, asks};
+use super::scope::{Expression, Scope, Variables};
+use crate::rules::expressions::Names;
+use crate::tree::Read;
+
+/// A compiled policy.
+#[derive(Debug)]
+pub struct MutatingPolicy {
+    conditions: Option<Conditions>,
+    variables: Variables,
+    mutations: Vec<Change>,
+    authorizer: bool,
+}
+
+#[derive(Debug)]
+struct Change {
+    applied: bool,
+    made: Expression,
+}
+
+/// What a mutation asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mutation {
+    /// These fields, to be merged into the object as an apply does.
+    Apply(Value),
+    /// The operations of a JSON patch.
+    Patch(Value),
+}
+
+impl MutatingPolicy {
+    /// Compiles the `spec` of a policy. What does not compile fails when it is
+    /// evaluated.
+    #[must_use]
+    pub fn compile(spec: &Value) -> Self {
+        let ignore_failures = spec.text("failurePolicy") == "Ignore";
+        let mut names = Names {
+            params: spec.has("paramKind"),
+            authorizer: true,
+            variables: Some(Vec::new()),
+            ..Names::default()
+        };
+        let variables = Variables::compile(spec, &mut names);
+        let conditions = Conditions::among(spec.items("matchConditions"), &names, ignore_failures);
+        names.patches = true;
+        let mutations: Vec<Change> = spec
+            .items("mutations")
+            .iter()
+            .map(|stated| {
+                let applied = stated.text("patchType") == "ApplyConfiguration";
+                let (field, wanted) = if applied {
+                    ("applyConfiguration", Type::made("Object"))
+                } else {
+                    ("jsonPatch", Type::list(Type::made("JSONPatch")))
+                };
+                let text = stated.at(field).text("expression");
+                Change {
+                    applied,
+                    made: Expression::compile(text, &names, &[wanted]),
+                }
+            })
+            .collect();
+        let authorizer = variables.read("authorizer")
+            || variables.read("authorizer.requestResource")
+            || mutations.iter().any(|one| asks(&one.made));
+        Self {
+            conditions,
+            variables,
+            mutations,
+            authorizer,
+        }
+    }
+
+    /// Whether an expression reads this variable, such as `request`.
+    #[must_use]
+    pub fn reads(&self, name: &str) -> bool {
+        self.variables.read(name)
+            || self.conditions.as_ref().is_some_and(|all| all.read(name))
+            || self.mutations.iter().any(|one| one.made.reads(name))
+    }
+
+    /// Whether the policy is about the request.
+    #[must_use]
+    pub fn concerns(&self, facts: &Facts<'_>) -> Met {
+        self.conditions
+            .as_ref()
+            .map_or(Met::Yes, |all| all.meet_with(facts, &self.variables))
+    }
+
+    /// How many mutations there are; they are done in order.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.mutations.len()
+    }
+
+    /// Whether there are no mutations.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.mutations.is_empty()
+    }
+
+    /// What the mutation of this number asks for.
+    ///
+    /// # Errors
+    /// Why it cannot be told, as users read it.
+    pub fn mutate(&self, number: usize, facts: &Facts<'_>) -> Result<Mutation, String> {
+        let Some(change) = self.mutations.get(number) else {
+            return Ok(Mutation::Patch(Value::Array(Vec::new())));
+        };
+        if let Some(why) = change.made.broken() {
+            return Err(why.to_owned());
+        }
+        let scope = Scope::new(&self.variables);
+        scope.open(facts, self.authorizer);
+        let mut budget = Budget::new(Budget::OBJECT);
+        let value = change
+            .made
+            .evaluate(&scope, &mut budget)
+            .map_err(super::scope::Failure::message)?;
+        if change.applied {
+            applied(&value).map(Mutation::Apply)
+        } else {
+            patch(&value).map(Mutation::Patch)
+        }
+    }
+}
+
+/// An object's types must be named like the fields that they stand in.
+fn named(value: &Val<'_>) -> Result<(), String> {
+    let Val::Object(made) = value else {
+        return Ok(());
+    };
+    let wrong = made.misnamed();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("type mismatch: {}", wrong.join("\n")))
+    }
+}
+
+fn applied(value: &Val<'_>) -> Result<Value, String> {
+    if !matches!(value, Val::Object(_)) {
+        return Err(format!(
+            "unsupported return type from ApplyConfiguration expression: {}",
+            value.type_name()
+        ));
+    }
+    named(value)?;
+    value
+        .to_value()
+        .ok_or_else(|| "invalid return type: the object holds what is no JSON".to_owned())
+}
+
+fn patch(value: &Val<'_>) -> Result<Value, String> {
+    const WRONG: &str = "type mismatch: JSONPatchType.expression should evaluate to array";
+    let Val::List(List::Own(items)) = value else {
+        return Err(WRONG.to_owned());
+    };
+    let mut all = Vec::with_capacity(items.len());
+    for item in items.iter() {
+        let Val::Object(made) = item else {
+            return Err(format!("{WRONG} of JSONPatch"));
+        };
+        let mut operation = Map::new();
+        let text = |name: &str| made.get(name).and_then(Val::as_str).unwrap_or("");
+        operation.insert("op", Value::from(text("op")));
+        operation.insert("path", Value::from(text("path")));
+        if !text("from").is_empty() {
+            operation.insert("from", Value::from(text("from")));
+        }
+        if let Some(value) = made.get("value") {
+            named(value)?;
+            let value = value.to_value().ok_or_else(|| {
+                format!(
+                    "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {}",
+                    value.type_name()
+                )
+            })?;
+            operation.insert("value", value);
+        }
+        all.push(Value::Object(operation));
+    }
+    Ok(Value::Array(all))
+}
