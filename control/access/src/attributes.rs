@@ -1,5 +1,7 @@
 //! What is asked for.
 
+use control_types::{fields, labels};
+
 use crate::User;
 
 /// A request, as far as deciding about it needs. Built from the path and the
@@ -29,4 +31,77 @@ pub struct Attributes {
     pub path: String,
     /// Whether the request is about a resource.
     pub is_resource_request: bool,
+    /// What selectors leave of a collection; `None` when there are none.
+    pub selection: Option<Box<Selection>>,
+}
+
+/// The selectors of a request about a collection, as far as they can be read:
+/// rules may allow only what is selected so (KEP-4601).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The terms of the field selector.
+    pub fields: Vec<fields::Term>,
+    /// Why some of the field selector is not among `fields`.
+    pub field_error: Option<String>,
+    /// The requirements of the label selector.
+    pub labels: Vec<labels::Requirement>,
+    /// Why some of the label selector is not among `labels`.
+    pub label_error: Option<String>,
+}
+
+// === impl Attributes ===
+
+impl Attributes {
+    /// Whether only objects are asked for whose `field` is `value`.
+    #[must_use]
+    pub fn selects(&self, field: &str, value: &str) -> bool {
+        self.selection.as_ref().is_some_and(|selection| {
+            selection
+                .fields
+                .iter()
+                .any(|term| !term.negated && term.field == field && term.value == value)
+        })
+    }
+}
+
+// === impl Selection ===
+
+impl Selection {
+    /// Reads the selectors of a request; `None` when neither says anything.
+    #[must_use]
+    pub fn parse(field_selector: &str, label_selector: &str) -> Option<Box<Self>> {
+        if field_selector.is_empty() && label_selector.is_empty() {
+            return None;
+        }
+        let mut selection = Self::default();
+        match fields::Selector::parse(field_selector) {
+            Ok(selector) => selection.fields = selector.terms,
+            Err(error) => selection.field_error = Some(error.to_string()),
+        }
+        match labels::Selector::parse(label_selector) {
+            Ok(selector) => selection.labels = selector.requirements().to_vec(),
+            Err(error) => selection.label_error = Some(error.to_string()),
+        }
+        Some(Box::new(selection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_selected_is_known_and_what_cannot_be_read_selects_nothing() {
+        let asked = |fields: &str, labels: &str| Attributes {
+            selection: Selection::parse(fields, labels),
+            ..Attributes::default()
+        };
+        assert_eq!(asked("", "").selection, None);
+        let one = asked("spec.nodeName=n1,status.phase!=Failed", "a=b");
+        assert!(one.selects("spec.nodeName", "n1"));
+        assert!(!one.selects("spec.nodeName", "n2") && !one.selects("status.phase", "Failed"));
+        let wrong = asked("spec.nodeName", "a b").selection.expect("something");
+        assert!(wrong.field_error.is_some() && wrong.label_error.is_some());
+        assert!(wrong.fields.is_empty() && wrong.labels.is_empty());
+    }
 }

@@ -208,7 +208,7 @@ mod tests {
             is_resource_request: true,
             ..Attributes::default()
         };
-        rbac.allows(&question).is_some()
+        rbac.allows(&question)
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
                 path: path.to_owned(),
                 ..Attributes::default()
             };
-            rbac.allows(&question).is_some()
+            rbac.allows(&question)
         };
         assert!(may("/healthz") && may("/readyz") && may("/version"));
         assert!(!may("/api") && !may("/metrics") && !may("/openapi/v3"));

@@ -13,13 +13,13 @@ mod x509;
 
 pub mod bootstrap;
 
-pub use attributes::Attributes;
+pub use attributes::{Attributes, Selection};
 pub use bootstrap_token::{
     BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, BOOTSTRAP_TOKEN_TYPE, BOOTSTRAP_USER_PREFIX,
     BOOTSTRAPPERS, BootstrapTokenError, is_bootstrap_group, parse_bootstrap_token,
     user_of_bootstrap_token,
 };
-pub use node::NodeGraph;
+pub use node::{NodeGraph, OfNode};
 pub use rbac::{PolicyKind, Rbac, Rule};
 pub use tokens::{
     Bearer, CREDENTIAL_ID, Existing, ISSUER, Reference, TokenError, TokenSpec, Tokens,

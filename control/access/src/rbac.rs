@@ -53,8 +53,15 @@ type Place = (String, String);
 struct State {
     roles: FxHashMap<Place, Arc<[Rule]>>,
     bindings: FxHashMap<Place, Arc<Binding>>,
-    /// By namespace (empty: everywhere), then by subject.
-    granted: FxHashMap<String, FxHashMap<Subject, Vec<Arc<Binding>>>>,
+    /// By namespace (empty: everywhere).
+    granted: FxHashMap<String, Granted>,
+}
+
+/// The bindings of one scope by their subjects.
+#[derive(Debug, Default)]
+struct Granted {
+    users: FxHashMap<String, Vec<Arc<Binding>>>,
+    groups: FxHashMap<String, Vec<Arc<Binding>>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -205,30 +212,67 @@ impl Rbac {
         }
     }
 
-    /// Why the policy allows the request; `None` if it does not.
+    /// Whether the policy allows the request.
     #[must_use]
-    pub fn allows(&self, attributes: &Attributes) -> Option<String> {
+    pub fn allows(&self, attributes: &Attributes) -> bool {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let namespace = &*attributes.namespace;
-        state.visit(&attributes.user, namespace, |subject, binding, rules| {
+        let found = state.visit(&attributes.user, namespace, |_, _, rules| {
+            let mut rules = rules.into_iter().flat_map(|rules| rules.iter());
+            rules.any(|rule| rule.allows(attributes)).then_some(())
+        });
+        found.is_some()
+    }
+
+    /// As [`Rbac::allows`], with reasons.
+    ///
+    /// # Errors
+    /// When it is not allowed: bindings that cannot grant anything since their
+    /// roles do not exist, or nothing.
+    pub fn explain(&self, attributes: &Attributes) -> Result<String, String> {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = Vec::new();
+        let namespace = &*attributes.namespace;
+        let found = state.visit(&attributes.user, namespace, |subject, binding, rules| {
+            let Some(rules) = rules else {
+                binding.missing_role(&mut missing);
+                return None;
+            };
+            let mut rules = rules.iter();
             rules
-                .iter()
                 .any(|rule| rule.allows(attributes))
                 .then(|| reason(subject, binding))
+        });
+        found.ok_or_else(|| match aggregate(&missing) {
+            None => String::new(),
+            Some(missing) => format!("RBAC: {missing}"),
         })
     }
 
     /// All rules that hold for the user in a namespace, for
-    /// SelfSubjectRulesReview.
+    /// SelfSubjectRulesReview, and what could not be found of them.
     #[must_use]
-    pub fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
+    pub fn rules(&self, user: &User, namespace: &str) -> (Vec<Rule>, Option<String>) {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
-        let _: Option<()> = state.visit(user, namespace, |_, _, rules| {
-            all.extend(rules.iter().cloned());
+        let mut missing = Vec::new();
+        let _: Option<()> = state.visit(user, namespace, |_, binding, rules| {
+            match rules {
+                Some(rules) => all.extend(rules.iter().cloned()),
+                None => binding.missing_role(&mut missing),
+            }
             None
         });
-        all
+        (all, aggregate(&missing))
+    }
+}
+
+/// Several errors as one text, each once.
+fn aggregate(errors: &[String]) -> Option<String> {
+    match errors {
+        [] => None,
+        [one] => Some(one.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
     }
 }
 
@@ -238,10 +282,8 @@ impl State {
     fn bind(&mut self, binding: Arc<Binding>) {
         let granted = self.granted.entry(binding.place.0.clone()).or_default();
         for subject in &binding.subjects {
-            granted
-                .entry(subject.clone())
-                .or_default()
-                .push(binding.clone());
+            let (index, name) = granted.of(subject);
+            index.entry(name.clone()).or_default().push(binding.clone());
         }
         self.bindings.insert(binding.place.clone(), binding);
     }
@@ -254,40 +296,41 @@ impl State {
             return;
         };
         for subject in &binding.subjects {
-            if let Some(bindings) = granted.get_mut(subject) {
+            let (index, name) = granted.of(subject);
+            if let Some(bindings) = index.get_mut(name) {
                 bindings.retain(|other| other.place != *place);
                 if bindings.is_empty() {
-                    granted.remove(subject);
+                    index.remove(name);
                 }
             }
         }
-        if granted.is_empty() {
+        if granted.users.is_empty() && granted.groups.is_empty() {
             self.granted.remove(&place.0);
         }
     }
 
     /// Shows the rules of every binding that concerns the user, those of the
-    /// cluster first, until `see` answers.
+    /// cluster first, until `see` answers; no rules where the role is missing.
     fn visit<T>(
         &self,
         user: &User,
         namespace: &str,
-        mut see: impl FnMut(&Subject, &Binding, &[Rule]) -> Option<T>,
+        mut see: impl FnMut(Asking<'_>, &Binding, Option<&Arc<[Rule]>>) -> Option<T>,
     ) -> Option<T> {
-        let own = std::iter::once(Subject::User(user.name.clone()));
-        let subjects: Vec<_> = own
-            .chain(user.groups.iter().cloned().map(Subject::Group))
-            .collect();
         let inside = (!namespace.is_empty()).then_some(namespace);
         for scope in std::iter::once("").chain(inside) {
             let Some(granted) = self.granted.get(scope) else {
                 continue;
             };
-            for subject in &subjects {
-                for binding in granted.get(subject).into_iter().flatten() {
-                    let Some(rules) = self.roles.get(&binding.role) else {
-                        continue;
-                    };
+            let own = granted.users.get(&user.name);
+            let own = own.map(|bindings| (Asking::User(&user.name), bindings));
+            let groups = user.groups.iter().filter_map(|group| {
+                let bindings = granted.groups.get(group)?;
+                Some((Asking::Group(group), bindings))
+            });
+            for (subject, bindings) in own.into_iter().chain(groups) {
+                for binding in bindings {
+                    let rules = self.roles.get(&binding.role);
                     if let Some(answer) = see(subject, binding, rules) {
                         return Some(answer);
                     }
@@ -295,6 +338,27 @@ impl State {
             }
         }
         None
+    }
+}
+
+/// As whom a binding concerns a user.
+#[derive(Clone, Copy)]
+enum Asking<'a> {
+    User(&'a str),
+    Group(&'a str),
+}
+
+// === impl Granted ===
+
+impl Granted {
+    fn of<'a>(
+        &mut self,
+        subject: &'a Subject,
+    ) -> (&mut FxHashMap<String, Vec<Arc<Binding>>>, &'a String) {
+        match subject {
+            Subject::User(name) => (&mut self.users, name),
+            Subject::Group(name) => (&mut self.groups, name),
+        }
     }
 }
 
@@ -337,10 +401,24 @@ impl Binding {
             subjects,
         })
     }
+
+    /// Notes that the role does not exist, once.
+    fn missing_role(&self, missing: &mut Vec<String>) {
+        let kind = if self.role.0.is_empty() {
+            "clusterrole"
+        } else {
+            "role"
+        };
+        let name = control_types::status::quote(&self.role.1);
+        let text = format!("{kind}.rbac.authorization.k8s.io {name} not found");
+        if !missing.contains(&text) {
+            missing.push(text);
+        }
+    }
 }
 
 /// In the words of kube-apiserver's audit annotation.
-fn reason(subject: &Subject, binding: &Binding) -> String {
+fn reason(subject: Asking<'_>, binding: &Binding) -> String {
     use control_types::status::quote;
     let (namespace, name) = &binding.place;
     let (kind, name) = if namespace.is_empty() {
@@ -355,8 +433,8 @@ fn reason(subject: &Subject, binding: &Binding) -> String {
     };
     let role = quote(&binding.role.1);
     let to = match subject {
-        Subject::User(user) => format!("User {}", quote(user)),
-        Subject::Group(group) => format!("Group {}", quote(group)),
+        Asking::User(user) => format!("User {}", quote(user)),
+        Asking::Group(group) => format!("Group {}", quote(group)),
     };
     format!("RBAC: allowed by {kind} {name} of {role_kind} {role} to {to}")
 }

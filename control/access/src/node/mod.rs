@@ -1,0 +1,312 @@
+//! What a node's agent may do.
+//!
+//! An agent may do what the role `system:node` says, but read only what has to
+//! do with its node: itself, its pods, what they refer to, the volumes they
+//! mount; and write only its own lease, CSI node and resource slices. The
+//! answers and their words are those of kube-apiserver's node authorizer.
+
+mod graph;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use control_types::meta;
+use control_types::value::Value;
+
+use self::graph::{Graph, Kind, Own};
+use crate::{Attributes, Rule, bootstrap};
+
+/// What pods on which node refer to; decides for node agents.
+#[derive(Debug)]
+pub struct NodeGraph {
+    rules: Vec<Rule>,
+    graph: RwLock<Graph>,
+}
+
+/// The kinds of objects, besides pods and volumes, by which nodes are known to
+/// have to do with something: each names its node in its specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfNode {
+    /// A VolumeAttachment.
+    Attachment,
+    /// A ResourceSlice.
+    Slice,
+}
+
+/// Why an agent may not; empty when there is nothing to say.
+type Refused = Result<(), String>;
+
+// === impl OfNode ===
+
+impl OfNode {
+    const fn kind(self) -> Own {
+        match self {
+            Self::Attachment => Own::Attachment,
+            Self::Slice => Own::Slice,
+        }
+    }
+}
+
+// === impl NodeGraph ===
+
+impl Default for NodeGraph {
+    fn default() -> Self {
+        Self {
+            rules: bootstrap::node_rules(),
+            graph: RwLock::default(),
+        }
+    }
+}
+
+impl NodeGraph {
+    /// Takes a pod as it is now.
+    pub fn set_pod(&self, pod: &Value) {
+        self.write().set_pod(pod);
+    }
+
+    /// Forgets a deleted pod.
+    pub fn remove_pod(&self, namespace: &str, name: &str) {
+        self.write().remove_pod(namespace, name);
+    }
+
+    /// Takes a persistent volume as it is now.
+    pub fn set_volume(&self, volume: &Value) {
+        self.write().set_volume(volume);
+    }
+
+    /// Forgets a deleted persistent volume.
+    pub fn remove_volume(&self, name: &str) {
+        self.write().remove_volume(name);
+    }
+
+    /// Takes an object that names its node, as it is now.
+    pub fn set(&self, of: OfNode, object: &Value) {
+        let node = object.str_at(&["spec", "nodeName"]).unwrap_or_default();
+        let (namespace, name) = (meta::namespace(object), meta::name(object));
+        self.write().set_owned(of.kind(), namespace, name, node);
+    }
+
+    /// Forgets such an object.
+    pub fn remove(&self, of: OfNode, namespace: &str, name: &str) {
+        self.write().remove_owned(of.kind(), namespace, name);
+    }
+
+    /// Whether the request is one that the agent of `node` may make.
+    ///
+    /// # Errors
+    /// Why not, as kube-apiserver says it.
+    pub fn allows(&self, node: &str, asked: &Attributes) -> Refused {
+        if !asked.is_resource_request {
+            return self.by_rules(asked);
+        }
+        match (&*asked.group, &*asked.resource) {
+            ("", "secrets") => self.read_only(node, Kind::Secret, asked),
+            ("", "configmaps") => self.read_only(node, Kind::ConfigMap, asked),
+            ("", "persistentvolumeclaims") if asked.subresource == "status" => {
+                if !matches!(&*asked.verb, "update" | "patch") {
+                    return refuse("can only get/update/patch this type");
+                }
+                self.refers(node, Kind::Claim, asked)
+            }
+            ("", "persistentvolumeclaims") => {
+                only_get(asked)?;
+                self.refers(node, Kind::Claim, asked)
+            }
+            ("", "persistentvolumes") => {
+                only_get(asked)?;
+                self.related(node, asked, |graph| graph.mounts(node, &asked.name))
+            }
+            ("resource.k8s.io", "resourceclaims") => {
+                only_get(asked)?;
+                self.refers(node, Kind::ResourceClaim, asked)
+            }
+            ("storage.k8s.io", "volumeattachments") => {
+                only_get(asked)?;
+                self.owns(node, Own::Attachment, asked)
+            }
+            ("", "serviceaccounts") => self.account(node, asked),
+            ("coordination.k8s.io", "leases") => lease(node, asked),
+            ("storage.k8s.io", "csinodes") => csi_node(node, asked),
+            ("resource.k8s.io", "resourceslices") => self.slice(node, asked),
+            ("", "nodes") => own_node(node, asked),
+            ("", "pods") => self.pod(node, asked),
+            // Requests for pods' certificates are behind a gate that is off.
+            ("certificates.k8s.io", "podcertificaterequests") => Err(String::new()),
+            _ => self.by_rules(asked),
+        }
+    }
+
+    fn read_only(&self, node: &str, kind: Kind, asked: &Attributes) -> Refused {
+        if !reads(asked) {
+            return refuse("can only read resources of this type");
+        }
+        if !asked.subresource.is_empty() {
+            return refuse("cannot read subresource");
+        }
+        if asked.namespace.is_empty() {
+            return refuse("can only read namespaced object of this type");
+        }
+        self.refers(node, kind, asked)
+    }
+
+    /// An agent reads its pods' service accounts to learn their annotations, and
+    /// gets tokens for them.
+    fn account(&self, node: &str, asked: &Attributes) -> Refused {
+        if asked.verb == "get" && asked.subresource.is_empty() {
+            return self.read_only(node, Kind::ServiceAccount, asked);
+        }
+        if asked.verb != "create" || asked.name.is_empty() {
+            return refuse("can only create tokens for individual service accounts");
+        }
+        if asked.subresource != "token" {
+            return refuse("can only create token subresource of serviceaccount");
+        }
+        self.refers(node, Kind::ServiceAccount, asked)
+    }
+
+    fn slice(&self, node: &str, asked: &Attributes) -> Refused {
+        if !asked.subresource.is_empty() {
+            return refuse("cannot authorize ResourceSlice subresources");
+        }
+        match &*asked.verb {
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.owns(node, Own::Slice, asked),
+            "watch" | "list" | "deletecollection" if asked.selects("spec.nodeName", node) => Ok(()),
+            "watch" | "list" | "deletecollection" => refuse(
+                "can only list/watch/deletecollection resourceslices with nodeName field selector",
+            ),
+            _ => refuse(
+                "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection",
+            ),
+        }
+    }
+
+    fn pod(&self, node: &str, asked: &Attributes) -> Refused {
+        let runs = || {
+            self.related(node, asked, |graph| {
+                graph.runs(node, &asked.namespace, &asked.name)
+            })
+        };
+        match (&*asked.subresource, &*asked.verb) {
+            ("", "get") => runs(),
+            ("", "list" | "watch") if asked.selects("spec.nodeName", node) => Ok(()),
+            ("", "list" | "watch") if !asked.name.is_empty() => runs(),
+            ("", "list" | "watch") => {
+                refuse("can only list/watch pods with spec.nodeName field selector")
+            }
+            // Admission looks at which pods.
+            ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
+                Ok(())
+            }
+            _ => Err(String::new()),
+        }
+    }
+
+    fn refers(&self, node: &str, kind: Kind, asked: &Attributes) -> Refused {
+        self.related(node, asked, |graph| {
+            graph.refers(node, kind, &asked.namespace, &asked.name)
+        })
+    }
+
+    fn owns(&self, node: &str, kind: Own, asked: &Attributes) -> Refused {
+        self.related(node, asked, |graph| {
+            graph.owns(node, kind, &asked.namespace, &asked.name)
+        })
+    }
+
+    fn related(&self, node: &str, asked: &Attributes, is: impl FnOnce(&Graph) -> bool) -> Refused {
+        if asked.name.is_empty() {
+            return refuse("No Object name found");
+        }
+        if is(&self.read()) {
+            return Ok(());
+        }
+        Err(format!(
+            "no relationship found between node '{node}' and this object"
+        ))
+    }
+
+    fn by_rules(&self, asked: &Attributes) -> Refused {
+        let allowed = self.rules.iter().any(|rule| rule.allows(asked));
+        allowed.then_some(()).ok_or_else(String::new)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Graph> {
+        self.graph.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Graph> {
+        self.graph.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refuse(why: &str) -> Refused {
+    Err(why.to_owned())
+}
+
+fn reads(asked: &Attributes) -> bool {
+    matches!(&*asked.verb, "get" | "list" | "watch")
+}
+
+fn only_get(asked: &Attributes) -> Refused {
+    if asked.verb != "get" {
+        return refuse("can only get individual resources of this type");
+    }
+    if !asked.subresource.is_empty() {
+        return refuse("cannot get subresource");
+    }
+    Ok(())
+}
+
+fn keeps(asked: &Attributes) -> bool {
+    matches!(
+        &*asked.verb,
+        "get" | "create" | "update" | "patch" | "delete"
+    )
+}
+
+/// The lease of the node's own name. One that is to be made has no name yet in
+/// the request: admission compares it.
+fn lease(node: &str, asked: &Attributes) -> Refused {
+    if !keeps(asked) {
+        return refuse("can only get, create, update, patch, or delete a node lease");
+    }
+    if asked.namespace != "kube-node-lease" {
+        return refuse(r#"can only access leases in the "kube-node-lease" system namespace"#);
+    }
+    if asked.verb != "create" && asked.name != node {
+        return refuse("can only access node lease with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn csi_node(node: &str, asked: &Attributes) -> Refused {
+    if !keeps(asked) {
+        return refuse("can only get, create, update, patch, or delete a CSINode");
+    }
+    if !asked.subresource.is_empty() {
+        return refuse("cannot authorize CSINode subresources");
+    }
+    if asked.verb != "create" && asked.name != node {
+        return refuse("can only access CSINode with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+fn own_node(node: &str, asked: &Attributes) -> Refused {
+    match (&*asked.subresource, &*asked.verb) {
+        // Admission compares the name.
+        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
+        ("", "get" | "list" | "watch") if asked.name == node => Ok(()),
+        ("", "get" | "list" | "watch") if asked.name.is_empty() => Err(format!(
+            "node '{node}' cannot read all nodes, only its own Node object"
+        )),
+        ("", "get" | "list" | "watch") => Err(format!(
+            "node '{node}' cannot read '{}', only its own Node object",
+            asked.name
+        )),
+        _ => Err(String::new()),
+    }
+}

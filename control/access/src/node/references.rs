@@ -1,0 +1,123 @@
+//! What pods and volumes refer to, so that the node of the pod may read it.
+
+use control_types::meta;
+use control_types::value::Value;
+
+use super::graph::Kind;
+
+/// All that a pod's specification and status refer to, in the pod's namespace.
+/// A mirror pod refers to nothing: its agent made it up.
+pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(Kind, &str)) {
+    if meta::annotation(pod, "kubernetes.io/config.mirror").is_some() {
+        return;
+    }
+    let Some(spec) = pod.get("spec") else { return };
+    let mut take = |kind, name: Option<&str>| {
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            see(kind, name);
+        }
+    };
+    take(Kind::ServiceAccount, spec.str_at(&["serviceAccountName"]));
+    for secret in spec.items_at(&["imagePullSecrets"]) {
+        take(Kind::Secret, secret.str_at(&["name"]));
+    }
+    for containers in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.items_at(&[containers]) {
+            of_container(container, &mut take);
+        }
+    }
+    for volume in spec.items_at(&["volumes"]) {
+        of_volume(meta::name(pod), volume, &mut take);
+    }
+    for claim in spec.items_at(&["resourceClaims"]) {
+        take(Kind::ResourceClaim, claim.str_at(&["resourceClaimName"]));
+    }
+    for claim in pod.items_at(&["status", "resourceClaimStatuses"]) {
+        take(Kind::ResourceClaim, claim.str_at(&["resourceClaimName"]));
+    }
+    take(
+        Kind::ResourceClaim,
+        pod.str_at(&["status", "extendedResourceClaimStatus", "resourceClaimName"]),
+    );
+}
+
+fn of_container(container: &Value, take: &mut impl FnMut(Kind, Option<&str>)) {
+    for from in container.items_at(&["envFrom"]) {
+        take(Kind::Secret, from.str_at(&["secretRef", "name"]));
+        take(Kind::ConfigMap, from.str_at(&["configMapRef", "name"]));
+    }
+    for env in container.items_at(&["env"]) {
+        take(
+            Kind::Secret,
+            env.str_at(&["valueFrom", "secretKeyRef", "name"]),
+        );
+        take(
+            Kind::ConfigMap,
+            env.str_at(&["valueFrom", "configMapKeyRef", "name"]),
+        );
+    }
+}
+
+/// Types of volumes with a `secretRef` in the pod's own namespace.
+const WITH_SECRET: [&str; 7] = [
+    "cephfs",
+    "cinder",
+    "flexVolume",
+    "rbd",
+    "scaleIO",
+    "iscsi",
+    "storageos",
+];
+
+fn of_volume(pod: &str, volume: &Value, take: &mut impl FnMut(Kind, Option<&str>)) {
+    take(Kind::Secret, volume.str_at(&["secret", "secretName"]));
+    take(Kind::Secret, volume.str_at(&["azureFile", "secretName"]));
+    take(
+        Kind::Secret,
+        volume.str_at(&["csi", "nodePublishSecretRef", "name"]),
+    );
+    for of in WITH_SECRET {
+        take(Kind::Secret, volume.str_at(&[of, "secretRef", "name"]));
+    }
+    for source in volume.items_at(&["projected", "sources"]) {
+        take(Kind::Secret, source.str_at(&["secret", "name"]));
+        take(Kind::ConfigMap, source.str_at(&["configMap", "name"]));
+    }
+    take(Kind::ConfigMap, volume.str_at(&["configMap", "name"]));
+    take(
+        Kind::Claim,
+        volume.str_at(&["persistentVolumeClaim", "claimName"]),
+    );
+    if volume.get("ephemeral").is_some() {
+        let name = volume.str_at(&["name"]).unwrap_or_default();
+        take(Kind::Claim, Some(&format!("{pod}-{name}")));
+    }
+}
+
+/// The secrets (namespace, name) that a node needs to mount a persistent
+/// volume. Those with which controllers attach and expand it are none of its.
+pub(super) fn secrets_of_volume(volume: &Value, mut see: impl FnMut(&str, &str)) {
+    let claim = volume
+        .str_at(&["spec", "claimRef", "namespace"])
+        .unwrap_or_default();
+    let mut take = |namespace: Option<&str>, name: Option<&str>| {
+        let namespace = namespace.filter(|own| !own.is_empty()).unwrap_or(claim);
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            see(namespace, name);
+        }
+    };
+    let azure = |field| volume.str_at(&["spec", "azureFile", field]);
+    take(azure("secretNamespace"), azure("secretName"));
+    for of in WITH_SECRET {
+        let secret = |field| volume.str_at(&["spec", of, "secretRef", field]);
+        take(secret("namespace"), secret("name"));
+    }
+    for use_of in [
+        "nodePublishSecretRef",
+        "nodeStageSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let secret = |field| volume.str_at(&["spec", "csi", use_of, field]);
+        take(secret("namespace"), secret("name"));
+    }
+}

@@ -1,0 +1,198 @@
+use control_types::value;
+
+use super::*;
+use crate::{NODES, Selection, User};
+
+fn ask(verb: &str, what: &str, namespace: &str, name: &str) -> Attributes {
+    let (group, what) = what.rsplit_once(':').unwrap_or(("", what));
+    let (resource, subresource) = what.split_once('/').unwrap_or((what, ""));
+    Attributes {
+        user: User::named("system:node:n1", [NODES]),
+        verb: verb.to_owned(),
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        is_resource_request: true,
+        ..Attributes::default()
+    }
+}
+
+fn pod(name: &str, node: &str) -> Value {
+    let mut pod = value!({
+        "metadata": { "namespace": "a" },
+        "spec": {
+            "serviceAccountName": "robot",
+            "containers": [{ "env": [{ "valueFrom": { "secretKeyRef": { "name": "key" } } }] }],
+            "ephemeralContainers": [{ "envFrom": [{ "secretRef": { "name": "debug" } }] }],
+            "volumes": [
+                { "name": "v", "persistentVolumeClaim": { "claimName": "data" } },
+                { "name": "p", "projected": { "sources": [{ "configMap": { "name": "root-ca" } }] } },
+                { "name": "i", "iscsi": { "secretRef": { "name": "chap" } } },
+                { "name": "tmp", "ephemeral": {} },
+            ],
+            "resourceClaims": [{ "name": "g", "resourceClaimTemplateName": "t" }],
+        },
+        "status": { "resourceClaimStatuses": [{ "name": "g", "resourceClaimName": "gpu" }] },
+    });
+    pod.set_path(&["metadata", "name"], name);
+    pod.set_path(&["spec", "nodeName"], node);
+    pod
+}
+
+fn volume() -> Value {
+    value!({
+        "metadata": { "name": "pv" },
+        "spec": {
+            "claimRef": { "namespace": "a", "name": "data" },
+            "csi": {
+                "nodeStageSecretRef": { "namespace": "csi", "name": "stage" },
+                "controllerPublishSecretRef": { "namespace": "csi", "name": "attach" },
+            },
+        },
+    })
+}
+
+#[test]
+fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
+    let graph = NodeGraph::default();
+    graph.set_pod(&pod("web", "n1"));
+    graph.set_pod(&pod("other", "n2"));
+    graph.remove_pod("a", "other");
+    graph.set_volume(&volume());
+    let attachment = |node: &str| value!({ "metadata": { "name": "va" }, "spec": { "nodeName": node } });
+    graph.set(OfNode::Attachment, &attachment("n1"));
+    let yes = [
+        ask("get", "secrets", "a", "key"),
+        ask("watch", "secrets", "a", "key"),
+        ask("get", "secrets", "a", "debug"),
+        ask("get", "secrets", "a", "chap"),
+        ask("get", "secrets", "csi", "stage"),
+        ask("get", "configmaps", "a", "root-ca"),
+        ask("get", "persistentvolumeclaims", "a", "data"),
+        ask("get", "persistentvolumeclaims", "a", "web-tmp"),
+        ask("update", "persistentvolumeclaims/status", "a", "data"),
+        ask("get", "persistentvolumes", "", "pv"),
+        ask("get", "resource.k8s.io:resourceclaims", "a", "gpu"),
+        ask("get", "storage.k8s.io:volumeattachments", "", "va"),
+        ask("get", "pods", "a", "web"),
+        ask("get", "serviceaccounts", "a", "robot"),
+        ask("create", "serviceaccounts/token", "a", "robot"),
+    ];
+    for question in &yes {
+        assert_eq!(graph.allows("n1", question), Ok(()), "{question:?}");
+        assert_eq!(
+            graph.allows("n2", question),
+            Err("no relationship found between node 'n2' and this object".to_owned()),
+            "{question:?}"
+        );
+    }
+    graph.set(OfNode::Attachment, &attachment(""));
+    assert!(graph.allows("n1", &yes[11]).is_err());
+    for (no, why) in [
+        (ask("list", "secrets", "a", ""), "No Object name found"),
+        (
+            ask("list", "secrets", "", ""),
+            "can only read namespaced object of this type",
+        ),
+        (
+            ask("get", "secrets", "b", "key"),
+            "no relationship found between node 'n1' and this object",
+        ),
+        (
+            ask("get", "secrets", "csi", "attach"),
+            "no relationship found between node 'n1' and this object",
+        ),
+        (
+            ask("update", "secrets", "a", "key"),
+            "can only read resources of this type",
+        ),
+        (
+            ask("create", "serviceaccounts/token", "a", ""),
+            "can only create tokens for individual service accounts",
+        ),
+        (
+            ask("list", "persistentvolumes", "", ""),
+            "can only get individual resources of this type",
+        ),
+        (
+            ask("get", "nodes", "", "n2"),
+            "node 'n1' cannot read 'n2', only its own Node object",
+        ),
+        (
+            ask("list", "nodes", "", ""),
+            "node 'n1' cannot read all nodes, only its own Node object",
+        ),
+        (ask("delete", "nodes", "", "n1"), ""),
+        (
+            ask("list", "pods", "", ""),
+            "can only list/watch pods with spec.nodeName field selector",
+        ),
+        (ask("update", "pods", "a", "web"), ""),
+    ] {
+        assert_eq!(graph.allows("n1", &no), Err(why.to_owned()), "{no:?}");
+    }
+}
+
+#[test]
+fn an_agent_lists_what_it_selects_by_its_own_name() {
+    let graph = NodeGraph::default();
+    for what in ["pods", "resource.k8s.io:resourceslices"] {
+        for (selector, allowed) in [
+            ("spec.nodeName=n1", true),
+            ("spec.nodeName=n2", false),
+            ("spec.nodeName!=n1", false),
+        ] {
+            let mut question = ask("list", what, "", "");
+            question.selection = Selection::parse(selector, "");
+            assert_eq!(graph.allows("n1", &question).is_ok(), allowed, "{what} {selector}");
+        }
+    }
+}
+
+#[test]
+fn two_pods_may_refer_to_one_thing_and_the_last_takes_it_along() {
+    let graph = NodeGraph::default();
+    let secret = ask("get", "secrets", "a", "key");
+    graph.set_pod(&pod("one", "n1"));
+    graph.set_pod(&pod("one", "n1"));
+    graph.set_pod(&pod("two", "n1"));
+    graph.remove_pod("a", "one");
+    assert_eq!(graph.allows("n1", &secret), Ok(()));
+    graph.remove_pod("a", "two");
+    assert!(graph.allows("n1", &secret).is_err());
+    assert_eq!(graph.read().targets(), 0);
+    // Numbers that became free are used again.
+    graph.set_pod(&pod("three", "n2"));
+    assert!(graph.allows("n1", &secret).is_err());
+    assert_eq!(graph.allows("n2", &secret), Ok(()));
+}
+
+#[test]
+fn a_mirror_pod_opens_nothing() {
+    let graph = NodeGraph::default();
+    let mut mirror = pod("static", "n1");
+    mirror.set_path(&["metadata", "annotations"], value!({ "kubernetes.io/config.mirror": "x" }));
+    graph.set_pod(&mirror);
+    assert!(graph.allows("n1", &ask("get", "secrets", "a", "key")).is_err());
+    assert_eq!(graph.allows("n1", &ask("get", "pods", "a", "static")), Ok(()));
+}
+
+#[test]
+fn an_agent_keeps_its_own_lease_only_and_its_pods_status() {
+    let graph = NodeGraph::default();
+    let lease = "coordination.k8s.io:leases";
+    for (verb, namespace, name, allowed) in [
+        ("update", "kube-node-lease", "n1", true),
+        ("create", "kube-node-lease", "", true),
+        ("update", "kube-node-lease", "n2", false),
+        ("update", "kube-system", "n1", false),
+        ("list", "kube-node-lease", "", false),
+    ] {
+        let asked = graph.allows("n1", &ask(verb, lease, namespace, name));
+        assert_eq!(asked.is_ok(), allowed, "{verb} {namespace}/{name}");
+    }
+    assert_eq!(graph.allows("n1", &ask("patch", "pods/status", "a", "web")), Ok(()));
+    assert_eq!(graph.allows("n1", &ask("list", "services", "", "")), Ok(()));
+}
