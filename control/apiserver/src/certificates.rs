@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use http::request::Parts;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::chain::{Access, Verdict};
+use crate::chain::{Access, Notes, Verdict};
 use crate::listen::PeerCertificates;
 
 /// Believes certificates of one authority; allows the group `system:masters`
@@ -28,7 +28,11 @@ impl Certificates {
 }
 
 impl Access for Certificates {
-    fn authenticate<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, Result<User, Status>> {
+    fn authenticate<'a>(
+        &'a self,
+        parts: &'a Parts,
+        _notes: Notes<'a>,
+    ) -> BoxFuture<'a, Result<User, Status>> {
         Box::pin(async move {
             let Some(PeerCertificates(chain)) = parts.extensions.get() else {
                 return Ok(User::anonymous());

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_access::{Attributes, User};
+use control_access::{Attributes, Selection, User};
 use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -47,15 +47,96 @@ pub struct Authorities {
     pub front_proxy: Option<String>,
 }
 
+/// Why something is allowed or not, for people who ask (`SubjectAccessReview`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it may be done.
+    pub allowed: bool,
+    /// Whether an authorizer forbids it, whatever others would say.
+    pub denied: bool,
+    /// The reason; may be empty.
+    pub reason: String,
+    /// What could not be asked or found.
+    pub error: Option<String>,
+}
+
+/// The rules that hold for a user in a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The rules.
+    pub rules: Vec<control_access::Rule>,
+    /// Whether there may be others.
+    pub incomplete: bool,
+    /// What could not be found out.
+    pub error: Option<String>,
+}
+
+/// As whom a request is made, for somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impersonated {
+    /// The user that counts.
+    pub user: User,
+    /// The verb that allowed it, when the caller may impersonate only for some
+    /// actions (KEP-5284); empty else.
+    pub constraint: String,
+}
+
+/// What steps before the handler tell besides their verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Notes<'a> {
+    /// To the client.
+    pub warnings: &'a Warnings,
+    /// To the audit log.
+    pub annotations: &'a Annotations,
+}
+
 /// Who callers are and what they may do.
 pub trait Access: Send + Sync + 'static {
     /// Tells who sends a request, by its certificate (the extension
     /// [`crate::listen::PeerCertificates`]) or its token. No credentials at all
     /// are the anonymous user; wrong ones are an error.
-    fn authenticate<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, Result<User, Status>>;
+    fn authenticate<'a>(
+        &'a self,
+        parts: &'a Parts,
+        notes: Notes<'a>,
+    ) -> BoxFuture<'a, Result<User, Status>>;
 
-    /// Whether the user may do this.
+    /// As whom `caller` wants this request to be made; `None` when as himself.
+    fn impersonate<'a>(
+        &'a self,
+        caller: &'a User,
+        parts: &'a Parts,
+        info: &'a RequestInfo,
+    ) -> Option<BoxFuture<'a, Result<Impersonated, Status>>> {
+        let _ = (caller, parts, info);
+        None
+    }
+
+    /// Whether the user may do this. Where that is for other servers to say, the
+    /// thread waits: requests are decided by [`decide`].
     fn authorize(&self, attributes: &Attributes) -> Verdict;
+
+    /// As [`Access::authorize`], for other servers to say; `None` when no other
+    /// server is asked.
+    fn ask<'a>(&'a self, attributes: &'a Attributes) -> Option<BoxFuture<'a, Answered>> {
+        let _ = attributes;
+        None
+    }
+
+    /// As [`Access::authorize`], with reasons.
+    fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
+        let decision = match self.authorize(attributes) {
+            Verdict::Allow => Decision {
+                allowed: true,
+                ..Decision::default()
+            },
+            Verdict::Deny(reason) => Decision {
+                reason,
+                ..Decision::default()
+            },
+        };
+        std::future::ready(decision).boxed()
+    }
 
     /// Called once, when the caches are filled and before the first request:
     /// the place to follow roles and bindings.
@@ -74,21 +155,44 @@ pub trait Access: Send + Sync + 'static {
     }
 
     /// Whose token this is, for one of `audiences` (empty: for this server).
-    fn review_token(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
-        let _ = (token, audiences);
-        None
+    ///
+    /// # Errors
+    /// Why it is nobody's, in the words of a `TokenReview`.
+    fn review_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [String],
+        notes: Notes<'a>,
+    ) -> BoxFuture<'a, Result<control_access::Bearer, String>> {
+        let _ = (token, audiences, notes);
+        std::future::ready(Err("invalid bearer token".to_owned())).boxed()
     }
 
-    /// What an allowed request is allowed by, for people who ask (may be empty).
-    fn reason(&self, attributes: &Attributes) -> String {
-        let _ = attributes;
-        String::new()
-    }
-
-    /// The rules that hold for a user in a namespace.
-    fn rules(&self, user: &User, namespace: &str) -> Vec<control_access::Rule> {
+    /// The rules that hold for a user in a namespace, whoever says so.
+    fn rules(&self, user: &User, namespace: &str) -> Held {
         let _ = (user, namespace);
-        Vec::new()
+        Held::default()
+    }
+
+    /// The rules that roles give to a user in a namespace: what the user may
+    /// pass on.
+    fn granted(&self, user: &User, namespace: &str) -> Held {
+        let _ = (user, namespace);
+        Held::default()
+    }
+}
+
+/// A verdict, or 500 when nobody could give one.
+pub type Answered = Result<Verdict, Status>;
+
+/// Whether the user may do this, asking whoever must be asked.
+///
+/// # Errors
+/// 500 when nobody allows it and somebody could not be asked.
+pub async fn decide(access: &dyn Access, attributes: &Attributes) -> Answered {
+    match access.ask(attributes) {
+        None => Ok(access.authorize(attributes)),
+        Some(asked) => asked.await,
     }
 }
 
@@ -116,6 +220,12 @@ pub struct Context {
 pub struct Annotations(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
 impl Annotations {
+    /// Tells something; what was told first of a key stays.
+    pub fn add(&self, key: &'static str, value: impl Into<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(key).or_insert_with(|| value.into());
+    }
+
     /// All so far.
     #[must_use]
     pub fn all(&self) -> BTreeMap<&'static str, String> {
@@ -129,6 +239,11 @@ impl Annotations {
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
+    /// Adds a text.
+    pub fn push(&self, text: impl Into<String>) {
+        self.extend([text.into()]);
+    }
+
     /// Adds texts.
     pub fn extend(&self, texts: impl IntoIterator<Item = String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,9 +272,7 @@ impl Context {
 
     /// Tells the audit log something; what was told first of a key stays.
     pub fn annotate(&self, key: &'static str, value: impl Into<String>) {
-        let all = &self.annotations.0;
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(key).or_insert_with(|| value.into());
+        self.annotations.add(key, value);
     }
 
     /// Whether the user may do something else than what was asked for.
@@ -173,10 +286,10 @@ impl Context {
     ///
     /// # Errors
     /// 403.
-    pub fn must_be_allowed(&self, verb: &str) -> Result<(), Status> {
+    pub async fn must_be_allowed(&self, verb: &str) -> Result<(), Status> {
         let mut attributes = attributes(&self.info, &self.user);
         verb.clone_into(&mut attributes.verb);
-        match self.api.config.access.authorize(&attributes) {
+        match decide(&*self.api.config.access, &attributes).await? {
             Verdict::Allow => Ok(()),
             Verdict::Deny(reason) => Err(denied(&attributes, &reason)),
         }
@@ -247,14 +360,27 @@ impl Chain {
         began: Instant,
         warnings: Warnings,
     ) -> reply::Answer {
+        let access = &self.api.config.access;
+        let annotations = Annotations::default();
         let (user, local) = match parts.extensions.get::<User>() {
             // In-process components say who they are; the network listener
             // never sets this.
             Some(user) => (user.clone(), true),
-            None => (self.api.config.access.authenticate(&parts).await?, false),
+            None => {
+                let notes = Notes {
+                    warnings: &warnings,
+                    annotations: &annotations,
+                };
+                let caller = access.authenticate(&parts, notes).await?;
+                let other = match access.impersonate(&caller, &parts, &info) {
+                    Some(asked) => Some(asked.await?.user),
+                    None => None,
+                };
+                (other.unwrap_or(caller), false)
+            }
         };
         let attributes = attributes(&info, &user);
-        if let Verdict::Deny(reason) = self.api.config.access.authorize(&attributes) {
+        if let Verdict::Deny(reason) = decide(&**access, &attributes).await? {
             return Err(denied(&attributes, &reason));
         }
         let long = info.is_long_running();
@@ -282,7 +408,7 @@ impl Chain {
             parts,
             began,
             warnings,
-            annotations: Annotations::default(),
+            annotations,
         };
         let handler = route::route(context, body);
         if long {
@@ -319,7 +445,8 @@ fn allotted(query: Option<&str>) -> Result<Duration, Status> {
     })
 }
 
-fn attributes(info: &RequestInfo, user: &User) -> Attributes {
+/// What authorizers look at of a request.
+pub(crate) fn attributes(info: &RequestInfo, user: &User) -> Attributes {
     Attributes {
         user: user.clone(),
         verb: info.verb.to_owned(),
@@ -331,6 +458,7 @@ fn attributes(info: &RequestInfo, user: &User) -> Attributes {
         name: info.name.clone(),
         path: info.path.clone(),
         is_resource_request: info.is_resource,
+        selection: Selection::parse(&info.field_selector, &info.label_selector),
     }
 }
 

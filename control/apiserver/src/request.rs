@@ -4,6 +4,7 @@
 //! audit and routing all look at the same answer, so that what was authorised
 //! is what is done.
 
+use control_types::fields::Selector;
 use http::Method;
 
 /// A request's meaning before any table is consulted.
@@ -27,94 +28,110 @@ pub struct RequestInfo {
     /// Object name, or empty. For list and watch, the name that a
     /// `metadata.name=` field selector asks for (authorisation only).
     pub name: String,
+    /// The field selector of a request about a collection, as it was sent.
+    pub field_selector: String,
+    /// The label selector of a request about a collection, as it was sent.
+    pub label_selector: String,
+    /// Whether the path has the old form `/api/v1/watch/…`.
+    pub watch_prefix: bool,
     /// Whether `name` stood in the path.
     pub name_in_path: bool,
     /// What follows the subresource, without the leading slash, as it stood in
     /// the path (proxy requests only).
     pub rest: String,
-    /// The whole path.
+    /// The whole path, without escapes.
     pub path: String,
 }
 
 impl RequestInfo {
     /// Reads a request line. `query` is the raw query string.
+    ///
+    /// Escapes in the path are undone first, those of slashes too: what is
+    /// authorised and what is found must be the same words.
     #[must_use]
-    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Self {
+    pub fn parse(method: &Method, raw_path: &str, query: Option<&str>) -> Self {
+        let path = percent_decode(raw_path);
         let mut info = Self {
-            path: path.to_owned(),
             verb: plain_verb(method),
             ..Self::default()
         };
+        info.read(method, &path, raw_path, query);
+        info.path = path;
+        info
+    }
+
+    fn read(&mut self, method: &Method, path: &str, raw_path: &str, query: Option<&str>) {
         let trimmed = path.trim_matches('/');
-        let mut parts: Vec<&str> = if trimmed.is_empty() {
-            Vec::new()
-        } else {
-            trimmed.split('/').collect()
-        };
+        let parts: Vec<&str> = trimmed.split('/').collect();
         let skip = match parts.first() {
             // `/api/v1` and `/apis/g/v` alone are discovery, not resources.
             Some(&"api") if parts.len() >= 3 => {
-                parts[1].clone_into(&mut info.version);
+                parts[1].clone_into(&mut self.version);
                 2
             }
             Some(&"apis") if parts.len() >= 4 => {
-                parts[1].clone_into(&mut info.group);
-                parts[2].clone_into(&mut info.version);
+                parts[1].clone_into(&mut self.group);
+                parts[2].clone_into(&mut self.version);
                 3
             }
-            _ => return info,
+            _ => return,
         };
-        parts.drain(..skip);
-        info.is_resource = true;
-        info.verb = resource_verb(method);
-
-        // The old form `/api/v1/watch/...`.
-        let mut watch_prefix = false;
-        if parts[0] == "watch" && parts.len() > 1 {
-            parts.remove(0);
-            watch_prefix = true;
+        let mut parts = &parts[skip..];
+        self.is_resource = true;
+        self.verb = resource_verb(method);
+        // The old forms `/api/v1/watch/...` and `/api/v1/proxy/...`; nothing is
+        // proxied by the latter any more, but it is refused under its own verb.
+        let mut special = false;
+        if matches!(parts[0], "watch" | "proxy") && parts.len() > 1 {
+            self.watch_prefix = parts[0] == "watch";
+            self.verb = if self.watch_prefix { "watch" } else { "proxy" };
+            parts = &parts[1..];
+            special = true;
         }
+        let mut in_namespace = false;
         if parts[0] == "namespaces" && parts.len() > 1 {
-            parts[1].clone_into(&mut info.namespace);
+            parts[1].clone_into(&mut self.namespace);
             // `namespaces/x/pods` is a resource in x, while
             // `namespaces/x/status` is a subresource of the namespace.
             if parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
-                parts.drain(..2);
+                parts = &parts[2..];
+                in_namespace = true;
             }
         }
-        if let Some(resource) = parts.first() {
-            (*resource).clone_into(&mut info.resource);
-        }
+        parts[0].clone_into(&mut self.resource);
         if let Some(name) = parts.get(1) {
-            info.name = percent_decode(name);
-            info.name_in_path = !info.name.is_empty();
+            (*name).clone_into(&mut self.name);
+            self.name_in_path = !self.name.is_empty();
         }
-        if let Some(subresource) = parts.get(2) {
-            (*subresource).clone_into(&mut info.subresource);
+        if let Some(subresource) = parts.get(2)
+            && self.verb != "proxy"
+        {
+            (*subresource).clone_into(&mut self.subresource);
         }
         if parts.len() > 3 {
-            info.rest = rest_of_path(path, skip + usize::from(watch_prefix), &parts, &info);
-        } else if path.ends_with('/') && parts.len() == 3 {
-            info.rest = String::new();
+            let before = skip + usize::from(special) + if in_namespace { 2 } else { 0 } + 3;
+            self.rest = rest_of_path(raw_path, before);
         }
+        if self.name.is_empty() {
+            self.read_collection(query);
+        }
+    }
 
-        if info.name.is_empty() {
-            if info.verb == "get" {
+    /// A request about a collection: which verb, which part of it.
+    fn read_collection(&mut self, query: Option<&str>) {
+        match self.verb {
+            "get" => {
                 let options = ListVerb::of(query);
-                info.verb = if options.watch || watch_prefix {
-                    "watch"
-                } else {
-                    "list"
-                };
-                info.name = options.name.unwrap_or_default();
-            } else if info.verb == "delete" {
-                info.verb = "deletecollection";
-                info.name = ListVerb::of(query).name.unwrap_or_default();
+                self.verb = if options.watch { "watch" } else { "list" };
+                self.name = options.name.unwrap_or_default();
             }
-        } else if info.verb == "get" && watch_prefix {
-            info.verb = "watch";
+            "delete" => self.verb = "deletecollection",
+            _ => {}
         }
-        info
+        if !self.watch_prefix && matches!(self.verb, "list" | "watch" | "deletecollection") {
+            self.field_selector = first(query, "fieldSelector").unwrap_or_default();
+            self.label_selector = first(query, "labelSelector").unwrap_or_default();
+        }
     }
 
     /// Whether the request may stay open for as long as its client likes.
@@ -148,19 +165,25 @@ impl RequestInfo {
     }
 }
 
-/// The raw path behind the subresource: a proxied path may hold empty
-/// segments and escapes that must reach the backend as they came.
-fn rest_of_path(path: &str, skip: usize, parts: &[&str], info: &RequestInfo) -> String {
-    let namespace_parts = if !info.namespace.is_empty() && info.resource != "namespaces" {
-        2
-    } else {
-        0
-    };
-    let wanted = skip + namespace_parts + 3;
-    path.trim_start_matches('/')
-        .splitn(wanted + 1, '/')
-        .nth(wanted)
-        .map_or_else(|| parts[3..].join("/"), str::to_owned)
+/// What follows the first `before` segments of a path, as it was sent: a proxied
+/// path may hold empty segments and escapes that must reach the backend as they
+/// came. An escaped slash separates as a slash does.
+fn rest_of_path(path: &str, before: usize) -> String {
+    let mut rest = path.trim_start_matches('/');
+    for _ in 0..before {
+        let plain = rest.find('/').map(|at| (at, 1));
+        let escaped = rest
+            .find("%2F")
+            .into_iter()
+            .chain(rest.find("%2f"))
+            .min()
+            .map(|at| (at, 3));
+        let Some((at, length)) = plain.into_iter().chain(escaped).min() else {
+            return String::new();
+        };
+        rest = &rest[at + length..];
+    }
+    rest.to_owned()
 }
 
 fn plain_verb(method: &Method) -> &'static str {
@@ -196,30 +219,28 @@ struct ListVerb {
 
 impl ListVerb {
     fn of(query: Option<&str>) -> Self {
-        let mut found = Self {
-            watch: false,
-            name: None,
-        };
-        for (key, value) in pairs(query.unwrap_or_default()) {
-            match key.as_str() {
-                "watch" => {
-                    found.watch = !matches!(
-                        value.as_str(),
-                        "false" | "0" | "False" | "FALSE" | "f" | "F"
-                    );
-                }
-                "fieldSelector" => {
-                    found.name = value.split(',').find_map(|term| {
-                        let value = term.strip_prefix("metadata.name=")?;
-                        let value = value.strip_prefix('=').unwrap_or(value);
-                        (!value.is_empty()).then(|| value.to_owned())
-                    });
-                }
-                _ => {}
-            }
-        }
-        found
+        let watch = first(query, "watch")
+            .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "false" | "0"));
+        // A selector that cannot be read selects no name: the list refuses it.
+        let name = first(query, "fieldSelector")
+            .and_then(|text| Selector::parse(&text).ok())
+            .and_then(|selector| selector.exact("metadata.name").map(str::to_owned))
+            .filter(|name| is_segment(name));
+        Self { watch, name }
     }
+}
+
+/// Whether a name can stand in a path.
+fn is_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}
+
+/// The first value of a key: of several, everybody looks at the first.
+fn first(query: Option<&str>, wanted: &str) -> Option<String> {
+    let query = query?;
+    pairs(query)
+        .find(|(key, _)| key == wanted)
+        .map(|(_, value)| value)
 }
 
 /// The key and value pairs of a query string, decoded.
@@ -387,6 +408,53 @@ mod tests {
             ("http:web:80", "proxy", "x//y%2Fz/")
         );
         assert!(info.is_long_running());
+    }
+
+    #[test]
+    fn escapes_change_nothing_of_what_is_authorised() {
+        let plain = info(Method::GET, "/api/v1/namespaces/kube-system/secrets/a");
+        for sent in [
+            "/api/v1/namespaces/kube%2Dsystem/secrets/a",
+            "/api/v1/namespaces%2Fkube-system%2fsecrets/a",
+            "/%61pi/v1/namespaces/kube-system/%73ecrets/a",
+        ] {
+            assert_eq!(info(Method::GET, sent), plain, "{sent}");
+        }
+        let other = info(Method::GET, "/api/v1/namespaces/a/pods/x%2Flog");
+        assert_eq!((&*other.name, &*other.subresource), ("x", "log"));
+        // Undone once: what is escaped twice is a name with an escape in it.
+        let twice = info(Method::GET, "/api/v1/namespaces/a/pods/x%252Flog");
+        assert_eq!((&*twice.name, &*twice.subresource), ("x%2Flog", ""));
+    }
+
+    #[test]
+    fn of_several_values_the_first_counts() {
+        let twice =
+            "?fieldSelector=metadata.name%3Da&fieldSelector=metadata.name%3Db&watch=0&watch=1";
+        let list = info(Method::GET, &format!("/api/v1/pods{twice}"));
+        assert_eq!((list.verb, &*list.name), ("list", "a"));
+        let empty = "/api/v1/pods?fieldSelector=&fieldSelector=metadata.name%3Da";
+        assert_eq!(info(Method::GET, empty).name, "");
+        for none in [
+            "metadata.name%3D..",
+            "metadata.name!%3Da",
+            "metadata.name%3Da%2Fb",
+        ] {
+            let path = format!("/api/v1/pods?fieldSelector={none}");
+            assert_eq!(info(Method::GET, &path).name, "", "{none}");
+        }
+        // Rules for names do not open collections to be deleted.
+        let delete = "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Da";
+        assert_eq!(info(Method::DELETE, delete).name, "");
+    }
+
+    #[test]
+    fn the_old_form_of_a_watch_is_a_watch_whatever_the_method() {
+        for method in [Method::GET, Method::DELETE, Method::PUT] {
+            let info = info(method, "/api/v1/watch/namespaces/a/pods/x");
+            assert_eq!((info.verb, &*info.name), ("watch", "x"));
+            assert!(info.watch_prefix);
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Questions about access, and tokens on request: objects that are answered and
 //! never stored.
 
+mod selectors;
+
 use std::sync::Arc;
 
-use control_access::{Attributes, Reference, Rule, TokenSpec, User};
+use control_access::{Attributes, Reference, TokenSpec, User};
 use control_types::coerce;
 use control_types::meta;
 use control_types::registry;
@@ -13,7 +15,7 @@ use control_types::value::Value;
 
 use crate::api::Served;
 use crate::body::Body;
-use crate::chain::{Context, Verdict};
+use crate::chain::{Context, Notes};
 use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
 use crate::nature::Form;
@@ -51,7 +53,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     Endpoint::of(&context.api, served, "").write(None, &mut review, &writer);
     let status = match served.resource.kind {
         "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
-        "TokenReview" => token_review(context, &review)?,
+        "TokenReview" => token_review(context, &review).await?,
         "SelfSubjectRulesReview" => rules_review(context, &review)?,
         kind => {
             if served.resource.namespaced {
@@ -72,7 +74,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
             } else {
                 named_user(&review)
             };
-            access_review(context, &review, user)
+            access_review(context, &review, user).await
         }
     };
     review.insert("status", status);
@@ -282,7 +284,7 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
     Ok(())
 }
 
-fn access_review(context: &Context, review: &Value, user: User) -> Value {
+async fn access_review(context: &Context, review: &Value, user: User) -> Value {
     let resource = review
         .path(&["spec", "resourceAttributes"])
         .filter(|attributes| !attributes.is_null());
@@ -292,17 +294,22 @@ fn access_review(context: &Context, review: &Value, user: User) -> Value {
     let attributes = match (resource, path) {
         (Some(resource), None) => {
             let field = |name: &str| resource.str_at(&[name]).unwrap_or_default().to_owned();
+            let version = match field("version") {
+                none if none.is_empty() => "*".to_owned(),
+                version => version,
+            };
             Attributes {
                 user,
                 verb: field("verb"),
                 group: field("group"),
-                version: field("version"),
+                version,
                 resource: field("resource"),
                 subresource: field("subresource"),
                 namespace: field("namespace"),
                 name: field("name"),
                 path: String::new(),
                 is_resource_request: true,
+                selection: selectors::of_review(resource),
             }
         }
         (None, Some(path)) => Attributes {
@@ -313,58 +320,33 @@ fn access_review(context: &Context, review: &Value, user: User) -> Value {
         },
         _ => Attributes::default(),
     };
-    let mut answer = match context.api.config.access.authorize(&attributes) {
-        Verdict::Allow => match context.api.config.access.reason(&attributes) {
-            reason if reason.is_empty() => value!({ "allowed": true }),
-            reason => value!({ "allowed": true, "reason": (reason) }),
-        },
-        Verdict::Deny(reason) if reason.is_empty() => value!({ "allowed": false }),
-        Verdict::Deny(reason) => value!({ "allowed": false, "reason": (reason) }),
-    };
-    let unread: Vec<&str> = [
-        (
-            "fieldSelector",
-            "spec.resourceAttributes.fieldSelector ignored due to parse error",
-        ),
-        (
-            "labelSelector",
-            "spec.resourceAttributes.labelSelector ignored due to parse error",
-        ),
-    ]
-    .into_iter()
-    .filter(|(field, _)| resource.is_some_and(|resource| !is_readable(resource, field)))
-    .map(|(_, why)| why)
-    .collect();
-    if !unread.is_empty() {
-        answer.insert("evaluationError", unread.join(", "));
+    let decision = context.api.config.access.explain(&attributes).await;
+    let mut answer = value!({ "allowed": (decision.allowed) });
+    if decision.denied {
+        answer.insert("denied", true);
+    }
+    if !decision.reason.is_empty() {
+        answer.insert("reason", decision.reason);
+    }
+    let unread = attributes.selection.iter().flat_map(|selection| {
+        let told = |field: &str, error: &Option<String>, nothing: bool| {
+            let part = if nothing { "" } else { "partially " };
+            error.is_some().then(|| {
+                format!("spec.resourceAttributes.{field} {part}ignored due to parse error")
+            })
+        };
+        let fields = selection.fields.is_empty();
+        let labels = selection.labels.is_empty();
+        [
+            told("fieldSelector", &selection.field_error, fields),
+            told("labelSelector", &selection.label_error, labels),
+        ]
+    });
+    let errors: Vec<String> = decision.error.into_iter().chain(unread.flatten()).collect();
+    if !errors.is_empty() {
+        answer.insert("evaluationError", errors.join("; "));
     }
     answer
-}
-
-/// Whether a selector of a review can be used.
-fn is_readable(attributes: &Value, field: &str) -> bool {
-    let Some(selector) = attributes.get(field) else {
-        return true;
-    };
-    let operators: &[&str] = if field == "fieldSelector" {
-        &["In", "NotIn"]
-    } else {
-        &["In", "NotIn", "Exists", "DoesNotExist"]
-    };
-    let raw = selector.str_at(&["rawSelector"]).unwrap_or_default();
-    let requirements = selector.items_at(&["requirements"]);
-    if requirements.is_empty() {
-        return if field == "fieldSelector" {
-            control_types::fields::Selector::parse(raw).is_ok()
-        } else {
-            control_types::labels::Selector::parse(raw).is_ok()
-        };
-    }
-    requirements.iter().all(|requirement| {
-        let operator = requirement.str_at(&["operator"]).unwrap_or_default();
-        let values = requirement.items_at(&["values"]).len();
-        operators.contains(&operator) && (field == "labelSelector" || values == 1)
-    })
 }
 
 /// The user that a review asks about.
@@ -394,7 +376,7 @@ fn named_user(review: &Value) -> User {
     }
 }
 
-fn token_review(context: &Context, review: &Value) -> Result<Value, Status> {
+async fn token_review(context: &Context, review: &Value) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]).unwrap_or_default();
     if token.is_empty() {
         return Err(Status::bad_request(
@@ -407,19 +389,23 @@ fn token_review(context: &Context, review: &Value) -> Result<Value, Status> {
         .filter_map(Value::as_str)
         .map(ToOwned::to_owned)
         .collect();
-    Ok(
-        match context.api.config.access.review_token(token, &audiences) {
-            None => value!({ "user": {}, "error": "invalid bearer token" }),
-            Some(bearer) => {
-                let audiences: Vec<Value> = bearer
-                    .audiences
-                    .iter()
-                    .map(|audience| Value::from(audience.as_str()))
-                    .collect();
-                value!({ "authenticated": true, "user": (user_info(&bearer.user)), "audiences": (audiences) })
-            }
-        },
-    )
+    let notes = Notes {
+        warnings: &context.warnings,
+        annotations: &context.annotations,
+    };
+    let access = &context.api.config.access;
+    let found = access.review_token(token, &audiences, notes).await;
+    Ok(match found {
+        Err(error) => value!({ "user": {}, "error": error }),
+        Ok(bearer) => {
+            let audiences: Vec<Value> = bearer
+                .audiences
+                .iter()
+                .map(|audience| Value::from(audience.as_str()))
+                .collect();
+            value!({ "authenticated": true, "user": (user_info(&bearer.user)), "audiences": (audiences) })
+        }
+    })
 }
 
 fn rules_review(context: &Context, review: &Value) -> Result<Value, Status> {
@@ -427,17 +413,16 @@ fn rules_review(context: &Context, review: &Value) -> Result<Value, Status> {
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let rules = context.api.config.access.rules(&context.user, namespace);
-    let (paths, resources): (Vec<Rule>, Vec<Rule>) = rules
-        .into_iter()
-        .partition(|rule| rule.resources.is_empty());
+    let held = context.api.config.access.rules(&context.user, namespace);
+    let rules = &held.rules;
     let strings = |list: &[String]| {
         list.iter()
             .map(|text| Value::from(text.as_str()))
             .collect::<Vec<_>>()
     };
-    let resources: Vec<Value> = resources
+    let resources: Vec<Value> = rules
         .iter()
+        .filter(|rule| !rule.resources.is_empty())
         .map(|rule| {
             let mut shown = value!({
                 "verbs": (strings(&rule.verbs)),
@@ -450,11 +435,20 @@ fn rules_review(context: &Context, review: &Value) -> Result<Value, Status> {
             shown
         })
         .collect();
-    let paths: Vec<Value> = paths
+    let paths: Vec<Value> = rules
         .iter()
+        .filter(|rule| !rule.non_resource_urls.is_empty())
         .map(|rule| value!({ "verbs": (strings(&rule.verbs)), "nonResourceURLs": (strings(&rule.non_resource_urls)) }))
         .collect();
-    Ok(value!({ "resourceRules": (resources), "nonResourceRules": (paths), "incomplete": false }))
+    let mut status = value!({
+        "resourceRules": (resources),
+        "nonResourceRules": (paths),
+        "incomplete": (held.incomplete)
+    });
+    if let Some(error) = held.error {
+        status.insert("evaluationError", error);
+    }
+    Ok(status)
 }
 
 fn user_info(user: &User) -> Value {

@@ -39,11 +39,18 @@ pub async fn route(context: Context, body: Body) -> Answer {
         return unknown(&context);
     };
     let resource = served.resource;
-    // A slash in a name is one of the path, however it was sent; only proxies
-    // take what follows a subresource.
+    // Only proxies take what follows a subresource; the old form of a watch, and
+    // of proxies, has none.
     let is_proxy = info.subresource == "proxy";
-    if (info.name_in_path && info.name.contains('/')) || (!info.rest.is_empty() && !is_proxy) {
+    let old_form = info.watch_prefix || info.verb == "proxy";
+    if (!info.rest.is_empty() && !is_proxy)
+        || (old_form && !info.subresource.is_empty())
+        || info.verb == "proxy"
+    {
         return Err(Status::unknown_path());
+    }
+    if info.watch_prefix && context.parts.method != Method::GET {
+        return Err(Status::method_not_allowed());
     }
     if resource.namespaced {
         // Objects of a namespace are read across all namespaces, but written

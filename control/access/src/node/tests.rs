@@ -61,7 +61,8 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
     graph.set_pod(&pod("other", "n2"));
     graph.remove_pod("a", "other");
     graph.set_volume(&volume());
-    let attachment = |node: &str| value!({ "metadata": { "name": "va" }, "spec": { "nodeName": node } });
+    let attachment =
+        |node: &str| value!({ "metadata": { "name": "va" }, "spec": { "nodeName": node } });
     graph.set(OfNode::Attachment, &attachment("n1"));
     let yes = [
         ask("get", "secrets", "a", "key"),
@@ -146,7 +147,11 @@ fn an_agent_lists_what_it_selects_by_its_own_name() {
         ] {
             let mut question = ask("list", what, "", "");
             question.selection = Selection::parse(selector, "");
-            assert_eq!(graph.allows("n1", &question).is_ok(), allowed, "{what} {selector}");
+            assert_eq!(
+                graph.allows("n1", &question).is_ok(),
+                allowed,
+                "{what} {selector}"
+            );
         }
     }
 }
@@ -173,10 +178,20 @@ fn two_pods_may_refer_to_one_thing_and_the_last_takes_it_along() {
 fn a_mirror_pod_opens_nothing() {
     let graph = NodeGraph::default();
     let mut mirror = pod("static", "n1");
-    mirror.set_path(&["metadata", "annotations"], value!({ "kubernetes.io/config.mirror": "x" }));
+    mirror.set_path(
+        &["metadata", "annotations"],
+        value!({ "kubernetes.io/config.mirror": "x" }),
+    );
     graph.set_pod(&mirror);
-    assert!(graph.allows("n1", &ask("get", "secrets", "a", "key")).is_err());
-    assert_eq!(graph.allows("n1", &ask("get", "pods", "a", "static")), Ok(()));
+    assert!(
+        graph
+            .allows("n1", &ask("get", "secrets", "a", "key"))
+            .is_err()
+    );
+    assert_eq!(
+        graph.allows("n1", &ask("get", "pods", "a", "static")),
+        Ok(())
+    );
 }
 
 #[test]
@@ -193,6 +208,9 @@ fn an_agent_keeps_its_own_lease_only_and_its_pods_status() {
         let asked = graph.allows("n1", &ask(verb, lease, namespace, name));
         assert_eq!(asked.is_ok(), allowed, "{verb} {namespace}/{name}");
     }
-    assert_eq!(graph.allows("n1", &ask("patch", "pods/status", "a", "web")), Ok(()));
+    assert_eq!(
+        graph.allows("n1", &ask("patch", "pods/status", "a", "web")),
+        Ok(())
+    );
     assert_eq!(graph.allows("n1", &ask("list", "services", "", "")), Ok(()));
 }

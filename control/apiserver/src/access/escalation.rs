@@ -149,19 +149,22 @@ fn confirm(
     wanted: &[Rule],
 ) -> Result<(), Status> {
     let access = &context.api.config.access;
-    let held = access.rules(&context.user, &context.info.namespace);
-    let missing = missing(&held, wanted);
+    let held = access.granted(&context.user, &context.info.namespace);
+    let missing = missing(&held.rules, wanted);
     if missing.is_empty() {
         return Ok(());
     }
     let lines: BTreeSet<String> = compact(missing).iter().map(shown).collect();
     let lines: Vec<String> = lines.into_iter().collect();
-    let why = format!(
+    let mut why = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
         quote(&context.user.name),
         quoted(&context.user.groups),
         lines.join("\n")
     );
+    if let Some(error) = held.error {
+        why.push_str(&format!("; resolution errors: [{error}]"));
+    }
     Err(forbidden(served, object, &why))
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use control_access::{NodeGraph, PolicyKind, Rbac};
+use control_access::{NodeGraph, OfNode, PolicyKind, Rbac};
 use control_types::value::Value;
 use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ trait Follower: Send + 'static {
 struct Policy(Arc<Rbac>, PolicyKind);
 struct Pods(Arc<NodeGraph>);
 struct Volumes(Arc<NodeGraph>);
+struct Owned(Arc<NodeGraph>, OfNode);
 
 impl Follower for Policy {
     fn set(&self, object: &Value) {
@@ -55,6 +56,16 @@ impl Follower for Volumes {
     }
 }
 
+impl Follower for Owned {
+    fn set(&self, object: &Value) {
+        self.0.set(self.1, object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.0.remove(self.1, namespace, name);
+    }
+}
+
 /// Takes what there is before it returns, and follows from there.
 pub(super) fn start(api: &Arc<Api>, rbac: &Arc<Rbac>, nodes: &Arc<NodeGraph>) {
     let policy = |kind| Policy(Arc::clone(rbac), kind);
@@ -69,6 +80,19 @@ pub(super) fn start(api: &Arc<Api>, rbac: &Arc<Rbac>, nodes: &Arc<NodeGraph>) {
     );
     one(api, "", "pods", Pods(Arc::clone(nodes)));
     one(api, "", "persistentvolumes", Volumes(Arc::clone(nodes)));
+    let owned = |kind| Owned(Arc::clone(nodes), kind);
+    one(
+        api,
+        "storage.k8s.io",
+        "volumeattachments",
+        owned(OfNode::Attachment),
+    );
+    one(
+        api,
+        "resource.k8s.io",
+        "resourceslices",
+        owned(OfNode::Slice),
+    );
 }
 
 fn one(api: &Arc<Api>, group: &str, plural: &'static str, follower: impl Follower) {

@@ -1,12 +1,13 @@
 //! Who callers are and what they may do: `control-access`, fed from requests
 //! and from this server's caches.
 //!
-//! Authentication: a bearer token of a service account or of a machine that
-//! joins (bootstrap token), else a client
-//! certificate of the cluster's authority, else nobody. Wrong credentials are
-//! refused, never taken for nobody. Then impersonation. Authorisation: the group
-//! `system:masters`, the graph of nodes, RBAC, in this order.
+//! Authentication: a client certificate of the cluster's authority, else a bearer
+//! token of a service account or of a machine that joins (bootstrap token), else
+//! nobody. Wrong credentials are refused, never taken for nobody. Then
+//! impersonation. Authorisation: the group `system:masters`, then the authorizers
+//! in their order, by default the graph of nodes and RBAC.
 
+mod authorize;
 pub mod escalation;
 mod follow;
 mod impersonate;
@@ -16,8 +17,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::{
-    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Existing, NodeGraph, Rbac, Rule,
-    Tokens, User, user_of_bootstrap_token, user_of_certificate,
+    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, Existing, NodeGraph,
+    Rbac, Tokens, User, user_of_bootstrap_token, user_of_certificate,
 };
 use control_pki::ClientTrust;
 use control_types::meta;
@@ -29,9 +30,13 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
-use crate::chain::{Access, Authorities, Verdict};
+use crate::chain::{Access, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings};
 use crate::listen::{KnownPeer, PeerCertificates};
+use crate::request::RequestInfo;
 use crate::streams::websocket;
+
+pub use self::authorize::Authorizer;
+use self::authorize::Authorizers;
 
 /// Certificates, tokens, RBAC and nodes.
 #[derive(Debug)]
@@ -40,6 +45,7 @@ pub struct ClusterAccess {
     tokens: Tokens,
     rbac: Arc<Rbac>,
     nodes: Arc<NodeGraph>,
+    authorizers: Authorizers,
     authorities: Option<Authorities>,
     /// Set when the server starts.
     api: OnceLock<Weak<Api>>,
@@ -54,11 +60,17 @@ impl ClusterAccess {
     /// Believes the clients of `clients` and the tokens of `tokens`.
     #[must_use]
     pub fn new(clients: ClientTrust, tokens: Tokens) -> Self {
+        let (rbac, nodes) = (Arc::<Rbac>::default(), Arc::<NodeGraph>::default());
+        let authorizers = vec![
+            Authorizer::Node(Arc::clone(&nodes)),
+            Authorizer::Rbac(Arc::clone(&rbac)),
+        ];
         Self {
             clients,
             tokens,
-            rbac: Arc::default(),
-            nodes: Arc::default(),
+            rbac,
+            nodes,
+            authorizers: Authorizers(authorizers),
             authorities: None,
             api: OnceLock::new(),
         }
@@ -76,32 +88,31 @@ impl ClusterAccess {
         self.api.get()?.upgrade()
     }
 
-    fn identify(&self, parts: &Parts) -> Result<User, Status> {
-        // Other schemes are not known here; stock ignores them.
-        let token = parts
-            .headers
-            .get(AUTHORIZATION)
-            .and_then(|value| {
-                let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-                scheme
-                    .eq_ignore_ascii_case("bearer")
-                    .then(|| token.trim().to_owned())
-            })
-            .filter(|token| !token.is_empty())
-            .or_else(|| websocket::bearer(&parts.method, &parts.headers));
-        if let Some(token) = token {
-            return self
-                .bearer(&token, &[])
-                .map(|bearer| bearer.user)
-                .ok_or_else(Status::unauthorized);
+    /// Who sends a request: the first that its certificate or its token proves.
+    /// One that proves nothing is only refused when no other proves anything.
+    fn identify(&self, parts: &Parts, notes: Notes<'_>) -> Result<User, Status> {
+        let mut refused = false;
+        if let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() {
+            let found = match parts.extensions.get::<KnownPeer>() {
+                Some(known) => known.get_or_find(|| self.certified(chain)),
+                None => self.certified(chain),
+            };
+            match found {
+                Ok(user) => return Ok(user),
+                Err(_) => refused = true,
+            }
         }
-        let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() else {
-            return Ok(User::anonymous());
-        };
-        match parts.extensions.get::<KnownPeer>() {
-            Some(known) => known.get_or_find(|| self.certified(chain)),
-            None => self.certified(chain),
+        let token = bearer_token(parts, notes.warnings);
+        if let Some(token) = token.or_else(|| websocket::bearer(&parts.method, &parts.headers)) {
+            match self.bearer(&token, &[]) {
+                Ok(bearer) => return Ok(bearer.user),
+                Err(_) => refused = true,
+            }
         }
+        if refused {
+            return Err(Status::unauthorized());
+        }
+        Ok(User::anonymous())
     }
 
     /// Whom a certificate chain names, if it is to be believed.
@@ -117,23 +128,44 @@ impl ClusterAccess {
         })
     }
 
-    fn bearer(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
-        let api = self.api()?;
+    fn bearer(&self, token: &str, audiences: &[String]) -> Result<Bearer, String> {
+        const NOBODY: &str = "invalid bearer token";
+        let Some(api) = self.api() else {
+            return Err(NOBODY.to_owned());
+        };
         let now = jiff::Timestamp::now().as_second();
         if let Some(parts) = control_access::parse_bootstrap_token(token) {
-            return bootstrap_bearer(&api, parts, audiences, now);
+            let found = bootstrap_bearer(&api, parts, audiences, now);
+            return found.ok_or_else(|| NOBODY.to_owned());
         }
         match self
             .tokens
             .authenticate(token, audiences, now, &Cached(&api))
         {
-            Ok(bearer) => Some(bearer),
+            Ok(bearer) => Ok(bearer),
             Err(error) => {
                 tracing::debug!(%error, "token refused");
-                None
+                Err(error.to_string())
             }
         }
     }
+}
+
+/// The token of an `Authorization: Bearer …` header. Other schemes are not known
+/// here and, as in kube-apiserver, ignored.
+fn bearer_token(parts: &Parts, warnings: &Warnings) -> Option<String> {
+    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let mut words = header.splitn(3, ' ');
+    let (scheme, token) = (words.next()?, words.next()?);
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return None;
+    }
+    if token.is_empty() && words.next().is_some() {
+        warnings.push(
+            "the provided Authorization header contains extra space before the bearer token, and is ignored",
+        );
+    }
+    (!token.is_empty()).then(|| token.to_owned())
 }
 
 /// Whose bootstrap token this is, by its Secret in kube-system. Such tokens are
@@ -143,7 +175,7 @@ fn bootstrap_bearer(
     parts: (&str, &str),
     audiences: &[String],
     now: i64,
-) -> Option<control_access::Bearer> {
+) -> Option<Bearer> {
     if !audiences.is_empty() {
         return None;
     }
@@ -155,7 +187,7 @@ fn bootstrap_bearer(
         String::from_utf8(bytes).ok()
     };
     match user_of_bootstrap_token(parts, &secret, data, now) {
-        Ok(user) => Some(control_access::Bearer {
+        Ok(user) => Some(Bearer {
             user,
             audiences: Vec::new(),
         }),
@@ -167,29 +199,41 @@ fn bootstrap_bearer(
 }
 
 impl Access for ClusterAccess {
-    fn authenticate<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, Result<User, Status>> {
-        let user = self
-            .identify(parts)
-            .and_then(|user| impersonate::apply(self, user, &parts.headers));
-        futures::future::ready(user).boxed()
+    fn authenticate<'a>(
+        &'a self,
+        parts: &'a Parts,
+        notes: Notes<'a>,
+    ) -> BoxFuture<'a, Result<User, Status>> {
+        futures::future::ready(self.identify(parts, notes)).boxed()
+    }
+
+    fn impersonate<'a>(
+        &'a self,
+        caller: &'a User,
+        parts: &'a Parts,
+        info: &'a RequestInfo,
+    ) -> Option<BoxFuture<'a, Result<Impersonated, Status>>> {
+        if !impersonate::is_asked(&parts.headers) {
+            return None;
+        }
+        match impersonate::wanted(&parts.headers) {
+            Ok(None) => None,
+            Ok(Some(wanted)) => Some(impersonate::apply(self, caller, wanted, info).boxed()),
+            Err(status) => Some(futures::future::ready(Err(status)).boxed()),
+        }
     }
 
     fn authorize(&self, attributes: &Attributes) -> Verdict {
-        if attributes.user.is_master() {
-            return Verdict::Allow;
-        }
-        let mut refusal = String::new();
-        if let Some(node) = attributes.user.node() {
-            match self.nodes.allows(node, attributes) {
-                Ok(()) => return Verdict::Allow,
-                Err(reason) => refusal = reason,
-            }
-        }
-        if self.rbac.allows(attributes).is_some() {
+        let decision = self.authorizers.decide(attributes, false);
+        if decision.allowed {
             Verdict::Allow
         } else {
-            Verdict::Deny(refusal)
+            Verdict::Deny(decision.reason)
         }
+    }
+
+    fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
+        futures::future::ready(self.authorizers.decide(attributes, true)).boxed()
     }
 
     fn attach(&self, api: &Arc<Api>) {
@@ -208,23 +252,26 @@ impl Access for ClusterAccess {
         Some(&self.tokens)
     }
 
-    fn review_token(&self, token: &str, audiences: &[String]) -> Option<control_access::Bearer> {
-        self.bearer(token, audiences)
+    fn review_token<'a>(
+        &'a self,
+        token: &'a str,
+        audiences: &'a [String],
+        _notes: Notes<'a>,
+    ) -> BoxFuture<'a, Result<Bearer, String>> {
+        futures::future::ready(self.bearer(token, audiences)).boxed()
     }
 
-    fn reason(&self, attributes: &Attributes) -> String {
-        if attributes.user.is_master() {
-            return String::new();
-        }
-        let node = attributes.user.node();
-        if node.is_some_and(|node| self.nodes.allows(node, attributes).is_ok()) {
-            return String::new();
-        }
-        self.rbac.allows(attributes).unwrap_or_default()
+    fn rules(&self, user: &User, namespace: &str) -> Held {
+        self.authorizers.rules(user, namespace)
     }
 
-    fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
-        self.rbac.rules(user, namespace)
+    fn granted(&self, user: &User, namespace: &str) -> Held {
+        let (rules, error) = self.rbac.rules(user, namespace);
+        Held {
+            rules,
+            incomplete: false,
+            error,
+        }
     }
 }
 

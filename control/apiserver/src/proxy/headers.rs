@@ -96,14 +96,22 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Headers that say as whom a request is made, to this server or by a proxy
+/// that a server behind this one believes.
+fn is_identity(name: &str) -> bool {
+    let prefixes = ["impersonate-", "x-remote-extra-"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+        || matches!(name, "x-remote-user" | "x-remote-uid" | "x-remote-group")
+}
+
 fn drop_credentials(headers: &mut HeaderMap) {
     headers.remove(AUTHORIZATION);
-    let impersonation: Vec<HeaderName> = headers
+    let identities: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| name.as_str().starts_with("impersonate-"))
+        .filter(|name| is_identity(name.as_str()))
         .cloned()
         .collect();
-    for name in impersonation {
+    for name in identities {
         headers.remove(name);
     }
     // Browsers cannot set headers on a WebSocket: they name their token as a

@@ -4,13 +4,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use control_access::Attributes;
 use control_types::meta;
 use control_types::status::Status;
 
 use super::node;
 use crate::api::Served;
-use crate::chain::{Context, Verdict};
+use crate::chain::{Context, Verdict, decide};
 use crate::proxy::{headers, upgrade};
 use crate::reply::Answer;
 use crate::request::pairs;
@@ -24,7 +23,7 @@ use crate::streams::{remotecommand, tunnel};
 /// asked for, for a container that the pod does not have and for a pod without
 /// a node; 404; 500 when the node does not answer.
 pub async fn connect(context: &Context, served: &Arc<Served>) -> Answer {
-    may_create(context)?;
+    may_create(context).await?;
     let options = Options::parse(context.query());
     let pod = node::pod(context, served).await?;
     let name = meta::name(&pod);
@@ -61,24 +60,14 @@ pub async fn connect(context: &Context, served: &Arc<Served>) -> Answer {
 
 /// A WebSocket begins with GET, which counts as `get`; what it does here is
 /// the same as with POST, and takes the same right.
-fn may_create(context: &Context) -> Result<(), Status> {
+async fn may_create(context: &Context) -> Result<(), Status> {
     let info = &context.info;
     if info.verb == "create" {
         return Ok(());
     }
-    let attributes = Attributes {
-        user: context.user.clone(),
-        verb: "create".to_owned(),
-        group: info.group.clone(),
-        version: info.version.clone(),
-        resource: info.resource.clone(),
-        subresource: info.subresource.clone(),
-        namespace: info.namespace.clone(),
-        name: info.name.clone(),
-        path: info.path.clone(),
-        is_resource_request: true,
-    };
-    match context.api.config.access.authorize(&attributes) {
+    let mut attributes = crate::chain::attributes(info, &context.user);
+    "create".clone_into(&mut attributes.verb);
+    match decide(&*context.api.config.access, &attributes).await? {
         Verdict::Allow => Ok(()),
         Verdict::Deny(reason) => Err(Status::forbidden(
             &info.group,

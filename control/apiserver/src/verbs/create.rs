@@ -179,7 +179,7 @@ async fn store_one(
         ));
     }
     if context.info.verb != "create" {
-        context.must_be_allowed("create")?;
+        context.must_be_allowed("create").await?;
     }
     let mut warnings = served.kind.warnings(&object, None);
     let admitted = admission::check_create(context, served, &object, &mut warnings);

@@ -1,0 +1,169 @@
+//! The chain of authorizers: asked in the order configured, the first that has
+//! an opinion decides.
+
+use std::sync::Arc;
+
+use control_access::{Attributes, NODE_USER_PREFIX, NODES, NodeGraph, Rbac, Rule, User};
+
+use crate::chain::{Decision, Held};
+
+/// What decides.
+#[derive(Debug, Clone)]
+pub enum Authorizer {
+    /// Node agents by the graph of what their pods refer to.
+    Node(Arc<NodeGraph>),
+    /// Roles and bindings.
+    Rbac(Arc<Rbac>),
+    /// Everybody may everything.
+    AlwaysAllow,
+    /// Nobody may anything.
+    AlwaysDeny,
+}
+
+/// What one of them says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Opinion {
+    /// Yes, for this reason (may be empty).
+    Allow(String),
+    /// No, whatever others say.
+    Deny(String),
+    /// None, for this reason (may be empty).
+    None(String),
+}
+
+/// Authorizers in their order; before all, the group `system:masters` may
+/// everything.
+#[derive(Debug)]
+pub(super) struct Authorizers(pub Vec<Authorizer>);
+
+// === impl Authorizer ===
+
+impl Authorizer {
+    fn decide(&self, attributes: &Attributes, reasons: bool) -> Opinion {
+        match self {
+            Self::Node(graph) => node(graph, attributes),
+            Self::Rbac(rbac) if !reasons && rbac.allows(attributes) => {
+                Opinion::Allow(String::new())
+            }
+            Self::Rbac(rbac) => match rbac.explain(attributes) {
+                Ok(reason) => Opinion::Allow(reason),
+                Err(reason) => Opinion::None(reason),
+            },
+            Self::AlwaysAllow => Opinion::Allow(String::new()),
+            Self::AlwaysDeny => Opinion::None("Everything is forbidden.".to_owned()),
+        }
+    }
+
+    fn add_rules(&self, user: &User, namespace: &str, held: &mut Held, errors: &mut Vec<String>) {
+        match self {
+            Self::Node(_) if user.name.starts_with(NODE_USER_PREFIX) && user.is_in(NODES) => {
+                held.incomplete = true;
+                errors.push("node authorizer does not support user rule resolution".to_owned());
+            }
+            Self::Rbac(rbac) => {
+                let (rules, missing) = rbac.rules(user, namespace);
+                held.rules.extend(rules);
+                errors.extend(missing);
+            }
+            Self::AlwaysAllow => {
+                let all = || vec!["*".to_owned()];
+                held.rules.push(Rule {
+                    verbs: all(),
+                    api_groups: all(),
+                    resources: all(),
+                    ..Rule::default()
+                });
+                held.rules.push(Rule {
+                    verbs: all(),
+                    non_resource_urls: all(),
+                    ..Rule::default()
+                });
+            }
+            Self::Node(_) | Self::AlwaysDeny => {}
+        }
+    }
+}
+
+fn node(graph: &NodeGraph, attributes: &Attributes) -> Opinion {
+    let user = &attributes.user;
+    let Some(node) = user.name.strip_prefix(NODE_USER_PREFIX) else {
+        return Opinion::None(String::new());
+    };
+    if !user.is_in(NODES) {
+        return Opinion::None(String::new());
+    }
+    if node.is_empty() {
+        let name = control_types::status::quote(&user.name);
+        return Opinion::None(format!("unknown node for user {name}"));
+    }
+    match graph.allows(node, attributes) {
+        Ok(()) => Opinion::Allow(String::new()),
+        Err(reason) => Opinion::None(reason),
+    }
+}
+
+// === impl Authorizers ===
+
+impl Authorizers {
+    /// The decision, with the reason for it; the reason of what is allowed only
+    /// where `reasons` are asked for, since it must be made up.
+    pub fn decide(&self, attributes: &Attributes, reasons: bool) -> Decision {
+        let mut decision = Decision::default();
+        if attributes.user.is_master() {
+            decision.allowed = true;
+            return decision;
+        }
+        for authorizer in &self.0 {
+            if decision.hear(authorizer.decide(attributes, reasons)) {
+                break;
+            }
+        }
+        decision
+    }
+
+    /// The rules that hold for a user in a namespace, as far as they are known.
+    pub fn rules(&self, user: &User, namespace: &str) -> Held {
+        let mut held = Held::default();
+        let mut errors = Vec::new();
+        for authorizer in &self.0 {
+            authorizer.add_rules(user, namespace, &mut held, &mut errors);
+        }
+        held.error = match &errors[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            many => Some(format!("[{}]", many.join(", "))),
+        };
+        held
+    }
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// Takes what one of several says, in their order; tells whether it decides.
+    pub(super) fn hear(&mut self, opinion: Opinion) -> bool {
+        match opinion {
+            Opinion::Allow(reason) => {
+                self.allowed = true;
+                self.reason = reason;
+                // What others could not tell does not matter any more.
+                self.error = None;
+                true
+            }
+            Opinion::Deny(reason) => {
+                self.denied = true;
+                self.reason = reason;
+                self.error = None;
+                true
+            }
+            Opinion::None(reason) if reason.is_empty() => false,
+            Opinion::None(reason) => {
+                if !self.reason.is_empty() {
+                    self.reason.push('\n');
+                }
+                self.reason.push_str(&reason);
+                false
+            }
+        }
+    }
+}
