@@ -78,6 +78,7 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
         kubelets: None,
+        proxy_identity: None,
     })
     .await?;
     let tls = Arc::new(ArcSwap::from_pointee(tls));

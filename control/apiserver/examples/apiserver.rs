@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use control_access::Tokens;
-use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, Kubelets};
+use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, Kubelets, ProxyIdentity};
 use control_pki::{ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config};
 use control_store::embedded::{Embedded, Options};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "admin",
     );
     let kubelets = Kubelets::new(pki.ca.certificate_pem(), &pki.kubelet_client()?)?;
+    let proxy = pki.front_proxy_client()?;
     let store = Embedded::open(dir.join("store.redb"), Options::default())?;
     let config = Config {
         store: Arc::new(store),
@@ -57,6 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
+        proxy_identity: Some(ProxyIdentity::new(proxy)),
     };
     let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
     let server = ApiServer::new(config).await?;

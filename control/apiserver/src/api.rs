@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::quota::Turns;
+use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
 use crate::config::Config;
@@ -47,6 +48,8 @@ pub struct Api {
     pub allocators: Allocators,
     /// What is served of custom resources.
     pub definitions: Definitions,
+    /// What other servers serve.
+    pub aggregator: Aggregator,
     /// What discovery last said of built-in and custom resources together.
     pub(crate) discovery: ArcSwapOption<Made>,
     /// Ends watches and upgraded connections.
@@ -133,6 +136,7 @@ impl Api {
             metrics: Metrics::default(),
             allocators,
             definitions,
+            aggregator: Aggregator::default(),
             discovery: ArcSwapOption::empty(),
             shutdown,
             instance: uuid::Uuid::new_v4(),

@@ -7,6 +7,7 @@ use control_pki::SealingKey;
 use control_store::Store;
 use ipnet::IpNet;
 
+use crate::aggregate::ProxyIdentity;
 use crate::chain::Access;
 use crate::kubelet::Kubelets;
 
@@ -30,6 +31,9 @@ pub struct Config {
     pub node_ports: (u16, u16),
     /// How nodes' agents are asked for logs and streams; `None` serves neither.
     pub kubelets: Option<Kubelets>,
+    /// What this server shows to extension API servers; without it, they take
+    /// it for anybody.
+    pub proxy_identity: Option<ProxyIdentity>,
 }
 
 impl std::fmt::Debug for Config {

@@ -19,6 +19,7 @@ use http::{HeaderMap, HeaderValue, Method, Response};
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha512};
 
+use crate::aggregate::{self, Form, merge};
 use crate::api::{Api, Served};
 use crate::body::Body;
 use crate::chain::Context;
@@ -61,6 +62,7 @@ pub fn answer(context: &Context, path: &str) -> Result<Option<Response<Body>>, S
         context.api.config.advertise_port,
     );
     let body = match DOCUMENTS.get(path) {
+        _ if let Some(group) = of_others(&context.api, path) => group.to_vec().into(),
         Some(_) if path == "/apis" => groups(&context.api),
         Some(body) => body.clone(),
         None if path == "/api" => versions(address.into()).to_vec().into(),
@@ -156,7 +158,8 @@ pub(crate) struct Document {
 /// What was last made of built-in and custom resources together.
 #[derive(Debug)]
 pub(crate) struct Made {
-    generation: u64,
+    /// Of definitions, and of other servers.
+    generations: (u64, u64),
     document: Document,
 }
 
@@ -165,11 +168,14 @@ fn whole(api: &Api, path: &str) -> Option<Document> {
     let built_in = AGGREGATED.get(path)?;
     let now = api.definitions.now();
     let custom = now.groups();
-    if path == "/api" || custom.is_empty() {
+    // Read before what it numbers: a change meanwhile is seen by the next.
+    let generations = (now.generation, api.aggregator.generation());
+    let others = api.aggregator.now();
+    if path == "/api" || (custom.is_empty() && others.is_empty()) {
         return Some(built_in.clone());
     }
     let last = api.discovery.load_full();
-    if let Some(made) = last.filter(|made| made.generation == now.generation) {
+    if let Some(made) = last.filter(|made| made.generations == generations) {
         return Some(made.document.clone());
     }
     let mut list = Value::from_slice(&built_in.body).ok()?;
@@ -177,10 +183,11 @@ fn whole(api: &Api, path: &str) -> Option<Document> {
         for group in custom {
             items.push(Value::Object(aggregated_custom(&now, group)));
         }
+        merge(items, &others, Form::Whole);
     }
     let document = Document::of(&list);
     api.discovery.store(Some(Arc::new(Made {
-        generation: now.generation,
+        generations,
         document: document.clone(),
     })));
     Some(document)
@@ -190,11 +197,12 @@ fn whole(api: &Api, path: &str) -> Option<Document> {
 fn groups(api: &Api) -> Bytes {
     let now = api.definitions.now();
     let custom = now.groups();
-    if custom.is_empty() {
+    let others = api.aggregator.now();
+    if custom.is_empty() && others.is_empty() {
         return DOCUMENTS["/apis"].clone();
     }
     let named = registry::groups().iter().filter(|g| !g.name.is_empty());
-    let groups: Value = named
+    let mut groups: Vec<Value> = named
         .map(|group| group_of(group.name, group.versions))
         .chain(
             custom
@@ -202,9 +210,31 @@ fn groups(api: &Api) -> Bytes {
                 .map(|group| group_of(group, &now.versions(group))),
         )
         .collect();
+    merge(&mut groups, &others, Form::Names);
     value!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
         .to_vec()
         .into()
+}
+
+/// The document of a group that other servers have a part in.
+fn of_others(api: &Api, path: &str) -> Option<Value> {
+    let others = api.aggregator.now();
+    if others.is_empty() {
+        return None;
+    }
+    let group = path.strip_prefix("/apis/")?;
+    if others.of_group(group).is_empty() {
+        return None;
+    }
+    let own = match DOCUMENTS.get(path) {
+        Some(body) => Value::from_slice(body).ok(),
+        None => of_custom(&api.definitions.now(), path),
+    };
+    let mut one = object!({"kind": "APIGroup", "apiVersion": "v1"});
+    if let Value::Object(more) = aggregate::join(group, own, &others, Form::Names) {
+        one.extend(more);
+    }
+    Some(Value::Object(one))
 }
 
 /// The document of a group of custom resources, or of one of its versions.

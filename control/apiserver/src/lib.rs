@@ -14,6 +14,7 @@
 
 pub mod access;
 pub mod admission;
+pub mod aggregate;
 pub mod allocate;
 pub mod api;
 pub mod body;
@@ -57,6 +58,7 @@ pub mod verbs;
 pub mod write;
 
 pub use access::ClusterAccess;
+pub use aggregate::ProxyIdentity;
 pub use certificates::Certificates;
 pub use chain::{Access, Authorities, Verdict};
 pub use config::Config;

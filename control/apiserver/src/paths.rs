@@ -5,6 +5,7 @@ use control_types::registry;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::aggregate;
 use crate::custom::Snapshot;
 
 /// The roots of APIs that answer with a Status when they do not know a path.
@@ -33,7 +34,7 @@ const OTHERS: &[&str] = &[
 ];
 
 /// What `/` answers.
-pub(crate) fn index(custom: &Snapshot) -> Value {
+pub(crate) fn index(custom: &Snapshot, others: &aggregate::Snapshot) -> Value {
     let mut paths: Vec<String> = OTHERS.iter().map(|path| (*path).to_owned()).collect();
     for resource in registry::resources() {
         if resource.group.is_empty() {
@@ -48,6 +49,10 @@ pub(crate) fn index(custom: &Snapshot) -> Value {
             paths.push(format!("/apis/{group}/{version}"));
         }
     }
+    for remote in others.all() {
+        paths.push(format!("/apis/{}", remote.group));
+        paths.push(remote.path());
+    }
     paths.sort();
     paths.dedup();
     value!({"paths": (paths)})
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn every_group_and_version_has_a_path() {
-        let index = index(&Snapshot::default());
+        let index = index(&Snapshot::default(), &aggregate::Snapshot::default());
         let paths: Vec<_> = index
             .items_at(&["paths"])
             .iter()

@@ -12,7 +12,7 @@ use crate::nature::Nature;
 use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
-use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
+use crate::{aggregate, discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -20,6 +20,9 @@ use crate::{discovery, health, oidc, openapi, paths, reviews, subresources, verb
 /// What the handler answers; 404 and 405 for what nobody handles.
 pub async fn route(context: Context, body: Body) -> Answer {
     let info = &context.info;
+    if let Some(remote) = context.api.aggregator.of(info) {
+        return aggregate::proxy(&context, &remote, body).await;
+    }
     if !info.is_resource {
         if info.path.starts_with("/openapi/") {
             let path = context.parts.uri.path();
@@ -139,7 +142,11 @@ fn paths(context: &Context) -> Answer {
     if path.is_empty() {
         return Ok(reply::json(
             200,
-            paths::index(&context.api.definitions.now()).to_vec_pretty(),
+            paths::index(
+                &context.api.definitions.now(),
+                &context.api.aggregator.now(),
+            )
+            .to_vec_pretty(),
         ));
     }
     if ["/healthz", "/livez", "/readyz"].iter().any(|root| {

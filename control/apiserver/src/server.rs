@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::util::BoxCloneSyncService;
 
+use crate::aggregate;
 use crate::allocate::Allocators;
 use crate::api::{self, Api};
 use crate::body::Body;
@@ -94,10 +95,14 @@ impl ApiServer {
             tracing::warn!(%status, "access begins with what is known of roles so far");
         }
         api.config.access.attach(&api);
+        if let Err(status) = api.aggregator.refresh(&api) {
+            tracing::warn!(%status, "other API servers are not known yet");
+        }
         let followed = custom::follow(Arc::clone(&api), shutdown.clone());
+        let aggregated = aggregate::keep(Arc::clone(&api), shutdown.clone());
         let kept = crate::duties::keep(Arc::clone(&api), shutdown);
         let upkeep = tokio::spawn(async move {
-            tokio::join!(followed, kept);
+            tokio::join!(followed, aggregated, kept);
         });
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {

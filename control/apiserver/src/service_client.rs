@@ -25,7 +25,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::body::Body;
-use crate::proxy::connect::{unverified, unverified_tls};
+use crate::proxy::connect::{unverified, unverified_tls, words};
 
 /// How long a connection and its handshake may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -139,9 +139,15 @@ impl tower::Service<Uri> for Connector {
             let made = async {
                 let host = uri.host().unwrap_or_default();
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(443))).await?;
+                let port = uri.port_u16().unwrap_or(443);
+                let dial = |error: io::Error| {
+                    let address = uri.authority().map_or("", |all| all.as_str());
+                    let text = format!("dial tcp {address}: {}", words(&error));
+                    io::Error::new(error.kind(), text)
+                };
+                let stream = TcpStream::connect((host, port)).await.map_err(dial)?;
                 stream.set_nodelay(true)?;
-                let stream = tls.connect(name, stream).await?;
+                let stream = tls.connect(name, stream).await.map_err(handshake)?;
                 Ok(Stream(TokioIo::new(stream)))
             };
             tokio::time::timeout(CONNECT, made)
@@ -206,9 +212,33 @@ impl Write for Stream {
     }
 }
 
-/// What went wrong with a request, with all its causes, in one line.
+/// Why a handshake failed, in words that people look for.
+fn handshake(error: io::Error) -> io::Error {
+    use rustls::CertificateError as Bad;
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let why = match inner {
+        Some(rustls::Error::InvalidCertificate(Bad::UnknownIssuer)) => {
+            "x509: certificate signed by unknown authority".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. })) => {
+            "x509: certificate has expired or is not yet valid".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(bad)) => format!("x509: {bad}"),
+        _ => return error,
+    };
+    let text = format!("tls: failed to verify certificate: {why}");
+    io::Error::new(error.kind(), text)
+}
+
+/// What went wrong with a request, in one line: all its causes, but what only
+/// says in which step of the client it was.
 #[must_use]
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>()
+        && let Some(source) = std::error::Error::source(error)
+    {
+        return explain(source);
+    }
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

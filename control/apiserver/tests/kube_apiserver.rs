@@ -407,6 +407,7 @@ async fn each_reads_what_the_other_wrote() {
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
         node_ports: (30000, 32767),
         kubelets: None,
+        proxy_identity: None,
     })
     .await
     .expect("a server");

@@ -69,6 +69,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
         node_ports: (30000, 32767),
         kubelets: Some(kubelets.expect("usable")),
+        proxy_identity: None,
     })
     .await
     .expect("a server");

@@ -9,7 +9,9 @@ use std::{
 use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Tokens, User};
-use control_apiserver::{ApiServer, Authorities, Config, Kubelets, access::ClusterAccess};
+use control_apiserver::{
+    ApiServer, Authorities, Config, Kubelets, ProxyIdentity, access::ClusterAccess,
+};
 use control_client::{Client, RequestBody};
 use control_pki::{
     Authority, ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config,
@@ -104,6 +106,7 @@ impl Options {
             .kubelet_client()
             .and_then(|own| Kubelets::new(&authority, &own))
             .map_err(Error::Pki)?;
+        let proxy = pki.front_proxy_client().map_err(Error::Pki)?;
         let published = Authorities {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
@@ -119,6 +122,7 @@ impl Options {
             service_cidrs: self.service_cluster_ip_range.clone(),
             node_ports: (30_000, 32_767),
             kubelets: Some(kubelets),
+            proxy_identity: Some(ProxyIdentity::new(proxy)),
         })
         .await
         .map_err(Error::ApiServer)?;

@@ -63,6 +63,17 @@ impl Cluster {
         self.ca.keep(&self.dir, "apiserver-kubelet-client", &spec)
     }
 
+    /// The certificate by which extension API servers know the API server: they
+    /// believe whom it names in headers.
+    ///
+    /// # Errors
+    /// As [`Cluster::serving`].
+    pub fn front_proxy_client(&self) -> Result<Issued, Error> {
+        let spec = Spec::client("front-proxy-client", &[]);
+        self.front_proxy_ca
+            .keep(&self.dir, "front-proxy-client", &spec)
+    }
+
     /// The administrator's certificate.
     ///
     /// # Errors

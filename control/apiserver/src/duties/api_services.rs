@@ -1,10 +1,9 @@
-//! APIServices: one for every group and version that this server serves, and
-//! whether each of them can be reached.
+//! APIServices of this server: one for every group and version that it serves.
 
 use std::time::Duration;
 
 use control_types::meta;
-use control_types::status::{Status, quote};
+use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
@@ -12,6 +11,7 @@ use futures::future::join_all;
 
 use super::conditions::{self, Condition};
 use super::{Duty, own};
+use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
 
 pub(super) static REGISTRATION: Duty = Duty {
@@ -33,18 +33,15 @@ pub(super) static CUSTOM: Duty = Duty {
 
 pub(super) static AVAILABILITY: Duty = Duty {
     name: "API services",
-    follows: &[
-        (GROUP, PLURAL),
-        ("", "services"),
-        ("discovery.k8s.io", "endpointslices"),
-    ],
+    follows: &[(GROUP, PLURAL)],
     every: Duration::from_secs(30),
     run: |api| judge_all(api).boxed(),
     stop: None,
 };
 
-const GROUP: &str = "apiregistration.k8s.io";
-const PLURAL: &str = "apiservices";
+/// The priorities of groups that definitions bring, and of their versions.
+const CUSTOM_PRIORITY: i64 = 1000;
+const CUSTOM_VERSION_PRIORITY: i64 = 100;
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Group, version, the group's priority among groups, and the version's within
@@ -123,7 +120,7 @@ async fn register_custom(api: &Api) -> Result<(), Status> {
             "metadata": {"name": (format!("{version}.{group}")), "labels": {MANAGED: "true"}},
             "spec": {
                 "group": group, "version": version,
-                "groupPriorityMinimum": 1000, "versionPriority": 100
+                "groupPriorityMinimum": CUSTOM_PRIORITY, "versionPriority": CUSTOM_VERSION_PRIORITY
             }
         });
         own::ensure(api, (GROUP, PLURAL), own::OWN, object, |stored, wanted| {
@@ -137,7 +134,11 @@ async fn register_custom(api: &Api) -> Result<(), Status> {
 async fn judge_all(api: &Api) -> Result<(), Status> {
     let served = api.resource(GROUP, PLURAL)?;
     for mut service in own::all(api, GROUP, PLURAL)? {
-        let wanted = judge(api, &service)?;
+        // Others are asked (`crate::aggregate`).
+        if aggregate::is_remote(&service) {
+            continue;
+        }
+        let wanted = local();
         if conditions::set(&mut service, &wanted) {
             own::change(api, served, meta::name(&service), |stored| {
                 conditions::set(stored, &wanted)
@@ -148,89 +149,27 @@ async fn judge_all(api: &Api) -> Result<(), Status> {
     Ok(())
 }
 
-fn available(status: &'static str, reason: &'static str, message: String) -> Condition {
+fn local() -> Condition {
     Condition {
         kind: "Available",
-        status,
-        reason,
-        message,
+        status: "True",
+        reason: "Local",
+        message: "Local APIServices are always available".to_owned(),
     }
 }
 
-fn local() -> Condition {
-    let message = "Local APIServices are always available".to_owned();
-    available("True", "Local", message)
-}
-
-/// Looks up what an APIService names.
-fn judge(api: &Api, object: &Value) -> Result<Condition, Status> {
-    let Some(reference) = object.path(&["spec", "service"]).filter(|r| !r.is_null()) else {
-        return Ok(local());
-    };
-    let text = |member: &str| reference.str_at(&[member]).unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
-    let service = match api.cached("", "services", &format!("{namespace}/{name}")) {
-        Some(service) => Some(service.value().map_err(Status::internal)?),
-        None => None,
-    };
-    let state = api
-        .resource("discovery.k8s.io", "endpointslices")?
-        .cache()?
-        .state();
-    let mut slices = Vec::new();
-    for slice in state.objects.prefixed(&format!("{namespace}/")) {
-        if slice.label("kubernetes.io/service-name") == Some(name) {
-            slices.push(slice.value().map_err(Status::internal)?);
-        }
+/// The priority of a group of this server among all groups, and of a version
+/// within it: what its APIService says, or would say if it had one.
+pub(crate) fn local_priority(group: &str, version: Option<&str>) -> (i64, i64) {
+    if group == GROUP {
+        // Above what anybody may ask for.
+        return (20_001, 0);
     }
-    Ok(remote(reference, service.as_ref(), &slices))
-}
-
-/// Whether a service that is said to serve an API could do so.
-fn remote(reference: &Value, service: Option<&Value>, slices: &[Value]) -> Condition {
-    let text = |member: &str| reference.str_at(&[member]).unwrap_or_default();
-    let name = text("name");
-    let namespace = quote(text("namespace"));
-    let port = reference.i64_at(&["port"]).unwrap_or(443);
-    let no = |reason, message| available("False", reason, message);
-    let Some(service) = service else {
-        let message = format!("service/{name} in {namespace} is not present");
-        return no("ServiceNotFound", message);
-    };
-    if service.str_at(&["spec", "type"]) == Some("ClusterIP") {
-        let ports = service.items_at(&["spec", "ports"]);
-        let Some(found) = ports.iter().find(|p| p.i64_at(&["port"]) == Some(port)) else {
-            let message = format!("service/{name} in {namespace} is not listening on port {port}");
-            return no("ServicePortError", message);
-        };
-        if slices.is_empty() {
-            let message = format!("cannot find endpointslices for service/{name} in {namespace}");
-            return no("EndpointsNotFound", message);
-        }
-        let port_name = found.str_at(&["name"]).unwrap_or_default();
-        if !slices.iter().any(|slice| has_endpoint(slice, port_name)) {
-            let port = quote(port_name);
-            let message = format!(
-                "endpointslices for service/{name} in {namespace} have no addresses with port name {port}"
-            );
-            return no("MissingEndpoints", message);
-        }
-    }
-    no(
-        "FailedDiscoveryCheck",
-        "this server does not forward requests to other API servers".into(),
-    )
-}
-
-fn has_endpoint(slice: &Value, port: &str) -> bool {
-    let ready = slice
-        .items_at(&["endpoints"])
-        .iter()
-        .any(|endpoint| endpoint.bool_at(&["conditions", "ready"]) != Some(false));
-    ready
-        && slice.items_at(&["ports"]).iter().any(|found| {
-            found.str_at(&["name"]).unwrap_or_default() == port && found.i64_at(&["port"]).is_some()
-        })
+    let of_group = || LOCAL.iter().filter(|entry| entry.0 == group);
+    let found = of_group().find(|entry| version.is_none_or(|version| version == entry.1));
+    found.map_or((CUSTOM_PRIORITY, CUSTOM_VERSION_PRIORITY), |entry| {
+        (entry.2, entry.3)
+    })
 }
 
 #[cfg(test)]
@@ -254,32 +193,6 @@ mod tests {
                 resource.group,
                 resource.version
             );
-        }
-    }
-
-    #[test]
-    fn what_is_missing_of_a_remote_service_is_told() {
-        let reference = value!({"name": "s", "namespace": "n", "port": 443});
-        let service = |port: i64| value!({"spec": {"type": "ClusterIP", "ports": [{"name": "https", "port": port}]}});
-        let slice = |ready: bool| {
-            value!({
-                "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
-                "ports": [{"name": "https", "port": 8443}]
-            })
-        };
-        for (service, slices, reason) in [
-            (None, vec![], "ServiceNotFound"),
-            (Some(service(80)), vec![], "ServicePortError"),
-            (Some(service(443)), vec![], "EndpointsNotFound"),
-            (Some(service(443)), vec![slice(false)], "MissingEndpoints"),
-            (
-                Some(service(443)),
-                vec![slice(true)],
-                "FailedDiscoveryCheck",
-            ),
-        ] {
-            let said = remote(&reference, service.as_ref(), &slices);
-            assert_eq!((said.status, said.reason), ("False", reason));
         }
     }
 }

@@ -6,7 +6,7 @@ use control_types::value::Value;
 
 /// What a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     /// What it is about.
     pub kind: &'static str,
     /// `True`, `False` or `Unknown`.
@@ -23,7 +23,7 @@ pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
 }
 
 /// The condition of a type.
-pub(super) fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object
         .items_at(&["status", "conditions"])
         .iter()
@@ -31,7 +31,7 @@ pub(super) fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// A status with this condition of the object alone, to be applied.
-pub(super) fn only(object: &Value, kind: &str) -> Value {
+pub(crate) fn only(object: &Value, kind: &str) -> Value {
     let mut condition = find(object, kind).cloned().unwrap_or_default();
     if condition.str_at(&["reason"]) == Some("") {
         condition.remove("reason");
@@ -41,7 +41,7 @@ pub(super) fn only(object: &Value, kind: &str) -> Value {
 
 /// Sets a condition and tells whether that changed anything. The time changes
 /// with the status alone.
-pub(super) fn set(object: &mut Value, wanted: &Condition) -> bool {
+pub(crate) fn set(object: &mut Value, wanted: &Condition) -> bool {
     let since = match find(object, wanted.kind) {
         Some(old) => {
             let same = |member: &str, text: &str| old.str_at(&[member]).unwrap_or_default() == text;

@@ -10,7 +10,7 @@ mod addresses;
 mod api_services;
 mod authentication;
 mod cluster_info;
-mod conditions;
+pub(crate) mod conditions;
 mod definition_ends;
 mod definitions;
 mod events;
@@ -21,7 +21,7 @@ mod identity;
 mod kubernetes;
 mod masters;
 mod namespaces;
-mod own;
+pub(crate) mod own;
 mod policy;
 mod priority_classes;
 mod service_cidr;
@@ -39,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Api;
 use crate::server::Error;
 
+pub(crate) use api_services::local_priority;
 pub(crate) use conditions::is_true as condition_is_true;
 
 /// Changes that come together are looked at once.

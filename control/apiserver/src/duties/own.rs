@@ -6,7 +6,7 @@ use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
-pub(super) use crate::managed::OWN;
+pub(crate) use crate::managed::OWN;
 
 use crate::api::{Api, Served};
 use crate::managed::{self, Endpoint};
@@ -17,7 +17,7 @@ use crate::write::Decision;
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) async fn ensure(
+pub(crate) async fn ensure(
     api: &Api,
     (group, plural): (&str, &str),
     manager: &str,
@@ -59,7 +59,7 @@ pub(super) async fn ensure(
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) async fn change(
+pub(crate) async fn change(
     api: &Api,
     served: &Served,
     key: &str,
@@ -88,7 +88,7 @@ pub(super) async fn change(
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) async fn apply(
+pub(crate) async fn apply(
     api: &Api,
     served: &Served,
     key: &str,
@@ -125,7 +125,7 @@ pub(super) async fn apply(
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) async fn delete(api: &Api, served: &Served, key: &str) -> Result<(), Status> {
+pub(crate) async fn delete(api: &Api, served: &Served, key: &str) -> Result<(), Status> {
     let done = api
         .modify(served, key, false, None, |current| {
             let current = current.ok_or_else(|| served.not_found(key))?;
@@ -147,7 +147,7 @@ fn gone_is_well(done: Result<(), Status>) -> Result<(), Status> {
 ///
 /// # Errors
 /// When one cannot be read.
-pub(super) fn all(api: &Api, group: &str, plural: &str) -> Result<Vec<Value>, Status> {
+pub(crate) fn all(api: &Api, group: &str, plural: &str) -> Result<Vec<Value>, Status> {
     let state = api.resource(group, plural)?.cache()?.state();
     state
         .objects
@@ -157,7 +157,7 @@ pub(super) fn all(api: &Api, group: &str, plural: &str) -> Result<Vec<Value>, St
 }
 
 /// Copies members and tells whether any differed.
-pub(super) fn copy(old: &mut Value, new: &Value, members: &[&'static str]) -> bool {
+pub(crate) fn copy(old: &mut Value, new: &Value, members: &[&'static str]) -> bool {
     let mut changed = false;
     for member in members {
         let wanted = new.get(member).cloned().unwrap_or_default();

@@ -66,7 +66,7 @@ pub enum Error {
 }
 
 /// What went wrong, in the words that clients of stock know and match.
-fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
         io::ErrorKind::ConnectionReset => "connect: connection reset by peer".to_owned(),

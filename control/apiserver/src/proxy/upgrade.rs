@@ -82,10 +82,24 @@ pub async fn ask(
 /// 400 when the client's connection cannot be upgraded, 500 when the target
 /// does not answer.
 pub async fn pass(context: &Context, target: &Target, path_and_query: &str) -> Answer {
+    pass_with(context, target, path_and_query, |_| {}).await
+}
+
+/// As [`pass`], with headers that `change` makes of the client's.
+///
+/// # Errors
+/// As [`pass`].
+pub async fn pass_with(
+    context: &Context,
+    target: &Target,
+    path_and_query: &str,
+    change: impl FnOnce(&mut HeaderMap),
+) -> Answer {
     let client = client_side(context)?;
     let address = super::forward::client_address(context);
     let mut headers = super::headers::of_upgrade(&context.parts.headers, address);
     super::forward::set_host(&mut headers, &context.parts);
+    change(&mut headers);
     let method = context.parts.method.clone();
     let mut answer = match ask(target, method, path_and_query, headers).await? {
         Ok(answer) => answer,

@@ -31,6 +31,7 @@ pub async fn server(dir: &Path) -> ApiServer {
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
         node_ports: (30000, 32767),
         kubelets: None,
+        proxy_identity: None,
     })
     .await
     .expect("a server")

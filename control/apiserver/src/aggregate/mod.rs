@@ -1,0 +1,236 @@
+//! Aggregation: groups and versions of the API that other servers serve, as
+//! APIService objects say (`kube-aggregator` in stock).
+//!
+//! ```text
+//! APIServices ──▶ Snapshot of Remotes ──▶ proxy       requests, with the caller's identity
+//!                        │                discovery   their groups among ours
+//!                        ▼
+//!                  keep: one task a Remote: can it be reached (condition Available),
+//!                        which resources does it have
+//! ```
+//!
+//! A request for a group and version that this server serves itself costs one
+//! look at an empty snapshot.
+
+mod available;
+mod discover;
+mod headers;
+mod merge;
+mod proxy;
+mod remote;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use control_pki::Issued;
+use control_store::Revision;
+use control_types::meta;
+use control_types::status::Status;
+use control_types::value::Value;
+use rustc_hash::FxHashMap;
+
+use crate::api::Api;
+use crate::duties::condition_is_true;
+use crate::request::RequestInfo;
+
+pub(crate) use available::keep;
+pub(crate) use merge::{Form, join, merge};
+pub(crate) use proxy::proxy;
+pub(crate) use remote::Remote;
+
+/// The group of the registrations.
+pub(crate) const GROUP: &str = "apiregistration.k8s.io";
+/// Their plural.
+pub(crate) const PLURAL: &str = "apiservices";
+
+/// The certificate by which extension API servers know this one, so that they
+/// believe whom it names as a request's user. May be replaced while the server
+/// runs. Cheap to clone.
+#[derive(Clone)]
+pub struct ProxyIdentity(Arc<ArcSwap<Issued>>);
+
+impl ProxyIdentity {
+    /// Shows this certificate, of the front-proxy authority.
+    #[must_use]
+    pub fn new(issued: Issued) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(issued)))
+    }
+
+    /// Shows another one on connections that are made from now on.
+    pub fn replace(&self, issued: Issued) {
+        self.0.store(Arc::new(issued));
+    }
+
+    fn now(&self) -> Arc<Issued> {
+        self.0.load_full()
+    }
+}
+
+impl std::fmt::Debug for ProxyIdentity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ProxyIdentity")
+            .finish_non_exhaustive()
+    }
+}
+
+/// What other servers serve, at the moment.
+#[derive(Debug, Default)]
+pub struct Aggregator {
+    snapshot: ArcSwap<Snapshot>,
+    /// Counts changes of what discovery says of them.
+    generation: AtomicU64,
+}
+
+/// The other servers at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The revision of the APIServices that it shows.
+    revision: Revision,
+    identity: Option<Arc<Issued>>,
+    /// By group.
+    remotes: FxHashMap<String, Vec<Arc<Remote>>>,
+}
+
+impl Snapshot {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Remote>> {
+        self.remotes.values().flatten()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.remotes.is_empty()
+    }
+
+    /// The one that serves a group's version.
+    pub fn get(&self, group: &str, version: &str) -> Option<&Arc<Remote>> {
+        let versions = self.remotes.get(group)?;
+        versions.iter().find(|remote| remote.version == version)
+    }
+
+    /// Those of a group.
+    pub fn of_group(&self, group: &str) -> &[Arc<Remote>] {
+        self.remotes.get(group).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Aggregator {
+    /// What other servers serve now.
+    pub(crate) fn now(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    /// The number of the state that discovery shows.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Discovery says something else from now on.
+    fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The server that a request is for, if it is not this one.
+    pub(crate) fn of(&self, info: &RequestInfo) -> Option<Arc<Remote>> {
+        let now = self.now();
+        if now.is_empty() {
+            return None;
+        }
+        if info.is_resource {
+            return now.get(&info.group, &info.version).cloned();
+        }
+        let (group, version) = group_version(&info.path)?;
+        now.get(group, version).cloned()
+    }
+
+    /// Makes the snapshot as new as the cache of APIServices. Those whose
+    /// registration is the same as before stay who they were.
+    ///
+    /// # Errors
+    /// When an APIService cannot be read.
+    pub(crate) fn refresh(&self, api: &Api) -> Result<(), Status> {
+        let state = api.resource(GROUP, PLURAL)?.cache()?.state();
+        let before = self.snapshot.load_full();
+        let identity = api.config.proxy_identity.as_ref().map(ProxyIdentity::now);
+        if before.revision == state.revision
+            && before.identity.as_ref().map(Arc::as_ptr) == identity.as_ref().map(Arc::as_ptr)
+        {
+            return Ok(());
+        }
+        let mut remotes: FxHashMap<String, Vec<Arc<Remote>>> = FxHashMap::default();
+        for object in state.objects.iter() {
+            let service = object.value().map_err(Status::internal)?;
+            if !is_remote(&service) {
+                continue;
+            }
+            let old = before
+                .all()
+                .find(|remote| remote.name == meta::name(&service));
+            let remote = match old {
+                Some(old) if old.is_of(&service, identity.as_ref()) => Arc::clone(old),
+                _ => Arc::new(Remote::of(&service, identity.clone())),
+            };
+            remote.set_available(condition_is_true(&service, "Available"));
+            remotes
+                .entry(remote.group.clone())
+                .or_default()
+                .push(remote);
+        }
+        for versions in remotes.values_mut() {
+            versions.sort_by(|a, b| a.order().cmp(&b.order()));
+        }
+        let same = before.all().count() == remotes.values().map(Vec::len).sum::<usize>()
+            && remotes
+                .values()
+                .flatten()
+                .all(|new| before.all().any(|old| Arc::ptr_eq(old, new)));
+        self.snapshot.store(Arc::new(Snapshot {
+            revision: state.revision,
+            identity,
+            remotes,
+        }));
+        if !same {
+            self.changed();
+        }
+        Ok(())
+    }
+}
+
+/// Whether an APIService names another server.
+pub(crate) fn is_remote(service: &Value) -> bool {
+    service
+        .path(&["spec", "service"])
+        .is_some_and(|service| !service.is_null())
+}
+
+/// Group and version of a discovery path: `/apis/<group>/<version>`, `/api/v1`.
+fn group_version(path: &str) -> Option<(&str, &str)> {
+    let path = path.trim_matches('/');
+    if let Some(version) = path.strip_prefix("api/") {
+        return (!version.contains('/')).then_some(("", version));
+    }
+    let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
+    (!version.contains('/')).then_some((group, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discovery_paths_name_a_group_and_a_version() {
+        for (path, expected) in [
+            ("/apis/a.example/v1", Some(("a.example", "v1"))),
+            ("/apis/a.example/v1/", Some(("a.example", "v1"))),
+            ("/api/v1", Some(("", "v1"))),
+            ("/apis/a.example", None),
+            ("/apis", None),
+            ("/apis/a/b/c", None),
+            ("/healthz", None),
+        ] {
+            assert_eq!(group_version(path), expected, "{path}");
+        }
+    }
+}

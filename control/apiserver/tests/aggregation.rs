@@ -1,0 +1,480 @@
+//! Aggregation over real TLS on loopback: an extension API server's stand-in
+//! that believes the front-proxy authority alone and answers what it was asked.
+//! What it cannot show is a Service with endpoints: addresses of loopback are
+//! refused there, so the Service is an `ExternalName`.
+
+mod common;
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use common::{ask, root, send};
+use control_access::{MASTERS, Tokens, User};
+use control_apiserver::proxy::connect::Target;
+use control_apiserver::{ApiServer, ClusterAccess, Config, ProxyIdentity, body};
+use control_pki::{
+    Authority, ClientTrust, Cluster, ServingIdentity, Spec, client_config, server_config,
+};
+use control_store::embedded::{Embedded, Options};
+use control_types::value;
+use control_types::value::{Map, Value};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+const GROUP: &str = "/apis/wardle.example.com/v1alpha1";
+
+async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
+    let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
+    let proxy = cluster.front_proxy_client().expect("issued");
+    let tokens = Tokens::new(Arc::new(cluster.service_account_key));
+    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    ApiServer::new(Config {
+        store: Arc::new(store),
+        access: Arc::new(ClusterAccess::new(trust, tokens)),
+        sealing_key: None,
+        advertise_address: [127, 0, 0, 1].into(),
+        advertise_port: 6443,
+        service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],
+        node_ports: (30000, 32767),
+        kubelets: None,
+        proxy_identity: Some(ProxyIdentity::new(proxy)),
+    })
+    .await
+    .expect("a server")
+}
+
+/// An extension API server's stand-in, until dropped.
+struct Extension {
+    port: u16,
+    ca: String,
+    end: CancellationToken,
+}
+
+impl Drop for Extension {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}
+
+impl Extension {
+    async fn start(dir: &Path, front_proxy_ca: &str) -> Self {
+        let ca = Authority::create("wardle").expect("an authority");
+        let issued = ca
+            .issue(&Spec::server("wardle", ["api.default.svc"]))
+            .expect("signed");
+        let identity = ServingIdentity::new(&issued, dir).expect("an identity");
+        let tls = server_config(identity, &[]).expect("TLS");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let trust = ClientTrust::new(front_proxy_ca).expect("trust");
+        let end = CancellationToken::new();
+        let ended = end.clone();
+        tokio::spawn(async move {
+            loop {
+                let stream = tokio::select! {
+                    () = ended.cancelled() => return,
+                    accepted = listener.accept() => accepted.expect("a connection").0,
+                };
+                let (acceptor, trust, ended) = (acceptor.clone(), trust.clone(), ended.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                    let believed = trust.verify(chain).is_ok();
+                    let service =
+                        hyper::service::service_fn(move |request| answer(request, believed));
+                    let builder = auto::Builder::new(TokioExecutor::new());
+                    let serving =
+                        builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+                    tokio::select! {
+                        _ = serving => {}
+                        () = ended.cancelled() => {}
+                    }
+                });
+            }
+        });
+        Self {
+            port,
+            ca: ca.certificate_pem().to_owned(),
+            end,
+        }
+    }
+
+    fn registration(&self) -> Value {
+        value!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1alpha1.wardle.example.com"},
+            "spec": {
+                "group": "wardle.example.com", "version": "v1alpha1",
+                "groupPriorityMinimum": 2000, "versionPriority": 200,
+                "caBundle": (STANDARD.encode(&self.ca)),
+                "service": {"namespace": "default", "name": "api", "port": (i64::from(self.port))}
+            }
+        })
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    believed: bool,
+) -> Result<Response<body::Body>, Infallible> {
+    let json = |value: Value| Response::new(body::full(value.to_vec()));
+    if !believed {
+        let mut response = Response::new(body::empty());
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        return Ok(response);
+    }
+    let path = request.uri().path().to_owned();
+    Ok(match path.as_str() {
+        "/apis" => {
+            let mut response = json(value!({"items": [{
+                "metadata": {"name": "wardle.example.com"},
+                "versions": [{"version": "v1alpha1", "resources": [{
+                    "resource": "flunders", "scope": "Namespaced", "verbs": ["get"]
+                }]}]
+            }]}));
+            response.headers_mut().insert(
+                "content-type",
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+                    .parse()
+                    .expect("a value"),
+            );
+            response
+        }
+        GROUP => json(value!({"kind": "APIResourceList"})),
+        _ if path.ends_with("/elsewhere") => {
+            let mut response = Response::new(body::empty());
+            *response.status_mut() = StatusCode::FOUND;
+            let to = "https://192.0.2.1/".parse().expect("a value");
+            response.headers_mut().insert("location", to);
+            response
+        }
+        _ if path.ends_with("/upgrade") => {
+            let mut response = Response::new(body::empty());
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            for (name, value) in [("connection", "Upgrade"), ("upgrade", "echo")] {
+                let value = value.parse().expect("a value");
+                response.headers_mut().insert(name, value);
+            }
+            let user = request.headers()["x-remote-user"].clone();
+            tokio::spawn(async move {
+                let upgraded = hyper::upgrade::on(request).await.expect("upgraded");
+                let mut stream = TokioIo::new(upgraded);
+                stream.write_all(user.as_bytes()).await.expect("written");
+                let mut bytes = [0; 5];
+                stream.read_exact(&mut bytes).await.expect("read");
+                stream.write_all(&bytes).await.expect("written");
+                stream.shutdown().await.expect("closed");
+            });
+            response
+        }
+        _ if request.uri().query() == Some("watch=true") => {
+            // One event now, and then nothing for long.
+            let frames = futures::stream::unfold(0, |sent| async move {
+                if sent == 1 {
+                    std::future::pending::<()>().await;
+                }
+                let frame = Frame::data(Bytes::from_static(b"{\"type\":\"ADDED\"}\n"));
+                Some((Ok::<_, body::BoxError>(frame), sent + 1))
+            });
+            Response::new(body::Body::new(StreamBody::new(frames)))
+        }
+        _ => {
+            let mut headers = Map::new();
+            for name in request.headers().keys() {
+                let all: Vec<&str> = request
+                    .headers()
+                    .get_all(name)
+                    .iter()
+                    .filter_map(|value| value.to_str().ok())
+                    .collect();
+                headers.insert(name.as_str(), all.join("|"));
+            }
+            let method = request.method().to_string();
+            let target = request.uri().path_and_query().expect("a path").to_string();
+            let sent = request
+                .into_body()
+                .collect()
+                .await
+                .expect("a body")
+                .to_bytes();
+            json(value!({
+                "method": method, "target": target, "headers": headers,
+                "body": (String::from_utf8_lossy(&sent).into_owned())
+            }))
+        }
+    })
+}
+
+async fn register(server: &ApiServer, extension: &Extension) {
+    let service = value!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "api"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}
+    });
+    let path = "/api/v1/namespaces/default/services";
+    let (code, answer) = ask(server, &root(), Method::POST, path, Some(service)).await;
+    assert_eq!(code, 201, "{answer}");
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let made = Some(extension.registration());
+    let (code, answer) = ask(server, &root(), Method::POST, path, made).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+/// Waits for the condition to have a reason, and gives its message.
+async fn until(server: &ApiServer, reason: &str) -> String {
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.wardle.example.com";
+    let began = Instant::now();
+    loop {
+        let (_, service) = ask(server, &root(), Method::GET, path, None).await;
+        let condition = service.items_at(&["status", "conditions"]).first().cloned();
+        let condition = condition.unwrap_or_default();
+        if condition.str_at(&["reason"]) == Some(reason) {
+            return condition
+                .str_at(&["message"])
+                .unwrap_or_default()
+                .to_owned();
+        }
+        assert!(began.elapsed() < Duration::from_secs(40), "{condition}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn text(response: Response<body::Body>) -> (u16, String) {
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.expect("a body");
+    (
+        code,
+        String::from_utf8_lossy(&bytes.to_bytes()).into_owned(),
+    )
+}
+
+#[tokio::test]
+async fn requests_reach_the_extension_server_with_the_caller_s_identity() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let extension = Extension::start(dir.path(), cluster.front_proxy_ca.certificate_pem()).await;
+    let server = server(dir.path(), cluster).await;
+    register(&server, &extension).await;
+    assert_eq!(until(&server, "Passed").await, "all checks passed");
+    let mut alice = User::named("alice", ["team", MASTERS]);
+    alice.uid = "17".into();
+    alice.extra = vec![("example.org/scope".into(), vec!["a".into()])];
+    let path = format!("{GROUP}/namespaces/default/flunders/x%2Fy?pretty=1&a=b");
+    let forged = [
+        ("x-remote-user", "root"),
+        ("x-remote-extra-scope", "all"),
+        ("authorization", "Bearer secret"),
+        ("impersonate-user", "eve"),
+        ("content-type", "application/json"),
+    ];
+    let sent = Some(value!({"a": 1}));
+    let response = send(&server, &alice, Method::POST, &path, &forged, sent).await;
+    let (code, body) = text(response).await;
+    assert_eq!(code, 200, "{body}");
+    let told = Value::from_slice(body.as_bytes()).expect("JSON");
+    assert_eq!(told.str_at(&["method"]), Some("POST"));
+    assert_eq!(told.str_at(&["target"]), Some(path.as_str()));
+    assert_eq!(told.str_at(&["body"]), Some("{\"a\":1}"));
+    let header = |name: &str| told.str_at(&["headers", name]);
+    assert_eq!(header("x-remote-user"), Some("alice"));
+    assert_eq!(header("x-remote-uid"), Some("17"));
+    assert_eq!(
+        header("x-remote-group"),
+        Some("team|system:masters|system:authenticated")
+    );
+    assert_eq!(header("x-remote-extra-example.org%2fscope"), Some("a"));
+    for gone in ["authorization", "impersonate-user", "x-remote-extra-scope"] {
+        assert_eq!(header(gone), None, "{gone}");
+    }
+
+    let path = format!("{GROUP}/elsewhere");
+    let response = send(&server, &alice, Method::GET, &path, &[], None).await;
+    assert_eq!(text(response).await.0, 502);
+
+    let path = format!("{GROUP}/flunders?watch=true");
+    let response = send(&server, &alice, Method::GET, &path, &[], None).await;
+    let mut stream = response.into_body();
+    let first = tokio::time::timeout(Duration::from_secs(5), stream.frame()).await;
+    let frame = first.expect("in time").expect("an event").expect("a frame");
+    assert_eq!(frame.data_ref().expect("data"), "{\"type\":\"ADDED\"}\n");
+
+    let eve = User::named("eve", []);
+    let path = format!("{GROUP}/flunders");
+    let (code, _) = ask(&server, &eve, Method::GET, &path, None).await;
+    assert_eq!(code, 403, "rights are judged here first");
+}
+
+#[tokio::test]
+async fn groups_of_extension_servers_are_discovered_and_go_with_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let extension = Extension::start(dir.path(), cluster.front_proxy_ca.certificate_pem()).await;
+    let server = server(dir.path(), cluster).await;
+    register(&server, &extension).await;
+    until(&server, "Passed").await;
+    let names = async |accept: &str, path: &[&str]| {
+        let headers = [("accept", accept)];
+        let response = send(&server, &root(), Method::GET, "/apis", &headers, None).await;
+        let list = Value::from_slice(text(response).await.1.as_bytes()).expect("JSON");
+        let key = if path.len() == 1 { "groups" } else { "items" };
+        let all = list.items_at(&[key]).to_vec();
+        let at = all
+            .iter()
+            .position(|one| one.str_at(path) == Some("wardle.example.com"));
+        at.map(|at| (at + 1 == all.len(), all[at].clone()))
+    };
+    let (last, group) = names("application/json", &["name"]).await.expect("listed");
+    assert!(last, "its priority is below those of all others");
+    assert_eq!(
+        group.str_at(&["preferredVersion", "groupVersion"]),
+        Some("wardle.example.com/v1alpha1")
+    );
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let began = Instant::now();
+    loop {
+        let (_, group) = names(aggregated, &["metadata", "name"])
+            .await
+            .expect("listed");
+        let version = &group.items_at(&["versions"])[0];
+        if version.str_at(&["freshness"]) == Some("Current") {
+            let resource = &version.items_at(&["resources"])[0];
+            assert_eq!(resource.str_at(&["resource"]), Some("flunders"));
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{group}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (code, one) = ask(
+        &server,
+        &root(),
+        Method::GET,
+        "/apis/wardle.example.com",
+        None,
+    )
+    .await;
+    assert_eq!((code, one.str_at(&["kind"])), (200, Some("APIGroup")));
+    let (code, list) = ask(&server, &root(), Method::GET, GROUP, None).await;
+    assert_eq!(
+        (code, list.str_at(&["kind"])),
+        (200, Some("APIResourceList"))
+    );
+
+    let registered = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.wardle.example.com";
+    let (code, _) = ask(&server, &root(), Method::DELETE, registered, None).await;
+    assert_eq!(code, 200);
+    let began = Instant::now();
+    while names("application/json", &["name"]).await.is_some() {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (code, _) = ask(&server, &root(), Method::GET, GROUP, None).await;
+    assert_eq!(code, 404);
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_told_and_answers_503() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let extension = Extension::start(dir.path(), cluster.front_proxy_ca.certificate_pem()).await;
+    let server = server(dir.path(), cluster).await;
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let mut made = extension.registration();
+    // An authority that did not sign the server's certificate.
+    let other = Authority::create("other").expect("an authority");
+    let right = made.str_at(&["spec", "caBundle"]).map(str::to_owned);
+    let wrong = STANDARD.encode(other.certificate_pem());
+    made.set_path(&["spec", "caBundle"], wrong);
+    let (code, _) = ask(&server, &root(), Method::POST, path, Some(made)).await;
+    assert_eq!(code, 201);
+    assert_eq!(
+        until(&server, "ServiceNotFound").await,
+        "service/api in \"default\" is not present"
+    );
+    let flunders = format!("{GROUP}/flunders");
+    let response = send(&server, &root(), Method::GET, &flunders, &[], None).await;
+    assert_eq!(text(response).await, (503, "service unavailable\n".into()));
+    let service = value!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "api"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}
+    });
+    let services = "/api/v1/namespaces/default/services";
+    let (code, _) = ask(&server, &root(), Method::POST, services, Some(service)).await;
+    assert_eq!(code, 201);
+    let why = until(&server, "FailedDiscoveryCheck").await;
+    assert!(
+        why.contains("x509: certificate signed by unknown authority"),
+        "{why}"
+    );
+    let fix = value!({"spec": {"caBundle": right}});
+    let one = format!("{path}/v1alpha1.wardle.example.com");
+    let (code, _) = ask(&server, &root(), Method::PATCH, &one, Some(fix)).await;
+    assert_eq!(code, 200);
+    until(&server, "Passed").await;
+    drop(extension);
+    // The address is still there: it is a request that notices, or the next look.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let response = send(&server, &root(), Method::GET, &flunders, &[], None).await;
+    let (code, why) = text(response).await;
+    assert_eq!(code, 503);
+    assert!(why.contains("connection refused"), "{why}");
+}
+
+#[tokio::test]
+async fn upgraded_connections_carry_bytes_both_ways() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let extension = Extension::start(dir.path(), cluster.front_proxy_ca.certificate_pem()).await;
+    let serving = cluster.serving(["127.0.0.1"]).expect("issued");
+    let admin = cluster.administrator().expect("issued");
+    let authority = cluster.ca.certificate_pem().to_owned();
+    let server = server(dir.path(), cluster).await;
+    register(&server, &extension).await;
+    until(&server, "Passed").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let identity = ServingIdentity::new(&serving, dir.path()).expect("an identity");
+    let tls = Arc::new(ArcSwap::from_pointee(
+        server_config(identity, &[]).expect("TLS"),
+    ));
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(server.serve([listener], tls, shutdown.clone()));
+    let target = Target {
+        host: "127.0.0.1".into(),
+        port,
+        tls: Some(Arc::new(
+            client_config(&authority, Some(&admin)).expect("TLS"),
+        )),
+        server_name: None,
+    };
+    let request = Request::get(format!("{GROUP}/namespaces/default/flunders/x/upgrade"))
+        .header("host", "x")
+        .header("connection", "Upgrade")
+        .header("upgrade", "echo")
+        .body(body::empty())
+        .expect("a request");
+    let response = target.send(request).await.expect("an answer");
+    assert_eq!(response.status(), 101);
+    let upgraded = hyper::upgrade::on(response).await.expect("upgraded");
+    let mut stream = TokioIo::new(upgraded);
+    stream.write_all(b"hello").await.expect("written");
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await.expect("read");
+    assert_eq!(String::from_utf8_lossy(&all), "kubernetes-adminhello");
+    shutdown.cancel();
+    running.await.expect("ended");
+}
