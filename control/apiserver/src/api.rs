@@ -10,6 +10,7 @@ use control_types::value::Value;
 use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::dynamic::Dynamic;
 use crate::admission::quota::Turns;
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
@@ -57,6 +58,8 @@ pub struct Api {
     /// Tells this run of the server from every other.
     pub(crate) instance: uuid::Uuid,
     pub(crate) history: Marks,
+    /// Policies and webhooks.
+    pub(crate) dynamic: Dynamic,
     /// Order among charges to quotas.
     pub(crate) turns: Turns,
     pub(crate) transform: Transform,
@@ -130,6 +133,11 @@ impl Api {
         definitions: Definitions,
         shutdown: CancellationToken,
     ) -> Self {
+        let dynamic = Dynamic::new(|group, plural| {
+            let known = registry::lookup(group, "v1", plural)?;
+            let served = resources.get(&(known.group, known.version, known.plural))?;
+            served.cache.clone()
+        });
         Self {
             config,
             caches,
@@ -141,6 +149,7 @@ impl Api {
             shutdown,
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),
+            dynamic,
             turns: Turns::default(),
             transform,
             resources,

@@ -13,6 +13,7 @@ use control_types::status::{Cause, Status};
 use control_types::value;
 use control_types::value::Value;
 
+use crate::admission::dynamic::{self, Operation, RequestOptions};
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::{Context, Notes};
@@ -51,6 +52,18 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let mut review = decoded.object;
     let writer = managed::manager_of(context, &options);
     Endpoint::of(&context.api, served, "").write(None, &mut review, &writer);
+    let attributes = dynamic::Attributes {
+        context,
+        served,
+        operation: Operation::Create,
+        kind: Expected::of(served),
+        subresource: "",
+        namespace: &context.info.namespace,
+        name: "",
+        options: RequestOptions::Create(&options),
+        dry_run: options.dry_run,
+    };
+    dynamic::mutate_alone(&attributes, &mut review).await?;
     let status = match served.resource.kind {
         "SelfSubjectReview" => value!({ "userInfo": (user_info(&context.user)) }),
         "TokenReview" => token_review(context, &review).await?,
@@ -77,6 +90,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
             access_review(context, &review, user).await
         }
     };
+    dynamic::validate(&attributes, Some(&review), None).await?;
     review.insert("status", status);
     served.form().complete(&mut review);
     if served.resource.kind == "SelfSubjectRulesReview" {
@@ -122,6 +136,18 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     }
     let writer = managed::manager_of(context, &options);
     Endpoint::own_kind(&context.api, expected, "token").write(None, &mut request, &writer);
+    let attributes = dynamic::Attributes {
+        context,
+        served,
+        operation: Operation::Create,
+        kind: expected,
+        subresource: "token",
+        namespace: &context.info.namespace,
+        name: &context.info.name,
+        options: RequestOptions::Create(&options),
+        dry_run: options.dry_run,
+    };
+    dynamic::mutate_alone(&attributes, &mut request).await?;
     let tokens = context
         .api
         .config
@@ -163,6 +189,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         let why = "may not specify a duration larger than 2^32 seconds";
         return invalid(field, format!("Invalid value: {asked}: {why}"));
     }
+    dynamic::validate(&attributes, Some(&request), None).await?;
     let life = asked;
     let now = jiff::Timestamp::now().as_second();
     let mut spec = TokenSpec {

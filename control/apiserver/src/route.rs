@@ -116,7 +116,9 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         "create" if served.resource.kind.ends_with("Review") => {
             reviews::create(&context, &served, body).await
         }
-        "create" if served.resource.kind == "Binding" => subresources::bind(&context, body).await,
+        "create" if served.resource.kind == "Binding" => {
+            subresources::bind(&context, &served, body).await
+        }
         "create" => verbs::create::create(&context, &served, body).await,
         "update" => verbs::update::update(&context, &served, body).await,
         "patch" => verbs::patch::patch(&context, &served, body).await,

@@ -46,6 +46,125 @@ pub struct Done {
     pub created: bool,
 }
 
+/// An object that is being changed: read, decided about by the caller, written,
+/// and all that again while others write in between.
+#[derive(Debug)]
+pub struct Modification<'a> {
+    api: &'a Api,
+    served: &'a Served,
+    key: &'a str,
+    store_key: Bytes,
+    dry_run: bool,
+    ttl: Option<Duration>,
+    current: Option<Current>,
+    /// Of the object that is decided about; 0: there is none.
+    revision: Revision,
+    /// Whether that is as new as the store.
+    fresh: bool,
+    attempts: usize,
+}
+
+impl Modification<'_> {
+    /// The object to decide about; to be asked once before every decision.
+    pub fn current(&mut self) -> Option<Current> {
+        self.current.take()
+    }
+
+    /// Whether the object that was decided about is the newest there is. If not, the
+    /// newest is to be decided about next.
+    ///
+    /// # Errors
+    /// What the store suffers.
+    pub async fn confirm(&mut self) -> Result<bool, Status> {
+        if self.fresh {
+            return Ok(true);
+        }
+        let stored = self.api.read_store(self.served, &self.store_key).await?;
+        self.fresh = true;
+        let revision = stored.as_ref().map_or(0, |stored| stored.revision);
+        if revision == self.revision {
+            return Ok(true);
+        }
+        self.revision = revision;
+        self.current = stored;
+        Ok(false)
+    }
+
+    /// Does what was decided. Answers nothing if another decision is needed, about
+    /// what is [`Modification::current`] now.
+    ///
+    /// # Errors
+    /// The decision's own, if it was about the newest state, or what the store
+    /// suffers.
+    pub async fn settle(
+        &mut self,
+        decision: Result<Decision, Status>,
+    ) -> Result<Option<Done>, Status> {
+        if self.attempts == 0 {
+            return Err(self.served.conflict(
+                self.key,
+                "the object is being written too often; please try again",
+            ));
+        }
+        self.attempts -= 1;
+        let decided = match decision {
+            Ok(decided @ (Decision::Put(_) | Decision::Delete(_))) if !self.dry_run => decided,
+            other => {
+                if !self.confirm().await? {
+                    return Ok(None);
+                }
+                let (object, deleted, created) = match other? {
+                    Decision::Put(object) => (object, false, self.revision == 0),
+                    Decision::Delete(object) => (object, true, false),
+                    Decision::Keep(object) => (object, false, false),
+                };
+                return Ok(Some(Done {
+                    object: with_revision(object, self.revision),
+                    deleted,
+                    created,
+                }));
+            }
+        };
+        let Self { api, served, .. } = *self;
+        let key = self.store_key.clone();
+        let condition = precondition(self.revision);
+        let (object, written, deleted) = match decided {
+            Decision::Put(mut object) => {
+                let ttl = self.ttl;
+                let written = api.put(served, key, condition, &mut object, ttl).await;
+                (object, written, false)
+            }
+            Decision::Delete(object) => {
+                let written = api.store().write(key, condition, Write::Delete).await;
+                (object, written.map_err(|error| store_error(&error)), true)
+            }
+            Decision::Keep(object) => {
+                return Ok(Some(Done {
+                    object,
+                    deleted: false,
+                    created: false,
+                }));
+            }
+        };
+        match written? {
+            Outcome::Done { revision: now, .. } => Ok(Some(Done {
+                object: with_revision(object, now),
+                deleted,
+                created: self.revision == 0,
+            })),
+            Outcome::Failed {
+                current: stored, ..
+            } => {
+                let stored = stored.map(|stored| api.current(served, &stored));
+                self.current = stored.transpose()?;
+                self.revision = self.current.as_ref().map_or(0, |current| current.revision);
+                self.fresh = true;
+                Ok(None)
+            }
+        }
+    }
+}
+
 impl Api {
     /// Stores a new object and returns it with its resource version.
     ///
@@ -91,6 +210,28 @@ impl Api {
     where
         F: FnMut(Option<Current>) -> Result<Decision, Status>,
     {
+        let mut change = self.begin(served, key, dry_run, ttl).await?;
+        loop {
+            let decision = decide(change.current());
+            if let Some(done) = change.settle(decision).await? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Begins what [`Api::modify`] does for decisions that wait for others: the
+    /// caller decides about [`Modification::current`] and lets that be settled,
+    /// until it is.
+    ///
+    /// # Errors
+    /// What the store suffers.
+    pub async fn begin<'a>(
+        &'a self,
+        served: &'a Served,
+        key: &'a str,
+        dry_run: bool,
+        ttl: Option<Duration>,
+    ) -> Result<Modification<'a>, Status> {
         let store_key = served.store_key(key)?;
         let cached = served.cache()?.get(key);
         let mut current = match &cached {
@@ -105,81 +246,18 @@ impl Api {
             current = self.read_store(served, &store_key).await?;
             fresh = true;
         }
-        for _ in 0..ATTEMPTS {
-            let revision = current.as_ref().map_or(0, |current| current.revision);
-            let decision = decide(current.take());
-            let decided = match decision {
-                Ok(decided @ (Decision::Put(_) | Decision::Delete(_))) if !dry_run => decided,
-                other => {
-                    if !fresh {
-                        let stored = self.read_store(served, &store_key).await?;
-                        fresh = true;
-                        if stored.as_ref().map_or(0, |stored| stored.revision) != revision {
-                            current = stored;
-                            continue;
-                        }
-                    }
-                    return match other? {
-                        Decision::Put(object) => Ok(Done {
-                            object: with_revision(object, revision),
-                            deleted: false,
-                            created: revision == 0,
-                        }),
-                        Decision::Delete(object) => Ok(Done {
-                            object: with_revision(object, revision),
-                            deleted: true,
-                            created: false,
-                        }),
-                        Decision::Keep(object) => Ok(Done {
-                            object: with_revision(object, revision),
-                            deleted: false,
-                            created: false,
-                        }),
-                    };
-                }
-            };
-            let key = store_key.clone();
-            let condition = precondition(revision);
-            let (object, written, deleted) = match decided {
-                Decision::Put(mut object) => {
-                    let written = self.put(served, key, condition, &mut object, ttl).await;
-                    (object, written, false)
-                }
-                Decision::Delete(object) => {
-                    let written = self.store().write(key, condition, Write::Delete).await;
-                    (object, written.map_err(|error| store_error(&error)), true)
-                }
-                Decision::Keep(object) => {
-                    return Ok(Done {
-                        object,
-                        deleted: false,
-                        created: false,
-                    });
-                }
-            };
-            match written {
-                Ok(Outcome::Done { revision: now, .. }) => {
-                    return Ok(Done {
-                        object: with_revision(object, now),
-                        deleted,
-                        created: revision == 0,
-                    });
-                }
-                Ok(Outcome::Failed {
-                    current: stored, ..
-                }) => {
-                    current = stored
-                        .map(|stored| self.current(served, &stored))
-                        .transpose()?;
-                    fresh = true;
-                }
-                Err(status) => return Err(status),
-            }
-        }
-        Err(served.conflict(
+        Ok(Modification {
+            api: self,
+            served,
             key,
-            "the object is being written too often; please try again",
-        ))
+            store_key,
+            dry_run,
+            ttl,
+            revision: current.as_ref().map_or(0, |current| current.revision),
+            current,
+            fresh,
+            attempts: ATTEMPTS,
+        })
     }
 
     async fn read_store(&self, served: &Served, key: &Bytes) -> Result<Option<Current>, Status> {

@@ -7,6 +7,7 @@
 //! are the objects found that it looks at.
 
 mod certificates;
+pub mod dynamic;
 pub(crate) mod node_restriction;
 mod pod_security;
 pub(crate) mod quota;

@@ -133,6 +133,12 @@ impl ResourceCache {
         self.state.load_full()
     }
 
+    /// Whether there is no object in the newest snapshot.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state.load().objects.is_empty()
+    }
+
     /// One object of the newest snapshot, by `namespace/name`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<Cached>> {

@@ -9,6 +9,7 @@ use control_types::time;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
@@ -24,7 +25,14 @@ use crate::write::Decision;
 ///
 /// # Errors
 /// 404, 409 when the pod is bound or going.
-pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+///
+/// `through` is the resource that was asked: pods or, in the older form, bindings.
+pub async fn bind(
+    context: &Context,
+    served: &Arc<Served>,
+    through: &Arc<Served>,
+    body: Body,
+) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let schema = registry::schema_of("", "v1", "Binding").ok_or_else(Status::unknown_path)?;
@@ -38,6 +46,30 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
     let mut binding = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    let asked = match context.info.subresource.as_str() {
+        "" => meta::name(&binding).to_owned(),
+        _ => context.info.name.clone(),
+    };
+    let attributes = Attributes {
+        context,
+        served: through,
+        operation: Operation::Create,
+        kind: expected,
+        subresource: &context.info.subresource,
+        namespace: &context.info.namespace,
+        name: &asked,
+        options: RequestOptions::Create(&options),
+        dry_run: options.dry_run,
+    };
+    let mut rounds = Rounds::default();
+    loop {
+        let node = binding.str_at(&["target", "name"]).unwrap_or_default();
+        let node = node.to_owned();
+        crate::admission::admit_binding(context, &node, &mut binding);
+        if !dynamic::mutate(&attributes, Some(&mut binding), None, &mut rounds).await? {
+            break;
+        }
+    }
     let given = meta::name(&binding).to_owned();
     // Bindings themselves name the pod only in the body.
     let name = if context.info.subresource.is_empty() {
@@ -66,7 +98,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
     if node.is_empty() {
         return Err(plain("target.name: Required value"));
     }
-    crate::admission::admit_binding(context, &node, &mut binding);
+    dynamic::validate(&attributes, Some(&binding), None).await?;
     let key = served.key(&context.info.namespace, name);
     let uid = meta::uid(&binding).to_owned();
     context

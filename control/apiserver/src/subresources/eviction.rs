@@ -9,6 +9,7 @@ use control_types::status::{Cause, Details, Status};
 use control_types::value;
 use control_types::value::Value;
 
+use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions};
 use crate::api::{Api, Served};
 use crate::body::Body;
 use crate::chain::Context;
@@ -46,19 +47,32 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     let eviction = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    let mut eviction = eviction;
+    check_namespace(context, served, &mut eviction)?;
+    let attributes = Attributes {
+        context,
+        served,
+        operation: Operation::Create,
+        kind: expected,
+        subresource: "eviction",
+        namespace: &context.info.namespace,
+        name: &context.info.name,
+        options: RequestOptions::Create(&options),
+        dry_run: options.dry_run,
+    };
+    dynamic::mutate_alone(&attributes, &mut eviction).await?;
     if meta::name(&eviction) != context.info.name {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
         ));
     }
-    let mut eviction = eviction;
-    check_namespace(context, served, &mut eviction)?;
     let mut deletion = DeleteOptions::parse(None, eviction.get("deleteOptions"))?;
     deletion.dry_run |= options.dry_run;
     let key = served.key(&context.info.namespace, &context.info.name);
     let pod = context.api.get(served, &key).await?;
     let pod = pod.value().map_err(Status::internal)?;
     crate::admission::node_restriction::check_eviction(context, served, &pod)?;
+    dynamic::validate(&attributes, Some(&eviction), None).await?;
     let budgets = covering(&context.api, &pod)?;
     let (retried, budget) = match judge(&pod, &budgets) {
         Word::Free => (false, None),
@@ -112,7 +126,8 @@ async fn condemn(
             deletion.resource_version = Some(meta::resource_version(&pod).to_owned());
         }
     }
-    delete::remove(context, served, key, &deletion)
+    // The eviction was admitted; its deletion is the server's own.
+    delete::remove_by(&context.api, served, key, &deletion)
         .await
         .map(drop)
 }

@@ -2,6 +2,7 @@
 //! others have a file each.
 
 mod binding;
+mod connect;
 mod eviction;
 mod log;
 mod node;
@@ -24,9 +25,9 @@ use crate::verbs;
 ///
 /// # Errors
 /// What forbids the binding.
-pub async fn bind(context: &Context, body: Body) -> Answer {
+pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
     let pods = context.api.resource("", "pods")?;
-    binding::bind(context, pods, body).await
+    binding::bind(context, pods, served, body).await
 }
 
 /// Finds the handler of a subresource.
@@ -67,6 +68,7 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         }
         ("pods", "log", &Method::GET) => log::get(&context, &served).await,
         ("pods", "exec" | "attach" | "portforward", &Method::GET | &Method::POST) => {
+            connect::admit(&context, &served).await?;
             streams::connect(&context, &served).await
         }
         (
@@ -79,8 +81,11 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
             | &Method::PATCH
             | &Method::DELETE
             | &Method::OPTIONS,
-        ) => proxy::proxy(&context, &served, body).await,
-        ("pods", "binding", &Method::POST) => binding::bind(&context, &served, body).await,
+        ) => {
+            connect::admit(&context, &served).await?;
+            proxy::proxy(&context, &served, body).await
+        }
+        ("pods", "binding", &Method::POST) => binding::bind(&context, &served, &served, body).await,
         ("pods", "eviction", &Method::POST) => eviction::evict(&context, &served, body).await,
         ("namespaces", "finalize", &Method::PUT) => {
             verbs::update::through(&context, &served, "finalize", body).await

@@ -22,7 +22,7 @@ use crate::reply::{self, Answer};
 use crate::verbs::create::Managers;
 use crate::verbs::patch;
 use crate::verbs::patches::Patch;
-use crate::verbs::update::{Change, check_name};
+use crate::verbs::update::{Change, View, check_name};
 
 fn paths(served: &Served) -> Result<Scale, Status> {
     served.kind.scale().ok_or_else(Status::unknown_path)
@@ -161,65 +161,103 @@ async fn change(
     make: impl Fn(&Value) -> Result<Value, Status>,
 ) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
-    let paths = paths(served)?;
+    let view = ScaleView {
+        served,
+        paths: paths(served)?,
+        expected: expected()?,
+    };
     let key = served.key(&context.info.namespace, &context.info.name);
     let change = Change {
         context,
         served,
         subresource: "",
-        dry_run: options.dry_run,
+        options,
         writer: None,
+        view: Some(&view),
     };
     let writer = managed::manager_of(context, options);
-    let endpoint = Endpoint::own_kind(&context.api, expected()?, "scale");
+    let endpoint = Endpoint::own_kind(&context.api, view.expected, "scale");
     let object = change
-        .store(&key, |old| {
-            let group = served.resource.group;
-            let owners = control_fields::Scale::of(old, &served.api_version, |version| {
-                (meta::split_api_version(version).0 == group).then_some(paths.spec_replicas)
-            })
-            .map_err(Status::internal)?;
-            let mut live = scale_of(old, paths);
-            if let Some(list) = owners.to_scale() {
-                meta::metadata_mut(&mut live).insert("managedFields", list);
-            }
-            let mut scale = make(&live)?;
+        .store(&key, |live| {
+            let mut scale = make(live)?;
             if managers == Managers::Writer {
-                endpoint.write(Some(&live), &mut scale, &writer);
+                endpoint.write(Some(live), &mut scale, &writer);
             }
-            let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
-            if replicas < 0 {
-                let cause = Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: format!(
-                        "Invalid value: {replicas}: must be greater than or equal to 0"
-                    ),
-                    field: "spec.replicas".into(),
-                };
-                let name = context.info.name.as_str();
-                return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
-            }
-            let mut new = old.clone();
-            new.set_path(paths.spec_replicas, replicas);
-            let list = owners
-                .to_parent(scale.path(&["metadata", "managedFields"]))
-                .map_err(Status::internal)?;
-            match list {
-                Some(list) => meta::metadata_mut(&mut new).insert("managedFields", list),
-                None => meta::metadata_mut(&mut new).remove("managedFields"),
-            };
-            let version = meta::resource_version(&scale);
-            if !version.is_empty() {
-                meta::set_resource_version(&mut new, version);
-            }
-            // The scale of another object of this name is no longer asked for.
-            if !meta::uid(&scale).is_empty() {
-                meta::set_uid(&mut new, meta::uid(&scale));
-            }
-            Ok(new)
+            Ok(scale)
         })
         .await?;
-    Ok(reply::value(200, &scale_of(&object, paths), format))
+    Ok(reply::value(200, &scale_of(&object, view.paths), format))
+}
+
+/// The scale of the objects of a resource.
+struct ScaleView<'a> {
+    served: &'a Served,
+    paths: Scale,
+    expected: Expected<'a>,
+}
+
+impl ScaleView<'_> {
+    fn owners(&self, object: &Value) -> Result<control_fields::Scale, Status> {
+        let group = self.served.resource.group;
+        control_fields::Scale::of(object, &self.served.api_version, |version| {
+            (meta::split_api_version(version).0 == group).then_some(self.paths.spec_replicas)
+        })
+        .map_err(Status::internal)
+    }
+}
+
+impl View for ScaleView<'_> {
+    fn subresource(&self) -> &'static str {
+        "scale"
+    }
+
+    fn kind(&self) -> Expected<'_> {
+        self.expected
+    }
+
+    fn of(&self, object: &Value) -> Value {
+        scale_of(object, self.paths)
+    }
+
+    fn with_owners(&self, object: &Value) -> Result<Value, Status> {
+        let mut live = self.of(object);
+        if let Some(list) = self.owners(object)?.to_scale() {
+            meta::metadata_mut(&mut live).insert("managedFields", list);
+        }
+        Ok(live)
+    }
+
+    fn put(&self, scale: &Value, object: &Value) -> Result<Value, Status> {
+        let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
+        if replicas < 0 {
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
+                field: "spec.replicas".into(),
+            };
+            let name = meta::name(object);
+            return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
+        }
+        let mut new = object.clone();
+        new.set_path(self.paths.spec_replicas, replicas);
+        let list = self
+            .owners(object)?
+            .to_parent(scale.path(&["metadata", "managedFields"]))
+            .map_err(Status::internal)?;
+        match list {
+            Some(list) => meta::metadata_mut(&mut new).insert("managedFields", list),
+            None => meta::metadata_mut(&mut new).remove("managedFields"),
+        };
+        let version = meta::resource_version(scale);
+        if !version.is_empty() {
+            meta::set_resource_version(&mut new, version);
+        }
+        // The scale of another object of this name is no longer asked for.
+        if !meta::uid(scale).is_empty() {
+            meta::set_uid(&mut new, meta::uid(scale));
+        }
+        Ok(new)
+    }
 }
 
 #[cfg(test)]

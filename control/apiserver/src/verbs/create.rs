@@ -8,6 +8,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use crate::access::escalation;
+use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::admission::{self, quota};
 use crate::api::Served;
 use crate::body::Body;
@@ -97,6 +98,28 @@ pub async fn store(
         let name = managed::manager_of(context, options);
         Endpoint::of(&context.api, served, "").write(None, &mut object, &name);
     }
+    let attributes = Attributes {
+        context,
+        served,
+        operation: Operation::Create,
+        kind: Expected::of(served),
+        subresource: "",
+        namespace: match (&*namespace, served.resource.plural) {
+            ("", "namespaces") => &given,
+            (namespace, _) => namespace,
+        },
+        name: &given,
+        options: RequestOptions::Create(options),
+        dry_run: options.dry_run,
+    };
+    let mut rounds = Rounds::default();
+    loop {
+        // Until then it has no name: that is how stock tells of it.
+        admission::admit_create(context, served, &mut object).await?;
+        if !dynamic::mutate(&attributes, Some(&mut object), None, &mut rounds).await? {
+            break;
+        }
+    }
     escalation::check(context, served, &object, None)?;
     let prefix = if given.is_empty() {
         meta::generate_name(&object).to_owned()
@@ -111,8 +134,6 @@ pub async fn store(
         } else {
             template.clone()
         };
-        // Until then it has no name: that is how stock tells of it.
-        admission::admit_create(context, served, &mut object).await?;
         if !prefix.is_empty() {
             meta::set_name(&mut object, &generate(&prefix));
         }
@@ -128,7 +149,11 @@ pub async fn store(
             given: &given,
             version: &version,
         };
-        match store_one(context, served, object, options, place).await {
+        let attributes = Attributes {
+            name: &name,
+            ..attributes
+        };
+        match store_one(&attributes, object, options, place).await {
             Ok(stored) if options.dry_run => return Ok(stored),
             Ok(stored) => {
                 allocation.keep(&context.api, &stored).await;
@@ -163,12 +188,14 @@ struct Place<'a> {
 
 /// Checks and stores an object that has all it gets.
 async fn store_one(
-    context: &Context,
-    served: &Arc<Served>,
+    attributes: &Attributes<'_>,
     mut object: Value,
     options: &WriteOptions,
     place: Place<'_>,
 ) -> Result<Value, Status> {
+    let Attributes {
+        context, served, ..
+    } = *attributes;
     let errors = served.kind.before_create(&mut object);
     if !errors.is_empty() {
         return Err(invalid::status(
@@ -186,6 +213,7 @@ async fn store_one(
     context.warnings.extend(warnings);
     admitted?;
     served.form().complete(&mut object);
+    dynamic::validate(attributes, Some(&object), None).await?;
     let name = meta::name(&object).to_owned();
     let key = served.key(place.namespace, &name);
     // Last of all: nothing is taken for what is refused anyway.

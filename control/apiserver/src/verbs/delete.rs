@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use control_access::User;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
+use crate::admission;
+use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::api::{Api, Served, name_of};
 use crate::body::Body;
 use crate::chain::Context;
-use crate::decode;
+use crate::decode::{self, Expected};
 use crate::negotiate::Format;
 use crate::options::DeleteOptions;
 use crate::reply::{self, Answer};
@@ -31,7 +32,8 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = read_options(context, body).await?;
     let key = served.key(&context.info.namespace, &context.info.name);
-    let (object, deleted) = remove(context, served, &key, &options).await?;
+    let name = &context.info.name;
+    let (object, deleted) = remove(context, served, &key, &options, name).await?;
     context.warnings.extend(warnings(served, &options));
     Ok(if deleted && !returns_object(served) {
         let resource = served.resource;
@@ -71,16 +73,29 @@ pub async fn read_options(context: &Context, body: Body) -> Result<DeleteOptions
 }
 
 /// Deletes an object or marks it. Answers its last state, and whether it is gone.
+/// `asked` is the name that the request is about; empty for a whole collection.
 ///
 /// # Errors
-/// 404, 409 when preconditions fail.
+/// 404, 409 when preconditions fail, and whatever forbids it.
 pub async fn remove(
     context: &Context,
     served: &Arc<Served>,
     key: &str,
     options: &DeleteOptions,
+    asked: &str,
 ) -> Result<(Value, bool), Status> {
-    remove_for(&context.api, Some(&context.user), served, key, options).await
+    let attributes = Attributes {
+        context,
+        served,
+        operation: Operation::Delete,
+        kind: Expected::of(served),
+        subresource: "",
+        namespace: &context.info.namespace,
+        name: asked,
+        options: RequestOptions::Delete(options),
+        dry_run: options.dry_run,
+    };
+    remove_for(&context.api, Some(attributes), served, key, options).await
 }
 
 /// As [`remove`], for the server itself.
@@ -98,29 +113,25 @@ pub async fn remove_by(
 
 async fn remove_for(
     api: &Api,
-    user: Option<&User>,
+    attributes: Option<Attributes<'_>>,
     served: &Arc<Served>,
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
     let mut found = Value::Null;
-    let done = api
-        .modify(served, key, options.dry_run, None, |current| {
-            let mut object = current.ok_or_else(|| served.not_found(key))?.object;
-            check_preconditions(served, key, &object, options)?;
-            crate::admission::admit_delete(user, served, key, &object)?;
-            let before = object.clone();
-            mark(served, &mut object, options);
-            found.clone_from(&before);
-            Ok(if is_finished(&object) {
-                Decision::Delete(object)
-            } else if object == before {
-                Decision::Keep(object)
-            } else {
-                Decision::Put(object)
-            })
-        })
-        .await?;
+    let mut modification = api.begin(served, key, options.dry_run, None).await?;
+    let done = loop {
+        let decided = match modification.current() {
+            Some(current) => {
+                found = current.object;
+                decide(attributes.as_ref(), served, key, options, &found).await
+            }
+            None => Err(served.not_found(key)),
+        };
+        if let Some(done) = modification.settle(decided).await? {
+            break done;
+        }
+    };
     if done.deleted && !options.dry_run {
         api.allocators.deleted(api, served, &done.object).await;
     }
@@ -138,6 +149,38 @@ async fn remove_for(
         crate::convert::to_version(&mut object, served);
     }
     Ok((object, done.deleted))
+}
+
+/// What becomes of an object that is to be deleted.
+async fn decide(
+    attributes: Option<&Attributes<'_>>,
+    served: &Arc<Served>,
+    key: &str,
+    options: &DeleteOptions,
+    object: &Value,
+) -> Result<Decision, Status> {
+    check_preconditions(served, key, object, options)?;
+    let user = attributes.map(|attributes| &attributes.context.user);
+    admission::admit_delete(user, served, key, object)?;
+    if let Some(attributes) = attributes.filter(|attributes| attributes.is_looked_at()) {
+        let mut old = object.clone();
+        if !served.is_stored_form() {
+            crate::convert::to_version(&mut old, served);
+        }
+        served.form().complete(&mut old);
+        let mut rounds = Rounds::default();
+        while dynamic::mutate(attributes, None, Some(&old), &mut rounds).await? {}
+        dynamic::validate(attributes, None, Some(&old)).await?;
+    }
+    let mut marked = object.clone();
+    mark(served, &mut marked, options);
+    Ok(if is_finished(&marked) {
+        Decision::Delete(marked)
+    } else if marked == *object {
+        Decision::Keep(marked)
+    } else {
+        Decision::Put(marked)
+    })
 }
 
 /// Whether stock shows a deleted object of this kind with its deletion time:

@@ -33,7 +33,7 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Bo
     for some in page.selected(&selection).chunks(AT_ONCE) {
         let mut removals = Vec::with_capacity(some.len());
         for object in some {
-            removals.push(delete::remove(context, served, object.key(), &options));
+            removals.push(delete::remove(context, served, object.key(), &options, ""));
         }
         for removed in join_all(removals).await {
             match removed {

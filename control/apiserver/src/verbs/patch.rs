@@ -64,8 +64,9 @@ pub async fn through(
         context,
         served,
         subresource,
-        dry_run: options.dry_run,
+        options: &options,
         writer: Some(managed::manager_of(context, &options)),
+        view: None,
     };
     let stored = change
         .store(&key, |old| {
@@ -142,8 +143,9 @@ async fn apply(
             context,
             served,
             subresource,
-            dry_run: options.dry_run,
+            options,
             writer: None,
+            view: None,
         };
         let stored = change
             .store(&key, |old| {

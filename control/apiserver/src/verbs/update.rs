@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use control_kinds::FieldError;
 use control_kinds::quota::Charge;
-use control_store::Revision;
 use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
 use crate::access::escalation;
+use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::admission::{self, quota};
 use crate::api::{Served, name_of};
 use crate::body::Body;
@@ -71,8 +71,9 @@ pub async fn through(
         context,
         served,
         subresource,
-        dry_run: options.dry_run,
+        options: &options,
         writer: Some(managed::manager_of(context, &options)),
+        view: None,
     };
     let done = change.store(&key, |_| Ok(object.clone())).await?;
     let shaped = reply::shaped(done, &served.kind, format);
@@ -122,11 +123,37 @@ pub struct Change<'a> {
     pub served: &'a Arc<Served>,
     /// The subresource, or empty.
     pub subresource: &'a str,
-    /// Whether nothing is stored.
-    pub dry_run: bool,
+    /// What the request says besides the object.
+    pub options: &'a WriteOptions,
     /// The manager that is to own what changes; none when the new object comes
     /// with its `managedFields`.
     pub writer: Option<String>,
+    /// What is written in place of the whole object, if it is not that.
+    pub view: Option<&'a (dyn View + Sync)>,
+}
+
+/// A part of an object that is written as an object of a kind of its own.
+pub trait View {
+    /// The subresource.
+    fn subresource(&self) -> &'static str;
+
+    /// The kind.
+    fn kind(&self) -> Expected<'_>;
+
+    /// What an object shows.
+    fn of(&self, object: &Value) -> Value;
+
+    /// As [`View::of`], with what tells who owns its fields.
+    ///
+    /// # Errors
+    /// When the owners cannot be read.
+    fn with_owners(&self, object: &Value) -> Result<Value, Status>;
+
+    /// The object with what was written.
+    ///
+    /// # Errors
+    /// When that may not be written.
+    fn put(&self, view: &Value, object: &Value) -> Result<Value, Status>;
 }
 
 /// What taking a decision brings besides it.
@@ -134,26 +161,8 @@ pub struct Change<'a> {
 struct Gathered {
     warnings: Vec<String>,
     allocation: Option<crate::allocate::Allocation>,
-    /// What quotas must give first; then there is no decision yet.
-    bill: Option<Bill>,
-    /// The revision of the object of which a change is paid for.
-    paid_for: Option<Revision>,
-}
-
-/// What a change of an object of this revision owes to quotas.
-struct Bill {
-    object: Value,
+    /// What quotas must give before the decision is carried out.
     charges: Vec<Charge>,
-    revision: Revision,
-}
-
-impl Gathered {
-    /// Forgets what an earlier decision brought.
-    fn clear(&mut self) {
-        self.warnings.clear();
-        self.allocation = None;
-        self.bill = None;
-    }
 }
 
 impl Change<'_> {
@@ -170,33 +179,42 @@ impl Change<'_> {
         let Self {
             context, served, ..
         } = *self;
+        let api = &context.api;
+        let dry_run = self.options.dry_run;
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
-        let mut gathered = Gathered::default();
+        let mut modification = api.begin(served, key, dry_run, ttl).await?;
+        let mut gathered;
         let done = loop {
-            let done = context
-                .api
-                .modify(served, key, self.dry_run, ttl, |current| {
-                    gathered.clear();
-                    let current = current.ok_or_else(|| served.not_found(key))?;
-                    self.decide(key, current, &mut make, &mut gathered)
-                })
-                .await;
-            // The decision is taken anew when quotas have given what it takes.
-            let Some(bill) = gathered.bill.take() else {
-                break done;
+            gathered = Gathered::default();
+            let decided = match modification.current() {
+                Some(current) => self.decide(key, current, &mut make, &mut gathered).await,
+                None => Err(served.not_found(key)),
             };
-            let dry_run = self.dry_run;
-            quota::charge(context, served, &bill.object, &bill.charges, dry_run).await?;
-            gathered.paid_for = Some(bill.revision);
+            if let (Ok(Decision::Put(new) | Decision::Delete(new)), false) =
+                (&decided, gathered.charges.is_empty())
+            {
+                // Nothing is taken for what is known to be decided anew.
+                if !modification.confirm().await? {
+                    continue;
+                }
+                let charged = quota::charge(context, served, new, &gathered.charges, dry_run).await;
+                if let Err(status) = charged {
+                    break Err(status);
+                }
+            }
+            match modification.settle(decided).await {
+                Ok(None) => {}
+                Ok(Some(done)) => break Ok(done),
+                Err(status) => break Err(status),
+            }
         };
         context.warnings.extend(gathered.warnings);
         let done = done?;
-        if let Some(allocation) = gathered.allocation.filter(|_| !self.dry_run) {
-            allocation.keep(&context.api, &done.object).await;
+        if let Some(allocation) = gathered.allocation.filter(|_| !dry_run) {
+            allocation.keep(api, &done.object).await;
         }
-        if done.deleted && !self.dry_run {
-            let allocators = &context.api.allocators;
-            allocators.deleted(&context.api, served, &done.object).await;
+        if done.deleted && !dry_run {
+            api.allocators.deleted(api, served, &done.object).await;
         }
         let mut object = done.object;
         if !served.is_stored_form() {
@@ -205,7 +223,40 @@ impl Change<'_> {
         Ok(object)
     }
 
-    fn decide(
+    fn attributes(&self) -> Attributes<'_> {
+        let info = &self.context.info;
+        Attributes {
+            context: self.context,
+            served: self.served,
+            operation: Operation::Update,
+            kind: self
+                .view
+                .map_or_else(|| Expected::of(self.served), |view| view.kind()),
+            subresource: self
+                .view
+                .map_or(self.subresource, |view| view.subresource()),
+            namespace: &info.namespace,
+            name: &info.name,
+            options: RequestOptions::Update(self.options),
+            dry_run: self.options.dry_run,
+        }
+    }
+
+    /// All mutating admission of what is written over `old`.
+    async fn admit(&self, new: &mut Value, old: &Value) -> Result<(), Status> {
+        let attributes = self.attributes();
+        let mut rounds = Rounds::default();
+        loop {
+            if self.view.is_none() {
+                admission::admit_update(self.served, self.subresource, new, old);
+            }
+            if !dynamic::mutate(&attributes, Some(new), Some(old), &mut rounds).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn decide(
         &self,
         key: &str,
         current: Current,
@@ -215,19 +266,27 @@ impl Change<'_> {
         let Self {
             context, served, ..
         } = *self;
-        let revision = current.revision;
         let mut old = current.object;
         if !served.is_stored_form() {
             crate::convert::to_version(&mut old, served);
         }
         served.form().complete(&mut old);
-        let mut new = make(&old)?;
-        if let Some(writer) = &self.writer {
-            Endpoint::of(&context.api, served, self.subresource).write(
-                Some(&old),
-                &mut new,
-                writer,
-            );
+        let mut new;
+        if let Some(view) = self.view {
+            let shown = view.with_owners(&old)?;
+            let mut written = make(&shown)?;
+            self.admit(&mut written, &shown).await?;
+            new = view.put(&written, &old)?;
+        } else {
+            new = make(&old)?;
+            if let Some(writer) = &self.writer {
+                Endpoint::of(&context.api, served, self.subresource).write(
+                    Some(&old),
+                    &mut new,
+                    writer,
+                );
+            }
+            self.admit(&mut new, &old).await?;
         }
         escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;
@@ -242,10 +301,9 @@ impl Change<'_> {
                 served,
                 &mut new,
                 &old,
-                self.dry_run,
+                self.options.dry_run,
             )?);
         }
-        admission::admit_update(served, self.subresource, &mut new, &old);
         // Changes are told from what was stored, which is complete.
         served.form().complete(&mut new);
         let errors = self.prepare(&mut new, &old)?;
@@ -263,22 +321,13 @@ impl Change<'_> {
         }
         let warnings = &mut gathered.warnings;
         admission::check_update(context, served, self.subresource, &new, &old, warnings)?;
-        if gathered.paid_for != Some(revision) {
-            let change = admission::Change {
-                subresource: self.subresource,
-                new: &new,
-                old: Some(&old),
-            };
-            let charges = quota::owed(context, served, change)?;
-            if !charges.is_empty() {
-                gathered.bill = Some(Bill {
-                    object: new,
-                    charges,
-                    revision,
-                });
-                return Err(Status::internal("quotas were not charged"));
-            }
-        }
+        self.validate(&new, &old).await?;
+        let change = admission::Change {
+            subresource: self.subresource,
+            new: &new,
+            old: Some(&old),
+        };
+        gathered.charges = quota::owed(context, served, change)?;
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }
@@ -290,6 +339,19 @@ impl Change<'_> {
             return Ok(Decision::Keep(old));
         }
         Ok(Decision::Put(new))
+    }
+
+    /// Lets policies and webhooks look at what is written.
+    async fn validate(&self, new: &Value, old: &Value) -> Result<(), Status> {
+        let attributes = self.attributes();
+        match self.view {
+            Some(view) if attributes.is_looked_at() => {
+                let (new, old) = (view.of(new), view.of(old));
+                dynamic::validate(&attributes, Some(&new), Some(&old)).await
+            }
+            Some(_) => Ok(()),
+            None => dynamic::validate(&attributes, Some(new), Some(old)).await,
+        }
     }
 
     fn prepare(&self, new: &mut Value, old: &Value) -> Result<Vec<FieldError>, Status> {

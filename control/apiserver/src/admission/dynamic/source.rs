@@ -1,0 +1,88 @@
+//! What is configured, in the form in which requests use it.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use control_store::Revision;
+use control_types::value::Value;
+
+use crate::cache::{Cached, Keyed as _, ResourceCache};
+
+/// All objects of a kind, each made into a `T`. Requests look at the cache of the
+/// kind itself: so what is configured holds from the moment at which it can be read.
+#[derive(Debug)]
+pub struct Source<T> {
+    cache: Arc<ResourceCache>,
+    make: fn(&Value) -> T,
+    made: ArcSwap<Made<T>>,
+}
+
+#[derive(Debug)]
+struct Made<T> {
+    revision: Revision,
+    /// With key and revision of the object that each was made of.
+    objects: Vec<(String, Revision, Arc<T>)>,
+    list: Arc<[Arc<T>]>,
+}
+
+impl<T> Source<T> {
+    /// The objects of `cache`, each made into what requests use by `make`.
+    #[must_use]
+    pub fn new(cache: Arc<ResourceCache>, make: fn(&Value) -> T) -> Self {
+        Self {
+            cache,
+            make,
+            made: ArcSwap::from_pointee(Made {
+                revision: 0,
+                objects: Vec::new(),
+                list: Arc::from([]),
+            }),
+        }
+    }
+
+    /// All there is, ordered by name; none if there is nothing.
+    #[must_use]
+    pub fn now(&self) -> Option<Arc<[Arc<T>]>> {
+        if self.cache.is_empty() {
+            return None;
+        }
+        let state = self.cache.state();
+        let made = self.made.load();
+        if made.revision == state.revision {
+            return Some(Arc::clone(&made.list));
+        }
+        let before = |key: &str, revision| {
+            let known = made.objects.iter();
+            known
+                .filter(|(known, at, _)| known == key && *at == revision)
+                .map(|(.., made)| Arc::clone(made))
+                .next()
+        };
+        let objects: Vec<(String, Revision, Arc<T>)> = state
+            .objects
+            .iter()
+            .filter_map(|object| {
+                let (key, revision) = (object.key(), object.revision());
+                let one = before(key, revision).or_else(|| self.read(object))?;
+                Some((key.to_owned(), revision, one))
+            })
+            .collect();
+        let list: Arc<[Arc<T>]> = objects.iter().map(|(.., made)| Arc::clone(made)).collect();
+        self.made.store(Arc::new(Made {
+            revision: state.revision,
+            objects,
+            list: Arc::clone(&list),
+        }));
+        Some(list)
+    }
+
+    fn read(&self, object: &Cached) -> Option<Arc<T>> {
+        match object.value() {
+            Ok(value) => Some(Arc::new((self.make)(&value))),
+            Err(error) => {
+                tracing::error!(name = object.name(), %error, "object cannot be read");
+                None
+            }
+        }
+    }
+}
