@@ -21,6 +21,7 @@ use crate::discovery::Made;
 use crate::duties::history::Marks;
 use crate::metrics::Metrics;
 use crate::nature::{Form, Nature};
+use crate::openapi::Merged;
 use crate::storage::{self, Transform};
 
 /// A resource in one version, as it is served.
@@ -53,6 +54,8 @@ pub struct Api {
     pub aggregator: Aggregator,
     /// What discovery last said of built-in and custom resources together.
     pub(crate) discovery: ArcSwapOption<Made>,
+    /// What documents of OpenAPI last said of them.
+    pub(crate) openapi: Merged,
     /// Ends watches and upgraded connections.
     pub shutdown: CancellationToken,
     /// Tells this run of the server from every other.
@@ -146,6 +149,7 @@ impl Api {
             definitions,
             aggregator: Aggregator::default(),
             discovery: ArcSwapOption::empty(),
+            openapi: Merged::default(),
             shutdown,
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),

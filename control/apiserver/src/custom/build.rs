@@ -6,10 +6,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_kinds::CustomKind;
-use control_types::intern;
 use control_types::registry::{CUSTOM, Resource, Storage, Subresource};
 use control_types::schema::TypeId;
 use control_types::value::Value;
+use control_types::{intern, meta};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,13 @@ pub(super) fn build(definition: &Value) -> Option<Built> {
         .position(|version| version.bool_at(&["storage"]) == Some(true))?;
     let family = Arc::new(Family {
         kinds,
+        identity: format!(
+            "{},{}",
+            meta::uid(definition),
+            definition
+                .i64_at(&["metadata", "generation"])
+                .unwrap_or_default()
+        ),
         gone: CancellationToken::new(),
         terminating: false.into(),
     });

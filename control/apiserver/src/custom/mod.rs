@@ -34,6 +34,8 @@ pub(crate) const PLURAL: &str = "customresourcedefinitions";
 #[derive(Debug)]
 pub struct Family {
     kinds: Box<[Arc<CustomKind>]>,
+    /// Names this state of the definition: its uid and generation.
+    pub identity: String,
     /// Tells watches that the definition is another now, or gone.
     pub gone: CancellationToken,
     terminating: AtomicBool,

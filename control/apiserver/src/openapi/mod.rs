@@ -5,6 +5,9 @@
 //! words that the published API has ([`texts`]), written in the form of OpenAPI 3
 //! (a document for each group and version) and of OpenAPI 2 (one for all).
 //!
+//! What definitions of custom resources bring ([`custom`], [`structural`]) is put
+//! among that in [`merged`].
+//!
 //! Documents are made when first asked for and kept packed: nobody may ask, and
 //! plain they are ten megabytes. Their hash is their `ETag`, and the index names
 //! it, so that clients keep documents for ever.
@@ -15,21 +18,25 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use control_types::registry;
-use control_types::value;
-use control_types::value::{Map, Value};
+use control_types::value::Value;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use jiff::Timestamp;
 use sha2::{Digest, Sha512};
 
+mod custom;
+mod merged;
 mod operations;
 mod protobuf;
 mod schemas;
 mod serve;
+mod structural;
 mod texts;
 mod v2;
 mod v3;
 
+pub(crate) use merged::Merged;
 pub use serve::answer;
 use texts::Texts;
 
@@ -43,20 +50,24 @@ pub struct Document {
     pub gzip: Bytes,
     /// Length of the JSON.
     pub length: usize,
-    /// SHA-512 of the JSON, upper case hexadecimal.
+    /// SHA-512 of the JSON, upper case hexadecimal; of what it is made of where
+    /// that is much.
     pub hash: String,
+    /// Since when it is so.
+    pub made: Timestamp,
     /// How its protobuf is made of its tree, and that protobuf in gzip.
     encode: fn(&Value) -> Vec<u8>,
     protobuf: OnceLock<(Bytes, usize)>,
 }
 
 impl Document {
-    fn of(json: Vec<u8>, encode: fn(&Value) -> Vec<u8>) -> Self {
+    fn of(json: Vec<u8>, encode: fn(&Value) -> Vec<u8>, made: Timestamp) -> Self {
         let hash = Sha512::digest(&json);
         Self {
             gzip: packed(&json),
             length: json.len(),
             hash: hash.iter().map(|byte| format!("{byte:02X}")).collect(),
+            made,
             encode,
             protobuf: OnceLock::new(),
         }
@@ -96,9 +107,9 @@ fn packed(bytes: &[u8]) -> Bytes {
 
 /// The document at a place below `/openapi/v3/`: `api/v1`, `apis/apps`, `version`.
 #[must_use]
-pub fn v3(place: &str) -> Option<&'static Document> {
+pub fn v3(place: &str) -> Option<Arc<Document>> {
     let (what, made) = PLACES.get(place)?;
-    Some(made.get_or_init(|| {
+    let made = made.get_or_init(|| {
         let texts = texts();
         let own = match what {
             What::Version(group, version) => Some((*group, *version)),
@@ -106,41 +117,33 @@ pub fn v3(place: &str) -> Option<&'static Document> {
         };
         let document = v3::document(own, &what.paths(place, &texts), &texts);
         // As stock servers escape it, so that the same document has the same hash.
-        Document::of(go_json(&document), protobuf::v3)
-    }))
+        Arc::new(Document::of(
+            go_json(&document),
+            protobuf::v3,
+            serve::started(),
+        ))
+    });
+    Some(Arc::clone(made))
 }
 
 /// The document of everything.
 #[must_use]
-pub fn v2() -> &'static Document {
-    static DOCUMENT: OnceLock<Document> = OnceLock::new();
-    DOCUMENT.get_or_init(|| {
+pub fn v2() -> Arc<Document> {
+    static DOCUMENT: OnceLock<Arc<Document>> = OnceLock::new();
+    let made = DOCUMENT.get_or_init(|| {
         let texts = texts();
         let mut paths: Vec<_> = PLACES
             .iter()
             .flat_map(|(place, (what, _))| what.paths(place, &texts))
             .collect();
         paths.sort_by(|a, b| a.path.cmp(&b.path));
-        Document::of(v2::document(&paths, &texts).to_vec(), protobuf::v2)
-    })
-}
-
-/// The index of the documents of OpenAPI 3.
-#[must_use]
-pub fn index() -> &'static Bytes {
-    static INDEX: OnceLock<Bytes> = OnceLock::new();
-    INDEX.get_or_init(|| {
-        // Held while all are made.
-        let _texts = texts();
-        let mut paths = Map::new();
-        for place in PLACES.keys() {
-            if let Some(one) = v3(place) {
-                let url = format!("/openapi/v3/{place}?hash={}", one.hash);
-                paths.insert(place.as_str(), value!({"serverRelativeURL": url}));
-            }
-        }
-        value!({"paths": paths}).to_vec().into()
-    })
+        Arc::new(Document::of(
+            v2::document(&paths, &texts).to_vec(),
+            protobuf::v2,
+            serve::started(),
+        ))
+    });
+    Arc::clone(made)
 }
 
 /// The texts, once for all who make documents at the same time.
@@ -175,7 +178,7 @@ impl What {
     }
 }
 
-type Places = BTreeMap<String, (What, OnceLock<Document>)>;
+type Places = BTreeMap<String, (What, OnceLock<Arc<Document>>)>;
 
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let mut out = Places::new();

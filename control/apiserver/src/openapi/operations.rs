@@ -6,7 +6,8 @@ use control_types::registry::{self, Resource, Subresource};
 
 use super::texts::Texts;
 
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+/// What the names of the types that all groups have begin with.
+pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// Media types that objects are answered in.
 const OBJECTS: &[&str] = &[
@@ -62,7 +63,7 @@ pub struct Operation {
     /// The group and version, for tools that sort operations.
     pub tag: String,
     /// `x-kubernetes-action` and the kind it is done to.
-    pub action: Option<(&'static str, [&'static str; 3])>,
+    pub action: Option<(&'static str, [String; 3])>,
     /// Media types that it takes.
     pub consumes: &'static [&'static str],
     /// Media types that it answers.
@@ -239,13 +240,13 @@ pub fn version(group: &'static str, version: &'static str, texts: &Texts) -> Vec
 }
 
 /// The parts of `operationId` and the tag that group and version give.
-struct Names {
+pub(super) struct Names {
     title: String,
-    tag: String,
+    pub tag: String,
 }
 
 impl Names {
-    fn of(group: &str, version: &str) -> Self {
+    pub fn of(group: &str, version: &str) -> Self {
         let group = if group.is_empty() { "core" } else { group };
         let group = group.strip_suffix(".k8s.io").unwrap_or(group);
         let mut title = valid_id(group, true);
@@ -257,7 +258,7 @@ impl Names {
         Self { title, tag }
     }
 
-    fn id(&self, verb: &str, what: &str) -> String {
+    pub fn id(&self, verb: &str, what: &str) -> String {
         format!("{verb}{}{what}", self.title)
     }
 }
@@ -282,7 +283,7 @@ fn valid_id(text: &str, upper: bool) -> String {
 }
 
 /// `" a "`, `" an "`, or a blank before plurals.
-fn article(noun: &str) -> &'static str {
+pub(super) fn article(noun: &str) -> &'static str {
     if noun.ends_with('s') && !noun.ends_with("ss") {
         return " ";
     }
@@ -470,7 +471,7 @@ impl Maker<'_> {
             id: self.id(method, action, place),
             description: self.description(method, action, place),
             tag: self.names.tag.clone(),
-            action: Some((action, [group, version, own_kind])),
+            action: Some((action, [group, version, own_kind].map(str::to_owned))),
             consumes: if action == "patch" { PATCHES } else { ANY },
             produces: match action {
                 "list" | "watch" | "watchlist" => LISTS,
@@ -613,7 +614,7 @@ impl Maker<'_> {
 }
 
 /// Moves what all operations take to the path.
-fn hoisted(path: String, mut operations: Vec<Operation>) -> PathItem {
+pub(super) fn hoisted(path: String, mut operations: Vec<Operation>) -> PathItem {
     let (first, rest) = operations.split_at_mut(1);
     let parameters: Vec<Parameter> = first[0]
         .parameters

@@ -42,6 +42,12 @@ struct Field {
 enum Kind {
     Text,
     Bool,
+    /// A number of any kind.
+    Double,
+    /// A whole number.
+    Int,
+    /// Any value, as YAML.
+    Any,
     /// A list of texts.
     Texts,
     /// A list of any values, each as YAML.
@@ -69,6 +75,8 @@ enum Form {
     Within(u8, &'static Form),
     /// Field 2 of a choice for a reference; else as the other form says.
     OrReference(&'static Form, &'static Message),
+    /// The field of this number of a choice, for a truth value.
+    Truth(u8),
     /// As the value itself tells.
     By(fn(&Value) -> &'static Form),
 }
@@ -151,6 +159,19 @@ fn member(field: &Field, value: &Value, out: &mut Vec<u8>) {
                 out.push(1);
             }
         }
+        Kind::Double => {
+            if let Some(value) = double(value) {
+                tag(number, 1, out);
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        }
+        Kind::Int => {
+            if let Value::Int(value) = value {
+                tag(number, 0, out);
+                varint(*value as u64, out);
+            }
+        }
+        Kind::Any => nested(number, out, |out| any(value, out)),
         Kind::Texts => {
             for item in items {
                 bytes(number, item.as_str().unwrap_or_default().as_bytes(), out);
@@ -179,13 +200,9 @@ fn member(field: &Field, value: &Value, out: &mut Vec<u8>) {
             bytes(1, value.as_str().unwrap_or_default().as_bytes(), out);
         }),
         Kind::Default => nested(number, out, |out| match value {
-            Value::Int(number) => {
+            Value::Int(_) | Value::Float(_) => {
                 tag(1, 1, out);
-                out.extend_from_slice(&(*number as f64).to_le_bytes());
-            }
-            Value::Float(number) => {
-                tag(1, 1, out);
-                out.extend_from_slice(&number.to_le_bytes());
+                out.extend_from_slice(&double(value).unwrap_or_default().to_le_bytes());
             }
             Value::Bool(truth) => {
                 tag(2, 0, out);
@@ -213,6 +230,14 @@ fn member(field: &Field, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
+fn double(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
+
 fn formed(form: &Form, value: &Value, out: &mut Vec<u8>) {
     match form {
         Form::Plain(what) => message(what, value, out),
@@ -222,6 +247,10 @@ fn formed(form: &Form, value: &Value, out: &mut Vec<u8>) {
         }
         Form::OrReference(form, _) => formed(form, value, out),
         Form::By(choose) => formed(choose(value), value, out),
+        Form::Truth(number) => {
+            tag(*number, 0, out);
+            out.push(u8::from(*value == Value::Bool(true)));
+        }
     }
 }
 
@@ -297,8 +326,10 @@ fn scalar(text: &str, out: &mut String) {
 }
 
 mod v2 {
-    use super::Form::{By, OrReference, Plain, Within};
-    use super::Kind::{AnyList, Bool, Many, Map, One, OneText, Requirements, Text, Texts};
+    use super::Form::{By, OrReference, Plain, Truth, Within};
+    use super::Kind::{
+        Any, AnyList, Bool, Double, Int, Many, Map, One, OneText, Requirements, Text, Texts,
+    };
     use super::{Form, Message, Value, f};
 
     pub static DOCUMENT: Message = Message {
@@ -405,6 +436,20 @@ mod v2 {
         ],
         extensions: 22,
     };
+    static EXTERNAL_DOCS: Message = Message {
+        fields: &[f("description", 1, Text), f("url", 2, Text)],
+        extensions: 3,
+    };
+
+    fn additional(value: &Value) -> &'static Form {
+        static SCHEMA_ITEM: Form = Within(1, &Plain(&SCHEMA));
+        static BOOLEAN: Form = Truth(2);
+        match value {
+            Value::Bool(_) => &BOOLEAN,
+            _ => &SCHEMA_ITEM,
+        }
+    }
+
     static API_KEY: Message = Message {
         fields: &[
             f("type", 1, Text),
@@ -418,22 +463,38 @@ mod v2 {
         fields: &[
             f("$ref", 1, Text),
             f("format", 2, Text),
+            f("title", 3, Text),
             f("description", 4, Text),
+            f("multipleOf", 6, Double),
+            f("maximum", 7, Double),
+            f("exclusiveMaximum", 8, Bool),
+            f("minimum", 9, Double),
+            f("exclusiveMinimum", 10, Bool),
+            f("maxLength", 11, Int),
+            f("minLength", 12, Int),
+            f("pattern", 13, Text),
+            f("maxItems", 14, Int),
+            f("minItems", 15, Int),
+            f("uniqueItems", 16, Bool),
+            f("maxProperties", 17, Int),
+            f("minProperties", 18, Int),
             f("required", 19, Texts),
             f("enum", 20, AnyList),
-            f("additionalProperties", 21, One(&Within(1, &Plain(&SCHEMA)))),
+            f("additionalProperties", 21, One(&By(additional))),
             f("type", 22, OneText),
             f("items", 23, One(&Within(1, &Plain(&SCHEMA)))),
             f("properties", 25, Map(1, &Plain(&SCHEMA))),
+            f("externalDocs", 29, One(&Plain(&EXTERNAL_DOCS))),
+            f("example", 30, Any),
         ],
         extensions: 31,
     };
 }
 
 mod v3 {
-    use super::Form::{OrReference, Plain, Within};
-    use super::Kind::{AnyList, Bool, Default, Many, Map, One, Text, Texts};
-    use super::{Form, Message, f};
+    use super::Form::{By, OrReference, Plain, Truth, Within};
+    use super::Kind::{Any, AnyList, Bool, Default, Double, Int, Many, Map, One, Text, Texts};
+    use super::{Form, Message, Value, f};
 
     pub static DOCUMENT: Message = Message {
         fields: &[
@@ -526,21 +587,49 @@ mod v3 {
         fields: &[f("$ref", 1, Text)],
         extensions: 0,
     };
+    static EXTERNAL_DOCS: Message = Message {
+        fields: &[f("description", 1, Text), f("url", 2, Text)],
+        extensions: 3,
+    };
+
+    fn additional(value: &Value) -> &'static Form {
+        static BOOLEAN: Form = Truth(2);
+        static SCHEMA_ITEM: Form = Within(1, &SCHEMA_OR_REFERENCE);
+        match value {
+            Value::Bool(_) => &BOOLEAN,
+            _ => &SCHEMA_ITEM,
+        }
+    }
+
     static SCHEMA: Message = Message {
         fields: &[
+            f("nullable", 1, Bool),
+            f("externalDocs", 6, One(&Plain(&EXTERNAL_DOCS))),
+            f("example", 7, Any),
+            f("title", 9, Text),
+            f("multipleOf", 10, Double),
+            f("maximum", 11, Double),
+            f("exclusiveMaximum", 12, Bool),
+            f("minimum", 13, Double),
+            f("exclusiveMinimum", 14, Bool),
+            f("maxLength", 15, Int),
+            f("minLength", 16, Int),
+            f("pattern", 17, Text),
+            f("maxItems", 18, Int),
+            f("minItems", 19, Int),
             f("uniqueItems", 20, Bool),
+            f("maxProperties", 21, Int),
+            f("minProperties", 22, Int),
             f("required", 23, Texts),
             f("enum", 24, AnyList),
             f("type", 25, Text),
             f("allOf", 26, Many(&SCHEMA_OR_REFERENCE)),
             f("oneOf", 27, Many(&SCHEMA_OR_REFERENCE)),
+            f("anyOf", 28, Many(&SCHEMA_OR_REFERENCE)),
+            f("not", 29, One(&Plain(&SCHEMA))),
             f("items", 30, One(&Within(1, &SCHEMA_OR_REFERENCE))),
             f("properties", 31, Map(1, &SCHEMA_OR_REFERENCE)),
-            f(
-                "additionalProperties",
-                32,
-                One(&Within(1, &SCHEMA_OR_REFERENCE)),
-            ),
+            f("additionalProperties", 32, One(&By(additional))),
             f("default", 33, Default),
             f("description", 34, Text),
             f("format", 35, Text),

@@ -44,18 +44,48 @@ pub fn reference(form: Form, name: &str) -> Map {
     object!({"$ref": (format!("{}{name}", form.reference()))})
 }
 
-/// The schemas of all types that paths refer to, ordered by name. What every
-/// group decodes is, in the document of `own` version, of that and core.
+/// Which kinds are named of a type that objects of many groups are decoded as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// All.
+    All,
+    /// Those of a group's version, and of core.
+    Of(&'static str, &'static str),
+    /// Those that clients know: not those of the groups that servers keep among
+    /// themselves.
+    Client,
+}
+
+impl Kinds {
+    fn has(self, one: &Gvk) -> bool {
+        const APART: [&str; 4] = [
+            "admission.k8s.io",
+            "apiextensions.k8s.io",
+            "apiregistration.k8s.io",
+            "imagepolicy.k8s.io",
+        ];
+        match self {
+            Self::All => true,
+            Self::Of(group, version) => {
+                one.group.is_empty() || (one.group == group && one.version == version)
+            }
+            Self::Client => !APART.contains(&one.group.as_str()),
+        }
+    }
+}
+
+/// The schemas of all types that paths refer to, and of `more`, ordered by name.
 #[must_use]
 pub fn of_paths(
     form: Form,
-    own: Option<(&'static str, &'static str)>,
+    kinds: Kinds,
     texts: &Texts,
     paths: &[PathItem],
+    more: &[String],
 ) -> Map {
     let mut schemas = Schemas {
         form,
-        own,
+        kinds,
         texts,
         wanted: Vec::new(),
         built: BTreeMap::new(),
@@ -68,12 +98,15 @@ pub fn of_paths(
             schemas.want_name(name);
         }
     }
+    for name in more {
+        schemas.want_name(name);
+    }
     schemas.build()
 }
 
 struct Schemas<'a> {
     form: Form,
-    own: Option<(&'static str, &'static str)>,
+    kinds: Kinds,
     texts: &'a Texts,
     wanted: Vec<&'static str>,
     built: BTreeMap<&'static str, Value>,
@@ -176,13 +209,8 @@ impl Schemas<'_> {
         }
         if !texts.kinds.is_empty() {
             let many = texts.kinds.len() > 1;
-            let own = |one: &&Gvk| match self.own {
-                Some(own) if many => {
-                    one.group.is_empty() || (one.group.as_str(), one.version.as_str()) == own
-                }
-                _ => true,
-            };
-            let kinds = texts.kinds.iter().filter(own).map(gvk).collect::<Value>();
+            let named = |one: &&Gvk| !many || self.kinds.has(one);
+            let kinds = texts.kinds.iter().filter(named).map(gvk).collect::<Value>();
             out.insert("x-kubernetes-group-version-kind", kinds);
         }
         if id.get().atomic {

@@ -1,6 +1,6 @@
 //! How documents are answered: which form, from whose cache, for how long.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -11,7 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Document;
+use super::{Document, merged};
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply;
@@ -22,16 +22,19 @@ const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Answers a request below `/openapi/`; nothing for paths that nobody serves.
 pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     let headers = &context.parts.headers;
+    let api = Arc::clone(&context.api);
     if path == "/openapi/v2" {
-        let document = blocking(super::v2).await?;
+        let document = blocking(move || merged::of_everything(&api)).await?;
         return Some(v2(document, headers).await);
     }
     if path == "/openapi/v3" {
-        let index = blocking(super::index).await?;
-        return Some(part(index.clone(), "text/plain; charset=utf-8", headers));
+        let index = blocking(move || merged::index(&api)).await?;
+        let media = "text/plain; charset=utf-8";
+        return Some(part(index.json, media, index.made, headers));
     }
     let place = path.strip_prefix("/openapi/v3/")?.to_owned();
-    let Some(document) = blocking(move || super::v3(&place)).await? else {
+    let find = move || super::v3(&place).or_else(|| merged::of_version(&api, &place));
+    let Some(document) = blocking(find).await? else {
         return Some(empty(404));
     };
     Some(v3(document, path, context).await)
@@ -42,7 +45,7 @@ async fn blocking<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(make).await.ok()
 }
 
-async fn v3(document: &'static Document, path: &str, context: &Context) -> Response<Body> {
+async fn v3(document: Arc<Document>, path: &str, context: &Context) -> Response<Body> {
     let headers = &context.parts.headers;
     let Some(media) = accepted(headers, "3") else {
         let mut response = empty(406);
@@ -59,15 +62,15 @@ async fn v3(document: &'static Document, path: &str, context: &Context) -> Respo
             LOCATION,
             &format!("{path}?hash={}", document.hash),
         );
-        etag(&mut response, document);
+        etag(&mut response, &document);
         vary(&mut response, "Accept");
         return response;
     }
-    let mut response = match unchanged(document, headers) {
+    let mut response = match unchanged(&document, headers) {
         Some(response) => response,
-        None => plain(document, media, headers).await,
+        None => plain(Arc::clone(&document), media, headers).await,
     };
-    etag(&mut response, document);
+    etag(&mut response, &document);
     vary(&mut response, "Accept");
     if asked.is_some() {
         set(&mut response, CACHE_CONTROL, "public, immutable");
@@ -77,7 +80,7 @@ async fn v3(document: &'static Document, path: &str, context: &Context) -> Respo
     response
 }
 
-async fn v2(document: &'static Document, headers: &HeaderMap) -> Response<Body> {
+async fn v2(document: Arc<Document>, headers: &HeaderMap) -> Response<Body> {
     let Some(media) = accepted(headers, "2") else {
         let mut response = empty(406);
         vary(&mut response, "Accept-Encoding");
@@ -93,16 +96,16 @@ async fn v2(document: &'static Document, headers: &HeaderMap) -> Response<Body> 
                     .is_some_and(|one| one.trim() == "gzip")
             })
         });
-    let mut response = match unchanged(document, headers) {
+    let mut response = match unchanged(&document, headers) {
         Some(response) => response,
         None if gzip => {
-            let mut response = part(document.gzip.clone(), media.name(), headers);
+            let mut response = part(document.gzip.clone(), media.name(), document.made, headers);
             set(&mut response, CONTENT_ENCODING, "gzip");
             response
         }
-        None => plain(document, media, headers).await,
+        None => plain(Arc::clone(&document), media, headers).await,
     };
-    etag(&mut response, document);
+    etag(&mut response, &document);
     vary(&mut response, "Accept-Encoding");
     vary(&mut response, "Accept");
     response
@@ -118,7 +121,7 @@ fn unchanged(document: &Document, headers: &HeaderMap) -> Option<Response<Body>>
             one == "*" || one.trim_matches('"') == document.hash
         }),
         (None, Some(since)) => jiff::fmt::rfc2822::parse(since)
-            .is_ok_and(|since| started().as_second() <= since.timestamp().as_second()),
+            .is_ok_and(|since| document.made.as_second() <= since.timestamp().as_second()),
         (None, None) => false,
     };
     same.then(|| {
@@ -128,7 +131,8 @@ fn unchanged(document: &Document, headers: &HeaderMap) -> Option<Response<Body>>
     })
 }
 
-async fn plain(document: &'static Document, media: Media, headers: &HeaderMap) -> Response<Body> {
+async fn plain(document: Arc<Document>, media: Media, headers: &HeaderMap) -> Response<Body> {
+    let made = document.made;
     let bytes = blocking(move || match media {
         Media::Json => document.json(),
         Media::Protobuf(_) => document.protobuf(),
@@ -136,12 +140,13 @@ async fn plain(document: &'static Document, media: Media, headers: &HeaderMap) -
     part(
         bytes.await.unwrap_or_default().into(),
         media.name(),
+        made,
         headers,
     )
 }
 
 /// Bytes, or the part of them that is asked for (RFC 9110, section 14).
-fn part(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body> {
+fn part(bytes: Bytes, media: &'static str, made: Timestamp, headers: &HeaderMap) -> Response<Body> {
     let length = bytes.len();
     let asked = headers.get(RANGE).and_then(|range| range.to_str().ok());
     let range = asked.and_then(|range| range_of(range, length));
@@ -160,7 +165,7 @@ fn part(bytes: Bytes, media: &'static str, headers: &HeaderMap) -> Response<Body
         }
     };
     set(&mut response, ACCEPT_RANGES, "bytes");
-    set(&mut response, LAST_MODIFIED, &date(started()));
+    set(&mut response, LAST_MODIFIED, &date(made));
     response
 }
 
@@ -231,8 +236,8 @@ fn accepted(headers: &HeaderMap, version: &str) -> Option<Media> {
     })
 }
 
-/// When documents last changed: never while the program runs.
-fn started() -> Timestamp {
+/// When documents of built-in resources last changed: never while the program runs.
+pub(super) fn started() -> Timestamp {
     static STARTED: OnceLock<Timestamp> = OnceLock::new();
     *STARTED.get_or_init(Timestamp::now)
 }

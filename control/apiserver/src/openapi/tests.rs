@@ -1,17 +1,9 @@
+use control_types::value;
+
 use super::*;
 
 fn read(place: &str) -> Value {
     Value::from_slice(&v3(place).unwrap().json()).unwrap()
-}
-
-#[test]
-fn the_index_names_every_document_with_its_hash() {
-    let index = Value::from_slice(index()).unwrap();
-    let paths = index.path(&["paths"]).and_then(Value::as_object).unwrap();
-    assert_eq!(paths.len(), PLACES.len());
-    let url = index.str_at(&["paths", "apis/apps/v1", "serverRelativeURL"]);
-    assert!(url.unwrap().ends_with(&v3("apis/apps/v1").unwrap().hash));
-    assert!(v3("apis/nope/v1").is_none());
 }
 
 #[test]
@@ -118,9 +110,9 @@ fn documents_are_the_published_ones() {
     };
     for place in PLACES.keys() {
         let name = format!("v3/{}_openapi.json", place.replace('/', "__"));
-        assert!(ours(v3(place).unwrap()) == file(&name), "{place}");
+        assert!(ours(&v3(place).unwrap()) == file(&name), "{place}");
     }
-    let (ours, mut stock) = (ours(v2()), file("swagger.json"));
+    let (ours, mut stock) = (ours(&v2()), file("swagger.json"));
     // Published with all that can be switched on; what is served must be the same.
     for part in ["paths", "definitions", "parameters"] {
         let mine = ours.get(part).and_then(Value::as_object).unwrap();

@@ -73,6 +73,15 @@ impl Texts {
         })
     }
 
+    /// The texts of some types alone, and of all parameters.
+    #[must_use]
+    pub fn of_types(wanted: impl Fn(&str) -> bool) -> Self {
+        let mut texts = Self::read();
+        texts.types.retain(|name, _| wanted(name));
+        texts.types.shrink_to_fit();
+        texts
+    }
+
     /// What is said of a type.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<&TypeTexts> {

@@ -7,13 +7,13 @@ use control_types::{object, value};
 use std::collections::BTreeMap;
 
 use super::operations::{Answer, METHODS, Operation, Parameter, PathItem};
-use super::schemas::{self, Form, reference};
+use super::schemas::{self, Form, Kinds, reference};
 use super::texts::Texts;
 
 /// The document of all paths.
 #[must_use]
 pub fn document(paths: &[PathItem], texts: &Texts) -> Value {
-    let definitions = schemas::of_paths(Form::V2, None, texts, paths);
+    let definitions = schemas::of_paths(Form::V2, Kinds::All, texts, paths, &[]);
     let mut shared = BTreeMap::new();
     let mut items = Map::with_capacity(paths.len());
     for item in paths {
@@ -40,9 +40,11 @@ pub fn document(paths: &[PathItem], texts: &Texts) -> Value {
     })
 }
 
-type Shared = BTreeMap<String, Map>;
+/// Parameters that operations share, by name.
+pub type Shared = BTreeMap<String, Map>;
 
-fn path_item(item: &PathItem, shared: &mut Shared) -> Map {
+/// A path; what it shares with others goes to `shared`.
+pub fn path_item(item: &PathItem, shared: &mut Shared) -> Map {
     let mut out = Map::new();
     for method in METHODS {
         if let Some(one) = item.operations.iter().find(|one| one.method == method) {
@@ -147,15 +149,15 @@ fn operation(one: &Operation, shared: &mut Shared) -> Map {
     }
     responses.insert("401", object!({"description": "Unauthorized"}));
     out.insert("responses", responses);
-    if let Some((action, [group, version, kind])) = one.action {
-        out.insert("x-kubernetes-action", action);
+    if let Some((action, [group, version, kind])) = &one.action {
+        out.insert("x-kubernetes-action", *action);
         // Stock servers pass all groups through maps, which orders members, but the
         // one that their outermost layer serves itself. With the same order the
         // document has the same hash.
         let kind = if group == "apiregistration.k8s.io" {
-            object!({"group": group, "version": version, "kind": kind})
+            object!({"group": (group.as_str()), "version": (version.as_str()), "kind": (kind.as_str())})
         } else {
-            object!({"group": group, "kind": kind, "version": version})
+            object!({"group": (group.as_str()), "kind": (kind.as_str()), "version": (version.as_str())})
         };
         out.insert("x-kubernetes-group-version-kind", kind);
     }

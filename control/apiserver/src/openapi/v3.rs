@@ -4,7 +4,7 @@ use control_types::value::{Map, Value};
 use control_types::{object, value};
 
 use super::operations::{Answer, METHODS, Operation, Parameter, PathItem};
-use super::schemas::{self, Form, reference};
+use super::schemas::{self, Form, Kinds, reference};
 use super::texts::Texts;
 
 /// The document of some paths, of a version if they are of one.
@@ -14,11 +14,8 @@ pub fn document(
     paths: &[PathItem],
     texts: &Texts,
 ) -> Value {
-    let schemas = schemas::of_paths(Form::V3, own, texts, paths);
-    let mut items = Map::with_capacity(paths.len());
-    for item in paths {
-        items.push_unchecked(item.path.as_str().into(), path_item(item).into());
-    }
+    let kinds = own.map_or(Kinds::All, |(group, version)| Kinds::Of(group, version));
+    let schemas = schemas::of_paths(Form::V3, kinds, texts, paths, &[]);
     let mut components = Map::new();
     if !schemas.is_empty() {
         components.insert("schemas", schemas);
@@ -35,9 +32,19 @@ pub fn document(
     value!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": (super::VERSION)},
-        "paths": items,
+        "paths": (path_items(paths)),
         "components": components
     })
+}
+
+/// The paths, by name.
+#[must_use]
+pub fn path_items(paths: &[PathItem]) -> Map {
+    let mut items = Map::with_capacity(paths.len());
+    for item in paths {
+        items.push_unchecked(item.path.as_str().into(), path_item(item).into());
+    }
+    items
 }
 
 fn path_item(item: &PathItem) -> Map {
@@ -112,11 +119,11 @@ fn operation(one: &Operation) -> Map {
     }
     responses.insert("401", object!({"description": "Unauthorized"}));
     out.insert("responses", responses);
-    if let Some((action, [group, version, kind])) = one.action {
-        out.insert("x-kubernetes-action", action);
+    if let Some((action, [group, version, kind])) = &one.action {
+        out.insert("x-kubernetes-action", *action);
         out.insert(
             "x-kubernetes-group-version-kind",
-            object!({"group": group, "version": version, "kind": kind}),
+            object!({"group": (group.as_str()), "version": (version.as_str()), "kind": (kind.as_str())}),
         );
     }
     out

@@ -1,0 +1,367 @@
+//! Documents of built-in and custom resources together.
+//!
+//! What definitions bring is made when somebody asks and made anew when it has
+//! become another: documents of version 3 one by one, as the definitions in their
+//! group change; the one of version 2 whenever anything does. Between these only
+//! packed documents are kept, and of those that nobody asked for only the hash.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use bytes::Bytes;
+use control_types::object;
+use control_types::value;
+use control_types::value::{Map, Value};
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha512};
+
+use super::custom::{Custom, Parts};
+use super::schemas::{self, Form, Kinds};
+use super::texts::Texts;
+use super::{Document, protobuf, v2, v3};
+use crate::api::Api;
+use crate::cache::ResourceCache;
+use crate::custom::{GROUP, PLURAL, Snapshot};
+
+/// Of so many kinds in a version of a group the hash of their document is told
+/// before anyone asks for it; of more, that of what it will be made of.
+const EAGER: usize = 32;
+
+/// What has been made.
+#[derive(Debug, Default)]
+pub struct Merged {
+    v3: Mutex<V3>,
+    /// By the generation of what is served.
+    v2: Mutex<Option<(u64, Arc<Document>)>>,
+}
+
+#[derive(Debug, Default)]
+struct V3 {
+    places: FxHashMap<(&'static str, &'static str), Place>,
+    index: Option<(u64, Index)>,
+}
+
+/// The index of documents, and since when it is so.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// JSON.
+    pub json: Bytes,
+    /// When it was made.
+    pub made: Timestamp,
+}
+
+/// A version of a group.
+#[derive(Debug)]
+struct Place {
+    /// Which states of definitions it is made of.
+    of: Vec<String>,
+    hash: String,
+    document: Option<Arc<Document>>,
+}
+
+/// The index.
+#[must_use]
+pub fn index(api: &Api) -> Index {
+    let now = api.definitions.now();
+    let groups = now.groups();
+    let mut v3 = api
+        .openapi
+        .v3
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some((generation, index)) = &v3.index
+        && *generation == now.generation
+    {
+        return index.clone();
+    }
+    let mut places: BTreeMap<String, String> = super::PLACES
+        .keys()
+        .filter_map(|place| Some((place.clone(), super::v3(place)?.hash.clone())))
+        .collect();
+    let mut custom = FxHashMap::default();
+    for group in groups {
+        for version in now.versions(group) {
+            if let Some(place) = v3.place(api, &now, (group, version), false) {
+                places.insert(format!("apis/{group}/{version}"), place.hash.clone());
+                custom.extend(v3.places.remove_entry(&(group, version)));
+            }
+        }
+    }
+    // What is gone is forgotten.
+    v3.places = custom;
+    let mut paths = Map::with_capacity(places.len());
+    for (place, hash) in places {
+        let url = format!("/openapi/v3/{place}?hash={hash}");
+        paths.push_unchecked(place.as_str().into(), value!({"serverRelativeURL": url}));
+    }
+    let index = Index {
+        json: value!({"paths": paths}).to_vec().into(),
+        made: Timestamp::now(),
+    };
+    v3.index = Some((now.generation, index.clone()));
+    index
+}
+
+/// The document at a place below `/openapi/v3/`, of a version that definitions bring.
+#[must_use]
+pub fn of_version(api: &Api, place: &str) -> Option<Arc<Document>> {
+    let (group, version) = place.strip_prefix("apis/")?.split_once('/')?;
+    let now = api.definitions.now();
+    let first = now.resources_of(group, version).first()?.resource;
+    let mut v3 = api
+        .openapi
+        .v3
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let place = v3.place(api, &now, (first.group, first.version), true)?;
+    place.document.clone()
+}
+
+/// The document of everything.
+#[must_use]
+pub fn of_everything(api: &Api) -> Arc<Document> {
+    let now = api.definitions.now();
+    if now.groups().is_empty() {
+        return v2();
+    }
+    let mut made = api
+        .openapi
+        .v2
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some((generation, document)) = &*made
+        && *generation == now.generation
+    {
+        return Arc::clone(document);
+    }
+    let mut parts = Vec::new();
+    for group in now.groups() {
+        for version in now.versions(group) {
+            for definition in definitions(api, &now, group, version) {
+                let custom = Custom::of(&definition, version);
+                parts.extend(custom.map(|one| one.parts(Form::V2, &TEXTS)));
+            }
+        }
+    }
+    let json = with_custom(&v2().json(), &parts);
+    let document = Arc::new(Document::of(json, protobuf::v2, Timestamp::now()));
+    *made = Some((now.generation, Arc::clone(&document)));
+    document
+}
+
+impl V3 {
+    /// What there is to say of a version of a group, with its document if that is
+    /// wanted.
+    fn place(
+        &mut self,
+        api: &Api,
+        now: &Snapshot,
+        at: (&'static str, &'static str),
+        document: bool,
+    ) -> Option<&Place> {
+        let served = now.resources_of(at.0, at.1);
+        let mut of: Vec<String> = served
+            .iter()
+            .filter_map(|served| Some(served.kind.family()?.identity.clone()))
+            .collect();
+        of.sort_unstable();
+        let known = self.places.get(&at).filter(|known| known.of == of);
+        let complete = known.is_some_and(|known| known.document.is_some() || !document);
+        if !complete {
+            let many = of.len() > EAGER;
+            // The name of a state does not change with what is asked of it.
+            let hash = many.then(|| hash(of.join(";").as_bytes()));
+            let made = (document || !many).then(|| {
+                let definitions = definitions(api, now, at.0, at.1);
+                super::go_json(&of_definitions(&definitions, at.1))
+            });
+            let hash = match (hash, &made) {
+                (Some(hash), _) => hash,
+                (None, made) => self::hash(made.as_deref().unwrap_or_default()),
+            };
+            let document = made.filter(|_| document).map(|json| {
+                let mut document = Document::of(json, protobuf::v3, Timestamp::now());
+                document.hash.clone_from(&hash);
+                Arc::new(document)
+            });
+            let place = Place { of, hash, document };
+            self.places.insert(at, place);
+        }
+        self.places.get(&at)
+    }
+}
+
+/// SHA-512, upper case hexadecimal.
+fn hash(bytes: &[u8]) -> String {
+    let hash = Sha512::digest(bytes);
+    hash.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// The definitions of the kinds in a version of a group, as they are now.
+fn definitions(api: &Api, now: &Snapshot, group: &str, version: &str) -> Vec<Value> {
+    let cache = api.resource(GROUP, PLURAL).ok().and_then(|served| {
+        let cache: &Arc<ResourceCache> = served.cache.as_ref()?;
+        Some(Arc::clone(cache))
+    });
+    let Some(cache) = cache else {
+        return Vec::new();
+    };
+    now.resources_of(group, version)
+        .iter()
+        .filter_map(|served| {
+            let name = format!("{}.{group}", served.resource.plural);
+            // One that is gone by now is not told of any more.
+            cache.get(&name)?.value().ok()
+        })
+        .collect()
+}
+
+/// The document of OpenAPI 3 of a version of a group.
+fn of_definitions(definitions: &[Value], version: &str) -> Value {
+    let mut paths = Vec::new();
+    let mut all: BTreeMap<String, Map> = BTreeMap::new();
+    for definition in definitions {
+        if let Some(custom) = Custom::of(definition, version) {
+            let parts = custom.parts(Form::V3, &TEXTS);
+            paths.extend(parts.paths);
+            all.extend(parts.schemas);
+        }
+    }
+    paths.sort_by(|a, b| a.path.cmp(&b.path));
+    let shared = ["ObjectMeta", "ListMeta"].map(|kind| format!("{META}{kind}"));
+    let shared = schemas::of_paths(Form::V3, Kinds::Client, &TEXTS, &paths, &shared);
+    for (name, schema) in shared.iter() {
+        if let Value::Object(schema) = schema {
+            all.insert(name.as_str().to_owned(), schema.clone());
+        }
+    }
+    let schemas: Map = all.into_iter().collect();
+    value!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+        "paths": (v3::path_items(&paths)),
+        "components": (object!({"schemas": schemas}))
+    })
+}
+
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+/// What documents of custom resources take from the texts; kept, since it is
+/// little and wanted whenever a definition changes.
+static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
+    Texts::of_types(|name| {
+        name.starts_with(META)
+            || name.starts_with("io.k8s.api.autoscaling.v1.Scale")
+            || matches!(
+                name,
+                "io.k8s.api.core.v1.Pod" | "io.k8s.api.core.v1.PodList"
+            )
+    })
+});
+
+/// The document of OpenAPI 2, its large parts not looked into.
+#[derive(Deserialize)]
+struct Swagger<'a> {
+    #[serde(borrow)]
+    swagger: &'a RawValue,
+    #[serde(borrow)]
+    info: &'a RawValue,
+    #[serde(borrow)]
+    paths: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow)]
+    definitions: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow)]
+    parameters: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow, rename = "securityDefinitions")]
+    definitions_of_security: &'a RawValue,
+    #[serde(borrow)]
+    security: &'a RawValue,
+}
+
+/// Puts custom resources into the document of the built-in ones, which win where
+/// both say something.
+fn with_custom(built_in: &[u8], parts: &[Parts]) -> Vec<u8> {
+    let Ok(swagger) = serde_json::from_slice::<Swagger<'_>>(built_in) else {
+        // What this program wrote it reads; if not, then less is said.
+        return built_in.to_vec();
+    };
+    let mut shared = v2::Shared::new();
+    let mut paths: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    let mut definitions: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    for part in parts {
+        for item in &part.paths {
+            let written = Value::from(v2::path_item(item, &mut shared));
+            paths.insert(&item.path, written.to_vec());
+        }
+        for (name, schema) in &part.schemas {
+            definitions.insert(name, Value::Object(schema.clone()).to_vec());
+        }
+    }
+    let shared: BTreeMap<String, Vec<u8>> = shared
+        .into_iter()
+        .map(|(name, one)| (name, Value::Object(one).to_vec()))
+        .collect();
+    let parameters = shared
+        .iter()
+        .map(|(name, json)| (name.as_str(), json.as_slice()));
+    let more = |all: &BTreeMap<&str, Vec<u8>>| all.values().map(Vec::len).sum::<usize>();
+    let mut out = Vec::with_capacity(built_in.len() + more(&paths) + more(&definitions));
+    let mut first = true;
+    let mut plain = |out: &mut Vec<u8>, name: &str| {
+        out.push(if std::mem::take(&mut first) {
+            b'{'
+        } else {
+            b','
+        });
+        Value::write_string(name, out);
+        out.push(b':');
+    };
+    plain(&mut out, "swagger");
+    out.extend_from_slice(swagger.swagger.get().as_bytes());
+    plain(&mut out, "info");
+    out.extend_from_slice(swagger.info.get().as_bytes());
+    plain(&mut out, "paths");
+    let own = paths.iter().map(|(name, json)| (*name, json.as_slice()));
+    members(&swagger.paths, own, &mut out);
+    plain(&mut out, "definitions");
+    let own = definitions
+        .iter()
+        .map(|(name, json)| (*name, json.as_slice()));
+    members(&swagger.definitions, own, &mut out);
+    plain(&mut out, "parameters");
+    members(&swagger.parameters, parameters, &mut out);
+    plain(&mut out, "securityDefinitions");
+    out.extend_from_slice(swagger.definitions_of_security.get().as_bytes());
+    plain(&mut out, "security");
+    out.extend_from_slice(swagger.security.get().as_bytes());
+    out.push(b'}');
+    out
+}
+
+/// Writes an object of what is built in and what is not, ordered by name.
+fn members<'a>(
+    built_in: &'a BTreeMap<String, &RawValue>,
+    custom: impl Iterator<Item = (&'a str, &'a [u8])>,
+    out: &mut Vec<u8>,
+) {
+    let mut all: BTreeMap<&str, &[u8]> = custom.collect();
+    for (name, json) in built_in {
+        all.insert(name, json.get().as_bytes());
+    }
+    out.push(b'{');
+    for (at, (name, json)) in all.into_iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        Value::write_string(name, out);
+        out.push(b':');
+        out.extend_from_slice(json);
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests;
