@@ -90,6 +90,18 @@ impl Modification<'_> {
         Ok(false)
     }
 
+    /// Reads the object anew: what was decided about it does not hold.
+    ///
+    /// # Errors
+    /// What the store suffers.
+    pub async fn again(&mut self) -> Result<(), Status> {
+        let stored = self.api.read_store(self.served, &self.store_key).await?;
+        self.fresh = true;
+        self.revision = stored.as_ref().map_or(0, |stored| stored.revision);
+        self.current = stored;
+        Ok(())
+    }
+
     /// Does what was decided. Answers nothing if another decision is needed, about
     /// what is [`Modification::current`] now.
     ///

@@ -1,10 +1,13 @@
 //! Addresses and ports of Services.
 //!
 //! `control_kinds::service` says what a Service needs; here it is handed out.
-//! What is taken is known from the cache of Services; in between, a request
-//! reserves what it is about to store and gives it back if it fails.
+//! The store gives out each address and port once: addresses as objects
+//! ([`objects`]), ports in one map ([`ports`]). In between, a request reserves the
+//! addresses that it is about to take and gives them back if it fails.
 
 pub(crate) mod objects;
+mod port_map;
+mod ports;
 mod ranges;
 
 use std::net::IpAddr;
@@ -21,34 +24,33 @@ use rustc_hash::FxHashSet;
 use crate::api::{Api, Served};
 use crate::invalid;
 
+pub(crate) use port_map::PortMap;
+pub use ports::HeldPorts;
+use ports::Ports;
+
 /// How often a free address or port is sought at random before all are tried.
 const TRIES: u32 = 64;
 /// How far a cache may lag behind the store.
 const LAG: Duration = Duration::from_secs(5);
 /// How many addresses of a range are tried in turn.
 const MOST: u64 = 1 << 20;
+/// Behind which number stock counts the ports that it shows for a dry run.
+const DRY_PORT: u16 = 32768;
 
 #[derive(Debug, Default)]
 struct Taken {
     addresses: FxHashSet<IpAddr>,
-    ports: FxHashSet<u16>,
     /// Reservations that are not in the cache yet; a rebuild keeps them.
-    pending: Vec<Item>,
+    pending: Vec<IpAddr>,
     /// What was given back lately: a cache that lags may still show it.
-    freed: Vec<(Item, Instant)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
-    Address(IpAddr),
-    Port(u16),
+    freed: Vec<(IpAddr, Instant)>,
 }
 
 /// Hands out addresses and ports.
 #[derive(Debug)]
 pub struct Allocators {
     ranges: Vec<IpNet>,
-    ports: (u16, u16),
+    pub(crate) ports: Ports,
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -56,9 +58,13 @@ pub struct Allocators {
 #[derive(Debug)]
 pub struct Allocation {
     taken: Arc<Mutex<Taken>>,
-    reserved: Vec<Item>,
+    reserved: Vec<IpAddr>,
     /// What the object no longer needs once it is stored.
-    unneeded: Vec<Item>,
+    unneeded: Vec<IpAddr>,
+    /// Ports that were chosen, some of which may have been taken in the store.
+    ports: Vec<u16>,
+    unneeded_ports: Vec<u16>,
+    held: Option<HeldPorts>,
     /// The Service for which IPAddress objects were made.
     service: Option<(Arc<Api>, Value)>,
     kept: bool,
@@ -69,40 +75,29 @@ fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
 }
 
 impl Taken {
-    fn take(&mut self, item: Item) -> bool {
-        self.freed.retain(|(freed, _)| *freed != item);
-        match item {
-            Item::Address(address) => self.addresses.insert(address),
-            Item::Port(port) => self.ports.insert(port),
-        }
+    fn take(&mut self, address: IpAddr) -> bool {
+        self.freed.retain(|(freed, _)| *freed != address);
+        self.addresses.insert(address)
     }
 
-    fn free(&mut self, item: Item) {
-        match item {
-            Item::Address(address) => self.addresses.remove(&address),
-            Item::Port(port) => self.ports.remove(&port),
-        };
-        self.pending.retain(|pending| *pending != item);
-        self.freed.push((item, Instant::now()));
+    fn free(&mut self, address: IpAddr) {
+        self.addresses.remove(&address);
+        self.pending.retain(|pending| *pending != address);
+        self.freed.push((address, Instant::now()));
     }
 
     /// Takes over what another knows that the caches may not show yet.
     fn inherit(&mut self, old: &mut Self) {
         self.freed = std::mem::take(&mut old.freed);
         self.freed.retain(|(_, at)| at.elapsed() < LAG);
-        for (item, _) in &self.freed {
-            match item {
-                Item::Address(address) => self.addresses.remove(address),
-                Item::Port(port) => self.ports.remove(port),
-            };
+        for (address, _) in &self.freed {
+            self.addresses.remove(address);
         }
         self.pending = std::mem::take(&mut old.pending);
-        self.pending.retain(|item| match item {
-            Item::Address(address) => !self.addresses.contains(address),
-            Item::Port(port) => !self.ports.contains(port),
-        });
-        for item in self.pending.clone() {
-            self.take(item);
+        self.pending
+            .retain(|address| !self.addresses.contains(address));
+        for address in self.pending.clone() {
+            self.take(address);
         }
     }
 }
@@ -113,15 +108,24 @@ impl Allocation {
     async fn take_addresses(&mut self, api: &Arc<Api>, service: &Value) -> Result<bool, Status> {
         // From here on they are given back when this is dropped.
         self.service = Some((Arc::clone(api), service.clone()));
-        for item in self.reserved.clone() {
-            let Item::Address(address) = item else {
-                continue;
-            };
+        for address in self.reserved.clone() {
             if !objects::take(api, address, service).await? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// The ports that were chosen and are not among those that the request holds.
+    pub fn ports_beyond(&self, held: &HeldPorts) -> Vec<u16> {
+        let beyond = self.ports.iter();
+        let beyond = beyond.filter(|port| !held.ports().contains(port));
+        beyond.copied().collect()
+    }
+
+    /// Notes which ports the request took in the store.
+    pub fn hold(&mut self, held: HeldPorts) {
+        self.held = Some(held);
     }
 
     /// The object is stored, as `service`: what it names is taken, what it left
@@ -130,10 +134,7 @@ impl Allocation {
     pub async fn keep(mut self, api: &Api, stored: &Value) {
         self.kept = true;
         if self.service.is_none() {
-            for item in &self.reserved {
-                let Item::Address(address) = item else {
-                    continue;
-                };
+            for address in &self.reserved {
                 match objects::take(api, *address, stored).await {
                     Ok(true) => {}
                     Ok(false) => {
@@ -144,30 +145,47 @@ impl Allocation {
             }
         }
         give_back(api, &self.unneeded, stored).await;
+        ports::give_back(api, &self.unneeded_ports).await;
+        if let Some(held) = &mut self.held {
+            held.keep(&self.ports);
+        }
         let mut taken = lock(&self.taken);
-        for item in &self.unneeded {
-            taken.free(*item);
+        for address in &self.unneeded {
+            taken.free(*address);
         }
         // The objects say from now on who has them.
         taken
             .pending
-            .retain(|item| !self.reserved.contains(item) || matches!(item, Item::Port(_)));
+            .retain(|address| !self.reserved.contains(address));
     }
 
     /// The object is not stored: all is given back before anybody is told.
     pub async fn release(mut self) {
+        if let Some(mut held) = self.held.take() {
+            held.release().await;
+        }
         if let Some((api, service)) = self.service.take() {
             give_back(&api, &self.reserved, &service).await;
         }
     }
 
-    fn reserve(&mut self, item: Item) -> bool {
+    /// Notes what an updated Service no longer needs.
+    fn leave(&mut self, new: &Value, old: &Value) {
+        let released = service::released(Some(new), old);
+        self.unneeded = addresses_of(&released);
+        // A number that goes on with another protocol stays taken.
+        let kept = ports_of(&service::held(Some(new)));
+        self.unneeded_ports = ports_of(&released);
+        self.unneeded_ports.retain(|port| !kept.contains(port));
+    }
+
+    fn reserve(&mut self, address: IpAddr) -> bool {
         let mut taken = lock(&self.taken);
-        if !taken.take(item) {
+        if !taken.take(address) {
             return false;
         }
-        taken.pending.push(item);
-        self.reserved.push(item);
+        taken.pending.push(address);
+        self.reserved.push(address);
         true
     }
 }
@@ -179,8 +197,8 @@ impl Drop for Allocation {
         }
         {
             let mut taken = lock(&self.taken);
-            for item in &self.reserved {
-                taken.free(*item);
+            for address in &self.reserved {
+                taken.free(*address);
             }
         }
         if let Some((api, service)) = self.service.take() {
@@ -204,7 +222,7 @@ impl Allocators {
         }
         Ok(Self {
             ranges: ranges.to_vec(),
-            ports,
+            ports: Ports::new(ports),
             taken: Arc::default(),
         })
     }
@@ -215,8 +233,7 @@ impl Allocators {
         self.ranges.first().and_then(|range| ranges::nth(range, 1))
     }
 
-    /// Learns anew from the cached Services which ports are taken. Addresses are
-    /// taken by IPAddress objects.
+    /// Learns anew from the cached Services which addresses are taken.
     pub fn rebuild(&self, api: &Api) {
         let Ok(cache) = api
             .resource("", "services")
@@ -231,8 +248,8 @@ impl Allocators {
             let Ok(service) = object.value() else {
                 continue;
             };
-            for item in held(&service) {
-                fresh.take(item);
+            for address in addresses_of(&service::held(Some(&service))) {
+                fresh.take(address);
             }
         }
         if let Some(first) = self.first_address() {
@@ -257,10 +274,34 @@ impl Allocators {
         if !is_service(served) {
             return Ok(self.nothing());
         }
+        let place = Place::of(api, dry_run);
+        let mut held = HeldPorts::new(api);
+        let mut fresh = false;
         for _ in 0..TRIES {
             let mut service = object.clone();
-            let mut allocation = self.settle(&Place::of(api, dry_run), &mut service, None)?;
-            if dry_run || allocation.take_addresses(api, &service).await? {
+            let settled = self.settle(&place, held.ports(), &mut service, None);
+            let mut allocation = match settled {
+                Ok(allocation) => allocation,
+                // Another server may have freed a port in between.
+                Err(_) if !fresh && may_have_ports(object) => {
+                    self.ports.refresh(api).await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(status) => return Err(status),
+            };
+            if dry_run {
+                *object = service;
+                return Ok(allocation);
+            }
+            let ports = allocation.ports_beyond(&held);
+            if !ports.is_empty() && !held.take(&ports).await? {
+                // What is taken is known now: others are chosen, or none can be.
+                fresh = true;
+                continue;
+            }
+            if allocation.take_addresses(api, &service).await? {
+                allocation.hold(held);
                 *object = service;
                 return Ok(allocation);
             }
@@ -274,23 +315,38 @@ impl Allocators {
     }
 
     /// Completes an updated Service: with what its old form had and it does
-    /// not mention, and with what is new.
+    /// not mention, and with what is new. Ports that are not among those `held`
+    /// are to be taken before it is stored.
     ///
     /// # Errors
     /// As with [`Allocators::create`].
-    pub fn update(
+    pub async fn update(
         &self,
         api: &Arc<Api>,
         served: &Served,
         new: &mut Value,
         old: &Value,
+        held: &[u16],
         dry_run: bool,
     ) -> Result<Allocation, Status> {
         if !is_service(served) {
             return Ok(self.nothing());
         }
-        let mut allocation = self.settle(&Place::of(api, dry_run), new, Some(old))?;
-        allocation.unneeded = items(&service::released(Some(new), old));
+        let place = Place::of(api, dry_run);
+        let mut allocation = if may_have_ports(new) {
+            let mut first = new.clone();
+            if let Ok(allocation) = self.settle(&place, held, &mut first, Some(old)) {
+                *new = first;
+                allocation
+            } else {
+                // Another server may have freed a port in between.
+                self.ports.refresh(api).await?;
+                self.settle(&place, held, new, Some(old))?
+            }
+        } else {
+            self.settle(&place, held, new, Some(old))?
+        };
+        allocation.leave(new, old);
         Ok(allocation)
     }
 
@@ -299,11 +355,13 @@ impl Allocators {
         if !is_service(served) {
             return;
         }
-        let items = held(object);
-        give_back(api, &items, object).await;
+        let had = service::held(Some(object));
+        let addresses = addresses_of(&had);
+        give_back(api, &addresses, object).await;
+        ports::give_back(api, &ports_of(&had)).await;
         let mut taken = lock(&self.taken);
-        for item in items {
-            taken.free(item);
+        for address in addresses {
+            taken.free(address);
         }
     }
 
@@ -326,6 +384,9 @@ impl Allocators {
             taken: Arc::clone(&self.taken),
             reserved: Vec::new(),
             unneeded: Vec::new(),
+            ports: Vec::new(),
+            unneeded_ports: Vec::new(),
+            held: None,
             service: None,
             kept: false,
         }
@@ -334,13 +395,13 @@ impl Allocators {
     fn settle(
         &self,
         place: &Place<'_>,
+        held: &[u16],
         new: &mut Value,
         old: Option<&Value>,
     ) -> Result<Allocation, Status> {
         let families: Vec<Family> = self.ranges.iter().map(family_of).collect();
         service::prepare(new, old, &families)
             .map_err(|errors| invalid::status("", "Service", meta::name(new), &errors))?;
-        let had = old.map(held).unwrap_or_default();
         let needs = service::needs(new, old);
         let mut allocation = self.nothing();
         let refuse =
@@ -353,11 +414,22 @@ impl Allocators {
                 service::set_address(new, need.index, &address.to_string());
             }
         }
+        if needs.ports.is_empty() {
+            return Ok(allocation);
+        }
+        let choice = Choice {
+            range: self.ports.range(),
+            known: &self.ports.known(),
+            held,
+            had: &ports_of(&service::held(old)),
+            updates: old.is_some(),
+            dry_run: place.dry_run,
+        };
         // Of a new service one port of several protocols has one node port.
         let mut shared: Vec<(i64, u16)> = Vec::new();
         for need in &needs.ports {
             let Some(at) = need.index else {
-                let port = self.health_check_port(need, &mut allocation)?;
+                let port = choice.health_check_port(need, &mut allocation.ports)?;
                 service::set_port(new, None, port);
                 continue;
             };
@@ -374,7 +446,7 @@ impl Allocators {
                 (Some(given), None) => given,
                 (Some(given), Some(asked)) if given == asked => given,
                 _ => {
-                    let given = self.port(at, need, &had, old.is_some(), &mut allocation);
+                    let given = choice.port(at, need, &mut allocation.ports);
                     given.map_err(|cause| refuse(new, cause))?
                 }
             };
@@ -383,46 +455,49 @@ impl Allocators {
         }
         Ok(allocation)
     }
+}
 
-    /// The port that a Service asks for, or a free one.
-    fn port(
-        &self,
-        at: usize,
-        need: &PortNeed,
-        had: &[Item],
-        updates: bool,
-        allocation: &mut Allocation,
-    ) -> Result<u16, Cause> {
+/// From what the ports of one Service are chosen.
+struct Choice<'a> {
+    range: (u16, u16),
+    known: &'a PortMap,
+    /// What the request took in the store already.
+    held: &'a [u16],
+    /// What the Service had.
+    had: &'a [u16],
+    updates: bool,
+    dry_run: bool,
+}
+
+impl Choice<'_> {
+    /// The port that a Service asks for, or a free one. `chosen`: those of the
+    /// Service that were chosen before.
+    fn port(&self, at: usize, need: &PortNeed, chosen: &mut Vec<u16>) -> Result<u16, Cause> {
         let field = format!("spec.ports[{at}].nodePort");
         let Some(number) = need.port else {
-            return self.free_port(allocation).ok_or_else(|| Cause {
+            return self.free(chosen).ok_or_else(|| Cause {
                 reason: "InternalError".into(),
                 message: "Internal error: failed to allocate a nodePort: range is full".into(),
                 field,
             });
         };
-        let item = Item::Port(number);
         // What it had it keeps, for other protocols, too.
-        if had.contains(&item) || (updates && allocation.reserved.contains(&item)) {
+        if self.had.contains(&number) || (self.updates && chosen.contains(&number)) {
             return Ok(number);
         }
-        self.certain_port(number, allocation)
+        self.certain(number, chosen)
             .map_err(|why| cause(&field, format!("Invalid value: {number}: {why}")))?;
         Ok(number)
     }
 
     /// The port that a load balancer asks for its health checks, or a free one.
-    fn health_check_port(
-        &self,
-        need: &PortNeed,
-        allocation: &mut Allocation,
-    ) -> Result<u16, Status> {
+    fn health_check_port(&self, need: &PortNeed, chosen: &mut Vec<u16>) -> Result<u16, Status> {
         let Some(number) = need.port else {
-            return self.free_port(allocation).ok_or_else(|| {
+            return self.free(chosen).ok_or_else(|| {
                 Status::internal("failed to allocate a HealthCheck NodePort : range is full")
             });
         };
-        self.certain_port(number, allocation).map_err(|why| {
+        self.certain(number, chosen).map_err(|why| {
             Status::internal(format!(
                 "failed to allocate requested HealthCheck NodePort {number}: {why}"
             ))
@@ -430,30 +505,43 @@ impl Allocators {
         Ok(number)
     }
 
-    fn certain_port(&self, number: u16, allocation: &mut Allocation) -> Result<(), String> {
-        let (first, last) = self.ports;
-        if !(first..=last).contains(&number) {
+    fn certain(&self, number: u16, chosen: &mut Vec<u16>) -> Result<(), String> {
+        let (first, last) = self.range;
+        // A dry run only looks whether it is taken.
+        if !self.dry_run && !(first..=last).contains(&number) {
             return Err(format!(
                 "provided port is not in the valid range. The range of valid ports is {first}-{last}"
             ));
         }
-        if allocation.reserve(Item::Port(number)) {
-            Ok(())
-        } else {
-            Err("provided port is already allocated".into())
+        if !self.is_free(number, chosen) {
+            return Err("provided port is already allocated".into());
         }
+        chosen.push(number);
+        Ok(())
     }
 
     /// A free port: of the upper band as long as there is one, since the lower
-    /// is left to those who ask for a certain port (KEP-3668).
-    fn free_port(&self, allocation: &mut Allocation) -> Option<u16> {
-        let (first, last) = self.ports;
-        let upper = first + port_band(first, last);
-        (0..TRIES)
-            .map(|_| rand::random_range(upper..=last))
-            .chain(upper..=last)
-            .chain(first..upper)
-            .find(|port| allocation.reserve(Item::Port(*port)))
+    /// is left to those who ask for a certain port (KEP-3668). A dry run takes
+    /// none: it is shown a number that is no node port.
+    fn free(&self, chosen: &mut Vec<u16>) -> Option<u16> {
+        let port = if self.dry_run {
+            let last = chosen.iter().copied().max().unwrap_or(DRY_PORT);
+            Some(last.saturating_add(1))
+        } else {
+            let (first, last) = self.range;
+            let upper = first + port_band(first, last);
+            let held = self.held.iter().copied();
+            held.chain((0..TRIES).map(|_| rand::random_range(upper..=last)))
+                .chain(upper..=last)
+                .chain(first..upper)
+                .find(|port| self.is_free(*port, chosen))
+        };
+        chosen.extend(port);
+        port
+    }
+
+    fn is_free(&self, port: u16, chosen: &[u16]) -> bool {
+        (self.held.contains(&port) || !self.known.has(port)) && !chosen.contains(&port)
     }
 }
 
@@ -491,8 +579,7 @@ impl<'a> Place<'a> {
 
     /// Reserves an address that nobody has.
     fn reserve(&self, address: IpAddr, allocation: &mut Allocation) -> bool {
-        !self.api.is_some_and(|api| objects::is_taken(api, address))
-            && allocation.reserve(Item::Address(address))
+        !self.api.is_some_and(|api| objects::is_taken(api, address)) && allocation.reserve(address)
     }
 }
 
@@ -580,23 +667,27 @@ fn family_of(range: &IpNet) -> Family {
     }
 }
 
-/// The addresses and ports that a Service has.
-fn held(service: &Value) -> Vec<Item> {
-    items(&service::held(Some(service)))
+/// Whether a new Service may want node ports.
+fn may_have_ports(service: &Value) -> bool {
+    matches!(
+        service.str_at(&["spec", "type"]),
+        Some("NodePort" | "LoadBalancer")
+    )
 }
 
-fn items(held: &service::Released) -> Vec<Item> {
-    let addresses = held.addresses.iter().filter_map(|text| text.parse().ok());
-    let ports = held.ports.iter().map(|(port, _)| Item::Port(*port));
-    addresses.map(Item::Address).chain(ports).collect()
+fn addresses_of(held: &service::Released) -> Vec<IpAddr> {
+    let addresses = held.addresses.iter();
+    addresses.filter_map(|text| text.parse().ok()).collect()
+}
+
+fn ports_of(held: &service::Released) -> Vec<u16> {
+    held.ports.iter().map(|(port, _)| *port).collect()
 }
 
 /// Deletes the IPAddress objects of addresses that a Service had.
-async fn give_back(api: &Api, items: &[Item], service: &Value) {
-    for item in items {
-        if let Item::Address(address) = item
-            && let Err(error) = objects::give_back(api, *address, service).await
-        {
+async fn give_back(api: &Api, addresses: &[IpAddr], service: &Value) {
+    for address in addresses {
+        if let Err(error) = objects::give_back(api, *address, service).await {
             // The repair finds it later.
             tracing::warn!(%address, %error, "an address is not given back");
         }
@@ -620,8 +711,8 @@ mod tests {
         fn settled(mut self) {
             self.kept = true;
             let mut taken = lock(&self.taken);
-            for item in &self.unneeded {
-                taken.free(*item);
+            for address in &self.unneeded {
+                taken.free(*address);
             }
         }
     }
@@ -636,18 +727,19 @@ mod tests {
 
     #[test]
     fn what_was_given_back_stays_free_though_a_cache_still_shows_it() {
+        let address: IpAddr = "10.0.0.1".parse().expect("an address");
         let mut old = Taken::default();
-        old.take(Item::Port(30000));
-        old.free(Item::Port(30000));
+        old.take(address);
+        old.free(address);
         let mut fresh = Taken::default();
-        fresh.take(Item::Port(30000));
+        fresh.take(address);
         fresh.inherit(&mut old);
-        assert!(fresh.take(Item::Port(30000)));
+        assert!(fresh.take(address));
         // Taken anew it is taken, whatever was given back before.
         let mut newer = Taken::default();
-        newer.take(Item::Port(30000));
+        newer.take(address);
         newer.inherit(&mut fresh);
-        assert!(!newer.take(Item::Port(30000)));
+        assert!(!newer.take(address));
     }
 
     fn allocators(ranges: &[&str]) -> Allocators {
@@ -668,11 +760,13 @@ mod tests {
         let mut kept = Vec::new();
         for _ in 0..6 {
             let mut one = service(value!({"type": "ClusterIP"}));
-            let allocation = all.settle(&ALONE, &mut one, None).expect("free addresses");
+            let allocation = all
+                .settle(&ALONE, &[], &mut one, None)
+                .expect("free addresses");
             kept.push((one, allocation));
         }
         let mut more = service(value!({"type": "ClusterIP"}));
-        assert!(all.settle(&ALONE, &mut more, None).is_err());
+        assert!(all.settle(&ALONE, &[], &mut more, None).is_err());
         let (one, allocation) = kept.pop().expect("one");
         drop(allocation);
         let address = one
@@ -680,7 +774,7 @@ mod tests {
             .expect("address")
             .to_owned();
         let mut again = service(value!({"type": "ClusterIP", "clusterIP": (address.as_str())}));
-        assert!(all.settle(&ALONE, &mut again, None).is_ok());
+        assert!(all.settle(&ALONE, &[], &mut again, None).is_ok());
         assert_eq!(kept.len(), 5);
     }
 
@@ -689,13 +783,13 @@ mod tests {
         let spec = |policy: &str| service(value!({"type": "ClusterIP", "ipFamilyPolicy": policy}));
         let all = allocators(&["10.0.0.0/24", "fd00::/112"]);
         let mut one = spec("PreferDualStack");
-        all.settle(&ALONE, &mut one, None)
+        all.settle(&ALONE, &[], &mut one, None)
             .expect("free addresses")
             .settled();
         assert_eq!(one.items_at(&["spec", "clusterIPs"]).len(), 2);
         let single = allocators(&["10.0.0.0/24"]);
         let mut one = spec("RequireDualStack");
-        assert!(single.settle(&ALONE, &mut one, None).is_err());
+        assert!(single.settle(&ALONE, &[], &mut one, None).is_err());
     }
 
     #[test]
@@ -704,27 +798,69 @@ mod tests {
         let port = |number: i64| value!({"port": number, "protocol": "TCP"});
         let spec = value!({"type": "NodePort", "ports": [(port(1)), (port(2)), (port(3))]});
         let mut one = service(spec);
-        let allocation = all.settle(&ALONE, &mut one, None).expect("free ports");
-        let mut ports: Vec<_> = held(&one)
-            .into_iter()
-            .filter_map(|item| match item {
-                Item::Port(port) => Some(port),
-                Item::Address(_) => None,
-            })
-            .collect();
+        let allocation = all.settle(&ALONE, &[], &mut one, None).expect("free ports");
+        let mut ports = ports_of(&service::held(Some(&one)));
         ports.sort_unstable();
         assert_eq!(ports, [30000, 30001, 30002]);
+        assert_eq!(allocation.ports.len(), 3);
+        all.ports.note(&allocation.ports, true);
         let mut other = service(value!({"type": "NodePort", "ports": [(port(1))]}));
-        assert!(all.settle(&ALONE, &mut other, None).is_err());
-        allocation.settled();
+        assert!(all.settle(&ALONE, &[], &mut other, None).is_err());
+        // What the request itself took in the store it may choose.
+        let mut again = other.clone();
+        assert!(all.settle(&ALONE, &[30001], &mut again, None).is_ok());
+        assert_eq!(ports_of(&service::held(Some(&again))), [30001]);
         // As a ClusterIP the Service gives its ports back.
         let mut changed = one.clone();
         changed.set_path(&["spec", "type"], "ClusterIP");
         let mut allocation = all
-            .settle(&ALONE, &mut changed, Some(&one))
+            .settle(&ALONE, &[], &mut changed, Some(&one))
             .expect("nothing new");
-        allocation.unneeded = items(&service::released(Some(&changed), &one));
-        allocation.settled();
-        assert!(all.settle(&ALONE, &mut other, None).is_ok());
+        allocation.leave(&changed, &one);
+        allocation.unneeded_ports.sort_unstable();
+        assert_eq!(allocation.unneeded_ports, [30000, 30001, 30002]);
+        all.ports.note(&allocation.unneeded_ports, false);
+        assert!(all.settle(&ALONE, &[], &mut other, None).is_ok());
+    }
+
+    #[test]
+    fn a_port_that_changes_its_protocol_stays_taken() {
+        let all = allocators(&["10.0.0.0/24"]);
+        let of = |protocol: &str| {
+            let port = value!({"port": 1, "protocol": protocol, "nodePort": 30000});
+            service(
+                value!({"type": "NodePort", "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ports": [(port)]}),
+            )
+        };
+        all.ports.note(&[30000], true);
+        let (old, mut new) = (of("TCP"), of("UDP"));
+        let mut allocation = all
+            .settle(&ALONE, &[], &mut new, Some(&old))
+            .expect("it has the port");
+        allocation.leave(&new, &old);
+        assert!(allocation.ports.is_empty() && allocation.unneeded_ports.is_empty());
+    }
+
+    #[test]
+    fn a_dry_run_takes_no_ports_and_shows_what_stock_shows() {
+        const DRY: Place<'static> = Place {
+            api: None,
+            dry_run: true,
+        };
+        let all = allocators(&["10.0.0.0/24"]);
+        all.ports.note(&[30002], true);
+        let port =
+            |number: i64, node: i64| value!({"port": number, "protocol": "TCP", "nodePort": node});
+        let of = |ports: Vec<Value>| service(value!({"type": "NodePort", "ports": ports}));
+        let mut one = of(vec![port(1, 0), port(2, 40000), port(3, 0)]);
+        all.settle(&DRY, &[], &mut one, None)
+            .expect("whatever it asks");
+        assert_eq!(ports_of(&service::held(Some(&one))), [32769, 40000, 40001]);
+        assert!(
+            all.settle(&DRY, &[], &mut of(vec![port(1, 30002)]), None)
+                .is_err()
+        );
+        let mut twice = of(vec![port(1, 40000), port(2, 40000)]);
+        assert!(all.settle(&DRY, &[], &mut twice, None).is_err());
     }
 }

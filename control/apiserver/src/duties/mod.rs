@@ -21,6 +21,7 @@ mod identity;
 mod kubernetes;
 mod masters;
 mod namespaces;
+mod node_ports;
 pub(crate) mod own;
 mod policy;
 mod priority_classes;
@@ -83,7 +84,7 @@ static ALL: &[&Duty] = &[
 ];
 
 /// Those that look at what the others made.
-static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY];
+static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY, &node_ports::DUTY];
 
 /// Does every duty once.
 ///

@@ -11,6 +11,7 @@ use control_types::value::Value;
 use crate::access::escalation;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::admission::{self, quota};
+use crate::allocate::HeldPorts;
 use crate::api::{Served, name_of};
 use crate::body::Body;
 use crate::chain::Context;
@@ -163,6 +164,8 @@ struct Gathered {
     allocation: Option<crate::allocate::Allocation>,
     /// What quotas must give before the decision is carried out.
     charges: Vec<Charge>,
+    /// Others were faster with node ports: the decision is to be taken anew.
+    again: bool,
 }
 
 impl Change<'_> {
@@ -183,13 +186,21 @@ impl Change<'_> {
         let dry_run = self.options.dry_run;
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
         let mut modification = api.begin(served, key, dry_run, ttl).await?;
+        let mut held = HeldPorts::new(api);
         let mut gathered;
         let done = loop {
             gathered = Gathered::default();
             let decided = match modification.current() {
-                Some(current) => self.decide(key, current, &mut make, &mut gathered).await,
+                Some(current) => {
+                    self.decide(key, current, &mut make, &mut held, &mut gathered)
+                        .await
+                }
                 None => Err(served.not_found(key)),
             };
+            if gathered.again {
+                modification.again().await?;
+                continue;
+            }
             if let (Ok(Decision::Put(new) | Decision::Delete(new)), false) =
                 (&decided, gathered.charges.is_empty())
             {
@@ -210,7 +221,8 @@ impl Change<'_> {
         };
         context.warnings.extend(gathered.warnings);
         let done = done?;
-        if let Some(allocation) = gathered.allocation.filter(|_| !dry_run) {
+        if let Some(mut allocation) = gathered.allocation.filter(|_| !dry_run) {
+            allocation.hold(held);
             allocation.keep(api, &done.object).await;
         }
         if done.deleted && !dry_run {
@@ -261,6 +273,7 @@ impl Change<'_> {
         key: &str,
         current: Current,
         make: &mut impl FnMut(&Value) -> Result<Value, Status>,
+        held: &mut HeldPorts,
         gathered: &mut Gathered,
     ) -> Result<Decision, Status> {
         let Self {
@@ -296,13 +309,10 @@ impl Change<'_> {
         }
         meta::metadata_mut(&mut new).remove("selfLink");
         if self.subresource.is_empty() {
-            gathered.allocation = Some(context.api.allocators.update(
-                &context.api,
-                served,
-                &mut new,
-                &old,
-                self.options.dry_run,
-            )?);
+            let allocators = &context.api.allocators;
+            let (ports, dry_run) = (held.ports(), self.options.dry_run);
+            let given = allocators.update(&context.api, served, &mut new, &old, ports, dry_run);
+            gathered.allocation = Some(given.await?);
         }
         // Changes are told from what was stored, which is complete.
         served.form().complete(&mut new);
@@ -322,6 +332,17 @@ impl Change<'_> {
         let warnings = &mut gathered.warnings;
         admission::check_update(context, served, self.subresource, &new, &old, warnings)?;
         self.validate(&new, &old).await?;
+        if let Some(allocation) = gathered
+            .allocation
+            .as_ref()
+            .filter(|_| !self.options.dry_run)
+        {
+            let ports = allocation.ports_beyond(held);
+            if !ports.is_empty() && !held.take(&ports).await? {
+                gathered.again = true;
+                return Err(Status::internal("node ports were given to others"));
+            }
+        }
         let change = admission::Change {
             subresource: self.subresource,
             new: &new,

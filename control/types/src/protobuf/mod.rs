@@ -150,6 +150,24 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// The fields of a message that hold bytes, with their numbers, in their order; for
+/// messages that no table describes.
+///
+/// # Errors
+/// When the message is malformed.
+pub fn fields_of_bytes(message: &[u8]) -> Result<Vec<(u64, &[u8])>, Error> {
+    let mut reader = Reader(message);
+    let mut fields = Vec::new();
+    while let Some((number, wire)) = reader.field("message")? {
+        if let wire::Wire::Bytes(bytes) = wire {
+            fields.push((number, bytes));
+        } else {
+            reader.skip(wire)?;
+        }
+    }
+    Ok(fields)
+}
+
 /// Reads an object of any known kind.
 ///
 /// # Errors
