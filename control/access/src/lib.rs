@@ -19,7 +19,7 @@ pub use bootstrap_token::{
     BOOTSTRAPPERS, BootstrapTokenError, is_bootstrap_group, parse_bootstrap_token,
     user_of_bootstrap_token,
 };
-pub use node::{NodeGraph, OfNode};
+pub use node::{NodeGraph, OfNode, POD_PATHS};
 pub use rbac::{PolicyKind, Rbac, Rule};
 pub use tokens::{
     Bearer, CREDENTIAL_ID, Existing, ISSUER, Reference, TokenError, TokenSpec, Tokens,

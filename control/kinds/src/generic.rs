@@ -36,6 +36,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     warnings: no_warnings,
     selectable: &[],
     selectable_as: &[],
+    selectable_from: &[],
     selectable_fields: no_fields,
     field_annotations: &[],
     columns: table::NAME_AGE,

@@ -27,6 +27,7 @@ pub mod service;
 mod table;
 mod tree;
 
+use control_types::value::Pick;
 pub use control_types::value::Value;
 pub use custom::{CustomKind, compare_versions};
 pub use error::{ErrorKind, Errors, FieldError, Path};
@@ -72,6 +73,8 @@ pub struct Kind {
     pub selectable: &'static [&'static str],
     /// Fields of `selectable` that the stored form calls otherwise: (here, there).
     pub selectable_as: &'static [(&'static str, &'static str)],
+    /// What [`Kind::selectable_fields`] reads besides the paths that `selectable` names.
+    pub selectable_from: &'static [&'static str],
     /// Values of the fields named by `selectable`, in the stored form.
     pub selectable_fields: fn(&Value) -> Vec<Field>,
     /// Annotations (a trailing `*`: all with this beginning) that are fields in another
@@ -133,6 +136,13 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
 }
 
 impl Kind {
+    /// The part of an object that selectors of labels and fields look at.
+    #[must_use]
+    pub fn selected(&self) -> Pick {
+        let paths = self.selectable.iter().chain(self.selectable_from);
+        Pick::of(paths.copied().chain(["metadata.labels"]))
+    }
+
     /// Prepares and validates a new object. Its metadata must be complete
     /// (name, namespace, uid, creation time). Errors mean "do not store".
     pub fn before_create(&self, object: &mut Value) -> Vec<FieldError> {

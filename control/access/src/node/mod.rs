@@ -15,6 +15,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use control_types::meta;
 use control_types::value::Value;
 
+pub use self::references::POD_PATHS;
+
 use self::graph::{Graph, Kind, Own};
 use crate::{Attributes, Rule, bootstrap};
 

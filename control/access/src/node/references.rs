@@ -5,6 +5,26 @@ use control_types::value::Value;
 
 use super::graph::Kind;
 
+/// All that a pod's edges are read from.
+pub const POD_PATHS: &[&str] = &[
+    "metadata.namespace",
+    "metadata.name",
+    "metadata.annotations",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "spec.imagePullSecrets",
+    "spec.initContainers.env.valueFrom",
+    "spec.initContainers.envFrom",
+    "spec.containers.env.valueFrom",
+    "spec.containers.envFrom",
+    "spec.ephemeralContainers.env.valueFrom",
+    "spec.ephemeralContainers.envFrom",
+    "spec.volumes",
+    "spec.resourceClaims",
+    "status.resourceClaimStatuses",
+    "status.extendedResourceClaimStatus",
+];
+
 /// All that a pod's specification and status refer to, in the pod's namespace.
 /// A mirror pod refers to nothing: its agent made it up.
 pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(Kind, &str)) {
@@ -119,5 +139,63 @@ pub(super) fn secrets_of_volume(volume: &Value, mut see: impl FnMut(&str, &str))
     ] {
         let secret = |field| volume.str_at(&["spec", "csi", use_of, field]);
         take(secret("namespace"), secret("name"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+    use control_types::value::Pick;
+
+    use super::*;
+
+    fn seen(pod: &Value) -> Vec<String> {
+        let mut all = Vec::new();
+        of_pod(pod, |kind, name| all.push(format!("{kind:?} {name}")));
+        all
+    }
+
+    #[test]
+    fn the_paths_of_a_pod_name_all_that_is_read_of_it() {
+        let mut pod = value!({
+            "metadata": {"name": "web", "namespace": "a", "annotations": {}},
+            "spec": {
+                "nodeName": "n1",
+                "serviceAccountName": "robot",
+                "imagePullSecrets": [{"name": "pull"}],
+                "resourceClaims": [{"name": "c", "resourceClaimName": "given"}],
+                "volumes": [{"name": "tmp", "ephemeral": {}}, {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}}]
+            },
+            "status": {
+                "phase": "Running",
+                "resourceClaimStatuses": [{"name": "d", "resourceClaimName": "made"}],
+                "extendedResourceClaimStatus": {"resourceClaimName": "extended"}
+            }
+        });
+        for containers in ["initContainers", "containers", "ephemeralContainers"] {
+            let (from, env) = (format!("from-{containers}"), format!("env-{containers}"));
+            let one = value!({
+                "name": "c",
+                "image": "i",
+                "envFrom": [{"configMapRef": {"name": (from)}}],
+                "env": [{"name": "E", "value": "v"}, {"name": "F", "valueFrom": {"secretKeyRef": {"name": (env)}}}]
+            });
+            pod.set_path(&["spec", containers], Value::Array(vec![one]));
+        }
+        let pick = Pick::of(POD_PATHS.iter().copied());
+        let part = Value::pick(&pod.to_vec(), &pick).unwrap();
+        assert!(
+            !String::from_utf8(part.to_vec())
+                .unwrap()
+                .contains("image\"")
+        );
+        assert_eq!(seen(&part), seen(&pod));
+        assert_eq!(seen(&pod).len(), 13);
+        pod.set_path(
+            &["metadata", "annotations", "kubernetes.io/config.mirror"],
+            "x",
+        );
+        let part = Value::pick(&pod.to_vec(), &pick).unwrap();
+        assert_eq!(seen(&part), seen(&pod));
     }
 }

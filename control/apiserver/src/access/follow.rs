@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use control_access::{NodeGraph, OfNode, PolicyKind, Rbac};
-use control_types::value::Value;
+use control_access::{NodeGraph, OfNode, POD_PATHS, PolicyKind, Rbac};
+use control_types::value::{Pick, Value};
 use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,12 +17,17 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What learns of a kind's objects.
 trait Follower: Send + 'static {
+    /// What it reads of an object; nothing: all.
+    fn reads(&self) -> Option<&Pick> {
+        None
+    }
+
     fn set(&self, object: &Value);
     fn remove(&self, namespace: &str, name: &str);
 }
 
 struct Policy(Arc<Rbac>, PolicyKind);
-struct Pods(Arc<NodeGraph>);
+struct Pods(Arc<NodeGraph>, Pick);
 struct Volumes(Arc<NodeGraph>);
 struct Owned(Arc<NodeGraph>, OfNode);
 
@@ -37,6 +42,10 @@ impl Follower for Policy {
 }
 
 impl Follower for Pods {
+    fn reads(&self) -> Option<&Pick> {
+        Some(&self.1)
+    }
+
     fn set(&self, object: &Value) {
         self.0.set_pod(object);
     }
@@ -78,7 +87,9 @@ pub(super) fn start(api: &Arc<Api>, rbac: &Arc<Rbac>, nodes: &Arc<NodeGraph>) {
         "clusterrolebindings",
         policy(PolicyKind::ClusterRoleBinding),
     );
-    one(api, "", "pods", Pods(Arc::clone(nodes)));
+    // Pods are many and large, and little of them matters here.
+    let paths = Pick::of(POD_PATHS.iter().copied());
+    one(api, "", "pods", Pods(Arc::clone(nodes), paths));
     one(api, "", "persistentvolumes", Volumes(Arc::clone(nodes)));
     let owned = |kind| Owned(Arc::clone(nodes), kind);
     one(
@@ -131,7 +142,11 @@ fn take_all(cache: &ResourceCache, follower: &impl Follower, known: &mut FxHashS
 }
 
 fn set(follower: &impl Follower, object: &Cached) {
-    match object.value() {
+    let tree = match follower.reads() {
+        Some(part) => object.pick(part),
+        None => object.value(),
+    };
+    match tree {
         Ok(value) => follower.set(&value),
         // It grants nothing then, and other objects are not affected.
         Err(error) => {

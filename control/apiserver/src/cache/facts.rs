@@ -79,7 +79,8 @@ fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use control_types::value;
+    use control_types::schema::{Shape, TypeRef};
+    use control_types::{registry, value};
 
     use super::*;
 
@@ -96,6 +97,44 @@ mod tests {
         assert_eq!(find(labels, ""), None);
         assert_eq!(find(labels, "spec.nodeName"), None);
         assert_eq!(find(fields, "spec.nodeName"), Some("n1"));
+    }
+
+    /// A value of a type, with as much in it as the type has, down to some depth.
+    fn filled(of: &TypeRef, depth: usize, number: &mut i64) -> Value {
+        *number += 1;
+        match of {
+            TypeRef::Int32 | TypeRef::Int64 | TypeRef::IntOrString => (*number).into(),
+            TypeRef::Bool => true.into(),
+            TypeRef::List(inner) => Value::Array(vec![filled(inner, depth, number)]),
+            TypeRef::Map(inner) => {
+                let mut map = Value::object();
+                map.insert("key", filled(inner, depth, number));
+                map
+            }
+            TypeRef::Object(id) if id.get().shape == Shape::Struct && depth > 0 => {
+                let mut object = Value::object();
+                for field in id.fields() {
+                    let value = filled(&field.type_ref(), depth - 1, number);
+                    object.insert(field.name(), value);
+                }
+                object
+            }
+            TypeRef::Object(_) => Value::object(),
+            _ => format!("text-{number}").into(),
+        }
+    }
+
+    #[test]
+    fn the_part_that_is_picked_has_the_facts_of_the_whole() {
+        for resource in registry::resources() {
+            let kind = control_kinds::of(resource.storage.group, resource.kind);
+            let of = TypeRef::Object(resource.schema);
+            let whole = filled(&of, 5, &mut 0);
+            let part = Value::pick(&whole.to_vec(), &kind.selected()).expect("JSON");
+            let facts = Facts::of(&whole, &kind.into());
+            assert!(facts.fields_at > 0, "{}", resource.kind);
+            assert_eq!(facts, Facts::of(&part, &kind.into()), "{}", resource.kind);
+        }
     }
 
     #[test]

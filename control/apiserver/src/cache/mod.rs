@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use object::{Cached, Change, Prepared, encode, frame};
+pub use object::{Cached, Change, Prepared, Reading, encode, frame};
 pub use past::{Next, Past};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use compact_str::CompactString;
+use control_kinds::Kind;
 use control_store::Revision;
-use control_types::value::{Key, Map, Value};
+use control_types::value::{Key, Map, Pick, Value};
 
 use super::facts::{self, Facts};
 use super::tree::Keyed;
@@ -65,6 +66,55 @@ pub struct Prepared {
     facts: Facts,
 }
 
+/// How the stored objects of a resource are read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    nature: Nature,
+    /// What selectors look at, where no more than that need be read.
+    selected: Option<Pick>,
+}
+
+impl Reading {
+    /// Reads objects of this nature.
+    #[must_use]
+    pub fn of(nature: Nature) -> Self {
+        let selected = match &nature {
+            Nature::BuiltIn(kind) => Some(kind.selected()),
+            // What was stored may not have the present form of the kind yet.
+            Nature::Custom(..) => None,
+        };
+        Self { nature, selected }
+    }
+
+    /// What is particular to the kind.
+    #[must_use]
+    pub fn nature(&self) -> &Nature {
+        &self.nature
+    }
+
+    fn prepare(&self, stored: &[u8]) -> Result<Prepared, DecodeError> {
+        if let Some(selected) = &self.selected
+            && metadata_at(stored).is_some()
+        {
+            let part = Value::pick(stored, selected).map_err(DecodeError::Json)?;
+            return Ok(Prepared::of(&part, stored.to_vec(), &self.nature));
+        }
+        let mut value = Value::from_slice(stored).map_err(DecodeError::Json)?;
+        let json = if !self.nature.settle(&mut value) && metadata_at(stored).is_some() {
+            stored.to_vec()
+        } else {
+            encode(&value)
+        };
+        Ok(Prepared::of(&value, json, &self.nature))
+    }
+}
+
+impl From<&'static Kind> for Reading {
+    fn from(kind: &'static Kind) -> Self {
+        Self::of(kind.into())
+    }
+}
+
 impl Prepared {
     /// Prepares an object; `json` is what [`encode`] made of it.
     #[must_use]
@@ -105,15 +155,9 @@ impl Cached {
         stored: &[u8],
         revision: Revision,
         change: Change,
-        kind: &Nature,
+        reading: &Reading,
     ) -> Result<Self, DecodeError> {
-        let mut value = Value::from_slice(stored).map_err(DecodeError::Json)?;
-        let json = if !kind.settle(&mut value) && metadata_at(stored).is_some() {
-            stored.to_vec()
-        } else {
-            encode(&value)
-        };
-        Self::of(key, Prepared::of(&value, json, kind), revision, change)
+        Self::of(key, reading.prepare(stored)?, revision, change)
     }
 
     /// Makes the cached form of what a writer prepared.
@@ -305,6 +349,14 @@ impl Cached {
     /// Never, unless memory was corrupted: the bytes were parsed before.
     pub fn value(&self) -> Result<Value, DecodeError> {
         Value::from_slice(self.json()).map_err(DecodeError::Json)
+    }
+
+    /// Part of the object as a tree.
+    ///
+    /// # Errors
+    /// As [`Cached::value`].
+    pub fn pick(&self, pick: &Pick) -> Result<Value, DecodeError> {
+        Value::pick(self.json(), pick).map_err(DecodeError::Json)
     }
 
     /// The frame of a watch event about this object. Shares the cache's memory

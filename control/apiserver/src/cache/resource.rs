@@ -11,7 +11,7 @@ use control_store::Revision;
 use control_types::value::Value;
 use tokio::sync::watch;
 
-use super::object::{Cached, Change, DecodeError, Prepared};
+use super::object::{Cached, Change, DecodeError, Prepared, Reading};
 use super::ring::{Read, Ring};
 use super::tree::{Keyed, Tree};
 use crate::nature::Nature;
@@ -65,7 +65,7 @@ pub struct State {
 
 /// The cache. One task writes ([`super::feed`]); anybody reads.
 pub struct ResourceCache {
-    kind: Nature,
+    reading: Reading,
     /// What keys begin with in the store, such as `/registry/pods/`.
     prefix: CompactString,
     state: ArcSwap<State>,
@@ -101,7 +101,7 @@ impl ResourceCache {
     #[must_use]
     pub fn new(kind: Nature, prefix: &str) -> Self {
         Self {
-            kind,
+            reading: Reading::of(kind),
             prefix: prefix.into(),
             state: ArcSwap::from_pointee(State {
                 objects: Tree::default(),
@@ -118,7 +118,13 @@ impl ResourceCache {
     /// What is particular to the kind as it is stored.
     #[must_use]
     pub fn nature(&self) -> &Nature {
-        &self.kind
+        self.reading.nature()
+    }
+
+    /// How stored objects are read.
+    #[must_use]
+    pub fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// What keys begin with in the store.
@@ -273,7 +279,7 @@ impl ResourceCache {
         revision: Revision,
         created: bool,
     ) -> Result<Arc<Cached>, DecodeError> {
-        Cached::new(key, stored, revision, change(created), &self.kind).map(Arc::new)
+        Cached::new(key, stored, revision, change(created), &self.reading).map(Arc::new)
     }
 
     /// Makes the cached form of what a writer prepared.
@@ -290,7 +296,7 @@ impl ResourceCache {
     /// Prepares an object of this resource for its way through the store.
     #[must_use]
     pub fn prepare(&self, value: &Value, json: Vec<u8>) -> Prepared {
-        Prepared::of(value, json, &self.kind)
+        Prepared::of(value, json, self.nature())
     }
 
     /// Applies changes in order and publishes them at once. `None` deletes.

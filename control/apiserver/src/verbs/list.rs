@@ -166,7 +166,8 @@ async fn exact(api: &Api, served: &Served, revision: Revision) -> Result<Snapsho
             .transform
             .open(&kv.key, &kv.value)
             .map_err(Status::internal)?;
-        let object = Cached::new(key, &bytes, kv.mod_revision, Change::Modified, &served.kind)
+        let (revision, reading) = (kv.mod_revision, cache.reading());
+        let object = Cached::new(key, &bytes, revision, Change::Modified, reading)
             .map_err(Status::internal)?;
         objects.push(Arc::new(object));
     }

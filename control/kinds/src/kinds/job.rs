@@ -26,6 +26,7 @@ pub(crate) static KIND: Kind = Kind {
     validate_status_update: rules::job_status,
     warnings: |new, old| validate_workload::job_warnings(new, old, "spec"),
     selectable: &["status.successful"],
+    selectable_from: &["status.succeeded"],
     selectable_fields,
     columns: columns::JOB,
     row,

@@ -9,6 +9,7 @@ mod key;
 mod macros;
 mod map;
 mod parse;
+mod pick;
 mod serde_impl;
 mod write;
 
@@ -17,6 +18,7 @@ use compact_str::CompactString;
 pub use key::Key;
 pub use map::Map;
 pub use parse::{Error, MAX_DEPTH, Parsed};
+pub use pick::Pick;
 pub(crate) use write::{write_float, write_string};
 
 pub use serde_impl::{ConvertError, from_value, to_value};

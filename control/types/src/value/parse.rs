@@ -74,12 +74,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
     };
-    let mut parser = Parser {
-        text: &text,
-        at: 0,
-        duplicate: false,
-    };
-    let value = parser.document()?;
+    let mut parser = Parser::new(&text);
+    let value = parser.value(0)?;
+    parser.end()?;
     let duplicates = if parser.duplicate {
         duplicates(&text)
     } else {
@@ -88,23 +85,37 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
     Ok(Parsed { value, duplicates })
 }
 
-struct Parser<'a> {
+/// Where reading has come to in a text.
+pub(super) struct Parser<'a> {
     text: &'a str,
     at: usize,
     duplicate: bool,
 }
 
 impl<'a> Parser<'a> {
-    fn document(&mut self) -> Result<Value, Error> {
-        let value = self.value(0)?;
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: 0,
+            duplicate: false,
+        }
+    }
+
+    /// Nothing may follow any more.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
         match self.peek() {
-            None => Ok(value),
+            None => Ok(()),
             Some(_) => Err(self.invalid("after top-level value")),
         }
     }
 
+    /// Goes past the byte that was peeked at.
+    pub(super) fn step(&mut self) {
+        self.at += 1;
+    }
+
     /// The next byte that is no white space.
-    fn peek(&mut self) -> Option<u8> {
+    pub(super) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
             match byte {
@@ -115,7 +126,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    fn invalid(&self, context: &'static str) -> Error {
+    pub(super) fn invalid(&self, context: &'static str) -> Error {
         let rest = self.text.get(self.at..).or_else(|| {
             // Within a character of several bytes: Go reports its first byte's rune.
             (0..self.at).rev().find_map(|at| self.text.get(at..))
@@ -130,7 +141,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, Error> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<Value, Error> {
         match self.peek() {
             Some(b'"') => match self.string()? {
                 Cow::Borrowed(text) => Ok(Value::String(CompactString::new(text))),
@@ -291,7 +302,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'a, str>, Error> {
+    /// Goes past a string without reading what it says.
+    pub(super) fn skip_string(&mut self) -> Result<(), Error> {
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        loop {
+            self.at = plain_until(bytes, self.at);
+            match bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                Some(_) => return Err(self.invalid("in string literal")),
+                None => return Err(Error::UnexpectedEnd),
+            }
+        }
+    }
+
+    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, Error> {
         let bytes = self.text.as_bytes();
         self.at += 1;
         let start = self.at;
@@ -472,15 +504,7 @@ fn duplicates(text: &str) -> Vec<String> {
         Some(())
     }
     let mut found = Vec::new();
-    walk(
-        &mut Parser {
-            text,
-            at: 0,
-            duplicate: false,
-        },
-        &mut String::new(),
-        &mut found,
-    );
+    walk(&mut Parser::new(text), &mut String::new(), &mut found);
     found
 }
 

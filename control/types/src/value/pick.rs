@@ -1,0 +1,215 @@
+//! Part of a JSON text as a tree.
+//!
+//! Who wants three fields of an object of five kilobytes need not pay for its
+//! tree: what is not asked for is only looked at as far as it takes to know that
+//! it is JSON and where it ends.
+
+use super::parse::{Error, MAX_DEPTH, Parser};
+use super::{Key, Map, Value};
+
+/// Which members of an object, and of objects within, are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Pick {
+    /// Everything below here.
+    whole: bool,
+    members: Vec<(String, Pick)>,
+}
+
+impl Pick {
+    /// What these paths name, such as `spec.nodeName`, each with all that is below
+    /// it. A path leads through arrays: of `spec.containers.name`, each item keeps
+    /// its name.
+    #[must_use]
+    pub fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut all = Self::default();
+        for path in paths {
+            let mut place = &mut all;
+            for name in path.split('.') {
+                let at = match place.members.iter().position(|(known, _)| known == name) {
+                    Some(at) => at,
+                    None => {
+                        place.members.push((name.to_owned(), Self::default()));
+                        place.members.len() - 1
+                    }
+                };
+                place = &mut place.members[at].1;
+            }
+            place.whole = true;
+        }
+        all
+    }
+
+    fn member(&self, name: &str) -> Option<&Self> {
+        let found = self.members.iter().find(|(known, _)| known == name);
+        found.map(|(_, pick)| pick)
+    }
+}
+
+impl Value {
+    /// Parses JSON, but keeps only what is picked: objects without the other
+    /// members. Duplicate keys keep their last value.
+    ///
+    /// # Errors
+    /// As [`Value::from_slice`]: what is left out must be JSON, too.
+    pub fn pick(bytes: &[u8], pick: &Pick) -> Result<Self, Error> {
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Self::from_slice(bytes);
+        };
+        let mut parser = Parser::new(text);
+        let value = picked(&mut parser, pick, 0)?;
+        parser.end()?;
+        Ok(value)
+    }
+}
+
+fn picked(parser: &mut Parser<'_>, pick: &Pick, depth: usize) -> Result<Value, Error> {
+    if pick.whole {
+        return parser.value(depth);
+    }
+    match parser.peek() {
+        Some(b'{') => {
+            let mut map = Map::new();
+            members(parser, depth + 1, |parser, name| {
+                match pick.member(&name) {
+                    Some(inner) => {
+                        let value = picked(parser, inner, depth + 1)?;
+                        map.insert(Key::from_cow(name), value);
+                    }
+                    None => skip(parser, depth + 1)?,
+                }
+                Ok(())
+            })?;
+            Ok(Value::Object(map))
+        }
+        Some(b'[') => {
+            let mut all = Vec::new();
+            items(parser, depth + 1, |parser| {
+                all.push(picked(parser, pick, depth + 1)?);
+                Ok(())
+            })?;
+            Ok(Value::Array(all))
+        }
+        _ => parser.value(depth),
+    }
+}
+
+/// Steps over a value.
+fn skip(parser: &mut Parser<'_>, depth: usize) -> Result<(), Error> {
+    match parser.peek() {
+        Some(b'"') => parser.skip_string(),
+        Some(b'{') => members(parser, depth + 1, |parser, _| skip(parser, depth + 1)),
+        Some(b'[') => items(parser, depth + 1, |parser| skip(parser, depth + 1)),
+        _ => parser.value(depth).map(drop),
+    }
+}
+
+/// Walks over an object; `each` is to take the value of each member.
+fn members<'a>(
+    parser: &mut Parser<'a>,
+    depth: usize,
+    mut each: impl FnMut(&mut Parser<'a>, std::borrow::Cow<'a, str>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::TooDeep);
+    }
+    parser.step();
+    if parser.peek() == Some(b'}') {
+        parser.step();
+        return Ok(());
+    }
+    loop {
+        if parser.peek() != Some(b'"') {
+            return Err(parser.invalid("looking for beginning of object key string"));
+        }
+        let name = parser.string()?;
+        if parser.peek() != Some(b':') {
+            return Err(parser.invalid("after object key"));
+        }
+        parser.step();
+        each(parser, name)?;
+        match parser.peek() {
+            Some(b',') => parser.step(),
+            Some(b'}') => {
+                parser.step();
+                return Ok(());
+            }
+            _ => return Err(parser.invalid("after object key:value pair")),
+        }
+    }
+}
+
+/// Walks over an array; `each` is to take an item.
+fn items<'a>(
+    parser: &mut Parser<'a>,
+    depth: usize,
+    mut each: impl FnMut(&mut Parser<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::TooDeep);
+    }
+    parser.step();
+    if parser.peek() == Some(b']') {
+        parser.step();
+        return Ok(());
+    }
+    loop {
+        each(parser)?;
+        match parser.peek() {
+            Some(b',') => parser.step(),
+            Some(b']') => {
+                parser.step();
+                return Ok(());
+            }
+            _ => return Err(parser.invalid("after array element")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value;
+
+    fn pick(text: &str, paths: &[&str]) -> Result<Value, Error> {
+        Value::pick(text.as_bytes(), &Pick::of(paths.iter().copied()))
+    }
+
+    #[test]
+    fn only_what_is_named_is_kept_and_arrays_are_passed_through() {
+        let text = r#"{"a": {"x": [1, {"deep": "}"}], "y": 2}, "b": [{"n": 1, "o": "\"]"}, 7], "c": "é\n", "d": null}"#;
+        assert_eq!(
+            pick(text, &["a.y", "b.n", "c", "gone.too"]).expect("JSON"),
+            value!({"a": {"y": 2}, "b": [{"n": 1}, 7], "c": "é\n"})
+        );
+        assert_eq!(
+            pick(text, &["a", "a.y"]).expect("JSON"),
+            value!({"a": {"x": [1, {"deep": "}"}], "y": 2}})
+        );
+        assert_eq!(
+            pick(r#"{"a":1,"a":2}"#, &["a"]).expect("JSON"),
+            value!({"a": 2})
+        );
+        assert_eq!(pick("[]", &[]).expect("JSON"), value!([]));
+    }
+
+    #[test]
+    fn what_is_left_out_must_be_json_too() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(600), "]".repeat(600));
+        for text in [
+            r#"{"a": }"#,
+            r#"{"a": [1,]}"#,
+            r#"{"a": {"b"}}"#,
+            r#"{"a": "\x"}"#,
+            "{\"a\": \"\n\"}",
+            r#"{"a": 01}"#,
+            r#"{"a": tru}"#,
+            r#"{"a": 1} x"#,
+            r#"{"a": "#,
+            r#"{"a": "open"#,
+            &deep,
+        ] {
+            let whole = Value::from_slice(text.as_bytes()).expect_err("no JSON");
+            assert_eq!(pick(text, &["b"]).expect_err("no JSON"), whole, "{text}");
+        }
+    }
+}
