@@ -2,6 +2,7 @@
 //! limits, whether they may, the handler; and what every answer gets: a Status
 //! for every failure, a metric, an audit id.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -217,18 +218,18 @@ pub struct Context {
 
 /// Keys and values that steps add to the audit log's entry of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Annotations(Arc<Mutex<BTreeMap<&'static str, String>>>);
+pub struct Annotations(Arc<Mutex<BTreeMap<Cow<'static, str>, String>>>);
 
 impl Annotations {
     /// Tells something; what was told first of a key stays.
-    pub fn add(&self, key: &'static str, value: impl Into<String>) {
+    pub fn add(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(key).or_insert_with(|| value.into());
+        all.entry(key.into()).or_insert_with(|| value.into());
     }
 
     /// All so far.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<&'static str, String> {
+    pub fn all(&self) -> BTreeMap<Cow<'static, str>, String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.clone()
     }
@@ -271,7 +272,7 @@ impl Context {
     }
 
     /// Tells the audit log something; what was told first of a key stays.
-    pub fn annotate(&self, key: &'static str, value: impl Into<String>) {
+    pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
         self.annotations.add(key, value);
     }
 

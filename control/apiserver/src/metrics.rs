@@ -93,6 +93,64 @@ impl PodSecurityLabels {
     }
 }
 
+/// What an admission policy's word is counted under.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ValidatingPolicyLabels {
+    policy: String,
+    policy_binding: String,
+    error_type: &'static str,
+    enforcement_action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MutatingPolicyLabels {
+    policy: String,
+    policy_binding: String,
+    error_type: String,
+}
+
+/// Counts of admission policies.
+#[derive(Debug)]
+struct Policies {
+    validating: Family<ValidatingPolicyLabels, Counter>,
+    validating_time: Family<ValidatingPolicyLabels, Histogram>,
+    mutating: Family<MutatingPolicyLabels, Counter>,
+    mutating_time: Family<MutatingPolicyLabels, Histogram>,
+}
+
+impl Policies {
+    fn registered(registry: &mut Registry) -> Self {
+        let buckets = || Histogram::new([0.000_000_5, 0.001, 0.01, 0.1, 1.0]);
+        let all = Self {
+            validating: Family::default(),
+            validating_time: Family::new_with_constructor(buckets),
+            mutating: Family::default(),
+            mutating_time: Family::new_with_constructor(buckets),
+        };
+        registry.register(
+            "apiserver_validating_admission_policy_check",
+            "What validating admission policies said, by policy, binding and what followed",
+            all.validating.clone(),
+        );
+        registry.register(
+            "apiserver_validating_admission_policy_check_duration_seconds",
+            "Time that single validations took",
+            all.validating_time.clone(),
+        );
+        registry.register(
+            "apiserver_mutating_admission_policy_check",
+            "What mutating admission policies did, by policy and binding",
+            all.mutating.clone(),
+        );
+        registry.register(
+            "apiserver_mutating_admission_policy_check_duration_seconds",
+            "Time that single mutations took",
+            all.mutating_time.clone(),
+        );
+        all
+    }
+}
+
 /// All counters.
 #[derive(Debug)]
 pub struct Metrics {
@@ -101,6 +159,7 @@ pub struct Metrics {
     durations: Family<DurationLabels, Histogram>,
     running: Family<InFlightLabels, Gauge<i64, AtomicI64>>,
     pod_security: Family<PodSecurityLabels, Counter>,
+    policies: Policies,
 }
 
 /// Counts a request as running until dropped.
@@ -174,12 +233,14 @@ impl Default for Metrics {
             "Decisions about the security of pods, exemptions not counted",
             pod_security.clone(),
         );
+        let policies = Policies::registered(&mut registry);
         Self {
             registry,
             requests,
             durations,
             running,
             pod_security,
+            policies,
         }
     }
 }
@@ -220,6 +281,38 @@ impl Metrics {
     /// Counts a decision about a pod's security.
     pub fn pod_security(&self, labels: &PodSecurityLabels) {
         self.pod_security.get_or_create(labels).inc();
+    }
+
+    /// Counts what a validating policy said, and what followed from it.
+    pub fn validating_policy(
+        &self,
+        policy: &str,
+        binding: &str,
+        error_type: &'static str,
+        enforcement_action: &'static str,
+        took: Duration,
+    ) {
+        let labels = ValidatingPolicyLabels {
+            policy: policy.to_owned(),
+            policy_binding: binding.to_owned(),
+            error_type,
+            enforcement_action,
+        };
+        let time = &self.policies.validating_time;
+        time.get_or_create(&labels).observe(took.as_secs_f64());
+        self.policies.validating.get_or_create(&labels).inc();
+    }
+
+    /// Counts one mutation of a mutating policy.
+    pub fn mutating_policy(&self, policy: &str, binding: &str, error_type: &str, took: Duration) {
+        let labels = MutatingPolicyLabels {
+            policy: policy.to_owned(),
+            policy_binding: binding.to_owned(),
+            error_type: error_type.to_owned(),
+        };
+        let time = &self.policies.mutating_time;
+        time.get_or_create(&labels).observe(took.as_secs_f64());
+        self.policies.mutating.get_or_create(&labels).inc();
     }
 
     /// The page that Prometheus reads.

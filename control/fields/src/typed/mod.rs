@@ -1,5 +1,6 @@
 //! Operations on trees that need to know their type.
 
+mod atomics;
 mod compare;
 mod field_set;
 mod merge;
@@ -13,6 +14,7 @@ use control_types::value::{Key, Map, Value};
 use crate::element::Element;
 use crate::schema::{ListAtom, Relation};
 
+pub use atomics::atomics;
 pub use compare::{Comparison, compare};
 pub use field_set::field_set;
 pub use merge::merge;

@@ -13,7 +13,7 @@ mod scope;
 mod validating;
 
 pub use conditions::{Conditions, Met};
-pub use control_cel::{Authorizer, Question};
+pub use control_cel::{Authorizer, Decision, Question};
 pub use facts::Facts;
 pub use mutating::{MutatingPolicy, Mutation};
 pub use validating::{Annotation, Cause, Finding, Note, ValidatingPolicy, Verdict};

@@ -1,0 +1,473 @@
+//! What mutating policies make of an object.
+//!
+//! Policies are asked in the order of their names, each with every matching binding
+//! and parameter, each seeing what those before it made. One that is to be
+//! reinvoked sees the object once more when others changed it behind it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use control_fields::typed::{self, Duplicates};
+use control_kinds::policies::{Cause as Why, Facts, Met, Mutation, MutatingPolicy, Question};
+use control_types::json_patch;
+use control_types::meta;
+use control_types::status::{Cause, Status, quote};
+use control_types::value::Value;
+
+use super::hooks::{Binding, Hook, Policy};
+use super::{Asked, forbidden, namespace_object, params, request};
+use crate::admission::dynamic::{Attributes, Operation, Rounds, equivalents};
+use crate::api::Served;
+use crate::decode::Expected;
+
+/// What policies remember from one round to the next.
+#[derive(Debug, Default)]
+pub struct Repetition {
+    /// Asked, and to be asked again when others change the object behind them.
+    invoked: Vec<Key>,
+    /// To be asked again.
+    again: Vec<Key>,
+    /// What policies left, to tell whether others changed it since.
+    left: Option<Value>,
+}
+
+/// A policy, a binding and a parameter, by their names.
+type Key = (String, String, String);
+
+/// Why an object is not changed as a policy wants it.
+enum Failure {
+    /// The policy fails; what becomes of it is its own choice.
+    Policy(String),
+    /// The request fails.
+    Request(Status),
+}
+
+/// One question to one policy.
+struct Invocation<'a> {
+    policy: &'a Policy<MutatingPolicy>,
+    binding: &'a Binding,
+    params: Option<Arc<Value>>,
+    matched: Arc<Served>,
+}
+
+/// What all questions of a request share.
+struct Asking<'a> {
+    attributes: &'a Attributes<'a>,
+    old: Option<&'a Value>,
+    namespace: Option<Value>,
+    asked: Asked<'a>,
+    resource: Question,
+}
+
+// === impl Repetition ===
+
+impl Repetition {
+    fn repeat(&mut self) {
+        let invoked = std::mem::take(&mut self.invoked);
+        for key in invoked {
+            if !self.again.contains(&key) {
+                self.again.push(key);
+            }
+        }
+    }
+}
+
+/// Asks all policies that are about a request.
+///
+/// # Errors
+/// What they refuse, and what fails in those that must not fail.
+pub(super) async fn run(
+    hooks: &[Hook<MutatingPolicy>],
+    attributes: &Attributes<'_>,
+    object: Option<&mut Value>,
+    old: Option<&Value>,
+    rounds: &mut Rounds,
+) -> Result<(), Status> {
+    if attributes.operation == Operation::Delete {
+        return Ok(());
+    }
+    let mut errors: Vec<String> = Vec::new();
+    let invocations = select(hooks, attributes, object.as_deref(), old, &mut errors);
+    let mut object = object;
+    if !invocations.is_empty() {
+        let reads = invocations.iter().any(|one| one.policy.reads_namespace);
+        let asking = Asking {
+            attributes,
+            old,
+            namespace: if reads {
+                namespace_object(attributes)?
+            } else {
+                None
+            },
+            asked: Asked::new(attributes.context),
+            resource: request::question(attributes),
+        };
+        if let Some(object) = object.as_deref_mut() {
+            asking.all(&invocations, object, rounds, &mut errors).await?;
+        }
+    }
+    match errors.first() {
+        None => Ok(()),
+        Some(first) => {
+            let mut status = forbidden(attributes, object.as_deref(), "");
+            status.message.clone_from(first);
+            if let Some(details) = &mut status.details {
+                details.causes.extend(errors.iter().map(|message| Cause {
+                    reason: String::new(),
+                    message: message.clone(),
+                    field: String::new(),
+                }));
+            }
+            // What is configured wrongly is forbidden, what fails is invalid.
+            if !first.contains("failed to configure ") {
+                status.reason = "Invalid";
+            }
+            Err(status)
+        }
+    }
+}
+
+fn refusal(policy: &Policy<MutatingPolicy>, binding: Option<&Binding>, why: &str) -> String {
+    match binding {
+        Some(binding) => format!(
+            "policy '{}' with binding '{}' denied request: {why}",
+            policy.name, binding.name
+        ),
+        None => format!("policy {} denied request: {why}", quote(&policy.name)),
+    }
+}
+
+/// What is to be asked; what is configured wrongly goes to `errors`.
+fn select<'a>(
+    hooks: &'a [Hook<MutatingPolicy>],
+    attributes: &Attributes<'_>,
+    object: Option<&Value>,
+    old: Option<&Value>,
+    errors: &mut Vec<String>,
+) -> Vec<Invocation<'a>> {
+    let api = &attributes.context.api;
+    let mut all = Vec::new();
+    for hook in hooks {
+        let policy = &*hook.policy;
+        let mut fail = |binding: Option<&Binding>, why: &str| {
+            if !policy.ignore_failures {
+                let what = if binding.is_some() { "binding" } else { "policy" };
+                let why = format!("failed to configure {what}: {why}");
+                errors.push(refusal(policy, binding, &why));
+            }
+        };
+        let Some(constraints) = &policy.constraints else {
+            fail(None, "policy contained no match constraints, a required field");
+            continue;
+        };
+        let matched = match constraints.find(attributes, object, old) {
+            Ok(Some(matched)) => matched,
+            Ok(None) => continue,
+            Err(status) => {
+                fail(None, &status.message);
+                continue;
+            }
+        };
+        let kind = match policy.params.as_ref().map(|kind| kind.resource(api)) {
+            Some(Err(why)) => {
+                fail(None, &why);
+                continue;
+            }
+            Some(Ok(kind)) => Some(kind),
+            None => None,
+        };
+        for binding in &hook.bindings {
+            let about = match &binding.constraints {
+                Some(constraints) => constraints.find(attributes, object, old),
+                None => Ok(Some(Arc::clone(&matched))),
+            };
+            let found = match about {
+                Ok(Some(_)) => {
+                    let reference = binding.params.as_ref();
+                    params::collect(kind.as_ref(), reference, attributes.namespace)
+                }
+                Ok(None) => continue,
+                Err(status) => Err(status.message),
+            };
+            match found {
+                Ok(found) => all.extend(found.into_iter().map(|params| Invocation {
+                    policy,
+                    binding,
+                    params,
+                    matched: Arc::clone(&matched),
+                })),
+                Err(why) => fail(Some(&**binding), &why),
+            }
+        }
+    }
+    all
+}
+
+impl Invocation<'_> {
+    fn key(&self) -> Key {
+        let params = self.params.as_deref().map_or_else(String::new, |params| {
+            format!("{}/{}", meta::namespace(params), meta::name(params))
+        });
+        (self.policy.name.clone(), self.binding.name.clone(), params)
+    }
+}
+
+impl Asking<'_> {
+    async fn all(
+        &self,
+        invocations: &[Invocation<'_>],
+        object: &mut Value,
+        rounds: &mut Rounds,
+        errors: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let second = rounds.is_reinvocation();
+        if second && rounds.policies.left.as_ref() != Some(object) {
+            rounds.policies.repeat();
+        }
+        let mut touched = false;
+        for invocation in invocations {
+            let policy = invocation.policy;
+            let served = self.attributes.served;
+            let elsewhere = invocation.matched.api_version != served.api_version;
+            if elsewhere {
+                equivalents::convert(object, served, &invocation.matched).await?;
+            }
+            let result = self.one(invocation, object, rounds, second, errors);
+            if elsewhere {
+                equivalents::convert(object, &invocation.matched, served).await?;
+            }
+            match result? {
+                None => {}
+                Some(changed) => {
+                    touched = true;
+                    if changed {
+                        rounds.policies.repeat();
+                        rounds.ask_again();
+                    }
+                    if policy.reinvoked {
+                        rounds.policies.invoked.push(invocation.key());
+                    }
+                }
+            }
+        }
+        if touched {
+            rounds.policies.repeat();
+            rounds.ask_again();
+        }
+        if !rounds.policies.again.is_empty() {
+            rounds.policies.left = Some(object.clone());
+        }
+        Ok(())
+    }
+
+    /// Asks one policy. Answers whether it changed the object; nothing when it is
+    /// not about it.
+    fn one(
+        &self,
+        invocation: &Invocation<'_>,
+        object: &mut Value,
+        rounds: &Rounds,
+        second: bool,
+        errors: &mut Vec<String>,
+    ) -> Result<Option<bool>, Status> {
+        let policy = invocation.policy;
+        let matched = &*invocation.matched;
+        let request = if policy.reads_request {
+            request::request(self.attributes, matched)
+        } else {
+            Value::Null
+        };
+        let mut fail = |why: &str| {
+            if !policy.ignore_failures {
+                errors.push(refusal(policy, Some(invocation.binding), why));
+            }
+        };
+        let facts = |object| Facts {
+            object: Some(object),
+            old: self.old,
+            request: &request,
+            namespace: self.namespace.as_ref(),
+            params: invocation.params.as_deref(),
+            authorizer: Some((&self.asked, &self.resource)),
+        };
+        match policy.compiled.concerns(&facts(object)) {
+            Met::Yes => {}
+            Met::No => return Ok(None),
+            Met::Failed(why) => {
+                fail(&why);
+                return Ok(None);
+            }
+        }
+        if second && !rounds.policies.again.contains(&invocation.key()) {
+            return Ok(None);
+        }
+        let mut changed = false;
+        let mut done = false;
+        for number in 0..policy.compiled.len() {
+            let began = Instant::now();
+            let made = policy
+                .compiled
+                .mutate(number, &facts(object))
+                .map_err(Failure::Policy)
+                .and_then(|mutation| self.changed(object, mutation, matched));
+            let count = |error: &str| {
+                let metrics = &self.attributes.context.api.metrics;
+                let (policy, binding) = (&policy.name, &invocation.binding.name);
+                metrics.mutating_policy(policy, binding, error, began.elapsed());
+            };
+            match made {
+                Ok(made) => {
+                    count("no_error");
+                    done = true;
+                    changed |= made != *object;
+                    *object = made;
+                }
+                Err(Failure::Request(status)) => {
+                    count("invalid_error");
+                    return Err(status);
+                }
+                Err(Failure::Policy(why)) => {
+                    count(Why::of_failure(&why).metric());
+                    fail(&why);
+                }
+            }
+        }
+        Ok((done || policy.reinvoked).then_some(changed))
+    }
+
+    /// What a mutation makes of an object.
+    fn changed(
+        &self,
+        object: &Value,
+        mutation: Mutation,
+        matched: &Served,
+    ) -> Result<Value, Failure> {
+        let expected = equivalents::kind_of(matched, self.attributes.subresource);
+        let mut made = match mutation {
+            Mutation::Apply(patch) => apply(object, patch, expected).map_err(|why| {
+                Failure::Policy(format!("error applying patch: {why}"))
+            })?,
+            Mutation::Patch(operations) => {
+                let refused = |why: String| Failure::Policy(format!("JSON Patch: {why}"));
+                let patch = json_patch::Patch::read(&operations)
+                    .map_err(|error| refused(error.to_string()))?;
+                let mut made = object.clone();
+                match patch.apply(&mut made) {
+                    Ok(()) => made,
+                    // What a test refuses is not applied, and that is all.
+                    Err(json_patch::Error::Test) => object.clone(),
+                    Err(error) => return Err(refused(error.to_string())),
+                }
+            }
+        };
+        let wrong = |why: String| Failure::Request(Status::internal(why));
+        let unknown = expected
+            .form
+            .coerce(&mut made)
+            .map_err(|error| wrong(error.to_string()))?;
+        if !unknown.is_empty() {
+            let why = format!("strict decoding error: {}", unknown.join(", "));
+            return Err(wrong(why));
+        }
+        if expected.kind == matched.resource.kind {
+            matched.kind.default(&mut made);
+        }
+        // Fields that are zero are written as before.
+        expected.form.complete(&mut made);
+        Ok(made)
+    }
+}
+
+/// Merges fields into an object as an apply does; owners are not told.
+fn apply(object: &Value, mut patch: Value, expected: Expected<'_>) -> Result<Value, String> {
+    let version = meta::join_api_version(expected.group, expected.version);
+    meta::set_type(&mut patch, &version, expected.kind);
+    let schema = expected.form.schema();
+    typed::validate(schema, &patch, Duplicates::Refused)
+        .map_err(|why| format!("failed to convert patch object to typed object: {why}"))?;
+    let atomics = typed::atomics(schema, &patch);
+    if !atomics.is_empty() {
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+            atomics.join(", ")
+        ));
+    }
+    typed::validate(schema, object, Duplicates::Allowed)
+        .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
+    typed::merge(schema, object, &patch).map_err(|why| format!("failed to merge patch: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::schema::TypeId;
+    use control_types::value;
+
+    use super::*;
+    use crate::nature::Form;
+
+    fn deployment() -> Expected<'static> {
+        Expected {
+            group: "apps",
+            version: "v1",
+            kind: "Deployment",
+            form: Form::Typed(
+                TypeId::by_name("io.k8s.api.apps.v1.Deployment").expect("a type of the API"),
+            ),
+        }
+    }
+
+    fn applied(patch: Value) -> Result<Value, String> {
+        let object = value!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "labels": {"x": "y"}},
+            "spec": {
+                "selector": {"matchLabels": {"x": "y"}},
+                "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+            }
+        });
+        apply(&object, patch, deployment())
+    }
+
+    #[test]
+    fn fields_are_merged_by_key() {
+        let made = applied(value!({
+            "metadata": {"labels": {"z": "1"}},
+            "spec": {"template": {"spec": {"containers": [
+                {"name": "c", "env": [{"name": "A", "value": "B"}]}, {"name": "d"}
+            ]}}}
+        }))
+        .expect("it fits");
+        assert_eq!(
+            made.path(&["metadata", "labels"]),
+            Some(&value!({"x": "y", "z": "1"}))
+        );
+        assert_eq!(
+            made.path(&["spec", "template", "spec", "containers"]),
+            Some(&value!([
+                {"name": "c", "image": "i", "env": [{"name": "A", "value": "B"}]}, {"name": "d"}
+            ]))
+        );
+    }
+
+    #[test]
+    fn what_would_be_replaced_as_a_whole_is_refused() {
+        assert_eq!(
+            applied(value!({"spec": {"selector": {"matchLabels": {"a": "b"}}}})),
+            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.selector".into())
+        );
+        let args = value!({"spec": {"template": {"spec": {"containers": [{"name": "c", "args": ["a"]}]}}}});
+        assert_eq!(
+            applied(args),
+            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.template.spec.containers[0].args".into())
+        );
+    }
+
+    #[test]
+    fn fields_that_are_not_of_the_type_are_refused() {
+        let why = applied(value!({"spec": {"nothing": 1}})).expect_err("there is no such field");
+        assert!(
+            why.starts_with("failed to convert patch object to typed object: "),
+            "{why}"
+        );
+    }
+}
