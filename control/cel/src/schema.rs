@@ -232,6 +232,15 @@ impl Schema {
         }
     }
 
+    /// As [`Self::items`], to be kept.
+    #[must_use]
+    pub fn items_shared(&self) -> Option<Arc<Self>> {
+        match &self.shape {
+            Shape::List(items, _) | Shape::Map(items) => Some(Arc::clone(items)),
+            _ => None,
+        }
+    }
+
     /// The schema of a field, by the name that expressions use.
     #[must_use]
     pub fn property(&self, escaped: &str) -> Option<&Arc<Self>> {

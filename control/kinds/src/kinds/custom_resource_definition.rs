@@ -20,7 +20,7 @@ pub(crate) static KIND: Kind = Kind {
     validate_create: |object| {
         collect(|errors| {
             check_name(object, errors);
-            check(object, errors);
+            check(object, None, errors);
         })
     },
     validate_update,
@@ -109,7 +109,7 @@ fn check_name(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn check(object: &Value, errors: &mut Errors) {
+fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let (group, group_at) = (spec.text("group"), at.child("group"));
     if group.is_empty() {
@@ -135,7 +135,8 @@ fn check(object: &Value, errors: &mut Errors) {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    check_versions(spec, &at.child("versions"), errors);
+    let before = old.map_or(&[][..], |old| old.at("spec").items("versions"));
+    check_versions(spec, before, &at.child("versions"), errors);
     check_names(spec.at("names"), &at.child("names"), errors);
     check_conversion(spec.at("conversion"), &at.child("conversion"), errors);
     if object.at("status").items("storedVersions").is_empty() {
@@ -155,7 +156,8 @@ fn common(versions: &[Value], field: &str) -> bool {
         .is_some_and(|(first, rest)| rest.iter().all(|v| same(v.at(field), first.at(field))))
 }
 
-fn check_versions(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
+/// `before`: the versions as they are stored.
+fn check_versions(spec: &Value, before: &[Value], all: &Path<'_>, errors: &mut Errors) {
     let versions = spec.items("versions");
     let whole = Path::new("spec");
     let schema_of = |version: &Value| version.at("schema").at("openAPIV3Schema").clone();
@@ -191,7 +193,12 @@ fn check_versions(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
             } else {
                 at.child("schema")
             };
-            crd_schema::root(schema, status, &owner.child("openAPIV3Schema"), errors);
+            let unchanged = before.iter().any(|old| {
+                old.text("name") == version.text("name")
+                    && same(old.at("schema").at("openAPIV3Schema"), schema)
+            });
+            let at = owner.child("openAPIV3Schema");
+            crd_schema::root(schema, status, unchanged, &at, errors);
         }
         if here("additionalPrinterColumns") {
             let owner = if everywhere("additionalPrinterColumns") {
@@ -430,7 +437,7 @@ fn check_conversion(conversion: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update_generic(new, old, errors);
-        check(new, errors);
+        check(new, Some(old), errors);
         let established = old
             .at("status")
             .items("conditions")

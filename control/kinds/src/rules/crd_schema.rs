@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::one_of;
+use super::{crd_rules, one_of};
 use crate::error::{ErrorKind, Errors, Path, compact_json};
 use crate::tree::Read;
 
@@ -10,8 +10,15 @@ const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "str
 /// How deep a schema is looked at.
 const DEPTH: usize = 64;
 
-/// The schema of a version.
-pub(crate) fn root(schema: &Value, has_status: bool, at: &Path<'_>, errors: &mut Errors) {
+/// The schema of a version. `unchanged`: it was stored before as it is.
+pub(crate) fn root(
+    schema: &Value,
+    has_status: bool,
+    unchanged: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let before = errors.len();
     let of = schema.text("type");
     if has_status && !of.is_empty() && of != "object" {
         errors.invalid(
@@ -33,6 +40,10 @@ pub(crate) fn root(schema: &Value, has_status: bool, at: &Path<'_>, errors: &mut
         if !allowed && schema.flag(field) {
             errors.forbidden(&at.child(field), "nullable cannot be true at the root");
         }
+    }
+    // only of what is a schema is it known what expressions see
+    if errors.len() == before {
+        crd_rules::expressions(schema, at, unchanged, errors);
     }
 }
 
@@ -86,12 +97,7 @@ fn node(schema: &Value, at: &Path<'_>, depth: usize, errors: &mut Errors) {
         );
     }
     list_type(schema, at, errors);
-    let rules = at.child("x-kubernetes-validations");
-    for (i, rule) in schema.items("x-kubernetes-validations").iter().enumerate() {
-        if rule.text("rule").trim().is_empty() {
-            errors.required(&rules.index(i).child("rule"), "rule is not specified");
-        }
-    }
+    crd_rules::texts(schema, at, errors);
     let properties = at.child("properties");
     for (name, inner) in schema.entries("properties") {
         node(inner, &properties.key(name), depth + 1, errors);

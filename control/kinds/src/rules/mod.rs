@@ -4,6 +4,7 @@ pub(crate) mod app_armor;
 pub(crate) mod claims;
 pub(crate) mod conditions;
 pub(crate) mod container;
+pub(crate) mod crd_rules;
 pub(crate) mod crd_schema;
 pub(crate) mod defaults;
 pub(crate) mod device_slices;

@@ -9,6 +9,7 @@
 pub mod equivalents;
 pub mod managers;
 pub mod matching;
+pub mod policies;
 pub mod source;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::cache::{Cached, ResourceCache};
 use crate::chain::Context;
 use crate::decode::Expected;
 use crate::options::{DeleteOptions, WriteOptions};
+use policies::Policies;
 
 /// The group of policies and webhook configurations.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -95,6 +97,7 @@ pub struct Rounds {
     again: bool,
     second: bool,
     managers: Option<Value>,
+    policies: policies::Repetition,
 }
 
 impl Rounds {
@@ -123,6 +126,7 @@ pub struct Dynamic {
     /// Everything that may be configured, to know quickly that nothing is.
     configured: Box<[Arc<ResourceCache>]>,
     namespaces: Option<Arc<ResourceCache>>,
+    policies: Option<Policies>,
 }
 
 impl Dynamic {
@@ -140,6 +144,7 @@ impl Dynamic {
                 .filter_map(|plural| cache(GROUP, plural))
                 .collect(),
             namespaces: cache("", "namespaces"),
+            policies: Policies::new(|plural| cache(GROUP, plural)),
         }
     }
 
@@ -293,7 +298,10 @@ async fn all_mutating(
     old: Option<&Value>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let _ = (attributes, object, old, rounds);
+    let dynamic = &attributes.context.api.dynamic;
+    if let Some(policies) = &dynamic.policies {
+        policies.mutate(attributes, object, old, rounds).await?;
+    }
     Ok(())
 }
 
@@ -303,6 +311,9 @@ async fn all_validating(
     object: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let _ = (attributes, object, old);
+    let dynamic = &attributes.context.api.dynamic;
+    if let Some(policies) = &dynamic.policies {
+        policies.validate(attributes, object, old).await?;
+    }
     Ok(())
 }

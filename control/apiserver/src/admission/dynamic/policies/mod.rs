@@ -127,4 +127,3 @@ fn namespace_object(attributes: &Attributes<'_>) -> Result<Option<Value>, Status
     }
     Ok(Some(object))
 }
-

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control_fields::typed::{self, Duplicates};
-use control_kinds::policies::{Cause as Why, Facts, Met, Mutation, MutatingPolicy, Question};
+use control_kinds::policies::{Cause as Why, Facts, Met, MutatingPolicy, Mutation, Question};
 use control_types::json_patch;
 use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 
 use super::hooks::{Binding, Hook, Policy};
-use super::{Asked, forbidden, namespace_object, params, request};
+use super::{Asked, forbidden, namespace_object, params, question, request};
 use crate::admission::dynamic::{Attributes, Operation, Rounds, equivalents};
 use crate::api::Served;
 use crate::decode::Expected;
@@ -100,10 +100,12 @@ pub(super) async fn run(
                 None
             },
             asked: Asked::new(attributes.context),
-            resource: request::question(attributes),
+            resource: question(attributes),
         };
         if let Some(object) = object.as_deref_mut() {
-            asking.all(&invocations, object, rounds, &mut errors).await?;
+            asking
+                .all(&invocations, object, rounds, &mut errors)
+                .await?;
         }
     }
     match errors.first() {
@@ -151,13 +153,20 @@ fn select<'a>(
         let policy = &*hook.policy;
         let mut fail = |binding: Option<&Binding>, why: &str| {
             if !policy.ignore_failures {
-                let what = if binding.is_some() { "binding" } else { "policy" };
+                let what = if binding.is_some() {
+                    "binding"
+                } else {
+                    "policy"
+                };
                 let why = format!("failed to configure {what}: {why}");
                 errors.push(refusal(policy, binding, &why));
             }
         };
         let Some(constraints) = &policy.constraints else {
-            fail(None, "policy contained no match constraints, a required field");
+            fail(
+                None,
+                "policy contained no match constraints, a required field",
+            );
             continue;
         };
         let matched = match constraints.find(attributes, object, old) {
@@ -273,7 +282,7 @@ impl Asking<'_> {
         let policy = invocation.policy;
         let matched = &*invocation.matched;
         let request = if policy.reads_request {
-            request::request(self.attributes, matched)
+            request(self.attributes, matched)
         } else {
             Value::Null
         };
@@ -282,15 +291,11 @@ impl Asking<'_> {
                 errors.push(refusal(policy, Some(invocation.binding), why));
             }
         };
-        let facts = |object| Facts {
-            object: Some(object),
-            old: self.old,
-            request: &request,
-            namespace: self.namespace.as_ref(),
-            params: invocation.params.as_deref(),
-            authorizer: Some((&self.asked, &self.resource)),
-        };
-        match policy.compiled.concerns(&facts(object)) {
+        let params = invocation.params.as_deref();
+        match policy
+            .compiled
+            .concerns(&self.facts(object, &request, params))
+        {
             Met::Yes => {}
             Met::No => return Ok(None),
             Met::Failed(why) => {
@@ -307,7 +312,7 @@ impl Asking<'_> {
             let began = Instant::now();
             let made = policy
                 .compiled
-                .mutate(number, &facts(object))
+                .mutate(number, &self.facts(object, &request, params))
                 .map_err(Failure::Policy)
                 .and_then(|mutation| self.changed(object, mutation, matched));
             let count = |error: &str| {
@@ -335,6 +340,22 @@ impl Asking<'_> {
         Ok((done || policy.reinvoked).then_some(changed))
     }
 
+    fn facts<'f>(
+        &'f self,
+        object: &'f Value,
+        request: &'f Value,
+        params: Option<&'f Value>,
+    ) -> Facts<'f> {
+        Facts {
+            object: Some(object),
+            old: self.old,
+            request,
+            namespace: self.namespace.as_ref(),
+            params,
+            authorizer: Some((&self.asked, &self.resource)),
+        }
+    }
+
     /// What a mutation makes of an object.
     fn changed(
         &self,
@@ -344,9 +365,8 @@ impl Asking<'_> {
     ) -> Result<Value, Failure> {
         let expected = equivalents::kind_of(matched, self.attributes.subresource);
         let mut made = match mutation {
-            Mutation::Apply(patch) => apply(object, patch, expected).map_err(|why| {
-                Failure::Policy(format!("error applying patch: {why}"))
-            })?,
+            Mutation::Apply(patch) => apply(object, patch, expected)
+                .map_err(|why| Failure::Policy(format!("error applying patch: {why}")))?,
             Mutation::Patch(operations) => {
                 let refused = |why: String| Failure::Policy(format!("JSON Patch: {why}"));
                 let patch = json_patch::Patch::read(&operations)

@@ -95,9 +95,8 @@ impl Reference {
         Self {
             name: text("name"),
             namespace: text("namespace"),
-            selector: selector.map(|one| {
-                Selector::from_object(Some(one)).map_err(|error| error.to_string())
-            }),
+            selector: selector
+                .map(|one| Selector::from_object(Some(one)).map_err(|error| error.to_string())),
             needed: text("parameterNotFoundAction") == "Deny",
             last: Mutex::default(),
         }
@@ -135,8 +134,7 @@ impl Reference {
         } else if let Some(selector) = &self.selector {
             let selector = selector.as_ref().map_err(Clone::clone)?;
             let state = cache.state();
-            let selected =
-                |one: &&Arc<Cached>| selector.matches_with(|key| one.label(key));
+            let selected = |one: &&Arc<Cached>| selector.matches_with(|key| one.label(key));
             if scope.is_empty() {
                 state.objects.iter().filter(selected).cloned().collect()
             } else {
@@ -185,7 +183,10 @@ impl Reference {
                 }
             });
         }
-        let found = now.iter().map(|one| Some(Arc::clone(&one.object))).collect();
+        let found = now
+            .iter()
+            .map(|one| Some(Arc::clone(&one.object)))
+            .collect();
         if !fresh {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             *last = now;

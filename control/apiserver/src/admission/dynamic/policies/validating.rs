@@ -10,7 +10,7 @@ use control_types::value;
 use control_types::value::Value;
 
 use super::hooks::{Action, Binding, Hook, Policy};
-use super::{Asked, forbidden, namespace_object, params, request};
+use super::{Asked, forbidden, namespace_object, params, question, request};
 use crate::admission::dynamic::{Attributes, equivalents};
 use crate::api::Served;
 
@@ -49,7 +49,7 @@ pub(super) async fn run(
 ) -> Result<(), Status> {
     let api = &attributes.context.api;
     let asked = Asked::new(attributes.context);
-    let resource = request::question(attributes);
+    let resource = question(attributes);
     let mut denied: Option<Denial> = None;
     let mut namespace = None;
     for hook in hooks {
@@ -62,7 +62,10 @@ pub(super) async fn run(
         let found = match &policy.constraints {
             Some(constraints) => constraints.find(attributes, object, old),
             None => {
-                fail(None, "policy contained no match constraints, a required field");
+                fail(
+                    None,
+                    "policy contained no match constraints, a required field",
+                );
                 continue;
             }
         };
@@ -113,7 +116,7 @@ pub(super) async fn run(
             old_here = converted(old, attributes, &matched).await?;
         }
         let request = if policy.reads_request {
-            request::request(attributes, &matched)
+            request(attributes, &matched)
         } else {
             Value::Null
         };
