@@ -8,7 +8,7 @@ use crate::functions;
 use crate::issue::{Issue, Issues};
 use crate::run::time;
 use crate::types::{Bindings, Type};
-use crate::{Env, regex};
+use crate::{Env, literals, regex};
 
 /// What is known of an expression and its parts.
 pub(crate) struct Checked {
@@ -172,19 +172,17 @@ impl Checker<'_> {
     /// The one type of all parts of a literal. That they must agree is told only
     /// when nothing else is wrong, and not of what is formatted.
     fn one_type<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>, types: Vec<Type>) -> Type {
-        let mut known: Option<Type> = None;
+        let mut known: Option<&Type> = None;
         for (part, of) in parts.zip(&types) {
-            known = Some(match known {
-                None => of.clone(),
-                Some(known) if known.is_open() => known,
-                Some(_) if of.is_open() => of.clone(),
-                Some(known) if self.formatted > 0 || Bindings::default().fits(&known, of) => known,
+            match known {
+                None => known = Some(of),
+                Some(known) if self.formatted > 0 || equivalent(known, of) => {}
                 Some(known) => {
                     let message = format!("expected type '{known}' but found '{of}'");
                     self.tell_later(part, message);
-                    known
+                    break;
                 }
-            });
+            }
         }
         join(types)
     }
@@ -209,7 +207,7 @@ impl Checker<'_> {
         let Type::Made(of) = of else { return };
         let name = &field.name;
         let message = match made_field(of, name) {
-            None => format!("undefined field '{name}'"),
+            None => format!("expected type of field '{name}' is '' but provided type is '{given}'"),
             Some(wanted) if !Bindings::default().fits(&wanted, given) => format!(
                 "expected type of field '{name}' is '{wanted}' but provided type is '{given}'"
             ),
@@ -297,6 +295,17 @@ impl Checker<'_> {
         self.formatted += usize::from(function == "format");
         types.extend(arguments.iter().map(|argument| self.infer(argument)));
         self.formatted -= usize::from(function == "format");
+        if let ("format", Some(text), [argument]) = (function, literals::text(target), arguments)
+            && let Kind::List(items) = &argument.kind
+        {
+            let type_of = |part: &Expr| {
+                let at = std::ptr::from_ref(part).addr();
+                self.types.get(&at).cloned().unwrap_or(Type::Dyn)
+            };
+            if let Some((part, why)) = literals::check_format(text, items, &type_of) {
+                self.tell_later(part.unwrap_or(at), why);
+            }
+        }
         self.resolve(at, function, true, &types, arguments)
     }
 
@@ -466,6 +475,18 @@ impl Checker<'_> {
     }
 }
 
+/// Whether two types of items are the same; what nothing is known of is none.
+fn equivalent(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Error | Type::Param(_), _) | (_, Type::Error | Type::Param(_)) => true,
+        (Type::List(a), Type::List(b))
+        | (Type::Optional(a), Type::Optional(b))
+        | (Type::Type(a), Type::Type(b)) => equivalent(a, b),
+        (Type::Map(a, b), Type::Map(c, d)) => equivalent(a, c) && equivalent(b, d),
+        (a, b) => a == b,
+    }
+}
+
 /// What tells whether a literal text can be converted.
 fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
     match function {
@@ -535,6 +556,7 @@ fn made_field(of: &str, field: &str) -> Option<Type> {
     match (of, field) {
         ("JSONPatch", "op" | "path" | "from") => Some(Type::String),
         ("JSONPatch", "value") => Some(Type::Dyn),
+        // its type has no name
         ("JSONPatch", _) => None,
         _ => Some(Type::Dyn),
     }

@@ -236,7 +236,14 @@ const SIGNATURES: &str = "
     list<A>~slice(int,int) list<A>
     list<list<A>>~flatten() list<A>
     list<dyn>~flatten(int) list<dyn>
-    list<A>~sort() list<A>
+    list<int>~sort() list<int>
+    list<uint>~sort() list<uint>
+    list<double>~sort() list<double>
+    list<bool>~sort() list<bool>
+    list<duration>~sort() list<duration>
+    list<timestamp>~sort() list<timestamp>
+    list<string>~sort() list<string>
+    list<bytes>~sort() list<bytes>
     list<A>~distinct() list<A>
     list<A>~reverse() list<A>
     lists.range(int) list<int>
@@ -244,10 +251,34 @@ const SIGNATURES: &str = "
     list<A>~last() optional<A>
     optional.unwrap(list<optional<A>>) list<A>
     list<optional<A>>~unwrapOpt() list<A>
-    list<A>~isSorted() bool
-    list<A>~sum() A
-    list<A>~min() A
-    list<A>~max() A
+    list<int>~isSorted() bool
+    list<uint>~isSorted() bool
+    list<double>~isSorted() bool
+    list<bool>~isSorted() bool
+    list<duration>~isSorted() bool
+    list<timestamp>~isSorted() bool
+    list<string>~isSorted() bool
+    list<bytes>~isSorted() bool
+    list<int>~sum() int
+    list<uint>~sum() uint
+    list<double>~sum() double
+    list<duration>~sum() duration
+    list<int>~min() int
+    list<uint>~min() uint
+    list<double>~min() double
+    list<bool>~min() bool
+    list<duration>~min() duration
+    list<timestamp>~min() timestamp
+    list<string>~min() string
+    list<bytes>~min() bytes
+    list<int>~max() int
+    list<uint>~max() uint
+    list<double>~max() double
+    list<bool>~max() bool
+    list<duration>~max() duration
+    list<timestamp>~max() timestamp
+    list<string>~max() string
+    list<bytes>~max() bytes
     list<A>~indexOf(A) int
     list<A>~lastIndexOf(A) int
     sets.contains(list<A>,list<A>) bool

@@ -29,6 +29,7 @@ mod functions;
 mod issue;
 mod kube;
 mod lexer;
+mod literals;
 mod names;
 mod parser;
 mod regex;

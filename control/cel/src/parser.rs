@@ -607,17 +607,20 @@ impl Parser {
                 return Err(issue(
                     token.offset,
                     format!(
-                        "Syntax error: mismatched input '{}' expecting {{'}}', ',', '?', IDENTIFIER}}",
+                        "Syntax error: mismatched input '{}' expecting {{'}}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}}",
                         token.text
                     ),
                 ));
+            }
+            if token.kind == TokenKind::Quoted {
+                return Err(issue(token.offset, "unsupported syntax: '`'"));
             }
             self.take();
             let offset = self.token(0).offset;
             self.expect(":", &[])?;
             fields.push(Initial {
                 offset,
-                name: token.text.trim_matches('`').to_owned(),
+                name: token.text,
                 value: self.expression()?,
                 optional,
             });
@@ -638,7 +641,7 @@ impl Parser {
 /// A global call; `has` is a macro.
 fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> Parsed<Expr> {
     if name == "has" && arguments.len() == 1 {
-        let argument = arguments.remove(0);
+        let mut argument = arguments.remove(0);
         if !matches!(
             argument.kind,
             Kind::Select {
@@ -648,6 +651,8 @@ fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> Parsed<Exp
         ) {
             return Err(issue(argument.offset, "invalid argument to has() macro"));
         }
+        // what it asks of the last step stands where the macro does
+        argument.offset = offset;
         return Ok(Expr {
             offset,
             kind: Kind::Has(Box::new(argument)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use control_types::value::Value;
 
 use crate::names;
+use crate::parser::RESERVED;
 use crate::run::{Entries, Error, List, Text, Val};
 use crate::run::{convert, time};
 use crate::types::Type;
@@ -59,6 +60,17 @@ pub(crate) struct Field {
     /// As expressions name it, when that differs.
     escaped: Option<String>,
     of: Arc<Schema>,
+}
+
+impl Field {
+    /// Whether expressions call it so. Words that the language keeps for later may
+    /// stand for themselves behind a dot.
+    fn is_called(&self, name: &str) -> bool {
+        match &self.escaped {
+            None => self.name == name,
+            Some(escaped) => escaped == name || (self.name == name && RESERVED.contains(&name)),
+        }
+    }
 }
 
 impl Schema {
@@ -247,7 +259,7 @@ impl Schema {
         match &self.shape {
             Shape::Object(fields) => fields
                 .iter()
-                .find(|field| field.escaped.as_deref().unwrap_or(&field.name) == escaped)
+                .find(|field| field.is_called(escaped))
                 .map(|field| &field.of),
             _ => None,
         }
@@ -302,7 +314,7 @@ impl Schema {
         match &self.shape {
             Shape::Object(fields) => fields
                 .iter()
-                .find(|field| field.escaped.as_deref().unwrap_or(&field.name) == key)
+                .find(|field| field.is_called(key))
                 .map(|field| (field.name.as_str(), &*field.of)),
             Shape::Map(values) => Some((key, values)),
             _ => None,

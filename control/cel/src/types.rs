@@ -143,6 +143,21 @@ impl fmt::Display for Type {
     }
 }
 
+/// Whether a type says less than another that it fits.
+fn less_specific(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Dyn, b) => !matches!(b, Type::Dyn),
+        (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+            less_specific(a, b)
+        }
+        (Type::Map(a, b), Type::Map(c, d)) => {
+            let less = |a: &Type, b: &Type| a == b || less_specific(a, b);
+            less(a, c) && less(b, d) && (a != c || b != d)
+        }
+        _ => false,
+    }
+}
+
 /// What the placeholders of a signature stand for in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bindings(Vec<(char, Type)>);
@@ -162,8 +177,12 @@ impl Bindings {
                 self.0.push((*name, given.clone()));
                 return true;
             };
-            // the first that says something of the type is what counts
-            if matches!(bound, Type::Null | Type::Param(_)) && !given.is_open() {
+            // the most general counts, and what says something before what says nothing
+            let more = match &bound {
+                Type::Null | Type::Param(_) => !given.is_open(),
+                bound => less_specific(given, bound),
+            };
+            if more {
                 self.0.retain(|(known, _)| known != name);
                 self.0.push((*name, given.clone()));
             }
@@ -173,9 +192,11 @@ impl Bindings {
             return true;
         }
         match (wanted, given) {
-            (Type::List(a), Type::List(b))
-            | (Type::Optional(a), Type::Optional(b))
-            | (Type::Type(a), Type::Type(b)) => self.fits(a, b),
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+                self.fits(a, b)
+            }
+            // types as values can always be told apart
+            (Type::Type(_), Type::Type(_)) => true,
             (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c) && self.fits(b, d),
             (Type::Null, other) | (other, Type::Null) => matches!(
                 other,

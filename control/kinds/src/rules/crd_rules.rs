@@ -238,14 +238,13 @@ impl Walk<'_> {
             self.node(below, &at.child("additionalProperties"));
         }
         let properties = at.child("properties");
-        let correlated = schema.text("x-kubernetes-map-type") != "atomic";
         // in the order of names, for stock has none
         let ordered: BTreeMap<&str, &Value> = schema.entries("properties").collect();
         for (name, inner) in ordered {
             let declared = known
                 .zip(control_cel::escape(name))
                 .and_then(|(known, name)| known.property(&name).cloned());
-            let below = place.below(inner, correlated, at, declared);
+            let below = place.below(inner, true, at, declared);
             self.node(below, &properties.key(name));
         }
         if let items @ Value::Object(_) = schema.at("items") {

@@ -110,14 +110,18 @@ fn unwanted(of: &Type, wanted: &[Type]) -> Option<String> {
     if wanted.is_empty() || wanted.contains(of) {
         return None;
     }
+    let name = |of: &Type| match of {
+        Type::Null => "null_type".to_owned(),
+        of => of.to_string(),
+    };
     let reason = match wanted {
-        [one] => format!("must evaluate to {one}"),
+        [one] => format!("must evaluate to {}", name(one)),
         all => {
-            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            let all: Vec<String> = all.iter().map(name).collect();
             format!("must evaluate to one of [{}]", all.join(" "))
         }
     };
-    Some(format!("{reason} but got {of}"))
+    Some(format!("{reason} but got {}", name(of)))
 }
 
 /// `matchConditions` of webhooks and policies.

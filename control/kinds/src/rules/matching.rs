@@ -154,7 +154,7 @@ pub(crate) fn only_writes(resources: &Value, at: &Path<'_>, errors: &mut Errors)
         for operation in texts(one, "operations") {
             one_of(
                 operation,
-                &["*", "CREATE", "UPDATE"],
+                &["*", "CONNECT", "CREATE", "UPDATE"],
                 &at.child("operations"),
                 errors,
             );
