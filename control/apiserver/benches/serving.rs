@@ -79,6 +79,7 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
+        node_metrics: false,
     })
     .await?;
     let tls = Arc::new(ArcSwap::from_pointee(tls));

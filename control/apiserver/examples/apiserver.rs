@@ -59,6 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
         proxy_identity: Some(ProxyIdentity::new(proxy)),
+        node_metrics: false,
     };
     let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
     let server = ApiServer::new(config).await?;

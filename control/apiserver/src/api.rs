@@ -21,6 +21,7 @@ use crate::discovery::Made;
 use crate::duties::history::Marks;
 use crate::metrics::Metrics;
 use crate::nature::{Form, Nature};
+use crate::node_metrics::NodeMetrics;
 use crate::openapi::Merged;
 use crate::storage::{self, Transform};
 
@@ -52,6 +53,8 @@ pub struct Api {
     pub definitions: Definitions,
     /// What other servers serve.
     pub aggregator: Aggregator,
+    /// What nodes and pods use.
+    pub node_metrics: NodeMetrics,
     /// What discovery last said of built-in and custom resources together.
     pub(crate) discovery: ArcSwapOption<Made>,
     /// What documents of OpenAPI last said of them.
@@ -148,6 +151,7 @@ impl Api {
             allocators,
             definitions,
             aggregator: Aggregator::default(),
+            node_metrics: NodeMetrics::default(),
             discovery: ArcSwapOption::empty(),
             openapi: Merged::default(),
             shutdown,

@@ -34,6 +34,8 @@ pub struct Config {
     /// What this server shows to extension API servers; without it, they take
     /// it for anybody.
     pub proxy_identity: Option<ProxyIdentity>,
+    /// Whether this server serves `metrics.k8s.io` itself (it needs `kubelets`).
+    pub node_metrics: bool,
 }
 
 impl std::fmt::Debug for Config {

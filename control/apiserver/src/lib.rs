@@ -36,6 +36,7 @@ mod managed;
 pub mod metrics;
 pub mod nature;
 pub mod negotiate;
+pub mod node_metrics;
 pub mod oidc;
 pub mod openapi;
 pub mod options;

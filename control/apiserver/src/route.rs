@@ -12,7 +12,9 @@ use crate::nature::Nature;
 use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
-use crate::{aggregate, discovery, health, oidc, openapi, paths, reviews, subresources, verbs};
+use crate::{
+    aggregate, discovery, health, node_metrics, oidc, openapi, paths, reviews, subresources, verbs,
+};
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -21,6 +23,9 @@ use crate::{aggregate, discovery, health, oidc, openapi, paths, reviews, subreso
 pub async fn route(context: Context, body: Body) -> Answer {
     let info = &context.info;
     if let Some(remote) = context.api.aggregator.of(info) {
+        if remote.is_own() {
+            return node_metrics::answer(&context);
+        }
         return aggregate::proxy(&context, &remote, body).await;
     }
     if !info.is_resource {

@@ -100,9 +100,10 @@ impl ApiServer {
         }
         let followed = custom::follow(Arc::clone(&api), shutdown.clone());
         let aggregated = aggregate::keep(Arc::clone(&api), shutdown.clone());
+        let measured = crate::node_metrics::keep(Arc::clone(&api), shutdown.clone());
         let kept = crate::duties::keep(Arc::clone(&api), shutdown);
         let upkeep = tokio::spawn(async move {
-            tokio::join!(followed, aggregated, kept);
+            tokio::join!(followed, aggregated, measured, kept);
         });
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {

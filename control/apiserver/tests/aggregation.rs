@@ -17,7 +17,7 @@ use bytes::Bytes;
 use common::{ask, root, send};
 use control_access::{MASTERS, Tokens, User};
 use control_apiserver::proxy::connect::Target;
-use control_apiserver::{ApiServer, ClusterAccess, Config, ProxyIdentity, body};
+use control_apiserver::{ApiServer, ClusterAccess, Config, Kubelets, ProxyIdentity, body};
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, Spec, client_config, server_config,
 };
@@ -51,6 +51,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: Some(ProxyIdentity::new(proxy)),
+        node_metrics: false,
     })
     .await
     .expect("a server")
@@ -477,4 +478,115 @@ async fn upgraded_connections_carry_bytes_both_ways() {
     assert_eq!(String::from_utf8_lossy(&all), "kubernetes-adminhello");
     shutdown.cancel();
     running.await.expect("ended");
+}
+
+#[tokio::test]
+async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let kubelets = Kubelets::new(
+        cluster.ca.certificate_pem(),
+        &cluster.kubelet_client().expect("issued"),
+    )
+    .expect("usable");
+    let port = agent(&cluster, dir.path()).await;
+    let mut config = server(dir.path(), cluster).await.api().config.clone();
+    config.kubelets = Some(kubelets);
+    config.node_metrics = true;
+    let server = ApiServer::new(config).await.expect("a server");
+    let node = value!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
+    let (code, _) = ask(&server, &root(), Method::POST, "/api/v1/nodes", Some(node)).await;
+    assert_eq!(code, 201);
+    let status = value!({"status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": (i64::from(port))}}
+    }});
+    let path = "/api/v1/nodes/node-1/status";
+    let (code, _) = ask(&server, &root(), Method::PATCH, path, Some(status)).await;
+    assert_eq!(code, 200);
+    let (_, groups) = ask(&server, &root(), Method::GET, "/apis", None).await;
+    let last = groups.items_at(&["groups"]).last().cloned();
+    assert_eq!(
+        last.unwrap_or_default().str_at(&["name"]),
+        Some("metrics.k8s.io")
+    );
+    let base = "/apis/metrics.k8s.io/v1beta1";
+    let began = Instant::now();
+    let item = loop {
+        let path = format!("{base}/nodes");
+        let (code, list) = ask(&server, &root(), Method::GET, &path, None).await;
+        assert_eq!(
+            (code, list.str_at(&["kind"])),
+            (200, Some("NodeMetricsList"))
+        );
+        if let Some(item) = list.items_at(&["items"]).first() {
+            break item.clone();
+        }
+        assert!(began.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(item.str_at(&["usage", "memory"]), Some("1024Ki"));
+    let (code, one) = ask(
+        &server,
+        &root(),
+        Method::GET,
+        &format!("{base}/nodes/node-2"),
+        None,
+    )
+    .await;
+    assert_eq!(code, 404);
+    assert_eq!(
+        one.str_at(&["message"]),
+        Some("nodes.metrics.k8s.io \"node-2\" not found")
+    );
+    let registered = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io";
+    let theirs = value!({"spec": {
+        "insecureSkipTLSVerify": true, "service": {"namespace": "kube-system", "name": "theirs"}
+    }});
+    let (code, answer) = ask(&server, &root(), Method::PATCH, registered, Some(theirs)).await;
+    assert_eq!(code, 200, "{answer}");
+    let began = Instant::now();
+    loop {
+        let path = format!("{base}/nodes");
+        let response = send(&server, &root(), Method::GET, &path, &[], None).await;
+        if text(response).await == (503, "service unavailable\n".to_owned()) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A node's agent that has used a bit more each time it is asked.
+async fn agent(cluster: &Cluster, dir: &Path) -> u16 {
+    let issued = cluster
+        .ca
+        .issue(&Spec::server("node-1", ["127.0.0.1"]))
+        .expect("signed");
+    let identity = ServingIdentity::new(&issued, dir).expect("an identity");
+    let acceptor = TlsAcceptor::from(Arc::new(server_config(identity, &[]).expect("TLS")));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        let mut used = 0;
+        while let Ok((stream, _)) = listener.accept().await {
+            used += 1;
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let service = hyper::service::service_fn(move |_: Request<Incoming>| async move {
+                    let text = format!(
+                        "node_cpu_usage_seconds_total {used}\nnode_memory_working_set_bytes 1048576\n"
+                    );
+                    Ok::<_, Infallible>(Response::new(body::full(text)))
+                });
+                let _ = auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+            });
+        }
+    });
+    port
 }

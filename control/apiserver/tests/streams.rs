@@ -70,6 +70,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets.expect("usable")),
         proxy_identity: None,
+        node_metrics: false,
     })
     .await
     .expect("a server");

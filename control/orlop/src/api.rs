@@ -123,6 +123,7 @@ impl Options {
             node_ports: (30_000, 32_767),
             kubelets: Some(kubelets),
             proxy_identity: Some(ProxyIdentity::new(proxy)),
+            node_metrics: true,
         })
         .await
         .map_err(Error::ApiServer)?;

@@ -60,7 +60,7 @@ pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
             }
             stays
         });
-        for remote in now.all() {
+        for remote in now.all().filter(|remote| !remote.is_own()) {
             if known.contains_key(&remote.name) {
                 continue;
             }

@@ -37,6 +37,13 @@ pub(crate) struct Discovered {
     read: Option<Instant>,
 }
 
+impl Discovered {
+    /// What is known without asking.
+    pub(super) fn always(entry: Value) -> Self {
+        Self { entry, read: None }
+    }
+}
+
 /// Why discovery cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Error {

@@ -19,8 +19,8 @@ mod merge;
 mod proxy;
 mod remote;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use control_pki::Issued;
@@ -32,6 +32,7 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::duties::condition_is_true;
+use crate::node_metrics;
 use crate::request::RequestInfo;
 
 pub(crate) use available::keep;
@@ -79,6 +80,8 @@ impl std::fmt::Debug for ProxyIdentity {
 #[derive(Debug, Default)]
 pub struct Aggregator {
     snapshot: ArcSwap<Snapshot>,
+    /// This server as the one that tells what nodes use.
+    own_metrics: OnceLock<Arc<Remote>>,
     /// Counts changes of what discovery says of them.
     generation: AtomicU64,
 }
@@ -177,6 +180,21 @@ impl Aggregator {
                 .entry(remote.group.clone())
                 .or_default()
                 .push(remote);
+        }
+        if api.config.node_metrics && api.config.kubelets.is_some() {
+            let own = self.own_metrics.get_or_init(|| {
+                let entry = node_metrics::entry();
+                Arc::new(Remote::own(
+                    node_metrics::GROUP,
+                    node_metrics::VERSION,
+                    entry,
+                ))
+            });
+            let of_group = remotes.entry(own.group.clone()).or_default();
+            // Another server is asked instead, if one is registered.
+            if of_group.iter().all(|other| other.version != own.version) {
+                of_group.push(Arc::clone(own));
+            }
         }
         for versions in remotes.values_mut() {
             versions.sort_by(|a, b| a.order().cmp(&b.order()));

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_pki::Issued;
 use control_types::meta;
+use control_types::value;
 use control_types::value::Value;
 use rustls::ClientConfig;
 
@@ -40,6 +41,8 @@ pub(crate) struct Remote {
     /// How it is asked, or why it cannot be.
     connection: Result<Connection, String>,
     available: AtomicBool,
+    /// Whether it is this very server, for a group that another may take over.
+    own: bool,
     /// What it last said that it has.
     pub discovered: ArcSwapOption<Discovered>,
 }
@@ -78,8 +81,34 @@ impl Remote {
             spec,
             identity,
             available: AtomicBool::new(false),
+            own: false,
             discovered: ArcSwapOption::empty(),
         }
+    }
+
+    /// This very server, for a version of which discovery says `entry`.
+    pub fn own(group: &str, version: &str, entry: Value) -> Self {
+        let object = value!({
+            "metadata": {"name": (format!("{version}.{group}"))},
+            "spec": {
+                "group": group, "version": version,
+                "groupPriorityMinimum": 100, "versionPriority": 100
+            }
+        });
+        let remote = Self::of(&object, None);
+        remote.set_available(true);
+        remote
+            .discovered
+            .store(Some(Arc::new(Discovered::always(entry))));
+        Self {
+            own: true,
+            ..remote
+        }
+    }
+
+    /// Whether it is this very server.
+    pub fn is_own(&self) -> bool {
+        self.own
     }
 
     /// Whether it is what this APIService says and shows that certificate.
@@ -191,8 +220,6 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use control_types::value;
-
     use super::*;
 
     fn service(ca: &str) -> Value {

@@ -13,6 +13,7 @@ use super::conditions::{self, Condition};
 use super::{Duty, own};
 use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
+use crate::node_metrics;
 
 pub(super) static REGISTRATION: Duty = Duty {
     name: "own API services",
@@ -93,7 +94,29 @@ async fn register(api: &Api) -> Result<(), Status> {
         })
         .await
     });
-    join_all(written).await.into_iter().collect()
+    join_all(written)
+        .await
+        .into_iter()
+        .collect::<Result<(), _>>()?;
+    if api.config.node_metrics && api.config.kubelets.is_some() {
+        own_metrics(api).await?;
+    }
+    Ok(())
+}
+
+/// That of `metrics.k8s.io`: once it is there it is not touched again, for who
+/// installs a metrics server makes it theirs.
+async fn own_metrics(api: &Api) -> Result<(), Status> {
+    let (group, version) = (node_metrics::GROUP, node_metrics::VERSION);
+    let object = value!({
+        "kind": "APIService",
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "metadata": {"name": (format!("{version}.{group}")), "labels": {MANAGED: "onstart"}},
+        "spec": {
+            "group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100
+        }
+    });
+    own::ensure(api, (GROUP, PLURAL), own::OWN, object, |_, _| false).await
 }
 
 /// One for every version of a group that definitions bring, while they do.

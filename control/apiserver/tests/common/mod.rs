@@ -32,6 +32,7 @@ pub async fn server(dir: &Path) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
+        node_metrics: false,
     })
     .await
     .expect("a server")

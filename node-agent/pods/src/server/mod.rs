@@ -112,7 +112,8 @@ async fn route(
         }
         (Method::GET, ["metrics", "probes"]) => reply(StatusCode::OK, stats::METRICS, ""),
         (Method::GET, ["metrics"]) => stats::metrics(&shared),
-        (Method::GET, ["metrics", "cadvisor" | "resource"]) => stats::cadvisor(&shared).await,
+        (Method::GET, ["metrics", "cadvisor"]) => stats::cadvisor(&shared).await,
+        (Method::GET, ["metrics", "resource"]) => stats::resource(&shared).await,
         (Method::GET, ["containerLogs", namespace, pod, container]) => {
             logs::answer(&shared, namespace, pod, container, request.uri().query())
         }

@@ -76,8 +76,50 @@ pub(super) fn metrics(shared: &Shared) -> Response<Body> {
     reply(StatusCode::OK, METRICS, text)
 }
 
-/// `/metrics/cadvisor`, `/metrics/resource`: CPU and memory of containers.
+/// `/metrics/resource`: CPU and memory of the node and of containers.
+pub(super) async fn resource(shared: &Shared) -> Response<Body> {
+    let usage = shared
+        .cgroups
+        .as_ref()
+        .map(|cgroups| cgroups.usage("/"))
+        .unwrap_or_default();
+    let mut text = String::new();
+    if let Some(used) = usage.cpu_nanoseconds {
+        let seconds = used as f64 / 1e9;
+        let _ = write!(
+            text,
+            "# TYPE node_cpu_usage_seconds_total counter\n\
+             node_cpu_usage_seconds_total {seconds}\n"
+        );
+    }
+    // The root of cgroup v2 counts no memory.
+    if let Some(used) = usage.working_set.or_else(used_memory) {
+        let _ = write!(
+            text,
+            "# TYPE node_memory_working_set_bytes gauge\n\
+             node_memory_working_set_bytes {used}\n"
+        );
+    }
+    text.push_str(&containers(shared).await);
+    reply(StatusCode::OK, METRICS, text)
+}
+
+/// What the kernel could not give away at once, of the machine's memory.
+fn used_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibi = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some(kibi("MemTotal:")?.saturating_sub(kibi("MemAvailable:")?) * 1024)
+}
+
+/// `/metrics/cadvisor`: CPU and memory of containers.
 pub(super) async fn cadvisor(shared: &Shared) -> Response<Body> {
+    reply(StatusCode::OK, METRICS, containers(shared).await)
+}
+
+async fn containers(shared: &Shared) -> String {
     let stats = shared
         .runtime
         .list_container_stats(api::ListContainerStatsRequest {})
@@ -112,5 +154,5 @@ pub(super) async fn cadvisor(shared: &Shared) -> Response<Body> {
             );
         }
     }
-    reply(StatusCode::OK, METRICS, cpu + &memory)
+    cpu + &memory
 }
