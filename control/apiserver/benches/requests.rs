@@ -39,7 +39,9 @@ fn main() -> Result<()> {
 
 async fn run() -> Result<()> {
     let only = std::env::var("ONLY").unwrap_or_default();
-    let count = std::env::var("COUNT").ok().map_or(Ok(5000), |n| n.parse())?;
+    let count = std::env::var("COUNT")
+        .ok()
+        .map_or(Ok(5000), |n| n.parse())?;
     let dir = tempfile::tempdir()?;
     let server = server(dir.path()).await?;
     let client = Client {
@@ -155,7 +157,10 @@ impl Client {
             .uri(path)
             .header("accept", "application/json, */*")
             .header("content-type", "application/json")
-            .header("user-agent", "bench/v0.0.0 (linux/amd64) kubernetes/$Format")
+            .header(
+                "user-agent",
+                "bench/v0.0.0 (linux/amd64) kubernetes/$Format",
+            )
             .body(Body::new(body))?;
         request.extensions_mut().insert(self.user.clone());
         let answer = self.service.clone().oneshot(request).await?;

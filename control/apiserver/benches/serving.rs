@@ -80,6 +80,7 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
         kubelets: None,
         proxy_identity: None,
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     })
     .await?;
     let tls = Arc::new(ArcSwap::from_pointee(tls));

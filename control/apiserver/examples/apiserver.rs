@@ -60,6 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         kubelets: Some(kubelets),
         proxy_identity: Some(ProxyIdentity::new(proxy)),
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     };
     let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;
     let server = ApiServer::new(config).await?;

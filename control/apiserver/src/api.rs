@@ -19,6 +19,8 @@ use crate::config::Config;
 use crate::custom::Definitions;
 use crate::discovery::Made;
 use crate::duties::history::Marks;
+use crate::fairness::Fairness;
+use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::nature::{Form, Nature};
 use crate::node_metrics::NodeMetrics;
@@ -59,6 +61,10 @@ pub struct Api {
     pub(crate) discovery: ArcSwapOption<Made>,
     /// What documents of OpenAPI last said of them.
     pub(crate) openapi: Merged,
+    /// How far the server is from its end.
+    pub lifecycle: Lifecycle,
+    /// Who is served first.
+    pub(crate) fairness: Arc<Fairness>,
     /// Ends watches and upgraded connections.
     pub shutdown: CancellationToken,
     /// Tells this run of the server from every other.
@@ -144,7 +150,10 @@ impl Api {
             let served = resources.get(&(known.group, known.version, known.plural))?;
             served.cache.clone()
         });
+        let seats = config.chain.max_requests + config.chain.max_mutating_requests;
         Self {
+            fairness: Arc::new(Fairness::new(seats)),
+            lifecycle: Lifecycle::default(),
             config,
             caches,
             metrics: Metrics::default(),

@@ -8,7 +8,7 @@ use control_store::Store;
 use ipnet::IpNet;
 
 use crate::aggregate::ProxyIdentity;
-use crate::chain::Access;
+use crate::chain::{Access, Settings};
 use crate::kubelet::Kubelets;
 
 /// All that [`crate::ApiServer`] needs to know.
@@ -36,6 +36,8 @@ pub struct Config {
     pub proxy_identity: Option<ProxyIdentity>,
     /// Whether this server serves `metrics.k8s.io` itself (it needs `kubelets`).
     pub node_metrics: bool,
+    /// What the request chain is told.
+    pub chain: Settings,
 }
 
 impl std::fmt::Debug for Config {

@@ -9,7 +9,6 @@ use control_access::User;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -20,8 +19,6 @@ use crate::chain::Chain;
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long open requests may take to finish once the server is to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 /// How long a client may take to send a request's headers.
 const HEADERS: Duration = Duration::from_secs(30);
 /// HTTP/2 streams of one connection; informers hold one per watched resource.
@@ -70,19 +67,32 @@ impl KnownPeer {
     }
 }
 
+/// Lets the connection that a request came by end after the requests that are open
+/// on it; put into each request's extensions. Over HTTP/2 the client is told at
+/// once (GOAWAY).
+#[derive(Debug, Clone, Default)]
+pub struct Farewell(Arc<tokio::sync::Notify>);
+
+impl Farewell {
+    /// Says it.
+    pub fn say(&self) {
+        self.0.notify_one();
+    }
+}
+
 /// The address of the client, put into each request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientAddr(pub SocketAddr);
 
 /// Accepts connections until `shutdown`; then closes idle connections, lets
-/// open requests finish for at most ten seconds, and returns.
+/// open requests finish for at most `grace`, and returns.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Tls,
     chain: Chain,
+    grace: Duration,
     shutdown: CancellationToken,
 ) {
-    let graceful = GracefulShutdown::new();
     let connections = tokio_util::task::TaskTracker::new();
     let kill = CancellationToken::new();
     loop {
@@ -102,7 +112,7 @@ pub(crate) async fn serve(
             }
         };
         let acceptor = TlsAcceptor::from(tls.load_full());
-        let connection = connection(stream, address, acceptor, chain.clone(), graceful.watcher());
+        let connection = connection(stream, address, acceptor, chain.clone(), shutdown.clone());
         let kill = kill.clone();
         connections.spawn(async move {
             tokio::select! {
@@ -113,7 +123,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(DRAIN, graceful.shutdown())
+    if tokio::time::timeout(grace, connections.wait())
         .await
         .is_err()
     {
@@ -128,7 +138,7 @@ async fn connection(
     address: SocketAddr,
     acceptor: TlsAcceptor,
     chain: Chain,
-    watcher: hyper_util::server::graceful::Watcher,
+    shutdown: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%address, %error, "connection ended before it began");
@@ -154,10 +164,13 @@ async fn connection(
         )
     });
     let known = KnownPeer::default();
+    let farewell = Farewell::default();
+    let said = farewell.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request =
             request.map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
         request.extensions_mut().insert(ClientAddr(address));
+        request.extensions_mut().insert(farewell.clone());
         if let Some(certificates) = &certificates {
             request.extensions_mut().insert(certificates.clone());
             request.extensions_mut().insert(known.clone());
@@ -180,7 +193,20 @@ async fn connection(
         .initial_connection_window_size(1024 * 1024)
         .max_header_list_size(1024 * 1024);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection.into_owned()).await {
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = async {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = said.0.notified() => {}
+            }
+        } => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%address, %error, "connection ended");
     }
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use control_kinds::pod_security::{Level, LevelVersion, Version};
-use http::Response;
+use http::header::ACCEPT;
+use http::{HeaderMap, Response};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +13,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::api::Api;
 use crate::body::Body;
+use crate::exposition::{Exposition, Page};
+use crate::fairness;
 use crate::reply;
 use crate::request::RequestInfo;
 
@@ -315,17 +319,25 @@ impl Metrics {
         self.policies.mutating.get_or_create(&labels).inc();
     }
 
-    /// The page that Prometheus reads.
-    #[must_use]
-    pub fn page(&self) -> Response<Body> {
+    /// What is counted here, in OpenMetrics.
+    pub(crate) fn open_metrics(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
-        if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {
-            return reply::text(500, "metrics cannot be written");
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl Api {
+    /// The page that Prometheus reads.
+    pub(crate) fn metrics_page(&self, headers: &HeaderMap) -> Response<Body> {
+        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let form = Exposition::of(accept.unwrap_or_default());
+        let mut page = Page::new(form);
+        match self.metrics.open_metrics() {
+            Ok(text) => page.open_metrics(&text),
+            Err(_) => return reply::text(500, "metrics cannot be written"),
         }
-        reply::bytes(
-            200,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            text,
-        )
+        fairness::write(&self.fairness, &mut page);
+        reply::bytes(200, form.media_type(), page.finish())
     }
 }

@@ -13,7 +13,8 @@ use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{
-    aggregate, discovery, health, node_metrics, oidc, openapi, paths, reviews, subresources, verbs,
+    aggregate, discovery, fairness, health, node_metrics, oidc, openapi, paths, reviews,
+    subresources, verbs,
 };
 
 /// Finds the handler of a request and lets it answer.
@@ -163,7 +164,10 @@ fn paths(context: &Context) -> Answer {
         return Ok(health::health(context, path));
     }
     if path == "/metrics" {
-        return Ok(context.api.metrics.page());
+        return Ok(context.api.metrics_page(&context.parts.headers));
+    }
+    if let Some(page) = fairness::dump(&context.api, path, context.query()) {
+        return Ok(page);
     }
     if let Some(answer) = discovery::answer(context, path)? {
         return Ok(answer);

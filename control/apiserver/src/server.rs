@@ -17,12 +17,16 @@ use crate::cache::Caches;
 use crate::chain::Chain;
 use crate::config::Config;
 use crate::custom::{self, Definitions};
+use crate::fairness;
 use crate::listen::{self, Tls};
 use crate::storage::Transform;
 
 /// The in-process transport and what the listener serves: give it a request,
 /// with a [`control_access::User`] in its extensions, and it answers.
 pub type Service = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
+
+/// How often is looked whether requests are still open.
+const DRAINED: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -101,9 +105,10 @@ impl ApiServer {
         let followed = custom::follow(Arc::clone(&api), shutdown.clone());
         let aggregated = aggregate::keep(Arc::clone(&api), shutdown.clone());
         let measured = crate::node_metrics::keep(Arc::clone(&api), shutdown.clone());
+        let fair = fairness::follow(&api, shutdown.clone());
         let kept = crate::duties::keep(Arc::clone(&api), shutdown);
         let upkeep = tokio::spawn(async move {
-            tokio::join!(followed, aggregated, measured, kept);
+            tokio::join!(followed, aggregated, measured, fair, kept);
         });
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {
@@ -131,24 +136,42 @@ impl ApiServer {
         }))
     }
 
-    /// Serves listeners until `shutdown`, then ends watches, lets open
-    /// requests finish, and stops the server's own tasks. The in-process
-    /// transport must not be used afterwards.
+    /// Serves listeners until `shutdown`: then the server is not ready any more.
+    /// After the delay that the settings name it ends watches, lets open requests
+    /// finish, and stops its own tasks. The in-process transport must not be used
+    /// afterwards.
     pub async fn serve(
         self,
         listeners: impl IntoIterator<Item = TcpListener>,
         tls: Tls,
         shutdown: CancellationToken,
     ) {
-        let stop = self.api.shutdown.clone();
+        let settings = &self.api.config.chain;
+        let (stop, close) = (self.api.shutdown.clone(), CancellationToken::new());
+        let grace = settings.shutdown_grace;
         let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
-            listen::serve(listener, tls.clone(), self.chain.clone(), shutdown.clone())
+            let chain = self.chain.clone();
+            listen::serve(listener, tls.clone(), chain, grace, close.clone())
         }));
         let ending = async {
             shutdown.cancelled().await;
+            let lifecycle = &self.api.lifecycle;
+            lifecycle.stop();
+            tokio::time::sleep(settings.shutdown_delay).await;
             // Watches last as long as their clients: they must be ended, or
             // the connections never drain.
             stop.cancel();
+            if settings.shutdown_retry_after {
+                lifecycle.refuse();
+                let drained = async {
+                    while lifecycle.open() > 0 {
+                        tokio::time::sleep(DRAINED).await;
+                    }
+                };
+                // What is still open then is given up by the listeners.
+                let _ = tokio::time::timeout(grace, drained).await;
+            }
+            close.cancel();
         };
         let (_, ()) = tokio::join!(serving, ending);
         for task in [self.feeder, self.upkeep] {

@@ -52,6 +52,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
         kubelets: None,
         proxy_identity: Some(ProxyIdentity::new(proxy)),
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     })
     .await
     .expect("a server")

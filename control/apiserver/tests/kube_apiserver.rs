@@ -409,6 +409,7 @@ async fn each_reads_what_the_other_wrote() {
         kubelets: None,
         proxy_identity: None,
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     })
     .await
     .expect("a server");

@@ -71,6 +71,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         kubelets: Some(kubelets.expect("usable")),
         proxy_identity: None,
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     })
     .await
     .expect("a server");

@@ -124,6 +124,7 @@ impl Options {
             kubelets: Some(kubelets),
             proxy_identity: Some(ProxyIdentity::new(proxy)),
             node_metrics: true,
+            chain: control_apiserver::chain::Settings::default(),
         })
         .await
         .map_err(Error::ApiServer)?;

@@ -23,9 +23,9 @@ pub(super) static DUTY: Duty = Duty {
     stop: None,
 };
 
-pub(super) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
-pub(super) const LEVELS: &str = "prioritylevelconfigurations";
-pub(super) const SCHEMAS: &str = "flowschemas";
+pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+pub(crate) const LEVELS: &str = "prioritylevelconfigurations";
+pub(crate) const SCHEMAS: &str = "flowschemas";
 /// Under which name they are made.
 const PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
 /// Whether the server keeps an object's spec up to date.
@@ -39,6 +39,22 @@ fn table() -> &'static Value {
         // to be made.
         Value::from_slice(include_bytes!("flow_control.json")).unwrap_or_default()
     })
+}
+
+/// The objects of one member of the table that no cluster can be without, as far
+/// as names and specs.
+pub(crate) fn mandatory(member: &str) -> Vec<Value> {
+    table()
+        .items_at(&[member])
+        .iter()
+        .filter(|entry| entry.bool_at(&["mandatory"]) == Some(true))
+        .map(|entry| {
+            value!({
+                "metadata": {"name": (entry.str_at(&["name"]).unwrap_or_default())},
+                "spec": (entry.get("spec").cloned().unwrap_or_default())
+            })
+        })
+        .collect()
 }
 
 async fn run(api: &Api) -> Result<(), Status> {

@@ -14,7 +14,7 @@ pub(crate) mod conditions;
 mod definition_ends;
 mod definitions;
 mod events;
-mod flow_control;
+pub(crate) mod flow_control;
 mod flow_schemas;
 pub(crate) mod history;
 mod identity;

@@ -24,6 +24,7 @@ use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
 use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, frame};
 use crate::chain::Context;
+use crate::fairness::Opening;
 use crate::negotiate::{Format, Media, STREAM_MEDIA_TYPES, Shape};
 use crate::options::{ListOptions, parse_revision};
 use crate::protobuf;
@@ -35,8 +36,6 @@ use crate::table;
 const BOOKMARKS: Duration = Duration::from_secs(60);
 /// How long before its end a watch sends a last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// How long a watch lasts at least when its client does not say.
-const SHORTEST: u64 = 1800;
 /// How much is gathered into one frame of the connection.
 const GATHER: usize = 64 * 1024;
 
@@ -85,13 +84,15 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         },
         _ => (state.next, state.revision, None),
     };
+    let shortest = api.config.chain.min_request_timeout.as_secs().max(1);
     let seconds = options
         .timeout_seconds
-        .unwrap_or_else(|| SHORTEST + rand::random_range(0..SHORTEST));
+        .unwrap_or_else(|| shortest + rand::random_range(0..shortest));
     let deadline = Instant::now() + Duration::from_secs(seconds.min(86_400));
     let watcher = Watcher {
         api: Arc::clone(api),
         served: Arc::clone(served),
+        opening: context.take_opening(),
         initial: initial.then(|| (state, Position::default())),
         initial_bookmark: (options.send_initial_events == Some(true)
             && options.allow_watch_bookmarks)
@@ -136,6 +137,8 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 struct Watcher {
     api: Arc<Api>,
     served: Arc<Served>,
+    /// Its place among requests until it has begun, and among watches until it ends.
+    opening: Option<Opening>,
     /// The objects to begin with, as far as not sent yet.
     initial: Option<(Arc<State>, Position)>,
     /// The revision of the bookmark that ends the beginning.
@@ -175,6 +178,9 @@ impl Watcher {
                     return Some(bytes);
                 }
                 continue;
+            }
+            if let Some(opening) = &mut self.opening {
+                opening.begun();
             }
             if let Some(revision) = self.initial_bookmark.take() {
                 return Some(self.bookmark(revision, true));

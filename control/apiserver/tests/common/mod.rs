@@ -33,6 +33,7 @@ pub async fn server(dir: &Path) -> ApiServer {
         kubelets: None,
         proxy_identity: None,
         node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
     })
     .await
     .expect("a server")

@@ -1,0 +1,146 @@
+//! A request on its way, with what steps tell the client and the audit log.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use control_access::{Attributes, User};
+use control_types::status::Status;
+use http::request::Parts;
+
+use super::access::{Verdict, attributes, decide, denied};
+use crate::api::Api;
+use crate::fairness::Opening;
+use crate::request::RequestInfo;
+
+/// One request, understood and allowed.
+#[derive(Debug)]
+pub struct Context {
+    /// What all handlers share.
+    pub api: Arc<Api>,
+    /// What is asked for.
+    pub info: Arc<RequestInfo>,
+    /// Who asks.
+    pub user: User,
+    /// Method, address, headers, extensions.
+    pub parts: Parts,
+    /// When the request came.
+    pub began: Instant,
+    /// What the client is told besides the answer, be it good or bad.
+    pub warnings: Warnings,
+    /// What the audit log is told besides the request.
+    pub annotations: Annotations,
+    pub(super) opening: Mutex<Option<Opening>>,
+}
+
+/// Keys and values that steps add to the audit log's entry of a request. Nothing is
+/// kept where nobody audits.
+#[derive(Debug, Clone, Default)]
+pub struct Annotations(Option<Arc<Mutex<BTreeMap<Cow<'static, str>, String>>>>);
+
+/// Texts for `Warning` headers, gathered while a request is handled.
+#[derive(Debug, Clone, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+// === impl Annotations ===
+
+impl Annotations {
+    /// Annotations that somebody will read.
+    #[must_use]
+    pub fn kept() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Whether anybody will read them: what is costly to find out may be left out
+    /// else.
+    #[must_use]
+    pub fn are_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells something; what was told first of a key stays.
+    pub fn add(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        if let Some(all) = &self.0 {
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.entry(key.into()).or_insert_with(|| value.into());
+        }
+    }
+
+    /// All so far.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<Cow<'static, str>, String> {
+        self.0.as_ref().map_or_else(BTreeMap::new, |all| {
+            all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        })
+    }
+}
+
+// === impl Warnings ===
+
+impl Warnings {
+    /// Adds a text.
+    pub fn push(&self, text: impl Into<String>) {
+        self.extend([text.into()]);
+    }
+
+    /// Adds texts.
+    pub fn extend(&self, texts: impl IntoIterator<Item = String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(texts);
+    }
+
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+// === impl Context ===
+
+impl Context {
+    /// The raw query.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        self.parts.uri.query()
+    }
+
+    /// One decoded value of the query.
+    #[must_use]
+    pub fn query_value(&self, wanted: &str) -> Option<String> {
+        crate::request::pairs(self.query().unwrap_or_default())
+            .find(|(key, _)| key == wanted)
+            .map(|(_, value)| value)
+    }
+
+    /// Tells the audit log something; what was told first of a key stays.
+    pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        self.annotations.add(key, value);
+    }
+
+    /// Whether the user may do something else than what was asked for.
+    #[must_use]
+    pub fn may(&self, attributes: &Attributes) -> bool {
+        self.api.config.access.authorize(attributes) == Verdict::Allow
+    }
+
+    /// Whether the user may also do `verb` to what the request is about: a write
+    /// that makes what is not there is a creation.
+    ///
+    /// # Errors
+    /// 403.
+    pub async fn must_be_allowed(&self, verb: &str) -> Result<(), Status> {
+        let mut attributes = attributes(&self.info, &self.user);
+        verb.clone_into(&mut attributes.verb);
+        match decide(&*self.api.config.access, &attributes).await? {
+            Verdict::Allow => Ok(()),
+            Verdict::Deny(reason) => Err(denied(&attributes, &reason)),
+        }
+    }
+
+    /// What a watch holds until it has begun and until it ends: for the stream to
+    /// keep. Dropped with the context by whoever does not take it.
+    pub(crate) fn take_opening(&self) -> Option<Opening> {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        opening.take()
+    }
+}

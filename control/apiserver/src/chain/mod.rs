@@ -1,0 +1,345 @@
+//! What every request passes through, in kube-apiserver's order
+//! (`DefaultBuildHandlerChain`): what it asks for, a deadline, who asks, as whom,
+//! whether there is a seat, whether they may, the handler; and what every answer
+//! gets: a Status for every failure, a metric, an audit id, headers.
+
+mod access;
+mod context;
+mod cors;
+mod deadline;
+mod finish;
+mod in_flight;
+mod settings;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use control_access::User;
+use control_types::status::Status;
+use futures::FutureExt;
+use http::header::{CONNECTION, RETRY_AFTER, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+
+use self::in_flight::InFlight;
+use crate::api::Api;
+use crate::body::{self, Body};
+use crate::fairness::{Asked, Refused, Seat};
+use crate::listen::Farewell;
+use crate::metrics::RequestLabels;
+use crate::negotiate::Format;
+use crate::reply::{self, Answer};
+use crate::request::RequestInfo;
+use crate::route;
+
+pub use access::*;
+pub use context::{Annotations, Context, Warnings};
+pub use cors::Origins;
+pub use settings::Settings;
+
+/// Paths that are answered while the server stops, too.
+const ANSWERED_TO_THE_END: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
+
+/// The chain. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    api: Arc<Api>,
+    in_flight: Option<InFlight>,
+}
+
+/// What is known of a request besides its answer.
+#[derive(Debug, Default)]
+struct Record {
+    warnings: Warnings,
+    annotations: Annotations,
+    /// Headers that the answer gets, good or bad.
+    headers: HeaderMap,
+}
+
+impl Chain {
+    pub(crate) fn new(api: Arc<Api>) -> Self {
+        let settings = &api.config.chain;
+        let in_flight = (!settings.priority_and_fairness)
+            .then(|| InFlight::new(settings.max_requests, settings.max_mutating_requests));
+        Self { api, in_flight }
+    }
+
+    /// Answers one request; never fails and never panics.
+    pub(crate) async fn answer(self, request: Request<Body>) -> Response<Body> {
+        let began = Instant::now();
+        let open = self.api.lifecycle.begin();
+        let (parts, body) = request.into_parts();
+        let head = parts.method == Method::HEAD;
+        let info = RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query());
+        let info = Arc::new(info);
+        let is_long = info.is_long_running();
+        let labels = RequestLabels::of(&info);
+        let metrics = &self.api.metrics;
+        let running = metrics.begin(&info);
+        let format = Format::of_error(&parts.headers, parts.uri.query());
+        let mut record = Record::default();
+        record.headers.insert("audit-id", audit_id(&parts.headers));
+        if self.is_to_say_farewell(&parts) {
+            say_farewell(&parts, &mut record.headers);
+        }
+        let answered = if let Some(refusal) = self.refusal(&info, &parts, &mut record.headers) {
+            Ok(Ok(refusal))
+        } else {
+            let steps = self.steps(&mut record, &info, parts, body, began);
+            AssertUnwindSafe(steps).catch_unwind().await
+        };
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => reply::failure(&status, format),
+            Err(_) => {
+                tracing::error!(verb = labels.verb, resource = %labels.resource, "a handler panicked");
+                let status = Status::internal(
+                    "this request caused apiserver to panic. Look in the logs for details",
+                );
+                reply::failure(&status, format)
+            }
+        };
+        reply::warn(&mut response, &record.warnings.take());
+        cors::strict_transport(
+            &mut record.headers,
+            &self.api.config.chain.transport_security,
+        );
+        for (name, value) in record.headers {
+            if let Some(name) = name {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        if head {
+            // Its length is told, but in HTTP/2 not one byte of it may be sent.
+            *response.body_mut() = body::empty();
+        }
+        if is_long {
+            let body = std::mem::replace(response.body_mut(), body::empty());
+            *response.body_mut() = finish::until(body, (running, open));
+        }
+        metrics.done(labels, response.status().as_u16(), began.elapsed());
+        response
+    }
+
+    /// Everything that must be done in time.
+    async fn steps(
+        &self,
+        record: &mut Record,
+        info: &Arc<RequestInfo>,
+        parts: Parts,
+        body: Body,
+        began: Instant,
+    ) -> Answer {
+        if info.is_long_running() {
+            return self.admitted(record, info, parts, body, began, None).await;
+        }
+        let time = deadline::of(parts.uri.query(), self.api.config.chain.request_timeout)?;
+        let admitted = self.admitted(record, info, parts, body, began, Some(time));
+        tokio::time::timeout(time, admitted)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Status::timeout(
+                    "request did not complete within the allotted timeout",
+                    0,
+                ))
+            })
+    }
+
+    async fn admitted(
+        &self,
+        record: &mut Record,
+        info: &Arc<RequestInfo>,
+        parts: Parts,
+        body: Body,
+        began: Instant,
+        time: Option<std::time::Duration>,
+    ) -> Answer {
+        let api = &self.api;
+        let settings = &api.config.chain;
+        if let Some(origins) = &settings.origins
+            && let Some(origin) = origins.of(&parts.headers)
+        {
+            cors::allow(&mut record.headers, origin);
+            if let Some(answer) = cors::preflight(&parts.method) {
+                return Ok(answer);
+            }
+        }
+        let access = &api.config.access;
+        let (caller, is_local) = match parts.extensions.get::<User>() {
+            // In-process components say who they are; the network listener
+            // never sets this.
+            Some(user) => (user.clone(), true),
+            None => {
+                let notes = Notes {
+                    warnings: &record.warnings,
+                    annotations: &record.annotations,
+                };
+                (access.authenticate(&parts, notes).await?, false)
+            }
+        };
+        let other = match access.impersonate(&caller, &parts, info) {
+            Some(asked) if !is_local => Some(asked.await?),
+            _ => None,
+        };
+        let user = other.map_or(caller, |other| other.user);
+        let wait = time.unwrap_or(settings.request_timeout) / 4;
+        let seat = match self.seat(record, info, &parts, &user, wait).await {
+            Ok(seat) => seat,
+            Err(answer) => return Ok(answer),
+        };
+        let attributes = attributes(info, &user);
+        if let Verdict::Deny(reason) = decide(&**access, &attributes).await? {
+            return Err(denied(&attributes, &reason));
+        }
+        let (seat, opening) = match seat {
+            // A watch gives its seat back when it has begun.
+            Some(Place::Level(seat)) if info.verb == "watch" => {
+                (None, Some(api.fairness.open(info, parts.uri.query(), seat)))
+            }
+            seat => (seat, None),
+        };
+        let context = Context {
+            api: Arc::clone(api),
+            info: Arc::clone(info),
+            user,
+            parts,
+            began,
+            warnings: record.warnings.clone(),
+            annotations: record.annotations.clone(),
+            opening: Mutex::new(opening),
+        };
+        let mut answer = route::route(context, body).await;
+        if let (Some(seat), Ok(response)) = (seat, &mut answer)
+            && http_body::Body::size_hint(response.body())
+                .exact()
+                .is_none()
+        {
+            // It is still being made: the seat is held until it is, but not for
+            // who reads it slowly.
+            let (end, ended) = tokio::sync::oneshot::channel::<()>();
+            let body = std::mem::replace(response.body_mut(), body::empty());
+            *response.body_mut() = finish::until(body, end);
+            let most = settings.request_timeout;
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(most, ended).await;
+                drop(seat);
+            });
+        }
+        answer
+    }
+
+    /// The place of a request among others, if it needs one; else what it is
+    /// refused with.
+    async fn seat(
+        &self,
+        record: &mut Record,
+        info: &Arc<RequestInfo>,
+        parts: &Parts,
+        user: &User,
+        wait: std::time::Duration,
+    ) -> Result<Option<Place>, Response<Body>> {
+        if info.is_long_running() && info.verb != "watch" {
+            return Ok(None);
+        }
+        if let Some(in_flight) = &self.in_flight {
+            if info.verb == "watch" || user.is_master() {
+                return Ok(None);
+            }
+            return match in_flight.enter(info.is_read_only()) {
+                Some(permit) => Ok(Some(Place::InFlight(permit))),
+                None => Err(too_many(1)),
+            };
+        }
+        let asked = Asked {
+            info,
+            query: parts.uri.query(),
+            user,
+            wait,
+        };
+        let fairness = &self.api.fairness;
+        match fairness.admit(&self.api, &asked, &mut record.headers).await {
+            Ok(seat) => Ok(Some(Place::Level(seat))),
+            Err(Refused { retry_after }) => Err(too_many(retry_after)),
+        }
+    }
+
+    /// What is answered instead, once the server stops and is to say so.
+    fn refusal(
+        &self,
+        info: &RequestInfo,
+        parts: &Parts,
+        headers: &mut HeaderMap,
+    ) -> Option<Response<Body>> {
+        if !self.api.lifecycle.refuses()
+            || ANSWERED_TO_THE_END
+                .iter()
+                .any(|path| info.path.starts_with(path))
+            || parts.extensions.get::<User>().is_some()
+            || agent(&parts.headers).starts_with("kube-apiserver/")
+        {
+            return None;
+        }
+        say_farewell(parts, headers);
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        Some(reply::text(
+            429,
+            "The apiserver is shutting down, please try again later.\n",
+        ))
+    }
+
+    /// Whether a connection is to be ended by chance, so that its client may find
+    /// another server.
+    fn is_to_say_farewell(&self, parts: &Parts) -> bool {
+        let chance = self.api.config.chain.goaway_chance;
+        chance > 0.0 && parts.version == Version::HTTP_2 && rand::random_bool(chance.min(1.0))
+    }
+}
+
+/// What a request occupies while it is answered.
+#[derive(Debug)]
+enum Place {
+    Level(Seat),
+    InFlight(
+        #[expect(dead_code, reason = "held, not looked at")] tokio::sync::OwnedSemaphorePermit,
+    ),
+}
+
+/// Lets a connection end after this answer.
+fn say_farewell(parts: &Parts, headers: &mut HeaderMap) {
+    if parts.version == Version::HTTP_2 {
+        if let Some(farewell) = parts.extensions.get::<Farewell>() {
+            farewell.say();
+        }
+    } else {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+fn too_many(retry_after: u64) -> Response<Body> {
+    let mut answer = reply::text(429, "Too many requests, please try again later.\n");
+    answer
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from(retry_after));
+    answer
+}
+
+fn agent(headers: &HeaderMap) -> &str {
+    headers
+        .get(USER_AGENT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// The id under which a request is found in logs: the client's, or a new one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    if let Some(given) = headers.get("audit-id")
+        && !given.is_empty()
+    {
+        return given.clone();
+    }
+    let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    let mut text = uuid::Uuid::encode_buffer();
+    let text = id.hyphenated().encode_lower(&mut text);
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}

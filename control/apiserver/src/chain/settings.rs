@@ -1,0 +1,60 @@
+//! What the request chain is told: kube-apiserver's options of the same names.
+
+use std::time::Duration;
+
+use super::cors::Origins;
+
+/// Settings of the chain. The defaults are kube-apiserver's.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Whether requests are queued by priority and fairness; else the two limits
+    /// refuse what is too much (`--enable-priority-and-fairness`).
+    pub priority_and_fairness: bool,
+    /// Requests that read at the same time (`--max-requests-inflight`).
+    pub max_requests: usize,
+    /// Requests that write at the same time
+    /// (`--max-mutating-requests-inflight`). Priority and fairness divides the sum
+    /// of both among its levels.
+    pub max_mutating_requests: usize,
+    /// How long a request may take that is not a watch or the like
+    /// (`--request-timeout`).
+    pub request_timeout: Duration,
+    /// How long a watch lasts at least whose client does not say
+    /// (`--min-request-timeout`).
+    pub min_request_timeout: Duration,
+    /// The part of HTTP/2 requests, at most 0.02, whose connection is told to go
+    /// away, so that clients spread over several servers (`--goaway-chance`).
+    pub goaway_chance: f64,
+    /// From where browsers may call (`--cors-allowed-origins`).
+    pub origins: Option<Origins>,
+    /// The directives of the `Strict-Transport-Security` header, joined; empty for
+    /// none (`--strict-transport-security-directives`).
+    pub transport_security: String,
+    /// How long the server goes on after it was told to stop, while it says that it
+    /// is not ready (`--shutdown-delay-duration`).
+    pub shutdown_delay: Duration,
+    /// Whether what comes after that is refused with 429 while open requests end,
+    /// instead of the socket being closed at once
+    /// (`--shutdown-send-retry-after`).
+    pub shutdown_retry_after: bool,
+    /// How long open requests may take to end then.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            priority_and_fairness: true,
+            max_requests: 400,
+            max_mutating_requests: 200,
+            request_timeout: Duration::from_secs(60),
+            min_request_timeout: Duration::from_secs(1800),
+            goaway_chance: 0.0,
+            origins: None,
+            transport_security: String::new(),
+            shutdown_delay: Duration::ZERO,
+            shutdown_retry_after: false,
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}
