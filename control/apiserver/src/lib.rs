@@ -59,6 +59,7 @@ pub mod streams;
 pub mod subresources;
 pub mod table;
 pub mod verbs;
+pub mod webhook;
 pub mod write;
 
 pub use access::ClusterAccess;

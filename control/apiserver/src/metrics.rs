@@ -164,6 +164,8 @@ pub struct Metrics {
     running: Family<InFlightLabels, Gauge<i64, AtomicI64>>,
     pod_security: Family<PodSecurityLabels, Counter>,
     policies: Policies,
+    /// Of admission webhooks.
+    pub webhooks: crate::admission::dynamic::webhooks::Counts,
 }
 
 /// Counts a request as running until dropped.
@@ -238,6 +240,7 @@ impl Default for Metrics {
             pod_security.clone(),
         );
         let policies = Policies::registered(&mut registry);
+        let webhooks = crate::admission::dynamic::webhooks::Counts::registered(&mut registry);
         Self {
             registry,
             requests,
@@ -245,6 +248,7 @@ impl Default for Metrics {
             running,
             pod_security,
             policies,
+            webhooks,
         }
     }
 }

@@ -3,8 +3,11 @@
 //! Clients decide by `reason` and `code` and show `message`; both are part of the
 //! interface (`k8s.io/apimachinery/pkg/api/errors`).
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::intern;
 use crate::object;
 use crate::value::{Map, Value};
 
@@ -454,6 +457,42 @@ impl Status {
         self.code < 400
     }
 
+    /// Reads what another server answered.
+    #[must_use]
+    pub fn from_value(status: &Value) -> Self {
+        let text = |value: &Value, path: &[&str]| value.str_at(path).unwrap_or_default().to_owned();
+        let code = status.i64_at(&["code"]).unwrap_or_default();
+        let details = status
+            .get("details")
+            .filter(|details| !details.is_null())
+            .map(|details| Details {
+                name: text(details, &["name"]),
+                group: text(details, &["group"]),
+                kind: text(details, &["kind"]),
+                uid: text(details, &["uid"]),
+                causes: details
+                    .items_at(&["causes"])
+                    .iter()
+                    .map(|cause| Cause {
+                        reason: text(cause, &["reason"]),
+                        message: text(cause, &["message"]),
+                        field: text(cause, &["field"]),
+                    })
+                    .collect(),
+                retry_after_seconds: details
+                    .i64_at(&["retryAfterSeconds"])
+                    .and_then(|seconds| u32::try_from(seconds).ok())
+                    .unwrap_or_default(),
+            });
+        Self {
+            code: u16::try_from(code).unwrap_or_default(),
+            reason: foreign_reason(status.str_at(&["reason"]).unwrap_or_default()),
+            message: text(status, &["message"]),
+            details,
+            continue_token: text(status, &["metadata", "continue"]),
+        }
+    }
+
     /// The object as the API sends it.
     #[must_use]
     pub fn to_value(&self) -> Value {
@@ -507,6 +546,27 @@ impl Status {
     }
 }
 
+/// A reason in the words of another server. Words are kept for good, so only so
+/// many of only such a length are taken; none is as good as one that nobody knows.
+fn foreign_reason(reason: &str) -> &'static str {
+    const LONGEST: usize = 63;
+    const MOST: usize = 1000;
+    static KNOWN: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+    if reason.is_empty() || reason.len() > LONGEST {
+        return "";
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(reason) {
+        return known;
+    }
+    if known.len() >= MOST {
+        return "";
+    }
+    let kept = intern::text(reason);
+    known.insert(kept);
+    kept
+}
+
 fn insert_text(map: &mut Map, key: &'static str, text: &str) {
     if !text.is_empty() {
         map.insert(key, text);
@@ -516,6 +576,22 @@ fn insert_text(map: &mut Map, key: &'static str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_server_answered_is_read_back() {
+        let mut status = Status::not_found("apps", "deployments", "x").retry_after(3);
+        status.reason = "OutOfCheese";
+        status.details.get_or_insert_default().causes.push(Cause {
+            reason: "r".into(),
+            message: "m".into(),
+            field: "f".into(),
+        });
+        assert_eq!(Status::from_value(&status.to_value()), status);
+        let bare = Status::from_value(&crate::value!({"message": "no"}));
+        assert_eq!((bare.code, bare.reason, &*bare.message), (0, "", "no"));
+        let long = crate::value!({"reason": ("x".repeat(64))});
+        assert_eq!(Status::from_value(&long).reason, "");
+    }
 
     #[test]
     fn messages_name_the_qualified_resource() {

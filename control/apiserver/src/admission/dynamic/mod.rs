@@ -11,6 +11,7 @@ pub mod managers;
 pub mod matching;
 pub mod policies;
 pub mod source;
+pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ use crate::chain::Context;
 use crate::decode::Expected;
 use crate::options::{DeleteOptions, WriteOptions};
 use policies::Policies;
+
+pub use webhooks::Webhooks;
 
 /// The group of policies and webhook configurations.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -98,6 +101,7 @@ pub struct Rounds {
     second: bool,
     managers: Option<Value>,
     policies: policies::Repetition,
+    webhooks: webhooks::Memory,
 }
 
 impl Rounds {
@@ -127,6 +131,7 @@ pub struct Dynamic {
     configured: Box<[Arc<ResourceCache>]>,
     namespaces: Option<Arc<ResourceCache>>,
     policies: Option<Policies>,
+    webhooks: Webhooks,
 }
 
 impl Dynamic {
@@ -145,6 +150,7 @@ impl Dynamic {
                 .collect(),
             namespaces: cache("", "namespaces"),
             policies: Policies::new(|plural| cache(GROUP, plural)),
+            webhooks: Webhooks::new(|plural| cache(GROUP, plural)),
         }
     }
 
@@ -294,15 +300,17 @@ pub async fn validate(
 /// First policies, then webhooks.
 async fn all_mutating(
     attributes: &Attributes<'_>,
-    object: Option<&mut Value>,
+    mut object: Option<&mut Value>,
     old: Option<&Value>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
     let dynamic = &attributes.context.api.dynamic;
     if let Some(policies) = &dynamic.policies {
-        policies.mutate(attributes, object, old, rounds).await?;
+        policies
+            .mutate(attributes, object.as_deref_mut(), old, rounds)
+            .await?;
     }
-    Ok(())
+    webhooks::mutate(attributes, object, old, rounds).await
 }
 
 /// First policies, then webhooks.
@@ -315,5 +323,5 @@ async fn all_validating(
     if let Some(policies) = &dynamic.policies {
         policies.validate(attributes, object, old).await?;
     }
-    Ok(())
+    webhooks::validate(attributes, object, old).await
 }

@@ -1,0 +1,143 @@
+//! One webhook asked about one request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use control_types::registry::Resource;
+use control_types::status::Status;
+use control_types::value::Value;
+
+use super::hook::Hook;
+use super::review::{self, Answer};
+use crate::admission::dynamic::{Attributes, equivalents};
+use crate::api::Served;
+use crate::decode::Expected;
+use crate::webhook;
+
+/// Why a webhook did not let a request pass.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Failure {
+    /// It failed. The code is counted; the text ends what the client is told.
+    Calling { why: String, code: u16 },
+    /// It said no.
+    Rejected(Status),
+    /// What it asks for cannot be done.
+    Internal(Status),
+}
+
+/// The objects of a request in the version that a webhook is sent.
+pub(super) struct Versioned {
+    /// The resource in that version.
+    pub served: Arc<Served>,
+    /// JSON of the object, or null.
+    pub object: Bytes,
+    /// JSON of the object as it was, or null.
+    pub old: Bytes,
+}
+
+/// A tree as JSON, or null.
+pub(super) fn json(object: Option<&Value>) -> Bytes {
+    match object {
+        Some(object) => object.to_vec().into(),
+        None => Bytes::from_static(b"null"),
+    }
+}
+
+/// The kind of a request's objects in the version of `served`.
+pub(super) fn kind_of<'a>(attributes: &Attributes<'a>, served: &'a Arc<Served>) -> Expected<'a> {
+    if Arc::ptr_eq(served, attributes.served) {
+        attributes.kind
+    } else {
+        equivalents::kind_of(served, attributes.subresource)
+    }
+}
+
+/// Brings an object of the request into the version of another resource that is the
+/// same. What has a kind of its own is the same for all of them.
+///
+/// # Errors
+/// When it cannot be converted.
+pub(super) async fn convert(
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    from: &Arc<Served>,
+    to: &Arc<Served>,
+) -> Result<(), Status> {
+    if attributes.kind.kind == attributes.served.resource.kind {
+        equivalents::convert(object, from, to).await?;
+    }
+    Ok(())
+}
+
+/// Asks a webhook; tells audit log and client what it says besides.
+///
+/// # Errors
+/// Whatever does not let the request pass.
+pub(super) async fn ask(
+    attributes: &Attributes<'_>,
+    hook: &Hook,
+    versioned: &Versioned,
+    mutating: bool,
+) -> Result<Answer, Failure> {
+    if attributes.dry_run {
+        match hook.harmless {
+            Some(true) => {}
+            Some(false) => {
+                let shown = control_types::status::quote(&hook.name);
+                let why = format!("admission webhook {shown} does not support dry run");
+                return Err(Failure::Internal(Status::bad_request(why)));
+            }
+            None => {
+                return Err(Failure::Calling {
+                    why: "Webhook SideEffects is nil".to_owned(),
+                    code: 400,
+                });
+            }
+        }
+    }
+    let Some(version) = hook.version else {
+        return Err(Failure::Calling {
+            why: "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)".to_owned(),
+            code: 400,
+        });
+    };
+    let client = hook.client.as_ref().map_err(|error| Failure::Calling {
+        why: format!("could not get REST client: {error}"),
+        code: 500,
+    })?;
+    let uid = uuid::Uuid::new_v4().to_string();
+    let resource: &Resource = versioned.served.resource;
+    let kind = kind_of(attributes, &versioned.served);
+    let request = review::request(attributes, (resource, &kind), &uid);
+    let bytes = review::encode(version, &request, &versioned.object, &versioned.old);
+    let api = &attributes.context.api;
+    let answered = client.post(api, bytes.into(), hook.timeout).await;
+    let review = answered.map_err(|error| Failure::Calling {
+        why: format!("failed to call webhook: {error}"),
+        code: match &error {
+            webhook::Error::Refused(status) => status.code,
+            _ => 503,
+        },
+    })?;
+    let answer =
+        review::read(version, &uid, mutating, &review).map_err(|why| Failure::Calling {
+            why: format!("received invalid webhook response: {why}"),
+            code: 503,
+        })?;
+    let context = attributes.context;
+    for (key, value) in &answer.annotations {
+        context.annotate(format!("{}/{key}", hook.name), value.as_str());
+    }
+    context.warnings.extend(answer.warnings.iter().cloned());
+    if !answer.allowed {
+        let status = review::refusal(&hook.name, answer.result.as_ref());
+        return Err(Failure::Rejected(status));
+    }
+    Ok(answer)
+}
+
+/// What the client is told when a webhook failed.
+pub(super) fn failed(hook: &Hook, why: &str) -> Status {
+    let shown = control_types::status::quote(&hook.name);
+    Status::internal(format!("failed calling webhook {shown}: {why}"))
+}

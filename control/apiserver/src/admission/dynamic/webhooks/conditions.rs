@@ -1,0 +1,57 @@
+//! Match conditions: expressions that keep requests from a webhook.
+
+use std::sync::Arc;
+
+use control_kinds::policies::{Facts, Met};
+use control_types::status::Status;
+use control_types::value::Value;
+
+use super::hook::Hook;
+use super::{call, review};
+use crate::admission::dynamic::Attributes;
+use crate::api::Served;
+
+/// Whether a webhook's conditions are met. `objects` are the new and the old one in
+/// the version of `found`; `step` is what is counted.
+///
+/// # Errors
+/// 403 when they cannot be evaluated, unless the webhook's failures are ignored.
+pub(super) fn are_met(
+    attributes: &Attributes<'_>,
+    hook: &Hook,
+    found: &Arc<Served>,
+    objects: (Option<&Value>, Option<&Value>),
+    step: &'static str,
+) -> Result<bool, Status> {
+    let Some(conditions) = &hook.conditions else {
+        return Ok(true);
+    };
+    let kind = call::kind_of(attributes, found);
+    let request = review::request(attributes, (found.resource, &kind), "");
+    let facts = Facts {
+        object: objects.0,
+        old: objects.1,
+        request: &request,
+        namespace: None,
+        params: None,
+        authorizer: None,
+    };
+    match conditions.meet(&facts) {
+        Met::Yes => Ok(true),
+        Met::No => {
+            let counts = &attributes.context.api.metrics.webhooks;
+            counts.excluded(hook, step, attributes.operation);
+            Ok(false)
+        }
+        Met::Failed(why) => {
+            tracing::warn!(webhook = hook.name, why, "failed evaluating match conditions, failing closed");
+            let resource = attributes.served.resource;
+            Err(Status::forbidden(
+                resource.group,
+                resource.plural,
+                attributes.name,
+                &why,
+            ))
+        }
+    }
+}
