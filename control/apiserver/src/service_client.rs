@@ -214,20 +214,15 @@ impl Write for Stream {
 
 /// Why a handshake failed, in words that people look for.
 fn handshake(error: io::Error) -> io::Error {
-    use rustls::CertificateError as Bad;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    let why = match inner {
-        Some(rustls::Error::InvalidCertificate(Bad::UnknownIssuer)) => {
-            "x509: certificate signed by unknown authority".to_owned()
+    match inner {
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            let why = crate::webhook::words::of_certificate(why);
+            let text = format!("tls: failed to verify certificate: x509: {why}");
+            io::Error::new(error.kind(), text)
         }
-        Some(rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. })) => {
-            "x509: certificate has expired or is not yet valid".to_owned()
-        }
-        Some(rustls::Error::InvalidCertificate(bad)) => format!("x509: {bad}"),
-        _ => return error,
-    };
-    let text = format!("tls: failed to verify certificate: {why}");
-    io::Error::new(error.kind(), text)
+        _ => error,
+    }
 }
 
 /// What went wrong with a request, in one line: all its causes, but what only

@@ -70,7 +70,7 @@ impl Modification<'_> {
         self.current.take()
     }
 
-    /// Whether the object that was decided about is the newest there is. If not, the
+    /// Whether the object that was, or is to be, decided about is the newest there is. If not, the
     /// newest is to be decided about next.
     ///
     /// # Errors

@@ -120,6 +120,10 @@ async fn remove_for(
 ) -> Result<(Value, bool), Status> {
     let mut found = Value::Null;
     let mut modification = api.begin(served, key, options.dry_run, None).await?;
+    if attributes.as_ref().is_some_and(Attributes::is_looked_at) {
+        // Whoever is asked costs more than to read what others may have written.
+        modification.confirm().await?;
+    }
     let done = loop {
         let decided = match modification.current() {
             Some(current) => {
@@ -168,9 +172,19 @@ async fn decide(
             crate::convert::to_version(&mut old, served);
         }
         served.form().complete(&mut old);
+        let mut options = options.clone();
+        if let Some(graceful) = served.kind.facts().graceful {
+            // They are told of the period that it is given, said or not.
+            let given = options.grace_period_seconds.map(|seconds| seconds.max(-1));
+            options.grace_period_seconds = Some(graceful(object, given));
+        }
+        let attributes = Attributes {
+            options: RequestOptions::Delete(&options),
+            ..*attributes
+        };
         let mut rounds = Rounds::default();
-        while dynamic::mutate(attributes, None, Some(&old), &mut rounds).await? {}
-        dynamic::validate(attributes, None, Some(&old)).await?;
+        while dynamic::mutate(&attributes, None, Some(&old), &mut rounds).await? {}
+        dynamic::validate(&attributes, None, Some(&old)).await?;
     }
     let mut marked = object.clone();
     mark(served, &mut marked, options);

@@ -187,6 +187,10 @@ impl Change<'_> {
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
         let mut modification = api.begin(served, key, dry_run, ttl).await?;
         let mut held = HeldPorts::new(api);
+        if self.attributes().is_looked_at() {
+            // Whoever is asked costs more than to read what others may have written.
+            modification.confirm().await?;
+        }
         let mut gathered;
         let done = loop {
             gathered = Gathered::default();

@@ -7,7 +7,7 @@
 //! are translated. Connections are kept and shared; HTTP/2 is spoken with who speaks
 //! it. What fails is told in the words of kube-apiserver, on which people search.
 
-mod words;
+pub(crate) mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -421,7 +421,8 @@ mod tests {
 
     #[test]
     fn refusals_are_told_by_their_status_or_their_code() {
-        let status = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","code":409}"#;
+        let status =
+            br#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","code":409}"#;
         assert_eq!(refusal(409, "application/json", status).message, "no");
         assert_eq!(
             refusal(500, "text/plain", b"boom\n").message,

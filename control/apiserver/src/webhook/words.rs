@@ -26,10 +26,9 @@ pub(super) fn of_client(error: &hyper_util::client::legacy::Error, address: &str
 }
 
 fn of_io(error: &io::Error, address: &str) -> String {
-    if let Some(inner) = error.get_ref()
-        && let Some(tls) = inner.downcast_ref::<rustls::Error>()
-    {
-        return of_tls(tls);
+    let text = explain(error);
+    if text.starts_with("tls: ") {
+        return text;
     }
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => "connect: connection refused",
@@ -38,16 +37,14 @@ fn of_io(error: &io::Error, address: &str) -> String {
         io::ErrorKind::TimedOut => "i/o timeout",
         io::ErrorKind::ConnectionReset => return "read: connection reset by peer".to_owned(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => return "EOF".to_owned(),
-        _ => return format!("dial tcp: {}", explain(error)),
+        _ => return format!("dial tcp: {text}"),
     };
     format!("dial tcp {address}: {why}")
 }
 
-fn of_tls(error: &rustls::Error) -> String {
-    let rustls::Error::InvalidCertificate(why) = error else {
-        return format!("remote error: tls: {error}");
-    };
-    let why = match why {
+/// What is wrong with a server's certificate.
+pub(crate) fn of_certificate(why: &CertificateError) -> String {
+    match why {
         CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_owned(),
         CertificateError::Expired | CertificateError::NotValidYet => {
             "certificate has expired or is not yet valid".to_owned()
@@ -80,8 +77,7 @@ fn of_tls(error: &rustls::Error) -> String {
             )
         }
         other => other.to_string(),
-    };
-    format!("tls: failed to verify certificate: x509: {why}")
+    }
 }
 
 fn at(seconds: u64) -> String {

@@ -44,7 +44,11 @@ pub(super) fn are_met(
             Ok(false)
         }
         Met::Failed(why) => {
-            tracing::warn!(webhook = hook.name, why, "failed evaluating match conditions, failing closed");
+            tracing::warn!(
+                webhook = hook.name,
+                why,
+                "failed evaluating match conditions, failing closed"
+            );
             let resource = attributes.served.resource;
             Err(Status::forbidden(
                 resource.group,

@@ -131,7 +131,13 @@ async fn one(
     let asked = ask(attributes, hook, carried).await;
     let counts = &context.api.metrics.webhooks;
     let outcome = asked.as_ref().map(|_| ());
-    counts.asked(hook, "admit", attributes.operation, began.elapsed(), outcome);
+    counts.asked(
+        hook,
+        "admit",
+        attributes.operation,
+        began.elapsed(),
+        outcome,
+    );
     let place = format!("round_{round}_index_{index}");
     let mutated = asked.as_ref().is_ok_and(|changed| *changed);
     let note = value!({
@@ -146,7 +152,11 @@ async fn one(
     match asked {
         Ok(changed) => Ok(changed),
         Err(Failure::Calling { why, .. }) if hook.ignores_failures => {
-            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+            tracing::warn!(
+                webhook = hook.name,
+                why,
+                "failed calling webhook, failing open"
+            );
             counts.failed_open(hook, "admit");
             context.annotate(
                 format!("failed-open.mutation.webhook.admission.k8s.io/{place}"),
@@ -155,7 +165,11 @@ async fn one(
             Ok(false)
         }
         Err(Failure::Calling { why, .. }) => {
-            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing closed");
+            tracing::warn!(
+                webhook = hook.name,
+                why,
+                "failed calling webhook, failing closed"
+            );
             Err(call::failed(hook, &why))
         }
         Err(Failure::Rejected(status) | Failure::Internal(status)) => Err(status),

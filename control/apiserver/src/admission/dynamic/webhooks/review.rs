@@ -161,14 +161,10 @@ pub(super) fn read(
         }
         match (mutating, patch.is_empty(), patch_type) {
             (true, false, None) => {
-                return Err(
-                    "webhook returned response.patch but not response.patchType".to_owned()
-                );
+                return Err("webhook returned response.patch but not response.patchType".to_owned());
             }
             (true, true, Some(_)) => {
-                return Err(
-                    "webhook returned response.patchType but not response.patch".to_owned()
-                );
+                return Err("webhook returned response.patchType but not response.patch".to_owned());
             }
             (true, false, Some("")) => {
                 return Err("webhook returned invalid response.patchType of \"\"".to_owned());

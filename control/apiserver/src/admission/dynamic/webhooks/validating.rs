@@ -77,7 +77,11 @@ async fn one(
     match asked {
         Ok(_) => Ok(()),
         Err(Failure::Calling { why, .. }) if hook.ignores_failures => {
-            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing open");
+            tracing::warn!(
+                webhook = hook.name,
+                why,
+                "failed calling webhook, failing open"
+            );
             counts.failed_open(hook, "validating");
             context.annotate(
                 format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}"),
@@ -86,7 +90,11 @@ async fn one(
             Ok(())
         }
         Err(Failure::Calling { why, .. }) => {
-            tracing::warn!(webhook = hook.name, why, "failed calling webhook, failing closed");
+            tracing::warn!(
+                webhook = hook.name,
+                why,
+                "failed calling webhook, failing closed"
+            );
             Err(call::failed(hook, &why))
         }
         Err(Failure::Rejected(status) | Failure::Internal(status)) => Err(status),
