@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use control_types::registry::Resource;
 use control_types::status::Status;
 use control_types::value::Value;
 
 use super::hook::Hook;
 use super::review::{self, Answer};
-use crate::admission::dynamic::{Attributes, equivalents};
+use crate::admission::dynamic::{Attributes, equivalents, policies};
 use crate::api::Served;
-use crate::decode::Expected;
 use crate::webhook;
 
 /// Why a webhook did not let a request pass.
@@ -40,15 +38,6 @@ pub(super) fn json(object: Option<&Value>) -> Bytes {
     match object {
         Some(object) => object.to_vec().into(),
         None => Bytes::from_static(b"null"),
-    }
-}
-
-/// The kind of a request's objects in the version of `served`.
-pub(super) fn kind_of<'a>(attributes: &Attributes<'a>, served: &'a Arc<Served>) -> Expected<'a> {
-    if Arc::ptr_eq(served, attributes.served) {
-        attributes.kind
-    } else {
-        equivalents::kind_of(served, attributes.subresource)
     }
 }
 
@@ -106,10 +95,8 @@ pub(super) async fn ask(
         code: 500,
     })?;
     let uid = uuid::Uuid::new_v4().to_string();
-    let resource: &Resource = versioned.served.resource;
-    let kind = kind_of(attributes, &versioned.served);
-    let request = review::request(attributes, (resource, &kind), &uid);
-    let bytes = review::encode(version, &request, &versioned.object, &versioned.old);
+    let request = policies::request(attributes, &versioned.served);
+    let bytes = review::encode(version, request, &uid, &versioned.object, &versioned.old);
     let api = &attributes.context.api;
     let answered = client.post(api, bytes.into(), hook.timeout).await;
     let review = answered.map_err(|error| Failure::Calling {

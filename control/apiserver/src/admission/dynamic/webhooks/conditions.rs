@@ -7,8 +7,8 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::hook::Hook;
-use super::{call, review};
 use crate::admission::dynamic::Attributes;
+use crate::admission::dynamic::policies::{self, Asked};
 use crate::api::Served;
 
 /// Whether a webhook's conditions are met. `objects` are the new and the old one in
@@ -26,15 +26,16 @@ pub(super) fn are_met(
     let Some(conditions) = &hook.conditions else {
         return Ok(true);
     };
-    let kind = call::kind_of(attributes, found);
-    let request = review::request(attributes, (found.resource, &kind), "");
+    let request = policies::request(attributes, found);
+    let asked = Asked::new(attributes.context);
+    let question = policies::question(attributes);
     let facts = Facts {
         object: objects.0,
         old: objects.1,
         request: &request,
         namespace: None,
         params: None,
-        authorizer: None,
+        authorizer: Some((&asked, &question)),
     };
     match conditions.meet(&facts) {
         Met::Yes => Ok(true),

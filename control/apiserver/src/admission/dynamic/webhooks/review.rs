@@ -3,15 +3,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_access::User;
-use control_types::registry::Resource;
 use control_types::status::{Status, quote};
-use control_types::value;
 use control_types::value::{Map, Value};
 
 use super::hook::Version;
-use crate::admission::dynamic::Attributes;
-use crate::decode::Expected;
 
 /// What a webhook answers.
 #[derive(Debug, PartialEq)]
@@ -37,72 +32,19 @@ impl Version {
     }
 }
 
-/// Who asks, as `UserInfo`.
-pub(super) fn user_info(user: &User) -> Value {
-    let texts = |texts: &[String]| -> Value {
-        let texts = texts.iter().map(|text| Value::from(text.as_str()));
-        texts.collect::<Vec<_>>().into()
-    };
-    let mut info = value!({ "username": (user.name.as_str()) });
-    if !user.uid.is_empty() {
-        info.insert("uid", user.uid.as_str());
-    }
-    if !user.groups.is_empty() {
-        info.insert("groups", texts(&user.groups));
-    }
-    if !user.extra.is_empty() {
-        let mut extra = Value::object();
-        for (key, values) in &user.extra {
-            extra.insert(key.as_str(), texts(values));
-        }
-        info.insert("extra", extra);
-    }
-    info
-}
-
-fn kind(of: &Expected<'_>) -> Value {
-    value!({"group": (of.group), "version": (of.version), "kind": (of.kind)})
-}
-
-fn resource(of: &Resource) -> Value {
-    value!({"group": (of.group), "version": (of.version), "resource": (of.plural)})
-}
-
-/// The `AdmissionRequest` without the two objects. `found` is the resource as which
-/// the webhook wants the request, with the kind of its objects.
-pub(super) fn request(
-    attributes: &Attributes<'_>,
-    found: (&Resource, &Expected<'_>),
+/// The bytes of a review of a request, which is given without its objects: they are
+/// JSON already, for all webhooks alike.
+pub(super) fn encode(
+    version: Version,
+    mut request: Value,
     uid: &str,
-) -> Value {
-    let mut request = value!({
-        "uid": (uid),
-        "kind": (kind(found.1)),
-        "resource": (resource(found.0))
-    });
-    if !attributes.subresource.is_empty() {
-        request.insert("subResource", attributes.subresource);
+    object: &[u8],
+    old: &[u8],
+) -> Vec<u8> {
+    for written in ["object", "oldObject"] {
+        request.remove(written);
     }
-    request.insert("requestKind", kind(&attributes.kind));
-    request.insert("requestResource", resource(attributes.served.resource));
-    if !attributes.subresource.is_empty() {
-        request.insert("requestSubResource", attributes.subresource);
-    }
-    if !attributes.name.is_empty() {
-        request.insert("name", attributes.name);
-    }
-    if !attributes.namespace.is_empty() {
-        request.insert("namespace", attributes.namespace);
-    }
-    request.insert("operation", attributes.operation.as_str());
-    request.insert("userInfo", user_info(&attributes.context.user));
-    request.insert("dryRun", attributes.dry_run);
-    request.insert("options", attributes.options_value());
-    request
-}
-
-/// The bytes of a review. The objects are JSON already, for all webhooks alike.
-pub(super) fn encode(version: Version, request: &Value, object: &[u8], old: &[u8]) -> Vec<u8> {
+    request.insert("uid", uid);
     let mut out = Vec::with_capacity(1024 + object.len() + old.len());
     out.extend_from_slice(b"{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/");
     out.extend_from_slice(version.as_str().as_bytes());
@@ -219,6 +161,8 @@ pub(super) fn refusal(name: &str, result: Option<&Value>) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use control_types::value;
+
     use super::*;
 
     fn answer(response: Value) -> Value {
@@ -334,14 +278,14 @@ mod tests {
 
     #[test]
     fn a_question_is_one_object() {
-        let request = value!({"uid": "u"});
-        let bytes = encode(Version::V1beta1, &request, b"{\"a\":1}", b"null");
+        let request = value!({"uid": "", "object": null, "name": "n"});
+        let bytes = encode(Version::V1beta1, request, "u", b"{\"a\":1}", b"null");
         let review = Value::from_slice(&bytes).expect("JSON");
         assert_eq!(
             review,
             value!({
                 "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1beta1",
-                "request": {"uid": "u", "object": {"a": 1}, "oldObject": null}
+                "request": {"uid": "u", "name": "n", "object": {"a": 1}, "oldObject": null}
             })
         );
     }
