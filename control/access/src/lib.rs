@@ -3,26 +3,35 @@
 //! Nothing here waits or reads files: certificates and tokens come in as bytes,
 //! roles, bindings and pods as objects, decisions go out.
 
+mod abac;
 mod attributes;
 mod bootstrap_token;
+mod front_proxy;
 mod node;
 mod rbac;
+mod token_file;
 mod tokens;
 mod user;
 mod x509;
 
 pub mod bootstrap;
+pub mod configuration;
+pub mod oidc;
 
+pub use abac::{Abac, AbacError};
 pub use attributes::{Attributes, Selection};
 pub use bootstrap_token::{
     BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, BOOTSTRAP_TOKEN_TYPE, BOOTSTRAP_USER_PREFIX,
     BOOTSTRAPPERS, BootstrapTokenError, is_bootstrap_group, parse_bootstrap_token,
     user_of_bootstrap_token,
 };
+pub use front_proxy::FrontProxy;
 pub use node::{NodeGraph, OfNode, POD_PATHS};
 pub use rbac::{PolicyKind, Rbac, Rule};
+pub use token_file::{TokenFile, TokenFileError};
 pub use tokens::{
-    Bearer, CREDENTIAL_ID, Existing, ISSUER, Reference, TokenError, TokenSpec, Tokens,
+    Bearer, CREDENTIAL_ID, Existing, Found, FoundSecret, ISSUER, LAST_USED, LegacyUse, Reference,
+    TokenError, TokenSpec, Tokens,
 };
 pub use user::*;
 pub use x509::{CertificateError, user_of_certificate};

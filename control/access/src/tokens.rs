@@ -1,15 +1,26 @@
 //! Service accounts' tokens: what they say, and whether it is still true.
 //!
 //! A token names a service account and may be bound to a pod, a secret or a
-//! node; it lives as long as what it is bound to (KEP-1205, KEP-4193). The claims
-//! are those of kube-apiserver.
+//! node; it lives as long as what it is bound to (KEP-1205, KEP-4193). Tokens of
+//! the older kind lie in Secrets and live as long as these (KEP-2799). The claims
+//! and the reasons of refusals are those of kube-apiserver.
+
+mod claims;
+mod legacy;
+mod verified;
 
 use std::sync::Arc;
 
 use control_pki::ServiceAccountKey;
+use control_types::status::quote;
 use serde::{Deserialize, Serialize};
 
+use self::claims::{Audiences, Bound, Claims, Private, audiences_in_go};
+use self::verified::Verified;
 use crate::User;
+
+pub(crate) use self::claims::issuer as unverified_issuer;
+pub use self::legacy::{LAST_USED, LegacyUse};
 
 /// The key of a credential's name in [`User::extra`].
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -21,12 +32,20 @@ const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// The usual issuer, and the audience of the API server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
+/// By how much clocks may differ, in seconds; also how long after its deletion
+/// began an object still vouches for a token.
+const LEEWAY: i64 = 60;
+
 /// Issues tokens and recognises them.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     key: Arc<ServiceAccountKey>,
-    issuer: String,
+    /// The first signs; all are believed.
+    issuers: Vec<String>,
     audiences: Vec<String>,
+    longest: Option<i64>,
+    extends: bool,
+    verified: Arc<Verified>,
 }
 
 /// What a token is to say.
@@ -48,6 +67,9 @@ pub struct TokenSpec {
     pub issued_at: i64,
     /// Unix seconds.
     pub expires_at: i64,
+    /// From when on its use is noted (Unix seconds): it lives longer than its
+    /// bearer thinks, so that those who never read it anew go on meanwhile.
+    pub warn_after: Option<i64>,
     /// A random identifier of the token.
     pub id: String,
 }
@@ -56,6 +78,7 @@ pub struct TokenSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// The name.
+    #[serde(default)]
     pub name: String,
     /// The uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -63,79 +86,100 @@ pub struct Reference {
 }
 
 /// Who a token is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bearer {
     /// The user.
     pub user: User,
     /// Those of the asked audiences that the token is for.
     pub audiences: Vec<String>,
+    /// How long past its proper time the token is, in seconds, if it is.
+    pub stale: Option<i64>,
+    /// The Secret that the token lies in, if it is one of the older kind.
+    pub legacy: Option<LegacyUse>,
+}
+
+/// An object that a token is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Its uid.
+    pub uid: String,
+    /// When its deletion began or will end, Unix seconds.
+    pub deleting: Option<i64>,
+}
+
+/// What the Secret of a token of the older kind says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundSecret {
+    /// Uid and deletion.
+    pub found: Found,
+    /// The token that lies in it.
+    pub token: Vec<u8>,
+    /// Since when it counts as invalid, if it does.
+    pub invalid_since: String,
+    /// The day of its last noted use.
+    pub last_used: String,
 }
 
 /// What tokens are bound to, as it is now.
 pub trait Existing {
-    /// The uid of a service account.
-    fn service_account(&self, namespace: &str, name: &str) -> Option<String>;
-    /// The uid of a pod that has not ended.
-    fn pod(&self, namespace: &str, name: &str) -> Option<String>;
-    /// The uid of a secret.
-    fn secret(&self, namespace: &str, name: &str) -> Option<String>;
-    /// The uid of a node.
-    fn node(&self, name: &str) -> Option<String>;
+    /// A service account.
+    fn service_account(&self, namespace: &str, name: &str) -> Option<Found>;
+    /// A pod.
+    fn pod(&self, namespace: &str, name: &str) -> Option<Found>;
+    /// A secret.
+    fn secret(&self, namespace: &str, name: &str) -> Option<FoundSecret>;
+    /// A node.
+    fn node(&self, name: &str) -> Option<Found>;
+    /// Whether a service account lists the secret among its own: who does is one
+    /// of those for which tokens were once made unasked.
+    fn lists_secret(&self, namespace: &str, account: &str, secret: &str) -> bool;
 }
 
-/// Why a token is refused.
+/// Why a token is refused, as kube-apiserver says it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
     /// It was not signed by this cluster, or not for service accounts.
-    #[error("the token is not one of this cluster")]
+    #[error("invalid bearer token")]
     Foreign,
-    /// Its time is over, or has not come.
-    #[error("the token's time is over or has not come")]
-    Time,
+    /// The signature is wrong.
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
+    Forged,
+    /// Its time is over.
+    #[error("service account token has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("service account token is not valid yet")]
+    TooEarly,
+    /// It says that it will be issued.
+    #[error("service account token is issued in the future")]
+    Future,
     /// It is for somebody else.
-    #[error("the token is for other audiences")]
-    Audience,
-    /// What it is bound to is gone or was made anew.
-    #[error("{what} of the token does not exist any more")]
-    Gone {
-        /// The kind of object.
-        what: &'static str,
+    #[error("token audiences {offered} is invalid for the target audiences {wanted}")]
+    Audience {
+        /// Those of the token.
+        offered: String,
+        /// Those that would do.
+        wanted: String,
     },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Claims {
-    aud: Audiences,
-    exp: i64,
-    iat: i64,
-    iss: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    jti: String,
-    #[serde(rename = "kubernetes.io")]
-    kubernetes: Private,
-    nbf: i64,
-    sub: String,
-}
-
-/// RFC 7519 allows one audience without a list.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Audiences {
-    Many(Vec<String>),
-    One(String),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Private {
-    namespace: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    node: Option<Reference>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pod: Option<Reference>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    secret: Option<Reference>,
-    serviceaccount: Reference,
+    /// A claim is missing or contradicts another.
+    #[error("{0}")]
+    Claim(&'static str),
+    /// The service account does not exist.
+    #[error("serviceaccounts {} not found", quote(.0))]
+    NoAccount(String),
+    /// Something of the name was made anew.
+    #[error("{0}")]
+    Anew(String),
+    /// The service account is being deleted.
+    #[error("service account {0} has been deleted")]
+    AccountDeleted(String),
+    /// What it is bound to is gone.
+    #[error("service account token has been invalidated")]
+    Gone,
+    /// A token of the older kind that an administrator or a controller took away.
+    #[error("{0}")]
+    Legacy(String),
 }
 
 // === impl Tokens ===
@@ -146,9 +190,47 @@ impl Tokens {
     pub fn new(key: Arc<ServiceAccountKey>) -> Self {
         Self {
             key,
-            issuer: ISSUER.to_owned(),
+            issuers: vec![ISSUER.to_owned()],
             audiences: vec![ISSUER.to_owned()],
+            longest: None,
+            extends: true,
+            verified: Arc::default(),
         }
+    }
+
+    /// No token lives longer than `longest` seconds; those of pods that may not
+    /// read them anew live a year if `extends`.
+    #[must_use]
+    pub fn living(mut self, longest: Option<i64>, extends: bool) -> Self {
+        (self.longest, self.extends) = (longest, extends);
+        self
+    }
+
+    /// How many seconds a token may live at most, if that is limited.
+    #[must_use]
+    pub fn longest(&self) -> Option<i64> {
+        self.longest
+    }
+
+    /// Whether tokens of pods that may not read them anew live a year.
+    #[must_use]
+    pub fn extends(&self) -> bool {
+        self.extends
+    }
+
+    /// Signs as the first of `issuers` and believes all of them; the audiences of
+    /// the API server are `audiences`, or the first issuer if there are none.
+    #[must_use]
+    pub fn of(mut self, issuers: Vec<String>, audiences: Vec<String>) -> Self {
+        if !issuers.is_empty() {
+            self.issuers = issuers;
+        }
+        self.audiences = if audiences.is_empty() {
+            self.issuers[..1].to_vec()
+        } else {
+            audiences
+        };
+        self
     }
 
     /// The audiences of the API server itself.
@@ -160,7 +242,13 @@ impl Tokens {
     /// The issuer's name.
     #[must_use]
     pub fn issuer(&self) -> &str {
-        &self.issuer
+        &self.issuers[0]
+    }
+
+    /// All issuers that are believed.
+    #[must_use]
+    pub fn issuers(&self) -> &[String] {
+        &self.issuers
     }
 
     /// The key that signs.
@@ -179,11 +267,11 @@ impl Tokens {
         } else {
             &spec.audiences
         };
-        self.key.sign(&Claims {
+        self.key.sign(&Bound {
             aud: Audiences::Many(audiences.clone()),
             exp: spec.expires_at,
             iat: spec.issued_at,
-            iss: self.issuer.clone(),
+            iss: self.issuers[0].clone(),
             jti: spec.id.clone(),
             kubernetes: Private {
                 namespace: spec.namespace.clone(),
@@ -191,10 +279,24 @@ impl Tokens {
                 pod: spec.pod.clone(),
                 secret: spec.secret.clone(),
                 serviceaccount: spec.account.clone(),
+                warnafter: spec.warn_after,
             },
             nbf: spec.issued_at,
             sub: User::service_account(&spec.namespace, &spec.account.name, "").name,
         })
+    }
+
+    /// Signs the token of the older kind that lies in a Secret: it has no end.
+    ///
+    /// # Errors
+    /// What the cryptographic library suffers.
+    pub fn issue_legacy(
+        &self,
+        namespace: &str,
+        account: &Reference,
+        secret: &str,
+    ) -> Result<String, control_pki::Error> {
+        self.key.sign(&legacy::Legacy::of(namespace, account, secret))
     }
 
     /// Whose token this is, `now` (Unix seconds), for one of `audiences` (empty:
@@ -209,226 +311,47 @@ impl Tokens {
         now: i64,
         existing: &dyn Existing,
     ) -> Result<Bearer, TokenError> {
-        let claims: Claims = self.key.verify(token).map_err(|_| TokenError::Foreign)?;
-        let of = claims.kubernetes;
-        let user = User::service_account(
-            &of.namespace,
-            &of.serviceaccount.name,
-            &of.serviceaccount.uid,
-        );
-        if claims.iss != self.issuer || claims.sub != user.name {
+        let issuer = claims::issuer(token).ok_or(TokenError::Foreign)?;
+        if issuer != legacy::ISSUER && !self.issuers.contains(&issuer) {
             return Err(TokenError::Foreign);
         }
-        if now < claims.nbf || now >= claims.exp {
-            return Err(TokenError::Time);
-        }
+        let claims = self.verified.get_or_verify(token, &self.key)?;
         let wanted = if audiences.is_empty() {
             &self.audiences[..]
         } else {
             audiences
         };
-        let offered = match claims.aud {
-            Audiences::Many(many) => many,
-            Audiences::One(one) => vec![one],
-        };
-        let audiences: Vec<_> = wanted
-            .iter()
-            .filter(|audience| offered.contains(audience))
-            .cloned()
-            .collect();
-        if audiences.is_empty() {
-            return Err(TokenError::Audience);
-        }
-        let same = |what, found: Option<String>, reference: &Reference| {
-            (found.as_deref() == Some(&*reference.uid))
-                .then_some(())
-                .ok_or(TokenError::Gone { what })
-        };
-        let account = &of.serviceaccount;
-        same(
-            "the service account",
-            existing.service_account(&of.namespace, &account.name),
-            account,
-        )?;
-        let mut user = user;
-        if !claims.jti.is_empty() {
-            user.extra.push((
-                CREDENTIAL_ID.to_owned(),
-                vec![format!("JTI={}", claims.jti)],
-            ));
-        }
-        if let Some(secret) = &of.secret {
-            same(
-                "the secret",
-                existing.secret(&of.namespace, &secret.name),
-                secret,
-            )?;
-        }
-        if let Some(pod) = &of.pod {
-            same("the pod", existing.pod(&of.namespace, &pod.name), pod)?;
-            user.extra
-                .push((POD_NAME.to_owned(), vec![pod.name.clone()]));
-            user.extra.push((POD_UID.to_owned(), vec![pod.uid.clone()]));
-        }
-        if let Some(node) = &of.node {
-            // With a pod, the node only tells where the pod ran.
-            if of.pod.is_none() {
-                same("the node", existing.node(&node.name), node)?;
+        match &*claims {
+            Claims::Bound(bound) if self.issuers.contains(&bound.iss) => {
+                let offered = bound.aud.list();
+                let audiences = common(offered, wanted)?;
+                bound.check(now, existing, audiences)
             }
-            user.extra
-                .push((NODE_NAME.to_owned(), vec![node.name.clone()]));
-            if !node.uid.is_empty() {
-                user.extra
-                    .push((NODE_UID.to_owned(), vec![node.uid.clone()]));
+            // The older kind is for the API server.
+            Claims::Legacy(legacy) => {
+                let audiences = common(&self.audiences, wanted)?;
+                legacy.check(token, existing, audiences)
             }
+            Claims::Bound(_) => Err(TokenError::Foreign),
         }
-        Ok(Bearer { user, audiences })
     }
+}
+
+/// Those of `offered` that are `wanted`, at least one.
+fn common(offered: &[String], wanted: &[String]) -> Result<Vec<String>, TokenError> {
+    let common: Vec<_> = offered
+        .iter()
+        .filter(|audience| wanted.contains(audience))
+        .cloned()
+        .collect();
+    if common.is_empty() {
+        return Err(TokenError::Audience {
+            offered: audiences_in_go(offered),
+            wanted: audiences_in_go(wanted),
+        });
+    }
+    Ok(common)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What exists: the uid of each object of that kind and name.
-    struct World(Vec<(&'static str, &'static str, &'static str)>);
-
-    impl World {
-        fn uid(&self, kind: &str, name: &str) -> Option<String> {
-            self.0
-                .iter()
-                .find(|entry| entry.0 == kind && entry.1 == name)
-                .map(|entry| entry.2.to_owned())
-        }
-    }
-
-    impl Existing for World {
-        fn service_account(&self, namespace: &str, name: &str) -> Option<String> {
-            self.uid("sa", &format!("{namespace}/{name}"))
-        }
-        fn pod(&self, namespace: &str, name: &str) -> Option<String> {
-            self.uid("pod", &format!("{namespace}/{name}"))
-        }
-        fn secret(&self, namespace: &str, name: &str) -> Option<String> {
-            self.uid("secret", &format!("{namespace}/{name}"))
-        }
-        fn node(&self, name: &str) -> Option<String> {
-            self.uid("node", name)
-        }
-    }
-
-    fn tokens() -> (tempfile::TempDir, Tokens) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let key = ServiceAccountKey::load_or_create(dir.path()).expect("a key");
-        (dir, Tokens::new(Arc::new(key)))
-    }
-
-    fn reference(name: &str, uid: &str) -> Reference {
-        Reference {
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-        }
-    }
-
-    fn spec() -> TokenSpec {
-        TokenSpec {
-            namespace: "a".to_owned(),
-            account: reference("robot", "u1"),
-            pod: Some(reference("web", "p1")),
-            node: Some(reference("n1", "m1")),
-            issued_at: 100,
-            expires_at: 200,
-            id: "j".to_owned(),
-            ..TokenSpec::default()
-        }
-    }
-
-    const ALL: [(&str, &str, &str); 2] = [("sa", "a/robot", "u1"), ("pod", "a/web", "p1")];
-
-    #[test]
-    fn a_token_names_its_account_and_its_pod() {
-        let (_dir, tokens) = tokens();
-        let token = tokens.issue(&spec()).expect("issued");
-        let bearer = tokens
-            .authenticate(&token, &[], 150, &World(ALL.to_vec()))
-            .expect("ours");
-        assert_eq!(bearer.user.name, "system:serviceaccount:a:robot");
-        assert_eq!(bearer.user.uid, "u1");
-        assert_eq!(bearer.audiences, [ISSUER]);
-        assert!(
-            bearer
-                .user
-                .extra
-                .contains(&(POD_NAME.to_owned(), vec!["web".to_owned()]))
-        );
-        assert!(
-            bearer
-                .user
-                .extra
-                .contains(&(CREDENTIAL_ID.to_owned(), vec!["JTI=j".to_owned()]))
-        );
-    }
-
-    #[test]
-    fn a_token_dies_with_its_time_its_account_and_its_pod() {
-        let (_dir, tokens) = tokens();
-        let token = tokens.issue(&spec()).expect("issued");
-        let all = World(ALL.to_vec());
-        for now in [99, 200, 10_000] {
-            assert!(
-                matches!(
-                    tokens.authenticate(&token, &[], now, &all),
-                    Err(TokenError::Time)
-                ),
-                "{now}"
-            );
-        }
-        for gone in 0..ALL.len() {
-            let mut world = ALL.to_vec();
-            world.remove(gone);
-            let answer = tokens.authenticate(&token, &[], 150, &World(world));
-            assert!(matches!(answer, Err(TokenError::Gone { .. })));
-            let mut world = ALL.to_vec();
-            world[gone].2 = "made anew";
-            let answer = tokens.authenticate(&token, &[], 150, &World(world));
-            assert!(matches!(answer, Err(TokenError::Gone { .. })));
-        }
-    }
-
-    #[test]
-    fn a_token_for_another_audience_opens_nothing_here() {
-        let (_dir, tokens) = tokens();
-        let vault = vec!["vault".to_owned()];
-        let token = tokens
-            .issue(&TokenSpec {
-                audiences: vault.clone(),
-                ..spec()
-            })
-            .expect("issued");
-        let all = World(ALL.to_vec());
-        assert!(matches!(
-            tokens.authenticate(&token, &[], 150, &all),
-            Err(TokenError::Audience)
-        ));
-        let bearer = tokens
-            .authenticate(&token, &vault, 150, &all)
-            .expect("for vault");
-        assert_eq!(bearer.audiences, vault);
-    }
-
-    #[test]
-    fn a_token_of_another_cluster_is_foreign() {
-        let (_dir, tokens) = tokens();
-        let (_other, others) = self::tokens();
-        let token = others.issue(&spec()).expect("issued");
-        let all = World(ALL.to_vec());
-        assert!(matches!(
-            tokens.authenticate(&token, &[], 150, &all),
-            Err(TokenError::Foreign)
-        ));
-        assert!(matches!(
-            tokens.authenticate("", &[], 150, &all),
-            Err(TokenError::Foreign)
-        ));
-    }
-}
+mod tests;

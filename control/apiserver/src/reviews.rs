@@ -29,6 +29,10 @@ use crate::verbs::create::check_namespace;
 const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
 const USUAL: i64 = 3600;
+/// What agents ask for whose pods may not read their token anew: such a token
+/// lives a year, and its use after the hour is noted (KEP-1205).
+const OF_OLD_PODS: i64 = 3607;
+const YEAR: i64 = 365 * 24 * 3600;
 
 /// Answers a review.
 ///
@@ -157,19 +161,20 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     let (namespace, name) = (&*context.info.namespace, &*context.info.name);
     check_namespace(context, served, &mut request)?;
     crate::admission::node_restriction::check_token(context, served, &request)?;
-    let invalid = |field: &str, message: String| {
+    let invalid = |of: &str, field: &str, message: String| {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message,
             field: field.into(),
         };
-        Err(Status::invalid(GROUP, "TokenRequest", name, vec![cause]))
+        Err(Status::invalid(GROUP, "TokenRequest", of, vec![cause]))
     };
     let given = meta::name(&request);
     if !given.is_empty() && given != name {
         let given = control_types::status::quote(given);
         let why = "must match the service account name if specified";
-        return invalid("metadata.name", format!("Invalid value: {given}: {why}"));
+        let why = format!("Invalid value: {given}: {why}");
+        return invalid(name, "metadata.name", why);
     }
     let account = context
         .api
@@ -177,20 +182,33 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         .await?
         .value()
         .map_err(Status::internal)?;
+    let (given, uid) = (meta::uid(&request), meta::uid(&account));
+    if !given.is_empty() && given != uid {
+        let why = format!(
+            "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+        );
+        return Err(Status::conflict(GROUP, "TokenRequest", name, &why));
+    }
     let asked = request
         .i64_at(&["spec", "expirationSeconds"])
         .unwrap_or(USUAL);
     let field = "spec.expirationSeconds";
     if asked < SHORTEST {
         let why = "may not specify a duration less than 10 minutes";
-        return invalid(field, format!("Invalid value: {asked}: {why}"));
+        return invalid("", field, format!("Invalid value: {asked}: {why}"));
     }
     if asked > LONGEST {
         let why = "may not specify a duration larger than 2^32 seconds";
-        return invalid(field, format!("Invalid value: {asked}: {why}"));
+        return invalid("", field, format!("Invalid value: {asked}: {why}"));
     }
     dynamic::validate(&attributes, Some(&request), None).await?;
-    let life = asked;
+    let mut life = asked;
+    if let Some(longest) = tokens.longest().filter(|longest| life > *longest) {
+        context.warnings.push(format!(
+            "requested expiration of {life} seconds shortened to {longest} seconds"
+        ));
+        life = longest;
+    }
     let now = jiff::Timestamp::now().as_second();
     let mut spec = TokenSpec {
         namespace: namespace.to_owned(),
@@ -210,8 +228,22 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         ..TokenSpec::default()
     };
     bind(context, &request, &mut spec).await?;
+    let for_us = |audience: &String| tokens.audiences().contains(audience);
+    if tokens.extends()
+        && spec.pod.is_some()
+        && life == OF_OLD_PODS
+        && spec.audiences.iter().all(for_us)
+    {
+        spec.warn_after = Some(spec.expires_at);
+        spec.expires_at = now + tokens.longest().map_or(YEAR, |longest| longest.min(YEAR));
+    }
+    context.annotate(
+        "authentication.kubernetes.io/issued-credential-id",
+        format!("JTI={}", spec.id),
+    );
     let token = tokens.issue(&spec).map_err(Status::internal)?;
-    let expires = jiff::Timestamp::from_second(spec.expires_at).map_err(Status::internal)?;
+    // What the bearer is told is the life that was asked for, in any case.
+    let expires = jiff::Timestamp::from_second(now + life).map_err(Status::internal)?;
     request.insert(
         "status",
         value!({ "token": (token), "expirationTimestamp": (expires.to_string()) }),
@@ -250,9 +282,9 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
         (true, "Node") => "nodes",
         (_, kind) => {
             let version = field("apiVersion");
+            let slash = if version.contains('/') { "" } else { "/" };
             return Err(Status::bad_request(format!(
-                "cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}",
-                spec.account.name
+                "cannot bind token to object of type {slash}{version}, Kind={kind}"
             )));
         }
     };
@@ -271,13 +303,6 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
         name: meta::name(&object).to_owned(),
         uid: meta::uid(&object).to_owned(),
     };
-    let wanted = field("uid");
-    if !wanted.is_empty() && wanted != reference.uid {
-        let why = format!(
-            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
-        );
-        return Err(served.conflict(&key, &why));
-    }
     match plural {
         "pods" => {
             let account = object
@@ -303,10 +328,17 @@ async fn bind(context: &Context, request: &Value, spec: &mut TokenSpec) -> Resul
                     uid,
                 });
             }
-            spec.pod = Some(reference);
+            spec.pod = Some(reference.clone());
         }
-        "secrets" => spec.secret = Some(reference),
-        _ => spec.node = Some(reference),
+        "secrets" => spec.secret = Some(reference.clone()),
+        _ => spec.node = Some(reference.clone()),
+    }
+    let wanted = field("uid");
+    if !wanted.is_empty() && wanted != reference.uid {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict("", field("kind"), field("name"), &why));
     }
     Ok(())
 }

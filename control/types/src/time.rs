@@ -227,6 +227,14 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
     })
 }
 
+/// Reads a span of time as Go writes it (`1m30s`); `None` for what is none, or
+/// less than nothing.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    let nanos = crate::protobuf::duration::parse(text)?;
+    u64::try_from(nanos).ok().map(std::time::Duration::from_nanos)
+}
+
 /// Whole seconds from `earlier` to `later`; negative when they are the other way round.
 #[must_use]
 pub fn seconds_between(earlier: Timestamp, later: Timestamp) -> i64 {

@@ -3,17 +3,22 @@
 
 use std::sync::Arc;
 
-use control_access::{Attributes, NODE_USER_PREFIX, NODES, NodeGraph, Rbac, Rule, User};
+use control_access::{Abac, Attributes, NODE_USER_PREFIX, NODES, NodeGraph, Rbac, Rule, User};
 
+use super::ask::WebhookAuthorizer;
 use crate::chain::{Decision, Held};
 
 /// What decides.
-#[derive(Debug, Clone)]
-pub enum Authorizer {
+#[derive(Debug)]
+pub(super) enum Authorizer {
     /// Node agents by the graph of what their pods refer to.
     Node(Arc<NodeGraph>),
     /// Roles and bindings.
     Rbac(Arc<Rbac>),
+    /// Policies of a file.
+    Abac(Abac),
+    /// Another server.
+    Webhook(Arc<WebhookAuthorizer>),
     /// Everybody may everything.
     AlwaysAllow,
     /// Nobody may anything.
@@ -33,8 +38,11 @@ pub(super) enum Opinion {
 
 /// Authorizers in their order; before all, the group `system:masters` may
 /// everything.
-#[derive(Debug)]
-pub(super) struct Authorizers(pub Vec<Authorizer>);
+#[derive(Debug, Default)]
+pub(super) struct Authorizers {
+    all: Vec<Authorizer>,
+    waits: bool,
+}
 
 // === impl Authorizer ===
 
@@ -49,6 +57,10 @@ impl Authorizer {
                 Ok(reason) => Opinion::Allow(reason),
                 Err(reason) => Opinion::None(reason),
             },
+            Self::Abac(policies) if policies.allows(attributes) => Opinion::Allow(String::new()),
+            Self::Abac(_) => Opinion::None("No policy matched.".to_owned()),
+            // Asked by who can wait: see `decide_waiting`.
+            Self::Webhook(_) => Opinion::None(String::new()),
             Self::AlwaysAllow => Opinion::Allow(String::new()),
             Self::AlwaysDeny => Opinion::None("Everything is forbidden.".to_owned()),
         }
@@ -64,6 +76,11 @@ impl Authorizer {
                 let (rules, missing) = rbac.rules(user, namespace);
                 held.rules.extend(rules);
                 errors.extend(missing);
+            }
+            Self::Abac(policies) => held.rules.extend(policies.rules(user, namespace)),
+            Self::Webhook(_) => {
+                held.incomplete = true;
+                errors.push("webhook authorizer does not support user rule resolution".to_owned());
             }
             Self::AlwaysAllow => {
                 let all = || vec!["*".to_owned()];
@@ -105,6 +122,44 @@ fn node(graph: &NodeGraph, attributes: &Attributes) -> Opinion {
 // === impl Authorizers ===
 
 impl Authorizers {
+    pub fn new(all: Vec<Authorizer>) -> Self {
+        let waits = all.iter().any(|one| matches!(one, Authorizer::Webhook(_)));
+        Self { all, waits }
+    }
+
+    /// Whether other servers are asked: then [`Authorizers::decide`] does not know
+    /// enough.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// As [`Authorizers::decide`], asking other servers, too.
+    pub async fn decide_waiting(&self, attributes: &Attributes) -> Decision {
+        let mut decision = Decision::default();
+        if attributes.user.is_master() {
+            decision.allowed = true;
+            return decision;
+        }
+        let mut errors = Vec::new();
+        for authorizer in &self.all {
+            let (opinion, error) = match authorizer {
+                Authorizer::Webhook(webhook) => webhook.decide(attributes).await,
+                local => (local.decide(attributes, true), None),
+            };
+            if decision.hear(opinion) {
+                decision.error = error;
+                return decision;
+            }
+            errors.extend(error);
+        }
+        decision.error = match &errors[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            many => Some(format!("[{}]", many.join(", "))),
+        };
+        decision
+    }
+
     /// The decision, with the reason for it; the reason of what is allowed only
     /// where `reasons` are asked for, since it must be made up.
     pub fn decide(&self, attributes: &Attributes, reasons: bool) -> Decision {
@@ -113,7 +168,7 @@ impl Authorizers {
             decision.allowed = true;
             return decision;
         }
-        for authorizer in &self.0 {
+        for authorizer in &self.all {
             if decision.hear(authorizer.decide(attributes, reasons)) {
                 break;
             }
@@ -125,7 +180,7 @@ impl Authorizers {
     pub fn rules(&self, user: &User, namespace: &str) -> Held {
         let mut held = Held::default();
         let mut errors = Vec::new();
-        for authorizer in &self.0 {
+        for authorizer in &self.all {
             authorizer.add_rules(user, namespace, &mut held, &mut errors);
         }
         held.error = match &errors[..] {
@@ -146,14 +201,11 @@ impl Decision {
             Opinion::Allow(reason) => {
                 self.allowed = true;
                 self.reason = reason;
-                // What others could not tell does not matter any more.
-                self.error = None;
                 true
             }
             Opinion::Deny(reason) => {
                 self.denied = true;
                 self.reason = reason;
-                self.error = None;
                 true
             }
             Opinion::None(reason) if reason.is_empty() => false,

@@ -7,21 +7,27 @@
 //! impersonation. Authorisation: the group `system:masters`, then the authorizers
 //! in their order, by default the graph of nodes and RBAC.
 
+mod ask;
 mod authorize;
+mod cache;
+mod existing;
 pub mod escalation;
 mod follow;
 mod impersonate;
+mod issuers;
+mod legacy;
+mod remote;
+mod settings;
 
 use std::sync::{Arc, OnceLock, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::{
-    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, Existing, NodeGraph,
-    Rbac, Tokens, User, user_of_bootstrap_token, user_of_certificate,
+    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, FrontProxy, TokenError,
+    TokenFile, Tokens, User, user_of_bootstrap_token, user_of_certificate,
 };
 use control_pki::ClientTrust;
-use control_types::meta;
 use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -30,50 +36,69 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
-use crate::chain::{Access, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings};
+use crate::chain::{Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings};
 use crate::listen::{KnownPeer, PeerCertificates};
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, percent_decode};
 use crate::streams::websocket;
 
-pub use self::authorize::Authorizer;
-use self::authorize::Authorizers;
+use self::ask::WebhookTokens;
+use self::settings::Live;
 
-/// Certificates, tokens, RBAC and nodes.
+pub use self::remote::RemoteError;
+pub use self::settings::{Settings, SettingsError, WebhookSettings};
+
+/// Certificates, tokens, RBAC and nodes, and what else is configured.
 #[derive(Debug)]
 pub struct ClusterAccess {
     clients: ClientTrust,
+    front_proxy: Option<(ClientTrust, FrontProxy)>,
     tokens: Tokens,
-    rbac: Arc<Rbac>,
-    nodes: Arc<NodeGraph>,
-    authorizers: Authorizers,
+    token_file: Option<TokenFile>,
+    bootstrap_tokens: bool,
+    webhook_tokens: Option<WebhookTokens>,
+    live: Arc<Live>,
     authorities: Option<Authorities>,
     /// Set when the server starts.
     api: OnceLock<Weak<Api>>,
 }
 
-/// What tokens are bound to, from the caches.
-struct Cached<'a>(&'a Api);
-
 // === impl ClusterAccess ===
 
 impl ClusterAccess {
-    /// Believes the clients of `clients` and the tokens of `tokens`.
+    /// Believes the clients of `clients` and the tokens of `tokens`; nodes and
+    /// RBAC decide.
     #[must_use]
     pub fn new(clients: ClientTrust, tokens: Tokens) -> Self {
-        let (rbac, nodes) = (Arc::<Rbac>::default(), Arc::<NodeGraph>::default());
-        let authorizers = vec![
-            Authorizer::Node(Arc::clone(&nodes)),
-            Authorizer::Rbac(Arc::clone(&rbac)),
-        ];
-        Self {
+        let usual = Self::configured(clients, tokens, Settings::default());
+        // Nothing in it is a file.
+        usual.unwrap_or_else(|_| unreachable!("the default settings read nothing"))
+    }
+
+    /// As [`ClusterAccess::new`], but with settings. They may name files, which
+    /// are read now.
+    ///
+    /// # Errors
+    /// Files that cannot be used.
+    pub fn configured(
+        clients: ClientTrust,
+        tokens: Tokens,
+        mut settings: Settings,
+    ) -> Result<Self, SettingsError> {
+        let webhook_tokens = match settings.webhook_tokens.take() {
+            Some(of) => Some(WebhookTokens::new(&of.kubeconfig, of.version, of.lasts)?),
+            None => None,
+        };
+        Ok(Self {
             clients,
+            front_proxy: settings.front_proxy.take(),
+            token_file: settings.token_file.take(),
+            bootstrap_tokens: settings.bootstrap_tokens,
+            webhook_tokens,
+            live: Arc::new(Live::new(settings, tokens.issuers())?),
             tokens,
-            rbac,
-            nodes,
-            authorizers: Authorizers(authorizers),
             authorities: None,
             api: OnceLock::new(),
-        }
+        })
     }
 
     /// Publishes whom this server believes, for extension servers and stock
@@ -88,11 +113,15 @@ impl ClusterAccess {
         self.api.get()?.upgrade()
     }
 
-    /// Who sends a request: the first that its certificate or its token proves.
-    /// One that proves nothing is only refused when no other proves anything.
-    fn identify(&self, parts: &Parts, notes: Notes<'_>) -> Result<User, Status> {
+    /// Who sends a request: the first that a proxy, its certificate or its token
+    /// proves. One that proves nothing is only refused when no other proves
+    /// anything.
+    async fn identify(&self, parts: &Parts, notes: Notes<'_>) -> Result<User, Status> {
         let mut refused = false;
         if let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() {
+            if let Some(user) = self.proxied(chain, parts) {
+                return Ok(user);
+            }
             let found = match parts.extensions.get::<KnownPeer>() {
                 Some(known) => known.get_or_find(|| self.certified(chain)),
                 None => self.certified(chain),
@@ -104,15 +133,39 @@ impl ClusterAccess {
         }
         let token = bearer_token(parts, notes.warnings);
         if let Some(token) = token.or_else(|| websocket::bearer(&parts.method, &parts.headers)) {
-            match self.bearer(&token, &[]) {
+            match self.bearer(&token, &[], notes).await {
                 Ok(bearer) => return Ok(bearer.user),
                 Err(_) => refused = true,
             }
         }
-        if refused {
-            return Err(Status::unauthorized());
+        if !refused && self.live.anonymous.load().may_ask(parts.uri.path()) {
+            return Ok(User::anonymous());
         }
-        Ok(User::anonymous())
+        Err(Status::unauthorized())
+    }
+
+    /// Whom a proxy's headers name, if the proxy is one that is believed.
+    fn proxied(&self, chain: &[CertificateDer<'_>], parts: &Parts) -> Option<User> {
+        let (trust, proxy) = self.front_proxy.as_ref()?;
+        // Cheap first: hardly any request has such headers.
+        if !proxy.user.iter().any(|name| parts.headers.contains_key(name)) {
+            return None;
+        }
+        let headers = parts.headers.iter();
+        let headers: Vec<(&str, &str)> = headers
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+            .collect();
+        let user = proxy.user(&headers, percent_decode)?;
+        let name = user_of_certificate(chain.first()?).ok()?.name;
+        if let Err(error) = trust.verify(chain) {
+            tracing::debug!(%error, "headers of a client that is no proxy are not believed");
+            return None;
+        }
+        if !proxy.believes(&name) {
+            tracing::debug!(name, "headers of a proxy of another name are not believed");
+            return None;
+        }
+        Some(user)
     }
 
     /// Whom a certificate chain names, if it is to be believed.
@@ -128,28 +181,78 @@ impl ClusterAccess {
         })
     }
 
-    fn bearer(&self, token: &str, audiences: &[String]) -> Result<Bearer, String> {
-        const NOBODY: &str = "invalid bearer token";
+    /// Whose token this is: the first that one of those who know tokens says.
+    async fn bearer(
+        &self,
+        token: &str,
+        audiences: &[String],
+        notes: Notes<'_>,
+    ) -> Result<Bearer, String> {
+        let mut errors = Vec::new();
         let Some(api) = self.api() else {
             return Err(NOBODY.to_owned());
         };
         let now = jiff::Timestamp::now().as_second();
-        if let Some(parts) = control_access::parse_bootstrap_token(token) {
-            let found = bootstrap_bearer(&api, parts, audiences, now);
-            return found.ok_or_else(|| NOBODY.to_owned());
-        }
-        match self
-            .tokens
-            .authenticate(token, audiences, now, &Cached(&api))
+        // Who knows no audiences vouches for this server only.
+        let wanted = if audiences.is_empty() {
+            self.tokens.audiences()
+        } else {
+            audiences
+        };
+        let here: Vec<String> = self.tokens.audiences().iter().filter(|one| wanted.contains(one)).cloned().collect();
+        let agnostic = |user: User| Bearer {
+            user,
+            audiences: here.clone(),
+            ..Bearer::default()
+        };
+        if let Some(user) = self.token_file.as_ref().and_then(|file| file.user(token))
+            && !here.is_empty()
         {
-            Ok(bearer) => Ok(bearer),
-            Err(error) => {
-                tracing::debug!(%error, "token refused");
-                Err(error.to_string())
+            return Ok(agnostic(user.clone()));
+        }
+        let existing = existing::Cached(&api);
+        match self.tokens.authenticate(token, audiences, now, &existing) {
+            Ok(bearer) => {
+                legacy::note(&api, &bearer, notes);
+                return Ok(bearer);
+            }
+            Err(TokenError::Foreign) => {}
+            Err(error) => errors.push(error.to_string()),
+        }
+        if self.bootstrap_tokens
+            && !here.is_empty()
+            && let Some(parts) = control_access::parse_bootstrap_token(token)
+            && let Some(user) = bootstrap_user(&api, parts, now)
+        {
+            return Ok(agnostic(user));
+        }
+        if !self.live.issuers.is_empty() {
+            match self.live.issuers.user(token).await {
+                Some(Ok(bearer)) if !here.is_empty() => return Ok(agnostic(bearer.user)),
+                Some(Err(error)) => errors.push(error),
+                _ => {}
             }
         }
+        if let Some(webhook) = &self.webhook_tokens {
+            match webhook.user(token, wanted).await {
+                Ok(Some(bearer)) => return Ok(bearer),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        for error in &errors {
+            tracing::debug!(%error, "token refused");
+        }
+        Err(match &errors[..] {
+            [] => NOBODY.to_owned(),
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        })
     }
 }
+
+/// What is said of a token that nobody knows.
+const NOBODY: &str = "invalid bearer token";
 
 /// The token of an `Authorization: Bearer …` header. Other schemes are not known
 /// here and, as in kube-apiserver, ignored.
@@ -168,17 +271,8 @@ fn bearer_token(parts: &Parts, warnings: &Warnings) -> Option<String> {
     (!token.is_empty()).then(|| token.to_owned())
 }
 
-/// Whose bootstrap token this is, by its Secret in kube-system. Such tokens are
-/// good for this server only.
-fn bootstrap_bearer(
-    api: &Api,
-    parts: (&str, &str),
-    audiences: &[String],
-    now: i64,
-) -> Option<Bearer> {
-    if !audiences.is_empty() {
-        return None;
-    }
+/// Whose bootstrap token this is, by its Secret in kube-system.
+fn bootstrap_user(api: &Api, parts: (&str, &str), now: i64) -> Option<User> {
     let name = format!("{BOOTSTRAP_TOKEN_PREFIX}{}", parts.0);
     let key = format!("{BOOTSTRAP_TOKEN_NAMESPACE}/{name}");
     let secret = api.cached("", "secrets", &key)?.value().ok()?;
@@ -187,14 +281,38 @@ fn bootstrap_bearer(
         String::from_utf8(bytes).ok()
     };
     match user_of_bootstrap_token(parts, &secret, data, now) {
-        Ok(user) => Some(Bearer {
-            user,
-            audiences: Vec::new(),
-        }),
+        Ok(user) => Some(user),
         Err(error) => {
             tracing::info!(secret = name, %error, "the Secret of a bootstrap token does not vouch for it");
             None
         }
+    }
+}
+
+/// Waits on this thread for a future of the server's own, on a runtime that can
+/// go on meanwhile.
+fn wait<T: Send>(future: impl Future<Output = T> + Send) -> T {
+    match tokio::runtime::Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread => {
+            tokio::task::block_in_place(|| handle.block_on(future))
+        }
+        // A runtime of one thread would wait for itself.
+        _ => std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
+                // A machine that cannot make one has no threads or descriptors left.
+                runtime.map_or_else(
+                    |error| panic!("no runtime to wait on: {error}"),
+                    |runtime| runtime.block_on(future),
+                )
+            });
+            match waiting.join() {
+                Ok(answer) => answer,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }),
     }
 }
 
@@ -204,7 +322,7 @@ impl Access for ClusterAccess {
         parts: &'a Parts,
         notes: Notes<'a>,
     ) -> BoxFuture<'a, Result<User, Status>> {
-        futures::future::ready(self.identify(parts, notes)).boxed()
+        self.identify(parts, notes).boxed()
     }
 
     fn impersonate<'a>(
@@ -224,7 +342,12 @@ impl Access for ClusterAccess {
     }
 
     fn authorize(&self, attributes: &Attributes) -> Verdict {
-        let decision = self.authorizers.decide(attributes, false);
+        let authorizers = self.live.authorizers.load();
+        let decision = if authorizers.waits() {
+            wait(authorizers.decide_waiting(attributes))
+        } else {
+            authorizers.decide(attributes, false)
+        };
         if decision.allowed {
             Verdict::Allow
         } else {
@@ -232,8 +355,28 @@ impl Access for ClusterAccess {
         }
     }
 
+    fn ask<'a>(&'a self, attributes: &'a Attributes) -> Option<BoxFuture<'a, Answered>> {
+        if !self.live.authorizers.load().waits() {
+            return None;
+        }
+        let authorizers = self.live.authorizers.load_full();
+        let asked = async move {
+            let decision = authorizers.decide_waiting(attributes).await;
+            match (decision.allowed, decision.error) {
+                (true, _) => Ok(Verdict::Allow),
+                (false, Some(error)) => Err(Status::internal(error)),
+                (false, None) => Ok(Verdict::Deny(decision.reason)),
+            }
+        };
+        Some(asked.boxed())
+    }
+
     fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
-        futures::future::ready(self.authorizers.decide(attributes, true)).boxed()
+        let authorizers = self.live.authorizers.load_full();
+        if !authorizers.waits() {
+            return futures::future::ready(authorizers.decide(attributes, true)).boxed();
+        }
+        async move { authorizers.decide_waiting(attributes).await }.boxed()
     }
 
     fn attach(&self, api: &Arc<Api>) {
@@ -241,7 +384,8 @@ impl Access for ClusterAccess {
             tracing::warn!("one access cannot serve two servers; it goes on with the first");
             return;
         }
-        follow::start(api, &self.rbac, &self.nodes);
+        follow::start(api, &self.live.rbac, &self.live.nodes);
+        self.live.start(&api.shutdown);
     }
 
     fn authorities(&self) -> Option<&Authorities> {
@@ -256,48 +400,21 @@ impl Access for ClusterAccess {
         &'a self,
         token: &'a str,
         audiences: &'a [String],
-        _notes: Notes<'a>,
+        notes: Notes<'a>,
     ) -> BoxFuture<'a, Result<Bearer, String>> {
-        futures::future::ready(self.bearer(token, audiences)).boxed()
+        self.bearer(token, audiences, notes).boxed()
     }
 
     fn rules(&self, user: &User, namespace: &str) -> Held {
-        self.authorizers.rules(user, namespace)
+        self.live.authorizers.load().rules(user, namespace)
     }
 
     fn granted(&self, user: &User, namespace: &str) -> Held {
-        let (rules, error) = self.rbac.rules(user, namespace);
+        let (rules, error) = self.live.rbac.rules(user, namespace);
         Held {
             rules,
             incomplete: false,
             error,
         }
-    }
-}
-
-// === impl Cached ===
-
-impl Cached<'_> {
-    fn uid(&self, plural: &str, key: &str) -> Option<String> {
-        let object = self.0.cached("", plural, key)?.value().ok()?;
-        Some(meta::uid(&object).to_owned())
-    }
-}
-
-impl Existing for Cached<'_> {
-    fn service_account(&self, namespace: &str, name: &str) -> Option<String> {
-        self.uid("serviceaccounts", &format!("{namespace}/{name}"))
-    }
-
-    fn pod(&self, namespace: &str, name: &str) -> Option<String> {
-        self.uid("pods", &format!("{namespace}/{name}"))
-    }
-
-    fn secret(&self, namespace: &str, name: &str) -> Option<String> {
-        self.uid("secrets", &format!("{namespace}/{name}"))
-    }
-
-    fn node(&self, name: &str) -> Option<String> {
-        self.uid("nodes", name)
     }
 }

@@ -1,7 +1,7 @@
 //! `metav1.Duration` as text, in the form of Go's `time.Duration`.
 
 /// Nanoseconds from `1h2m3.5s`. Nothing when it is no duration.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -5,7 +5,7 @@
 //! In that form they are stored, too.
 
 mod decode;
-mod duration;
+pub(crate) mod duration;
 mod encode;
 mod json;
 mod plan;

@@ -1,0 +1,98 @@
+//! Users whom other issuers vouch for: OpenID Connect ID tokens, as flags or an
+//! `AuthenticationConfiguration` want them read. Keys are fetched elsewhere.
+
+mod keys;
+mod user;
+
+use control_cel::{Object, Program, Type};
+
+pub use self::keys::{Keys, KeysError};
+pub use self::user::OidcError;
+
+/// An issuer, and what is made of its claims.
+#[derive(Debug)]
+pub struct Issuer {
+    /// Its name: the claim `iss`, and where it is found unless `discovery_url` is set.
+    pub url: String,
+    /// Where its discovery document is.
+    pub discovery_url: Option<String>,
+    /// The authorities of its server, PEM; those of the machine if unset.
+    pub authority: Option<String>,
+    /// Tokens must be for one of them.
+    pub audiences: Vec<String>,
+    /// Which algorithms may sign.
+    pub algorithms: Vec<String>,
+    /// Claims that must have a value.
+    pub required: Vec<(String, String)>,
+    /// What must be true of the claims.
+    pub claim_rules: Vec<Expression>,
+    /// The user's name.
+    pub username: Mapping,
+    /// The user's groups.
+    pub groups: Option<Mapping>,
+    /// The user's uid.
+    pub uid: Option<Mapping>,
+    /// What else is known of the user.
+    pub extra: Vec<(String, Expression)>,
+    /// What must be true of the user.
+    pub user_rules: Vec<Expression>,
+}
+
+/// Where something of a user comes from.
+#[derive(Debug)]
+pub enum Mapping {
+    /// A claim, and what is put before it.
+    Claim(String, String),
+    /// An expression over `claims`.
+    Expression(Expression),
+}
+
+/// A compiled expression with its text.
+#[derive(Debug)]
+pub struct Expression {
+    /// As it was written.
+    pub text: String,
+    /// What is said when it is false.
+    pub message: String,
+    /// As it runs.
+    pub program: Program,
+}
+
+/// `user` in expressions.
+pub(crate) static USER_INFO: Object = Object {
+    name: "kubernetes.UserInfo",
+    fields: &[
+        ("username", || Type::String),
+        ("uid", || Type::String),
+        ("groups", || Type::list(Type::String)),
+        ("extra", || Type::map(Type::list(Type::String))),
+    ],
+};
+
+impl Default for Mapping {
+    fn default() -> Self {
+        Self::Claim("sub".to_owned(), String::new())
+    }
+}
+
+impl Default for Issuer {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            discovery_url: None,
+            authority: None,
+            audiences: Vec::new(),
+            algorithms: vec!["RS256".to_owned()],
+            required: Vec::new(),
+            claim_rules: Vec::new(),
+            username: Mapping::default(),
+            groups: None,
+            uid: None,
+            extra: Vec::new(),
+            user_rules: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Tokens whose signature was verified. That costs as much as all the rest of a
+//! read; a client shows the same token with every request. What the claims say is
+//! looked at anew each time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control_pki::{Rejected, ServiceAccountKey};
+use rustc_hash::FxHashMap;
+use sha2::{Digest, Sha256};
+
+use super::TokenError;
+use super::claims::Claims;
+
+/// How many are remembered, a few hundred bytes each.
+const MOST: usize = 8192;
+
+/// By the digest of a token: the tokens themselves are not kept.
+#[derive(Default)]
+pub(super) struct Verified(Mutex<FxHashMap<[u8; 32], Arc<Claims>>>);
+
+impl std::fmt::Debug for Verified {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Verified").finish_non_exhaustive()
+    }
+}
+
+impl Verified {
+    /// The claims of a token that the key signed.
+    pub fn get_or_verify(
+        &self,
+        token: &str,
+        key: &ServiceAccountKey,
+    ) -> Result<Arc<Claims>, TokenError> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let known = |this: &Self| {
+            let all = this.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&digest).map(Arc::clone)
+        };
+        if let Some(claims) = known(self) {
+            return Ok(claims);
+        }
+        let claims = key.verify(token).map_err(|error| match error {
+            Rejected::Invalid(_) => TokenError::Forged,
+            _ => TokenError::Foreign,
+        })?;
+        let claims = Arc::new(claims);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            // Tokens come and go: those in use are soon known again.
+            all.clear();
+        }
+        all.insert(digest, Arc::clone(&claims));
+        Ok(claims)
+    }
+}
