@@ -66,7 +66,8 @@ impl Abac {
                 serde_json::from_str(trimmed).map_err(|error| wrong(error.to_string()))?;
             let known = policy.api_version == "abac.authorization.kubernetes.io/v1beta1";
             if !known || policy.kind != "Policy" {
-                let why = "expected apiVersion abac.authorization.kubernetes.io/v1beta1 and kind Policy";
+                let why =
+                    "expected apiVersion abac.authorization.kubernetes.io/v1beta1 and kind Policy";
                 return Err(wrong(why.to_owned()));
             }
             all.push(policy.spec);
@@ -198,7 +199,11 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_named() {
-        for wrong in [r#"{"user":"ann"}"#, "{", r#"{"apiVersion":"v1","kind":"Policy"}"#] {
+        for wrong in [
+            r#"{"user":"ann"}"#,
+            "{",
+            r#"{"apiVersion":"v1","kind":"Policy"}"#,
+        ] {
             let error = Abac::parse(&format!("# x\n{wrong}")).expect_err(wrong);
             assert!(error.to_string().contains("line 2"), "{error}");
         }

@@ -65,7 +65,8 @@ impl FrontProxy {
             let groups = headers
                 .iter()
                 .filter(|(header, value)| header == name && !value.is_empty());
-            user.groups.extend(groups.map(|(_, value)| (*value).to_owned()));
+            user.groups
+                .extend(groups.map(|(_, value)| (*value).to_owned()));
         }
         for prefix in &self.extra {
             for (header, value) in headers {
@@ -102,10 +103,16 @@ mod tests {
         let user = proxy.user(&headers, unescape).expect("ann");
         assert_eq!((&*user.name, &*user.uid), ("ann", "7"));
         assert_eq!(user.groups, ["dev", "ops", AUTHENTICATED]);
-        assert_eq!(user.extra, [("acme.io/team".to_owned(), vec!["red".to_owned()])]);
+        assert_eq!(
+            user.extra,
+            [("acme.io/team".to_owned(), vec!["red".to_owned()])]
+        );
         assert!(proxy.user(&headers[1..], unescape).is_none());
         assert!(proxy.believes("anybody"));
-        let strict = FrontProxy { names: vec!["front-proxy-client".to_owned()], ..proxy };
+        let strict = FrontProxy {
+            names: vec!["front-proxy-client".to_owned()],
+            ..proxy
+        };
         assert!(strict.believes("front-proxy-client") && !strict.believes("eve"));
     }
 }

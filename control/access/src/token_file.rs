@@ -24,13 +24,18 @@ pub enum TokenFileError {
         line: usize,
     },
     /// A quotation mark is missing or too many.
-    #[error("the token file has a quotation mark where none belongs, or one without its other, in line {0}")]
+    #[error(
+        "the token file has a quotation mark where none belongs, or one without its other, in line {0}"
+    )]
     Quote(usize),
 }
 
 impl std::fmt::Debug for TokenFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TokenFile").field("tokens", &self.0.len()).finish()
+        formatter
+            .debug_struct("TokenFile")
+            .field("tokens", &self.0.len())
+            .finish()
     }
 }
 
@@ -118,7 +123,8 @@ mod tests {
 
     #[test]
     fn each_line_is_a_user() {
-        let file = TokenFile::parse("t1,ann,1,\"dev,ops\"\n\nt2,\"b\"\"ob\",2\n,x,3\n").expect("right");
+        let file =
+            TokenFile::parse("t1,ann,1,\"dev,ops\"\n\nt2,\"b\"\"ob\",2\n,x,3\n").expect("right");
         let ann = file.user("t1").expect("ann");
         assert_eq!((&*ann.name, &*ann.uid), ("ann", "1"));
         assert_eq!(ann.groups, ["dev", "ops", AUTHENTICATED]);

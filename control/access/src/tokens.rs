@@ -177,9 +177,26 @@ pub enum TokenError {
     /// What it is bound to is gone.
     #[error("service account token has been invalidated")]
     Gone,
+    /// A token of the older kind whose Secret is gone.
+    #[error("Token has been invalidated")]
+    NotInSecret,
     /// A token of the older kind that an administrator or a controller took away.
     #[error("{0}")]
     Legacy(String),
+}
+
+// === impl TokenError ===
+
+impl TokenError {
+    /// Whether the token was refused for what exists, not for what it says: the
+    /// signature was right.
+    #[must_use]
+    pub fn is_about_objects(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAccount(_) | Self::Anew(_) | Self::Gone | Self::NotInSecret | Self::Legacy(_)
+        )
+    }
 }
 
 // === impl Tokens ===
@@ -296,7 +313,8 @@ impl Tokens {
         account: &Reference,
         secret: &str,
     ) -> Result<String, control_pki::Error> {
-        self.key.sign(&legacy::Legacy::of(namespace, account, secret))
+        self.key
+            .sign(&legacy::Legacy::of(namespace, account, secret))
     }
 
     /// Whose token this is, `now` (Unix seconds), for one of `audiences` (empty:

@@ -8,7 +8,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use clap::Args;
-use control_access::{Tokens, User};
+use control_access::User;
 use control_apiserver::{
     ApiServer, Authorities, Config, Kubelets, ProxyIdentity, access::ClusterAccess,
 };
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
-use crate::{address, error::Error, listen, store};
+use crate::{access, address, error::Error, listen, store};
 
 /// Where the API server keeps its state and listens.
 // Another command flattens it into options of its own: groups need unique names.
@@ -48,6 +48,8 @@ pub struct Options {
     pub service_cluster_ip_range: Vec<IpNet>,
     #[command(flatten)]
     pub store: store::Options,
+    #[command(flatten)]
+    pub access: access::Options,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -111,7 +113,10 @@ impl Options {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
-        let access = ClusterAccess::new(trust, Tokens::new(Arc::new(pki.service_account_key)))
+        let settings = self.access.settings(&pki)?;
+        let tokens = self.access.tokens(pki.service_account_key);
+        let access = ClusterAccess::configured(trust, tokens, settings)
+            .map_err(Error::Settings)?
             .publishing(published);
         let server = ApiServer::new(Config {
             store,

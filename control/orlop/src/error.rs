@@ -56,6 +56,15 @@ pub enum Error {
     /// Joining a cluster.
     #[error(transparent)]
     Join(crate::join::Error),
+    /// An option that cannot be used so.
+    #[error("{0}")]
+    Option(String),
+    /// How access is configured.
+    #[error(transparent)]
+    Access(control_access::configuration::ConfigurationError),
+    /// The files that access is configured by.
+    #[error(transparent)]
+    Settings(control_apiserver::access::SettingsError),
     /// Bootstrap tokens.
     #[error("{0}")]
     Token(String),

@@ -262,8 +262,18 @@ fn issuer(jwt: &Jwt, path: &str, problems: &mut Problems) -> Option<Issuer> {
         audiences: file.audiences.clone(),
         ..Issuer::default()
     };
-    claim_rules(jwt, &mut made, &format!("{path}.claimValidationRules"), problems);
-    mappings(&jwt.claim_mappings, &mut made, &format!("{path}.claimMappings"), problems);
+    claim_rules(
+        jwt,
+        &mut made,
+        &format!("{path}.claimValidationRules"),
+        problems,
+    );
+    mappings(
+        &jwt.claim_mappings,
+        &mut made,
+        &format!("{path}.claimMappings"),
+        problems,
+    );
     let mut seen = HashSet::new();
     for (at, rule) in jwt.user_validation_rules.iter().enumerate() {
         let path = format!("{path}.userValidationRules[{at}].expression");
@@ -308,7 +318,13 @@ fn claim_rules(jwt: &Jwt, made: &mut Issuer, path: &str, problems: &mut Problems
                 }
                 let path = format!("{path}.expression");
                 if expressions.insert(&rule.expression) {
-                    let rule = truth(&rule.expression, &rule.message, &claims_env(), &path, problems);
+                    let rule = truth(
+                        &rule.expression,
+                        &rule.message,
+                        &claims_env(),
+                        &path,
+                        problems,
+                    );
                     made.claim_rules.extend(rule);
                 } else {
                     problems.duplicate(&path, &rule.expression);
@@ -319,7 +335,11 @@ fn claim_rules(jwt: &Jwt, made: &mut Issuer, path: &str, problems: &mut Problems
 }
 
 fn mappings(file: &Mappings, made: &mut Issuer, path: &str, problems: &mut Problems) {
-    let one = |of: &MappingFile, name: &str, prefixed: bool, required: bool, problems: &mut Problems| {
+    let one = |of: &MappingFile,
+               name: &str,
+               prefixed: bool,
+               required: bool,
+               problems: &mut Problems| {
         let path = format!("{path}.{name}");
         match (of.claim.is_empty(), of.expression.is_empty()) {
             (false, false) => {
@@ -373,7 +393,9 @@ fn mappings(file: &Mappings, made: &mut Issuer, path: &str, problems: &mut Probl
 }
 
 fn check_extra_key(key: &str, path: &str, problems: &mut Problems) {
-    let Some((domain, rest)) = key.split_once('/').filter(|(a, b)| !a.is_empty() && !b.is_empty())
+    let Some((domain, rest)) = key
+        .split_once('/')
+        .filter(|(a, b)| !a.is_empty() && !b.is_empty())
     else {
         if key.is_empty() {
             problems.required(path, "");
@@ -391,10 +413,12 @@ fn check_extra_key(key: &str, path: &str, problems: &mut Problems) {
         problems.invalid(path, key, "must be lowercase");
     }
     let reserved = ["k8s.io", "kubernetes.io"];
-    if reserved
-        .iter()
-        .any(|own| domain == *own || domain.strip_suffix(own).is_some_and(|rest| rest.ends_with('.')))
-    {
+    if reserved.iter().any(|own| {
+        domain == *own
+            || domain
+                .strip_suffix(own)
+                .is_some_and(|rest| rest.ends_with('.'))
+    }) {
         let why = "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use";
         problems.invalid(path, key, why);
     }
@@ -410,8 +434,15 @@ fn check_email(jwt: &Jwt, path: &str, problems: &mut Problems) {
             || text.contains(&format!("claims['{claim}']"))
             || text.contains(&format!("claims[\"{claim}\"]"))
     };
-    let others = jwt.claim_validation_rules.iter().map(|rule| &rule.expression);
-    let extra = jwt.claim_mappings.extra.iter().map(|extra| &extra.value_expression);
+    let others = jwt
+        .claim_validation_rules
+        .iter()
+        .map(|rule| &rule.expression);
+    let extra = jwt
+        .claim_mappings
+        .extra
+        .iter()
+        .map(|extra| &extra.value_expression);
     let verified = std::iter::once(username)
         .chain(others)
         .chain(extra)
@@ -515,17 +546,61 @@ anonymous:
     #[test]
     fn each_fault_names_its_field() {
         for (from, to, words) in [
-            ("https://issuer", "http://issuer", "jwt[0].issuer.url: Invalid value: \"http://issuer\": URL scheme must be https"),
-            ("audienceMatchPolicy: MatchAny", "audienceMatchPolicy: \"\"", "jwt[0].issuer.audienceMatchPolicy: Invalid value: \"\": audienceMatchPolicy must be MatchAny for multiple audiences"),
-            ("[a, b]", "[]", "jwt[0].issuer.audiences: Required value: at least one jwt[0].issuer.audiences is required"),
-            ("prefix: \"\"", "expression: claims.x", "jwt[0].claimMappings.groups: Invalid value: \"\": claim and expression can't both be set"),
-            (", prefix: \"\"", "", "jwt[0].claimMappings.groups.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing"),
-            ("acme.io/team", "a.k8s.io/team", "jwt[0].claimMappings.extra[0].key: Invalid value: \"a.k8s.io/team\": k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"),
-            ("'x:' + claims.sub", "claims.email", "claims.email_verified must be used"),
-            ("claims.exp - claims.nbf <= 86400", "claims.sub", "must evaluate to bool"),
-            ("!user.username.startsWith('system:')", "user.name == ''", "compilation failed: ERROR: <input>:1:5: undefined field 'name'"),
-            ("enabled: true", "enabled: false", "enabled should be set to true when conditions are defined"),
-            ("https://issuer", "https://own", "URL must not overlap with disallowed issuers: [https://own]"),
+            (
+                "https://issuer",
+                "http://issuer",
+                "jwt[0].issuer.url: Invalid value: \"http://issuer\": URL scheme must be https",
+            ),
+            (
+                "audienceMatchPolicy: MatchAny",
+                "audienceMatchPolicy: \"\"",
+                "jwt[0].issuer.audienceMatchPolicy: Invalid value: \"\": audienceMatchPolicy must be MatchAny for multiple audiences",
+            ),
+            (
+                "[a, b]",
+                "[]",
+                "jwt[0].issuer.audiences: Required value: at least one jwt[0].issuer.audiences is required",
+            ),
+            (
+                "prefix: \"\"",
+                "expression: claims.x",
+                "jwt[0].claimMappings.groups: Invalid value: \"\": claim and expression can't both be set",
+            ),
+            (
+                ", prefix: \"\"",
+                "",
+                "jwt[0].claimMappings.groups.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing",
+            ),
+            (
+                "acme.io/team",
+                "a.k8s.io/team",
+                "jwt[0].claimMappings.extra[0].key: Invalid value: \"a.k8s.io/team\": k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use",
+            ),
+            (
+                "'x:' + claims.sub",
+                "claims.email",
+                "claims.email_verified must be used",
+            ),
+            (
+                "claims.exp - claims.nbf <= 86400",
+                "claims.sub",
+                "must evaluate to bool",
+            ),
+            (
+                "!user.username.startsWith('system:')",
+                "user.name == ''",
+                "compilation failed: ERROR: <input>:1:5: undefined field 'name'",
+            ),
+            (
+                "enabled: true",
+                "enabled: false",
+                "enabled should be set to true when conditions are defined",
+            ),
+            (
+                "https://issuer",
+                "https://own",
+                "URL must not overlap with disallowed issuers: [https://own]",
+            ),
             ("uid:", "uidd:", "unknown field"),
         ] {
             assert!(RIGHT.contains(from), "{from}");

@@ -58,7 +58,14 @@ pub struct Condition {
 }
 
 /// The modes that there are.
-pub const MODES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
+pub const MODES: [&str; 6] = [
+    "ABAC",
+    "AlwaysAllow",
+    "AlwaysDeny",
+    "Node",
+    "RBAC",
+    "Webhook",
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,7 +122,10 @@ pub fn parse(text: &[u8]) -> Result<Vec<Authorizer>, ConfigurationError> {
     let file: File = super::read(text, "AuthorizationConfiguration")?;
     let mut problems = Problems::default();
     if file.authorizers.is_empty() {
-        problems.required("authorizers", "at least one authorization mode must be defined");
+        problems.required(
+            "authorizers",
+            "at least one authorization mode must be defined",
+        );
     }
     let (mut types, mut names_seen) = (HashSet::new(), HashSet::new());
     let mut made = Vec::new();
@@ -134,7 +144,12 @@ pub fn parse(text: &[u8]) -> Result<Vec<Authorizer>, ConfigurationError> {
             problems.duplicate(&format!("{path}.type"), of);
             continue;
         }
-        check_name(authorizer, &mut names_seen, &format!("{path}.name"), &mut problems);
+        check_name(
+            authorizer,
+            &mut names_seen,
+            &format!("{path}.name"),
+            &mut problems,
+        );
         made.extend(authorizer_of(authorizer, &path, &mut problems));
     }
     problems.none()?;
@@ -198,7 +213,11 @@ fn webhook_of(
     }
     let lasts = |text: &str, usual, field: &str, keep: Option<bool>, problems: &mut Problems| {
         let time = duration(text, usual, &format!("{path}.{field}"), problems);
-        if keep == Some(false) { Duration::ZERO } else { time }
+        if keep == Some(false) {
+            Duration::ZERO
+        } else {
+            time
+        }
     };
     let authorized = lasts(
         &file.authorized,
@@ -223,15 +242,30 @@ fn webhook_of(
         }
     };
     let version = &file.subject_access_review_version;
-    one_of(version, "subjectAccessReviewVersion", &["v1", "v1beta1"], problems);
+    one_of(
+        version,
+        "subjectAccessReviewVersion",
+        &["v1", "v1beta1"],
+        problems,
+    );
     let of_conditions = &file.match_condition_subject_access_review_version;
     if !of_conditions.is_empty() {
-        one_of(of_conditions, "matchConditionSubjectAccessReviewVersion", &["v1"], problems);
+        one_of(
+            of_conditions,
+            "matchConditionSubjectAccessReviewVersion",
+            &["v1"],
+            problems,
+        );
     } else if !file.match_conditions.is_empty() {
         let path = format!("{path}.matchConditionSubjectAccessReviewVersion");
         problems.required(&path, "required if match conditions are specified");
     }
-    one_of(&file.failure_policy, "failurePolicy", &["NoOpinion", "Deny"], problems);
+    one_of(
+        &file.failure_policy,
+        "failurePolicy",
+        &["NoOpinion", "Deny"],
+        problems,
+    );
     let kubeconfig = connection(&file.connection_info, path, problems);
     let conditions = conditions(&file.match_conditions, path, problems);
     (problems.0.len() == before).then(|| {
@@ -332,12 +366,18 @@ static REQUIREMENT: Object = Object {
 
 static FIELD_SELECTOR: Object = Object {
     name: "kubernetes.FieldSelectorAttributes",
-    fields: &[("rawSelector", || Type::String), ("requirements", requirements)],
+    fields: &[
+        ("rawSelector", || Type::String),
+        ("requirements", requirements),
+    ],
 };
 
 static LABEL_SELECTOR: Object = Object {
     name: "kubernetes.LabelSelectorAttributes",
-    fields: &[("rawSelector", || Type::String), ("requirements", requirements)],
+    fields: &[
+        ("rawSelector", || Type::String),
+        ("requirements", requirements),
+    ],
 };
 
 static RESOURCE: Object = Object {
@@ -421,7 +461,10 @@ pub fn of_modes(
     let mut made = Vec::new();
     for mode in modes {
         if !seen.insert(mode) {
-            let why = format!("authorization-mode {} has mode specified more than once", quote(mode));
+            let why = format!(
+                "authorization-mode {} has mode specified more than once",
+                quote(mode)
+            );
             problems.0.push(why);
             continue;
         }
@@ -481,12 +524,21 @@ authorizers:
     #[test]
     fn a_right_file_is_compiled() {
         let made = parse(RIGHT.as_bytes()).expect("right");
-        let [Authorizer::Node, Authorizer::Webhook(hook), Authorizer::Rbac] = &made[..] else {
+        let [
+            Authorizer::Node,
+            Authorizer::Webhook(hook),
+            Authorizer::Rbac,
+        ] = &made[..]
+        else {
             panic!("{made:?}");
         };
         assert_eq!(
             (hook.authorized, hook.unauthorized, hook.timeout),
-            (Duration::ZERO, Duration::from_secs(10), Duration::from_secs(3))
+            (
+                Duration::ZERO,
+                Duration::from_secs(10),
+                Duration::from_secs(3)
+            )
         );
         let of = |namespace: &str| value!({ "resourceAttributes": { "namespace": namespace } });
         assert_eq!(hook.concerns(&of("a")), Ok(true));
@@ -500,15 +552,51 @@ authorizers:
     #[test]
     fn each_fault_names_its_field() {
         for (from, to, words) in [
-            ("type: RBAC", "type: rbac", r#"authorizers[2].type: Unsupported value: "rbac": supported values: "ABAC", "AlwaysAllow""#),
-            ("name: rbac", "name: other", "expected name rbac for authorizer RBAC instead of other"),
-            ("timeout: 3s", "timeout: 31s", r#"authorizers[1].timeout: Invalid value: "31s": must be > 0s and <= 30s"#),
-            ("failurePolicy: Deny", "failurePolicy: Allow", r#"authorizers[1].failurePolicy: Unsupported value: "Allow": supported values: "NoOpinion", "Deny""#),
-            ("/etc/opa.yaml", "opa.yaml", r#"authorizers[1].connectionInfo.kubeConfigFile: Invalid value: "opa.yaml": must be an absolute path"#),
-            ("has(request.resourceAttributes) && request.resourceAttributes.namespace != 'kube-system'", "request.user", "must evaluate to bool"),
-            ("request.resourceAttributes.namespace", "request.verb", "undefined field 'verb'"),
-            ("matchConditionSubjectAccessReviewVersion: v1", "", "required if match conditions are specified"),
-            ("{type: Node, name: node}", "{type: RBAC, name: node}", "authorizers[2].type: Duplicate value: \"RBAC\""),
+            (
+                "type: RBAC",
+                "type: rbac",
+                r#"authorizers[2].type: Unsupported value: "rbac": supported values: "ABAC", "AlwaysAllow""#,
+            ),
+            (
+                "name: rbac",
+                "name: other",
+                "expected name rbac for authorizer RBAC instead of other",
+            ),
+            (
+                "timeout: 3s",
+                "timeout: 31s",
+                r#"authorizers[1].timeout: Invalid value: "31s": must be > 0s and <= 30s"#,
+            ),
+            (
+                "failurePolicy: Deny",
+                "failurePolicy: Allow",
+                r#"authorizers[1].failurePolicy: Unsupported value: "Allow": supported values: "NoOpinion", "Deny""#,
+            ),
+            (
+                "/etc/opa.yaml",
+                "opa.yaml",
+                r#"authorizers[1].connectionInfo.kubeConfigFile: Invalid value: "opa.yaml": must be an absolute path"#,
+            ),
+            (
+                "has(request.resourceAttributes) && request.resourceAttributes.namespace != 'kube-system'",
+                "request.user",
+                "must evaluate to bool",
+            ),
+            (
+                "request.resourceAttributes.namespace",
+                "request.verb",
+                "undefined field 'verb'",
+            ),
+            (
+                "matchConditionSubjectAccessReviewVersion: v1",
+                "",
+                "required if match conditions are specified",
+            ),
+            (
+                "{type: Node, name: node}",
+                "{type: RBAC, name: node}",
+                "authorizers[2].type: Duplicate value: \"RBAC\"",
+            ),
         ] {
             assert!(RIGHT.contains(from), "{from}");
             let text = RIGHT.replacen(from, to, 1);

@@ -62,7 +62,8 @@ impl Problems {
 
     fn invalid(&mut self, path: &str, value: &str, detail: &str) {
         let value = quote(value);
-        self.0.push(format!("{path}: Invalid value: {value}: {detail}"));
+        self.0
+            .push(format!("{path}: Invalid value: {value}: {detail}"));
     }
 
     fn duplicate(&mut self, path: &str, value: &str) {

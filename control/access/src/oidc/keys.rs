@@ -21,7 +21,9 @@ pub enum KeysError {
     #[error("oidc: malformed jwt: {0}")]
     Malformed(String),
     /// The algorithm is not among those that the issuer may use.
-    #[error("oidc: id token signed with unsupported algorithm, expected [{expected}] got \"{found}\"")]
+    #[error(
+        "oidc: id token signed with unsupported algorithm, expected [{expected}] got \"{found}\""
+    )]
     Algorithm {
         /// Those that would do.
         expected: String,
@@ -35,7 +37,10 @@ pub enum KeysError {
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Keys").field("count", &self.0.len()).finish()
+        formatter
+            .debug_struct("Keys")
+            .field("count", &self.0.len())
+            .finish()
     }
 }
 
@@ -77,7 +82,11 @@ impl Keys {
     ///
     /// # Errors
     /// [`KeysError`].
-    pub fn verify(&self, token: &str, algorithms: &[String]) -> Result<Map<String, Value>, KeysError> {
+    pub fn verify(
+        &self,
+        token: &str,
+        algorithms: &[String],
+    ) -> Result<Map<String, Value>, KeysError> {
         let header = jsonwebtoken::decode_header(token)
             .map_err(|error| KeysError::Malformed(error.to_string()))?;
         let allowed: Vec<Algorithm> = algorithms

@@ -35,7 +35,9 @@ fn ask(issuer: &Issuer, claims: &Value) -> Result<crate::User, String> {
     let (_dir, key) = key();
     let keys = Keys::parse(key.jwks().to_string().as_bytes()).expect("keys");
     let token = key.sign(claims).expect("signed");
-    issuer.user(&token, &keys, NOW).map_err(|error| error.to_string())
+    issuer
+        .user(&token, &keys, NOW)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -43,7 +45,10 @@ fn claims_become_a_user() {
     let user = ask(&issuer(PLAIN), &claims()).expect("ann");
     assert_eq!(user.name, "x:ann");
     assert_eq!(user.groups, ["g:dev", "g:ops", "system:authenticated"]);
-    assert_eq!(user.extra, [(CREDENTIAL.to_owned(), vec!["JTI=j".to_owned()])]);
+    assert_eq!(
+        user.extra,
+        [(CREDENTIAL.to_owned(), vec!["JTI=j".to_owned()])]
+    );
 }
 
 const CREDENTIAL: &str = crate::CREDENTIAL_ID;
@@ -66,7 +71,10 @@ fn expressions_map_and_judge() {
     let user = ask(&with, &claims()).expect("ann");
     assert_eq!((&*user.name, &*user.uid), ("ann@x", "red"));
     assert_eq!(user.groups[0], "dev");
-    assert_eq!(user.extra[1], ("acme.io/team".to_owned(), vec!["red".to_owned()]));
+    assert_eq!(
+        user.extra[1],
+        ("acme.io/team".to_owned(), vec!["red".to_owned()])
+    );
     let change = |field: &str, value: Value| {
         let mut claims = claims();
         claims[field] = value;
@@ -113,7 +121,11 @@ fn forged_signatures_are_refused() {
         answer.expect_err("refused").to_string()
     };
     let foreign = other.sign(&claims()).expect("signed");
-    assert!(refused(&foreign).contains("failed to verify"), "{}", refused(&foreign));
+    assert!(
+        refused(&foreign).contains("failed to verify"),
+        "{}",
+        refused(&foreign)
+    );
     let good = key.sign(&claims()).expect("signed");
     assert!(plain.user(&good, &keys, NOW).is_ok() && plain.claims(&good));
     let body = good.split('.').nth(1).expect("claims");

@@ -70,12 +70,12 @@ impl Issuer {
             }
         }
         for (name, wanted) in &self.required {
-            let found = claims.get(name).ok_or_else(|| {
-                claim(format!("required claim {name} not present in ID token"))
-            })?;
-            let found = found.as_str().ok_or_else(|| {
-                claim(format!("parse claim {name}: it is no text"))
-            })?;
+            let found = claims
+                .get(name)
+                .ok_or_else(|| claim(format!("required claim {name} not present in ID token")))?;
+            let found = found
+                .as_str()
+                .ok_or_else(|| claim(format!("parse claim {name}: it is no text")))?;
             if found != wanted {
                 return Err(claim(format!(
                     "required claim {name} value does not match. Got = {found}, want = {wanted}"
@@ -83,7 +83,9 @@ impl Issuer {
             }
         }
         check_rules(&self.claim_rules, "claims", &tree).map_err(|why| {
-            claim(format!("error evaluating claim validation expression: {why}"))
+            claim(format!(
+                "error evaluating claim validation expression: {why}"
+            ))
         })?;
         if !self.user_rules.is_empty() {
             let info = user_info(&user);
@@ -97,7 +99,10 @@ impl Issuer {
 
     fn check_standard(&self, claims: &Map<String, Value>, now: i64) -> Result<(), OidcError> {
         let refuse = |why: String| Err(OidcError::Verify(why));
-        let issuer = claims.get("iss").and_then(Value::as_str).unwrap_or_default();
+        let issuer = claims
+            .get("iss")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if issuer != self.url && issuer != "accounts.google.com" {
             return refuse(format!(
                 "oidc: id token issued by a different provider, expected {} got {}",
@@ -110,7 +115,10 @@ impl Issuer {
             Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        if !offered.iter().any(|one| self.audiences.iter().any(|own| own == one)) {
+        if !offered
+            .iter()
+            .any(|one| self.audiences.iter().any(|own| own == one))
+        {
             let quoted = |list: &mut dyn Iterator<Item = &str>| {
                 list.map(quote).collect::<Vec<_>>().join(" ")
             };
@@ -152,7 +160,11 @@ impl Issuer {
             && let Some(verified) = claims.get("email_verified")
         {
             match verified.as_bool() {
-                None => return Err(claim("parse 'email_verified' claim: it is no truth".to_owned())),
+                None => {
+                    return Err(claim(
+                        "parse 'email_verified' claim: it is no truth".to_owned(),
+                    ));
+                }
                 Some(false) => return Err(claim("email not verified".to_owned())),
                 Some(true) => {}
             }
@@ -160,12 +172,15 @@ impl Issuer {
         Ok(format!("{prefix}{name}"))
     }
 
-    fn groups_of(&self, claims: &Map<String, Value>, tree: &Tree) -> Result<Vec<String>, OidcError> {
+    fn groups_of(
+        &self,
+        claims: &Map<String, Value>,
+        tree: &Tree,
+    ) -> Result<Vec<String>, OidcError> {
         match &self.groups {
             None => Ok(Vec::new()),
-            Some(Mapping::Expression(expression)) => texts(expression, tree).map_err(|why| {
-                claim(format!("error evaluating group claim expression: {why}"))
-            }),
+            Some(Mapping::Expression(expression)) => texts(expression, tree)
+                .map_err(|why| claim(format!("error evaluating group claim expression: {why}"))),
             Some(Mapping::Claim(of, prefix)) => {
                 let Some(found) = claims.get(of) else {
                     return Ok(Vec::new());
@@ -176,9 +191,15 @@ impl Issuer {
                     _ => None,
                 };
                 let groups = groups.ok_or_else(|| {
-                    claim(format!("parse groups claim {}: it is no list of texts", quote(of)))
+                    claim(format!(
+                        "parse groups claim {}: it is no list of texts",
+                        quote(of)
+                    ))
                 })?;
-                Ok(groups.iter().map(|group| format!("{prefix}{group}")).collect())
+                Ok(groups
+                    .iter()
+                    .map(|group| format!("{prefix}{group}"))
+                    .collect())
             }
         }
     }
@@ -249,7 +270,12 @@ fn evaluate<T>(
     let result = expression
         .program
         .evaluate(&bindings, &mut Budget::per_call())
-        .map_err(|error| format!("expression '{}' resulted in error: {error}", expression.text))?;
+        .map_err(|error| {
+            format!(
+                "expression '{}' resulted in error: {error}",
+                expression.text
+            )
+        })?;
     take(&result).map_err(str::to_owned)
 }
 
@@ -286,7 +312,9 @@ fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, String> {
 fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), String> {
     for rule in rules {
         let holds = evaluate(rule, variable, tree, |value| {
-            value.as_bool().ok_or("validation expression must return a boolean")
+            value
+                .as_bool()
+                .ok_or("validation expression must return a boolean")
         })?;
         if !holds {
             return Err(format!(

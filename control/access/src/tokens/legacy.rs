@@ -61,7 +61,6 @@ impl Legacy {
         existing: &dyn Existing,
         audiences: Vec<String>,
     ) -> Result<Bearer, TokenError> {
-        const INVALIDATED: TokenError = TokenError::Claim("Token has been invalidated");
         for (claim, missing) in [
             (&self.iss, "iss claim is missing"),
             (&self.sub, "sub claim is missing"),
@@ -84,7 +83,7 @@ impl Legacy {
         let secret = existing
             .secret(namespace, &self.secret)
             .filter(|secret| secret.found.deleting.is_none())
-            .ok_or(INVALIDATED)?;
+            .ok_or(TokenError::NotInSecret)?;
         // The signature proved that the token was issued once; nothing is learnt
         // from how long the comparison takes.
         if secret.token != token.as_bytes() {

@@ -28,7 +28,10 @@ impl Existing for World {
     fn secret(&self, namespace: &str, name: &str) -> Option<FoundSecret> {
         let key = format!("{namespace}/{name}");
         let held = |kind| {
-            let entry = self.0.iter().find(|entry| entry.0 == kind && entry.1 == key);
+            let entry = self
+                .0
+                .iter()
+                .find(|entry| entry.0 == kind && entry.1 == key);
             entry.map(|entry| entry.2.to_owned()).unwrap_or_default()
         };
         Some(FoundSecret {
@@ -42,7 +45,8 @@ impl Existing for World {
         self.found("node", name)
     }
     fn lists_secret(&self, _namespace: &str, account: &str, secret: &str) -> bool {
-        self.0.contains(&("lists", Box::leak(account.into()), Box::leak(secret.into())))
+        self.0
+            .contains(&("lists", Box::leak(account.into()), Box::leak(secret.into())))
     }
 }
 
@@ -146,16 +150,31 @@ fn a_token_bound_to_a_node_or_a_secret_dies_with_it() {
         ..spec()
     };
     for (spec, there, anew, words) in [
-        (of_node, ("node", "n1", "m1"), ("node", "n1", "m2"), "node UID (m2) does not match service account node ref claim (m1)"),
-        (of_secret, ("secret", "a/s", "s1"), ("secret", "a/s", "s2"), "secret UID (s2) does not match service account secret ref claim (s1)"),
+        (
+            of_node,
+            ("node", "n1", "m1"),
+            ("node", "n1", "m2"),
+            "node UID (m2) does not match service account node ref claim (m1)",
+        ),
+        (
+            of_secret,
+            ("secret", "a/s", "s1"),
+            ("secret", "a/s", "s2"),
+            "secret UID (s2) does not match service account secret ref claim (s1)",
+        ),
     ] {
         let token = tokens.issue(&spec).expect("issued");
         let ask = |more: &[(&'static str, &'static str, &'static str)]| {
             let world = [&[ALL[0]], more].concat();
-            tokens.authenticate(&token, &[], 150, &World(world)).map_err(|error| error.to_string())
+            tokens
+                .authenticate(&token, &[], 150, &World(world))
+                .map_err(|error| error.to_string())
         };
         assert!(ask(&[there]).is_ok());
-        assert_eq!(ask(&[]), Err("service account token has been invalidated".to_owned()));
+        assert_eq!(
+            ask(&[]),
+            Err("service account token has been invalidated".to_owned())
+        );
         assert_eq!(ask(&[anew]), Err(words.to_owned()));
     }
 }
@@ -163,7 +182,12 @@ fn a_token_bound_to_a_node_or_a_secret_dies_with_it() {
 #[test]
 fn a_token_of_extended_life_tells_when_it_is_stale() {
     let (_dir, tokens) = tokens();
-    let token = tokens.issue(&TokenSpec { warn_after: Some(120), ..spec() }).expect("issued");
+    let token = tokens
+        .issue(&TokenSpec {
+            warn_after: Some(120),
+            ..spec()
+        })
+        .expect("issued");
     let stale = |now| {
         let bearer = tokens.authenticate(&token, &[], now, &World(ALL.to_vec()));
         bearer.expect("good").stale
@@ -184,15 +208,29 @@ fn a_token_of_the_older_kind_lives_as_long_as_its_secret() {
     };
     let bearer = ask(&there).expect("good for ever");
     let used = bearer.legacy.expect("of the older kind");
-    assert_eq!((&*bearer.user.name, used.unasked), ("system:serviceaccount:a:robot", false));
+    assert_eq!(
+        (&*bearer.user.name, used.unasked),
+        ("system:serviceaccount:a:robot", false)
+    );
     let listed = [&there[..], &[("lists", "robot", "old")]].concat();
     assert!(ask(&listed).expect("good").legacy.expect("older").unasked);
-    assert_eq!(ask(&there[..1]), Err("Token has been invalidated".to_owned()));
-    assert_eq!(ask(&there[..2]), Err("Token does not match server's copy".to_owned()));
-    assert_eq!(ask(&there[1..]), Err(r#"serviceaccounts "robot" not found"#.to_owned()));
+    assert_eq!(
+        ask(&there[..1]),
+        Err("Token has been invalidated".to_owned())
+    );
+    assert_eq!(
+        ask(&there[..2]),
+        Err("Token does not match server's copy".to_owned())
+    );
+    assert_eq!(
+        ask(&there[1..]),
+        Err(r#"serviceaccounts "robot" not found"#.to_owned())
+    );
     let marked = [&there[..], &[("invalid", "a/old", "2026-01-01")]].concat();
     let why = ask(&marked).expect_err("marked");
-    assert!(why.starts_with("the token in secret a/old for service account a/robot has been marked invalid."));
+    assert!(why.starts_with(
+        "the token in secret a/old for service account a/robot has been marked invalid."
+    ));
     let vault = tokens.authenticate(&token, &["vault".to_owned()], 1, &World(there.to_vec()));
     assert_eq!(
         vault.expect_err("for the API server only").to_string(),
@@ -230,11 +268,16 @@ fn a_token_of_another_cluster_is_refused() {
         let token = others.issue(&spec).expect("issued");
         assert!(tokens.authenticate(&token, &[], 150, &all).is_err());
     }
-    let other_issuer = tokens.clone().of(vec!["https://other".to_owned()], Vec::new());
+    let other_issuer = tokens
+        .clone()
+        .of(vec!["https://other".to_owned()], Vec::new());
     let token = other_issuer.issue(&spec()).expect("issued");
     for foreign in [&*token, "", "a.b", "a.b.c", "a.b.c.d", "{}"] {
         assert!(
-            matches!(tokens.authenticate(foreign, &[], 150, &all), Err(TokenError::Foreign)),
+            matches!(
+                tokens.authenticate(foreign, &[], 150, &all),
+                Err(TokenError::Foreign)
+            ),
             "{foreign}"
         );
     }

@@ -72,7 +72,10 @@ mod tests {
         cache.put("a", 3, long);
         cache.put("c", 4, long);
         assert_eq!(cache.get(&"never"), None);
-        assert_eq!((cache.get(&"a"), cache.get(&"b"), cache.get(&"c")), (None, Some(2), Some(4)));
+        assert_eq!(
+            (cache.get(&"a"), cache.get(&"b"), cache.get(&"c")),
+            (None, Some(2), Some(4))
+        );
         cache.put("b", 5, Duration::from_nanos(1));
         std::thread::sleep(Duration::from_millis(1));
         assert_eq!(cache.get(&"b"), None);

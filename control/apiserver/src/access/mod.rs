@@ -10,8 +10,8 @@
 mod ask;
 mod authorize;
 mod cache;
-mod existing;
 pub mod escalation;
+mod existing;
 mod follow;
 mod impersonate;
 mod issuers;
@@ -36,7 +36,9 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
-use crate::chain::{Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings};
+use crate::chain::{
+    Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings,
+};
 use crate::listen::{KnownPeer, PeerCertificates};
 use crate::request::{RequestInfo, percent_decode};
 use crate::streams::websocket;
@@ -148,7 +150,11 @@ impl ClusterAccess {
     fn proxied(&self, chain: &[CertificateDer<'_>], parts: &Parts) -> Option<User> {
         let (trust, proxy) = self.front_proxy.as_ref()?;
         // Cheap first: hardly any request has such headers.
-        if !proxy.user.iter().any(|name| parts.headers.contains_key(name)) {
+        if !proxy
+            .user
+            .iter()
+            .any(|name| parts.headers.contains_key(name))
+        {
             return None;
         }
         let headers = parts.headers.iter();
@@ -199,7 +205,13 @@ impl ClusterAccess {
         } else {
             audiences
         };
-        let here: Vec<String> = self.tokens.audiences().iter().filter(|one| wanted.contains(one)).cloned().collect();
+        let here: Vec<String> = self
+            .tokens
+            .audiences()
+            .iter()
+            .filter(|one| wanted.contains(one))
+            .cloned()
+            .collect();
         let agnostic = |user: User| Bearer {
             user,
             audiences: here.clone(),
@@ -211,7 +223,12 @@ impl ClusterAccess {
             return Ok(agnostic(user.clone()));
         }
         let existing = existing::Cached(&api);
-        match self.tokens.authenticate(token, audiences, now, &existing) {
+        let mut found = self.tokens.authenticate(token, audiences, now, &existing);
+        if found.as_ref().is_err_and(TokenError::is_about_objects) && api.catch_up().await.is_ok() {
+            // What it is bound to may have been made a moment ago.
+            found = self.tokens.authenticate(token, audiences, now, &existing);
+        }
+        match found {
             Ok(bearer) => {
                 legacy::note(&api, &bearer, notes);
                 return Ok(bearer);

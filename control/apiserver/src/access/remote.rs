@@ -57,7 +57,10 @@ pub enum RemoteError {
 
 impl std::fmt::Debug for Remote {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Remote").field("uri", &self.uri).finish_non_exhaustive()
+        formatter
+            .debug_struct("Remote")
+            .field("uri", &self.uri)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,19 +101,28 @@ impl Remote {
         let text = |value: &Value, data: &str, file: &str| -> Result<Option<String>, String> {
             if let Some(data) = value.str_at(&[data]).filter(|data| !data.is_empty()) {
                 let bytes = STANDARD.decode(data).map_err(|error| error.to_string())?;
-                return String::from_utf8(bytes).map(Some).map_err(|error| error.to_string());
+                return String::from_utf8(bytes)
+                    .map(Some)
+                    .map_err(|error| error.to_string());
             }
             let Some(file) = value.str_at(&[file]).filter(|file| !file.is_empty()) else {
                 return Ok(None);
             };
             let path = folder.join(file);
             let text = std::fs::read_to_string(&path);
-            text.map(Some).map_err(|error| format!("{}: {error}", path.display()))
+            text.map(Some)
+                .map_err(|error| format!("{}: {error}", path.display()))
         };
-        let authority = text(&cluster, "certificate-authority-data", "certificate-authority")?;
+        let authority = text(
+            &cluster,
+            "certificate-authority-data",
+            "certificate-authority",
+        )?;
         let cert_pem = text(&user, "client-certificate-data", "client-certificate")?;
         let key_pem = text(&user, "client-key-data", "client-key")?;
-        let own = cert_pem.zip(key_pem).map(|(cert_pem, key_pem)| Issued { cert_pem, key_pem });
+        let own = cert_pem
+            .zip(key_pem)
+            .map(|(cert_pem, key_pem)| Issued { cert_pem, key_pem });
         let blind = cluster.bool_at(&["insecure-skip-tls-verify"]) == Some(true);
         let trust = match &authority {
             _ if blind => Trust::Anybody,
@@ -124,12 +136,17 @@ impl Remote {
         let client = service_client(tls, name).map_err(|error| error.to_string())?;
         let authorization = match text(&user, "", "tokenFile")? {
             Some(token) => Some(format!("Bearer {}", token.trim())),
-            None => user.str_at(&["token"]).map(|token| format!("Bearer {token}")),
+            None => user
+                .str_at(&["token"])
+                .map(|token| format!("Bearer {token}")),
         };
         let authorization = match (authorization, user.str_at(&["username"])) {
             (None, Some(name)) => {
                 let password = user.str_at(&["password"]).unwrap_or_default();
-                Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))
+                Some(format!(
+                    "Basic {}",
+                    STANDARD.encode(format!("{name}:{password}"))
+                ))
             }
             (token, _) => token,
         };
@@ -186,8 +203,12 @@ impl Remote {
             .body(body::full(bytes))
             .map_err(|error| (false, error.to_string()))?;
         let answer = self.client.request(request).await;
-        let answer = answer
-            .map_err(|error| (false, format!("Post {:?}: {}", self.uri.to_string(), explain(&error))))?;
+        let answer = answer.map_err(|error| {
+            (
+                false,
+                format!("Post {:?}: {}", self.uri.to_string(), explain(&error)),
+            )
+        })?;
         let code = answer.status();
         let body = Limited::new(answer.into_body(), MOST).collect().await;
         let body = body.map_err(|error| (true, error.to_string()))?.to_bytes();
@@ -202,17 +223,23 @@ impl Remote {
             let why = format!("the server answered {}: {}", code.as_u16(), told.trim());
             return Err((again, why));
         }
-        Value::from_slice(&body).map_err(|error| (false, format!("the answer cannot be read: {error}")))
+        Value::from_slice(&body)
+            .map_err(|error| (false, format!("the answer cannot be read: {error}")))
     }
 }
 
 /// The address and the host of an `https` URL.
 pub(super) fn https(url: &str) -> Result<(Uri, String), String> {
-    let uri: Uri = url.parse().map_err(|error| format!("{url:?} is no URL: {error}"))?;
+    let uri: Uri = url
+        .parse()
+        .map_err(|error| format!("{url:?} is no URL: {error}"))?;
     if uri.scheme_str() != Some("https") {
         return Err(format!("{url:?}: only https servers are asked"));
     }
     let host = uri.host().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
     Ok((uri, host))
 }

@@ -87,7 +87,9 @@ pub enum SettingsError {
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The mode `ABAC` without policies.
-    #[error("authorization mode ABAC needs policies: name their file with --authorization-policy-file")]
+    #[error(
+        "authorization mode ABAC needs policies: name their file with --authorization-policy-file"
+    )]
     NoPolicies,
 }
 
@@ -104,7 +106,10 @@ impl Default for Settings {
             algorithms: vec!["RS256".to_owned()],
             webhook_tokens: None,
             anonymous: Anonymous::Everywhere,
-            authorizers: vec![authorization::Authorizer::Node, authorization::Authorizer::Rbac],
+            authorizers: vec![
+                authorization::Authorizer::Node,
+                authorization::Authorizer::Rbac,
+            ],
             authorization_file: None,
             abac: None,
         }
@@ -118,12 +123,11 @@ fn authentication(
     own: &[String],
 ) -> Result<(Vec<u8>, authentication::Authentication), SettingsError> {
     let text = read(path)?;
-    let mut read = authentication::parse(&text, own).map_err(|source| {
-        SettingsError::Configuration {
+    let mut read =
+        authentication::parse(&text, own).map_err(|source| SettingsError::Configuration {
             path: path.clone(),
             source,
-        }
-    })?;
+        })?;
     for issuer in &mut read.issuers {
         issuer.algorithms = algorithms.to_vec();
     }
@@ -211,7 +215,9 @@ impl Live {
             let take: Take = |live, path| {
                 let (_, read) = authentication(path, &live.algorithms, &live.own)?;
                 live.issuers.replace(read.issuers);
-                let anonymous = read.anonymous.unwrap_or_else(|| live.usual_anonymous.clone());
+                let anonymous = read
+                    .anonymous
+                    .unwrap_or_else(|| live.usual_anonymous.clone());
                 live.anonymous.store(Arc::new(anonymous));
                 Ok(())
             };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_access::{MASTERS, Tokens, User};
+use control_apiserver::access::Settings;
 use control_apiserver::{ApiServer, ClusterAccess, Config, body};
 use control_pki::{ClientTrust, Cluster};
 use control_store::embedded::{Embedded, Options};
@@ -18,13 +19,18 @@ use tower::ServiceExt;
 
 /// Starts a server whose files are in `dir`.
 pub async fn server(dir: &Path) -> ApiServer {
+    server_with(dir, Settings::default()).await
+}
+
+/// As [`server`], with settings of access.
+pub async fn server_with(dir: &Path, settings: Settings) -> ApiServer {
     let cluster = Cluster::load_or_create(dir.join("pki")).expect("keys");
     let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
     let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
     ApiServer::new(Config {
         store: Arc::new(store),
-        access: Arc::new(ClusterAccess::new(trust, tokens)),
+        access: Arc::new(ClusterAccess::configured(trust, tokens, settings).expect("settings")),
         sealing_key: Some(Arc::new(cluster.sealing_key)),
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,

@@ -37,11 +37,7 @@ impl WebhookTokens {
     }
 
     /// Whose token this is; nobody's that the server knows: `None`.
-    pub async fn user(
-        &self,
-        token: &str,
-        audiences: &[String],
-    ) -> Result<Option<Bearer>, String> {
+    pub async fn user(&self, token: &str, audiences: &[String]) -> Result<Option<Bearer>, String> {
         let mut digest = Sha256::new();
         for part in std::iter::once(token).chain(audiences.iter().map(String::as_str)) {
             digest.update(part.len().to_le_bytes());
@@ -74,7 +70,10 @@ impl WebhookTokens {
         let common: Vec<String> = if offered.is_empty() {
             audiences.to_vec()
         } else {
-            offered.into_iter().filter(|one| audiences.contains(one)).collect()
+            offered
+                .into_iter()
+                .filter(|one| audiences.contains(one))
+                .collect()
         };
         if common.is_empty() && !audiences.is_empty() {
             self.answers.put(key, None, self.lasts);
@@ -96,7 +95,12 @@ fn texts(of: &Value, path: &[&str]) -> Vec<String> {
 }
 
 fn user(status: &Value) -> User {
-    let text = |field: &str| status.str_at(&["user", field]).unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        status
+            .str_at(&["user", field])
+            .unwrap_or_default()
+            .to_owned()
+    };
     let extra = status.path(&["user", "extra"]).and_then(Value::as_object);
     let extra = extra.into_iter().flat_map(control_types::Map::iter);
     let mut user = User {

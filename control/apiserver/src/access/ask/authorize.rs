@@ -41,7 +41,10 @@ impl WebhookAuthorizer {
     }
 
     /// What it says, and what failed.
-    pub(in super::super) async fn decide(&self, attributes: &Attributes) -> (Opinion, Option<String>) {
+    pub(in super::super) async fn decide(
+        &self,
+        attributes: &Attributes,
+    ) -> (Opinion, Option<String>) {
         let spec = spec(attributes);
         match self.webhook.concerns(&spec) {
             Ok(true) => {}
@@ -67,7 +70,10 @@ impl WebhookAuthorizer {
             }
         };
         let flag = |name: &str| answer.bool_at(&["status", name]) == Some(true);
-        let reason = answer.str_at(&["status", "reason"]).unwrap_or_default().to_owned();
+        let reason = answer
+            .str_at(&["status", "reason"])
+            .unwrap_or_default()
+            .to_owned();
         let mut failure = None;
         let opinion = match (flag("denied"), flag("allowed")) {
             (true, allowed) => {
@@ -179,7 +185,10 @@ fn selectors(selection: &Selection, resource: &mut Value) {
         .collect();
     for (field, requirements) in [("fieldSelector", fields), ("labelSelector", labels)] {
         if !requirements.is_empty() {
-            resource.insert(field, value!({ "requirements": (Value::Array(requirements)) }));
+            resource.insert(
+                field,
+                value!({ "requirements": (Value::Array(requirements)) }),
+            );
         }
     }
 }
