@@ -19,7 +19,8 @@ use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
-use rustix::time::{ClockId, clock_gettime};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use tower::ServiceExt;
 
 #[global_allocator]
@@ -117,11 +118,11 @@ async fn measure(
 
 /// Processor time of this process, all threads.
 fn processor() -> Duration {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        u64::try_from(now.tv_sec).unwrap_or_default(),
-        u32::try_from(now.tv_nsec).unwrap_or_default(),
-    )
+    let Ok(used) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return Duration::ZERO;
+    };
+    let micros = used.user_time().num_microseconds() + used.system_time().num_microseconds();
+    Duration::from_micros(micros.unsigned_abs())
 }
 
 async fn server(dir: &std::path::Path) -> Result<ApiServer> {
@@ -138,6 +139,9 @@ async fn server(dir: &std::path::Path) -> Result<ApiServer> {
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
+        proxy_identity: None,
+        node_metrics: false,
+        chain: control_apiserver::chain::Settings::default(),
         kubelets: None,
     };
     Ok(ApiServer::new(config).await?)

@@ -76,6 +76,8 @@ pub struct Api {
     pub(crate) turns: Turns,
     pub(crate) transform: Transform,
     resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+    /// One of each group, in the version in which it is stored, if served.
+    by_plural: FxHashMap<&'static str, Vec<Arc<Served>>>,
 }
 
 /// The table of resources and the caches behind them, before the server runs.
@@ -125,6 +127,25 @@ pub(crate) fn tables() -> Tables {
     }
 }
 
+fn by_plural(
+    resources: &FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+) -> FxHashMap<&'static str, Vec<Arc<Served>>> {
+    let mut all: FxHashMap<_, Vec<Arc<Served>>> = FxHashMap::default();
+    for served in resources.values() {
+        let resource = served.resource;
+        let groups = all.entry(resource.plural).or_default();
+        match groups
+            .iter_mut()
+            .find(|one| one.resource.group == resource.group)
+        {
+            None => groups.push(Arc::clone(served)),
+            Some(one) if served.stored_as.1 == resource.version => *one = Arc::clone(served),
+            Some(_) => {}
+        }
+    }
+    all
+}
+
 impl std::fmt::Debug for Api {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -169,6 +190,7 @@ impl Api {
             dynamic,
             turns: Turns::default(),
             transform,
+            by_plural: by_plural(&resources),
             resources,
         }
     }
@@ -205,10 +227,10 @@ impl Api {
     /// # Errors
     /// 404, when the registry does not have it after all.
     pub fn resource(&self, group: &str, plural: &str) -> Result<&Arc<Served>, Status> {
-        self.resources
-            .values()
-            .filter(|served| served.resource.group == group && served.resource.plural == plural)
-            .max_by_key(|served| served.stored_as.1 == served.resource.version)
+        let groups = self.by_plural.get(plural).into_iter().flatten();
+        groups
+            .into_iter()
+            .find(|served| served.resource.group == group)
             .ok_or_else(Status::unknown_path)
     }
 

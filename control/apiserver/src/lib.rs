@@ -30,6 +30,7 @@ pub mod duration;
 mod duties;
 mod exposition;
 mod fairness;
+mod gather;
 pub mod health;
 pub mod invalid;
 pub mod kubelet;

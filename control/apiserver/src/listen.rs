@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::body::{Body, BoxError};
 use crate::chain::Chain;
+use crate::gather::Gather;
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -192,7 +193,8 @@ async fn connection(
         .initial_stream_window_size(256 * 1024)
         .initial_connection_window_size(1024 * 1024)
         .max_header_list_size(1024 * 1024);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

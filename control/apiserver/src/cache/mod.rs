@@ -197,7 +197,13 @@ impl Caches {
         }
         self.applied.send_replace(from);
         let caches = Arc::clone(&self);
-        let task = tokio::spawn(async move { caches.feed(from, shutdown).await });
+        let task = tokio::spawn(async move {
+            caches.feed(from, shutdown).await;
+            // Nothing comes any more: watchers look up, and see why.
+            for cache in caches.reader.by_prefix.load().values() {
+                cache.rouse();
+            }
+        });
         if self.reach(now).await.is_err() {
             tracing::warn!(revision = now, "the caches are slow to fill");
         }

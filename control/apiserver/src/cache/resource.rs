@@ -163,6 +163,11 @@ impl ResourceCache {
         self.wake.subscribe()
     }
 
+    /// Wakes all who wait for events, though there is none.
+    pub(super) fn rouse(&self) {
+        self.wake.send_modify(|_| {});
+    }
+
     /// The sequence number of the first event after `revision`.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! are shared: whoever watches a resource as it is stored sends the very bytes
 //! that the cache holds.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use http::{HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use tokio::sync::watch::Receiver;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
@@ -99,6 +100,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
             .then_some(snapshot_revision),
         bookmarks: options.allow_watch_bookmarks,
         next_bookmark: next_bookmark(Instant::now(), deadline),
+        timer: Box::pin(tokio::time::sleep_until(deadline)),
         selection,
         format,
         next,
@@ -155,6 +157,9 @@ struct Watcher {
     delivered: Revision,
     wake: Receiver<u64>,
     deadline: Instant,
+    /// Goes off at the deadline or at the next bookmark. It is kept from event to
+    /// event: to set a timer anew costs more than most events.
+    timer: Pin<Box<Sleep>>,
     columns_sent: bool,
     /// Events that the ring has forgotten, before those that it has.
     past: Option<Past>,
@@ -201,23 +206,43 @@ impl Watcher {
                 continue;
             }
             self.delivered = self.delivered.max(applied);
-            tokio::select! {
-                biased;
-                changed = self.wake.changed() => if changed.is_err() { return None },
-                () = self.api.shutdown.cancelled() => return None,
-                () = self.served.gone() => return None,
-                () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
-                    let applied = self.api.caches.applied();
-                    if let Some(bytes) = self.events() {
-                        return Some(bytes);
-                    }
-                    self.delivered = self.delivered.max(applied);
-                    return Some(self.bookmark(self.delivered, false));
+            if !self.woken().await {
+                return None;
+            }
+            if self.bookmarks && Instant::now() >= self.next_bookmark {
+                self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
+                let applied = self.api.caches.applied();
+                if let Some(bytes) = self.events() {
+                    return Some(bytes);
                 }
+                self.delivered = self.delivered.max(applied);
+                return Some(self.bookmark(self.delivered, false));
             }
         }
+    }
+
+    /// Waits until there may be something to say; `false` when the watch is over.
+    async fn woken(&mut self) -> bool {
+        if self.api.shutdown.is_cancelled() {
+            return false;
+        }
+        let until = if self.bookmarks {
+            self.next_bookmark.min(self.deadline)
+        } else {
+            self.deadline
+        };
+        if self.timer.deadline() != until {
+            self.timer.as_mut().reset(until);
+        }
+        let served = &self.served;
+        let woken = tokio::select! {
+            biased;
+            // The caches wake their watchers for the server's end as well.
+            changed = self.wake.changed() => changed.is_ok(),
+            () = served.gone(), if served.kind.family().is_some() => false,
+            () = &mut self.timer => true,
+        };
+        woken && !self.api.shutdown.is_cancelled() && Instant::now() < self.deadline
     }
 
     /// The next event out of the store's history, if it concerns this watcher;
