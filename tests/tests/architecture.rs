@@ -113,6 +113,7 @@ fn pure_crates_know_no_runtime_no_network_and_no_aya() {
         &[
             "control-types",
             "control-kinds",
+            "control-cel",
             "control-fields",
             "control-fairness",
             "node-agent-plan",

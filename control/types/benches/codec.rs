@@ -1,11 +1,12 @@
-//! How fast an object goes from JSON to protobuf and back, in bytes of JSON.
+//! How fast an object is read, written, and brought from JSON to protobuf and back,
+//! in bytes of JSON: what every request and every start pays for.
 
 use std::hint::black_box;
 
 use control_types::coerce::{coerce, complete};
 use control_types::protobuf;
 use control_types::registry;
-use control_types::value::Value;
+use control_types::value::{Pick, Value};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn codec(c: &mut Criterion) {
@@ -31,7 +32,18 @@ fn codec(c: &mut Criterion) {
     group.bench_function("json_to_tree", |b| {
         b.iter(|| Value::from_slice(black_box(json)));
     });
+    group.bench_function("json_to_part_of_tree", |b| {
+        let pick = Pick::of(["metadata.labels", "spec.nodeName", "status.phase"]);
+        b.iter(|| Value::pick(black_box(json), &pick));
+    });
+    group.bench_function("json_to_tree_of_its_type", |b| {
+        b.iter(|| {
+            let mut tree = Value::from_slice(black_box(json)).unwrap_or_default();
+            (coerce(&mut tree, schema).is_ok(), tree)
+        });
+    });
     let tree = Value::from_slice(json).unwrap_or_default();
+    group.bench_function("clone_of_tree", |b| b.iter(|| black_box(&tree).clone()));
     group.bench_function("tree_to_json", |b| b.iter(|| black_box(&tree).to_vec()));
     group.bench_function("protobuf_to_tree", |b| {
         b.iter(|| protobuf::decode(black_box(&wire)));

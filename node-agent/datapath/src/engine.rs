@@ -18,8 +18,8 @@ pub enum Applied {
 /// Keeps the maps equal to what Services and EndpointSlices say.
 ///
 /// ```no_run
-/// # fn main() -> Result<(), node_agent_datapath::Error> {
-/// # let (options, config): (node_agent_datapath::Options, node_agent_plan::Config) = unimplemented!();
+/// # use node_agent_datapath::{Error, Options};
+/// # fn run(options: Options, config: node_agent_plan::Config) -> Result<(), Error> {
 /// let mut engine = node_agent_datapath::Engine::open(&options, config)?;
 /// // Feed all Services and EndpointSlices that a list returned …
 /// engine.resync()?;
