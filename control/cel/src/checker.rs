@@ -153,7 +153,7 @@ impl Checker<'_> {
                 let of = match name.as_str() {
                     "google.protobuf.Duration" => Type::Duration,
                     "google.protobuf.Timestamp" => Type::Timestamp,
-                    known if known.starts_with("google.protobuf.") => Type::Dyn,
+                    known if is_wrapper(known) => Type::Dyn,
                     known if self.env.patches && (known == "JSONPatch" || is_object(known)) => {
                         Type::made(known)
                     }
@@ -165,7 +165,7 @@ impl Checker<'_> {
                 }
                 of
             }
-            Kind::Comprehension(inner) => self.comprehension(inner),
+            Kind::Comprehension(inner) => self.comprehension(expression, inner),
         }
     }
 
@@ -232,7 +232,14 @@ impl Checker<'_> {
         };
         let found = match of {
             Type::Dyn | Type::Param(_) => Type::Dyn,
+            // what may be missing is told apart from what is not known
+            Type::Error if optional => Type::Dyn,
             Type::Error => return Type::Error,
+            // a type of a library whose fields nobody declares
+            Type::Opaque(name) if name.starts_with("kubernetes.") => {
+                let message = format!("unexpected failed resolution of '{name}'");
+                return self.report(at, message);
+            }
             Type::Map(_, value) => *value,
             Type::Object(object) => match object.fields.iter().find(|(name, _)| *name == field) {
                 Some((_, of)) => of(),
@@ -287,8 +294,12 @@ impl Checker<'_> {
                 other => other.clone(),
             };
             self.scopes.push((name.clone(), item));
-            self.infer(value);
+            let key = self.infer(value);
             self.scopes.pop();
+            if !comparable(&key, &key) {
+                let types = [of, Type::list(key)];
+                return self.no_overload(at, "@sortByAssociatedKeys", true, &types);
+            }
             return of;
         }
         let mut types = vec![of];
@@ -415,7 +426,7 @@ impl Checker<'_> {
         self.report(at, message)
     }
 
-    fn comprehension(&mut self, inner: &Comprehension) -> Type {
+    fn comprehension(&mut self, at: &Expr, inner: &Comprehension) -> Type {
         let range = self.infer(&inner.range);
         let (key, value) = match &range {
             Type::List(items) => (Type::Int, (**items).clone()),
@@ -454,7 +465,25 @@ impl Checker<'_> {
         };
         for (i, step) in inner.steps.iter().enumerate() {
             last = self.infer(step);
-            if i < conditions && !Bindings::default().fits(&Type::Bool, &last) {
+            let filters = match inner.of {
+                Macro::All | Macro::Exists => false,
+                Macro::ExistsOne | Macro::Filter => true,
+                Macro::List | Macro::Map | Macro::Entries => i + 1 < inner.steps.len(),
+            };
+            if filters && !Bindings::default().fits(&Type::Bool, &last) {
+                // what filters stands in a conditional
+                let made = match inner.of {
+                    Macro::ExistsOne => Type::Int,
+                    Macro::Filter => Type::list(value.clone()),
+                    Macro::List => match inner.steps.get(i + 1) {
+                        Some(next) => Type::list(self.infer(next)),
+                        None => Type::Dyn,
+                    },
+                    _ => Type::Dyn,
+                };
+                let types = [last.clone(), made.clone(), made];
+                self.no_overload(at, "_?_:_", false, &types);
+            } else if i < conditions && !Bindings::default().fits(&Type::Bool, &last) {
                 let message = format!("expected type 'bool' but found '{last}'");
                 self.report(step, message);
             }
@@ -548,6 +577,29 @@ fn type_name(name: &str) -> Option<Type> {
         _ => return None,
     };
     Some(Type::Type(Box::new(of)))
+}
+
+/// The messages of the language itself whose values are plain ones.
+fn is_wrapper(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "Any",
+        "BoolValue",
+        "BytesValue",
+        "DoubleValue",
+        "Empty",
+        "FieldMask",
+        "FloatValue",
+        "Int32Value",
+        "Int64Value",
+        "ListValue",
+        "StringValue",
+        "Struct",
+        "UInt32Value",
+        "UInt64Value",
+        "Value",
+    ];
+    name.strip_prefix("google.protobuf.")
+        .is_some_and(|name| NAMES.contains(&name))
 }
 
 /// The type of a field of what a mutation makes: of objects all is known only

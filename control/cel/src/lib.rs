@@ -35,6 +35,7 @@ mod parser;
 mod regex;
 mod run;
 mod schema;
+mod tables;
 mod types;
 
 pub use estimate::{CRD_LIMIT, Estimate, RULE_LIMIT, exceeds};

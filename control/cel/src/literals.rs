@@ -27,7 +27,13 @@ pub(crate) fn check_format<'e>(
         };
         let clause = if next == '.' {
             chars.next();
-            while chars.next_if(char::is_ascii_digit).is_some() {}
+            let mut digits = 0;
+            while chars.next_if(char::is_ascii_digit).is_some() {
+                digits += 1;
+            }
+            if digits == 0 && chars.peek().is_some() {
+                return whole("could not parse formatting clause: error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \"\": invalid syntax".into());
+            }
             match chars.next() {
                 Some(clause) => clause,
                 None => {

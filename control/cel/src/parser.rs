@@ -153,6 +153,24 @@ impl Parser {
         Err(issue(offset, message))
     }
 
+    /// The end of a list or map, behind an item: another could follow.
+    fn close(&mut self, sign: &str) -> Parsed<usize> {
+        let token = self.token(0);
+        let next = self.token(1);
+        let kind = if token.kind == TokenKind::End {
+            "mismatched"
+        } else if !self.is(sign) && next.kind == TokenKind::Sign && next.text == sign {
+            "extraneous"
+        } else {
+            return self.expect(sign, &[")", "]", "}", ","]);
+        };
+        let message = format!(
+            "Syntax error: {kind} input '{}' expecting {{'{sign}', ','}}",
+            token.text
+        );
+        Err(issue(token.offset, message))
+    }
+
     fn whole(&mut self) -> Parsed<Expr> {
         let expression = self.expression()?;
         let token = self.token(0);
@@ -314,7 +332,14 @@ impl Parser {
                     call(offset, function, vec![member])
                 });
             }
-            let member = self.member()?;
+            let negative = matches!(self.token(1).kind, TokenKind::Int | TokenKind::Float);
+            let member = if sign == "!" && negative && self.take_if("-") {
+                // the sign is part of the number
+                let literal = self.number(true)?;
+                self.members(literal)?
+            } else {
+                self.member()?
+            };
             self.grow(0)?;
             return Ok(if count % 2 == 1 {
                 call(offset, function, vec![member])
@@ -526,7 +551,12 @@ impl Parser {
             items.push((self.expression()?, optional));
             height = height.max(self.height);
             if !self.take_if(",") {
-                break;
+                self.close("]")?;
+                self.grow(height)?;
+                return Ok(Expr {
+                    offset,
+                    kind: Kind::List(items),
+                });
             }
         }
         self.expect("]", &[")", "]", "}", ","])?;
@@ -545,11 +575,20 @@ impl Parser {
             let optional = self.take_if("?");
             let key = self.expression()?;
             height = height.max(self.height);
+            if self.token(0).kind == TokenKind::End {
+                let message = "Syntax error: mismatched input '<EOF>' expecting ':'";
+                return Err(issue(self.offset(), message));
+            }
             self.expect(":", &[])?;
             entries.push((key, self.expression()?, optional));
             height = height.max(self.height);
             if !self.take_if(",") {
-                break;
+                self.close("}")?;
+                self.grow(height)?;
+                return Ok(Expr {
+                    offset,
+                    kind: Kind::Map(entries),
+                });
             }
         }
         self.expect("}", &[")", "]", "}", ","])?;

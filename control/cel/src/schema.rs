@@ -12,17 +12,17 @@ use crate::run::{convert, time};
 use crate::types::Type;
 
 /// The largest request that a server takes, in bytes; bounds what declares no limit.
-const LARGEST_REQUEST: i64 = 3 * 1024 * 1024;
+pub(crate) const LARGEST_REQUEST: i64 = 3 * 1024 * 1024;
 
 /// A declared value. Shared: types of expressions point into it.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) shape: Shape,
-    nullable: bool,
+    pub(crate) nullable: bool,
     /// Characters, bytes, items or entries that it has at most.
-    most: i64,
+    pub(crate) most: i64,
     /// Bytes of its smallest JSON form.
-    least_bytes: i64,
+    pub(crate) least_bytes: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -56,10 +56,10 @@ pub(crate) enum ListKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     /// As the schema names it.
-    name: String,
+    pub name: String,
     /// As expressions name it, when that differs.
-    escaped: Option<String>,
-    of: Arc<Schema>,
+    pub escaped: Option<String>,
+    pub of: Arc<Schema>,
 }
 
 impl Field {

@@ -86,6 +86,23 @@ impl Type {
         Self::Made(name.into())
     }
 
+    /// The type by its declared name, which differs from what the checker shows for
+    /// a few: `google.protobuf.Timestamp`, `null_type`.
+    #[must_use]
+    pub fn declared_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::List(items) => format!("list({})", items.declared_name()),
+            Self::Optional(inner) => format!("optional_type({})", inner.declared_name()),
+            Self::Map(keys, values) => {
+                format!("map({}, {})", keys.declared_name(), values.declared_name())
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// Whether a placeholder stands in it that nothing has bound.
     pub(crate) fn is_unbound(&self) -> bool {
         match self {
@@ -127,8 +144,8 @@ impl fmt::Display for Type {
             Self::Double => f.write_str("double"),
             Self::String => f.write_str("string"),
             Self::Bytes => f.write_str("bytes"),
-            Self::Duration => f.write_str("google.protobuf.Duration"),
-            Self::Timestamp => f.write_str("google.protobuf.Timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::Timestamp => f.write_str("timestamp"),
             Self::List(items) => write!(f, "list({items})"),
             Self::Map(keys, values) => write!(f, "map({keys}, {values})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),

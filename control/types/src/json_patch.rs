@@ -137,7 +137,66 @@ impl Patch {
     }
 }
 
+impl Patch {
+    /// Why the patch does not fit an object, worded as the library words it that
+    /// kube-apiserver patches with; nothing when it fits.
+    #[must_use]
+    pub fn explain(&self, object: &Value) -> Option<String> {
+        let (mut object, mut copied) = (object.clone(), 0);
+        self.0.iter().find_map(|operation| {
+            let before = object.clone();
+            let error = operation.apply(&mut object, &mut copied).err()?;
+            Some(operation.explain(before, error))
+        })
+    }
+}
+
 impl Operation {
+    fn explain(&self, mut object: Value, error: Error) -> String {
+        let kind = self.kind.as_str();
+        let path = self.path.as_deref().unwrap_or_default();
+        let from = self.from.as_deref().unwrap_or_default();
+        let moved = matches!(kind, "move" | "copy");
+        let here = if moved { from } else { path };
+        let last = here.rsplit('/').next().unwrap_or_default();
+        let index = || match last.parse::<i64>() {
+            Ok(at) => format!("Unable to access invalid index: {at}: invalid index referenced"),
+            Err(_) => format!("strconv.Atoi: parsing {last:?}: invalid syntax"),
+        };
+        match (error, kind) {
+            (Error::Kind, _) => format!("Unexpected kind: {kind}"),
+            (Error::Test, _) => format!("testing value {path} failed: test failed"),
+            (Error::TooLarge, _) => error.to_string(),
+            (Error::NoPath, "add" | "remove") => format!(
+                "{kind} operation does not apply: doc is missing path: \"{path}\": missing value"
+            ),
+            (Error::NoPath, "replace") => format!(
+                "replace operation does not apply: doc is missing path: {path}: missing value"
+            ),
+            (Error::NoPath, "test") => {
+                format!("test operation does not apply: is missing path: {path}: missing value")
+            }
+            (Error::NoPath, _) if parent(&mut object, from).is_err() => format!(
+                "{kind} operation does not apply: doc is missing from path: {from}: missing value"
+            ),
+            (Error::NoPath, _) => format!(
+                "{kind} operation does not apply: doc is missing destination path: {path}: missing value"
+            ),
+            (Error::NoMember, "replace") => format!(
+                "replace operation does not apply: doc is missing key: {path}: missing value"
+            ),
+            (Error::NoMember, "remove" | "move")
+                if matches!(parent(&mut object, here), Ok((Value::Object(_), _))) =>
+            {
+                let why = format!("Unable to remove nonexistent key: {last}: missing value");
+                let told = if moved { last } else { path };
+                format!("error in {kind} for path: '{told}': {why}")
+            }
+            (Error::NoMember, "copy") => format!("error in copy for from: '{from}': {}", index()),
+            (Error::NoMember, _) => format!("error in {kind} for path: '{path}': {}", index()),
+        }
+    }
+
     fn apply(&self, object: &mut Value, copied: &mut usize) -> Result<(), Error> {
         let path = || self.path.as_deref().ok_or(Error::NoPath);
         let from = || self.from.as_deref().ok_or(Error::NoPath);
@@ -314,6 +373,38 @@ mod tests {
             patched(object, &patch),
             Ok(value!({"a": {"d~e": [9, 2, 3, 4]}, "f": null, "g": {"x": 1}, "h": 1}))
         );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_explained() {
+        let object = value!({"a": [1], "b": {}});
+        for (operation, why) in [
+            (
+                value!({"op": "frob", "path": "/a"}),
+                "Unexpected kind: frob",
+            ),
+            (
+                value!({"op": "add", "path": "/a/5", "value": 1}),
+                "error in add for path: '/a/5': Unable to access invalid index: 5: invalid index referenced",
+            ),
+            (
+                value!({"op": "remove", "path": "/b/c"}),
+                "error in remove for path: '/b/c': Unable to remove nonexistent key: c: missing value",
+            ),
+            (
+                value!({"op": "remove", "path": "/c/d"}),
+                "remove operation does not apply: doc is missing path: \"/c/d\": missing value",
+            ),
+            (
+                value!({"op": "copy", "from": "/b", "path": "/c/d"}),
+                "copy operation does not apply: doc is missing destination path: /c/d: missing value",
+            ),
+        ] {
+            let patch = Patch::read(&value!([(operation)])).unwrap();
+            assert_eq!(patch.explain(&object).as_deref(), Some(why));
+        }
+        let patch = Patch::read(&value!([{"op": "test", "path": "/c"}])).unwrap();
+        assert_eq!(patch.explain(&object), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod namespaces;
 mod node_ports;
 pub(crate) mod own;
 mod policy;
+mod policy_types;
 mod priority_classes;
 mod service_cidr;
 mod token_tracking;
@@ -70,6 +71,7 @@ static ALL: &[&Duty] = &[
     &authentication::DUTY,
     &cluster_info::DUTY,
     &policy::DUTY,
+    &policy_types::DUTY,
     &priority_classes::DUTY,
     &flow_control::DUTY,
     &api_services::REGISTRATION,

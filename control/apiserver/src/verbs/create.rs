@@ -88,11 +88,6 @@ pub async fn store(
     wipe(&mut object);
     let namespace = check_namespace(context, served, &mut object)?;
     let given = meta::name(&object).to_owned();
-    // One that was applied is not about any version.
-    let version = match managers {
-        Managers::Writer => meta::resource_version(&object).to_owned(),
-        Managers::Given => String::new(),
-    };
     served.kind.default(&mut object);
     if managers == Managers::Writer {
         let name = managed::manager_of(context, options);
@@ -120,6 +115,13 @@ pub async fn store(
             break;
         }
     }
+    // Whoever changed the object may have moved it, or made it claim a version.
+    check_namespace(context, served, &mut object)?;
+    // One that was applied is not about any version.
+    let version = match managers {
+        Managers::Writer => meta::resource_version(&object).to_owned(),
+        Managers::Given => String::new(),
+    };
     escalation::check(context, served, &object, None)?;
     let prefix = if given.is_empty() {
         meta::generate_name(&object).to_owned()

@@ -10,10 +10,11 @@ mod conditions;
 mod facts;
 mod mutating;
 mod scope;
+pub mod types;
 mod validating;
 
 pub use conditions::{Conditions, Met};
-pub use control_cel::{Authorizer, Decision, Question};
+pub use control_cel::{Authorizer, Decision, Question, Schema};
 pub use facts::Facts;
 pub use mutating::{MutatingPolicy, Mutation};
 pub use validating::{Annotation, Cause, Finding, Note, ValidatingPolicy, Verdict};

@@ -213,6 +213,7 @@ pub(crate) fn selectors(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
         match control_cel::check(expression, &env) {
             Ok(Type::Bool | Type::Dyn) => {}
             Ok(of) => {
+                let of = of.declared_name();
                 let why = format!("must evaluate to bool or the unknown type, not {of}");
                 errors.invalid(&at, expression, why);
             }

@@ -4,7 +4,7 @@
 use control_cel::{Env, Object, Program, Type};
 use control_types::value::Value;
 
-use crate::error::{Errors, Path};
+use crate::error::{ErrorKind, Errors, Path};
 
 /// What an expression may name besides the request itself.
 #[derive(Clone, Default)]
@@ -17,6 +17,17 @@ pub(crate) struct Names {
     pub variables: Option<Vec<(String, Type)>>,
     /// `Object{…}` and `JSONPatch{…}`: a mutation is stated.
     pub patches: bool,
+    /// What is known of objects and parameters; none: nothing before a request comes.
+    pub types: Option<Types>,
+}
+
+/// The types of what a policy is about.
+#[derive(Clone)]
+pub(crate) struct Types {
+    /// Of `object` and `oldObject`.
+    pub object: Type,
+    /// Of `params`.
+    pub params: Type,
 }
 
 impl Names {
@@ -29,20 +40,25 @@ impl Names {
     }
 
     fn env(&self) -> Env {
+        let known = self.types.as_ref();
+        let object = known.map_or(Type::Dyn, |known| known.object.clone());
         let mut env = Env::new()
-            .with("object", Type::Dyn)
-            .with("oldObject", Type::Dyn)
+            .with("object", object.clone())
+            .with("oldObject", object)
             .with("request", Type::Object(&REQUEST))
             .with("namespaceObject", Type::Object(&NAMESPACE));
         if self.params {
-            env = env.with("params", Type::Dyn);
+            let params = known.map_or(Type::Dyn, |known| known.params.clone());
+            env = env.with("params", params);
         }
         if self.authorizer {
             let authorizer = Type::Opaque("kubernetes.authorization.Authorizer");
             let check = Type::Opaque("kubernetes.authorization.ResourceCheck");
-            env = env
-                .with("authorizer", authorizer)
-                .with("authorizer.requestResource", check);
+            env = env.with("authorizer", authorizer);
+            // where types are only compared, stock does not know the second
+            if known.is_none() {
+                env = env.with("authorizer.requestResource", check);
+            }
         }
         if let Some(variables) = &self.variables {
             env = env.with("variables", Type::Record(variables.clone()));
@@ -85,6 +101,10 @@ pub(crate) fn check(
         Ok(of) => {
             if let Some(why) = unwanted(&of, wanted) {
                 errors.invalid(at, expression, why);
+            } else if let Err(issues) = control_cel::compile(expression, &names.env()) {
+                let issue = issues.found().first().map_or("", |issue| &issue.message);
+                let why = format!("program instantiation failed: {issue}");
+                errors.add(ErrorKind::Internal, at, None, why);
             }
             of
         }
@@ -105,23 +125,24 @@ pub(crate) fn compile(expression: &str, names: &Names, wanted: &[Type]) -> Resul
     }
 }
 
+/// The type of an expression, or all that is wrong with it.
+pub(crate) fn type_of(expression: &str, names: &Names) -> Result<Type, String> {
+    control_cel::check(expression, &names.env()).map_err(|issues| issues.to_string())
+}
+
 /// What is wrong with the type of a result.
 fn unwanted(of: &Type, wanted: &[Type]) -> Option<String> {
     if wanted.is_empty() || wanted.contains(of) {
         return None;
     }
-    let name = |of: &Type| match of {
-        Type::Null => "null_type".to_owned(),
-        of => of.to_string(),
-    };
     let reason = match wanted {
-        [one] => format!("must evaluate to {}", name(one)),
+        [one] => format!("must evaluate to {}", one.declared_name()),
         all => {
-            let all: Vec<String> = all.iter().map(name).collect();
+            let all: Vec<String> = all.iter().map(Type::declared_name).collect();
             format!("must evaluate to one of [{}]", all.join(" "))
         }
     };
-    Some(format!("{reason} but got {}", name(of)))
+    Some(format!("{reason} but got {}", of.declared_name()))
 }
 
 /// `matchConditions` of webhooks and policies.

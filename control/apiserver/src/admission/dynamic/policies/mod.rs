@@ -63,6 +63,9 @@ impl Policies {
         old: Option<&Value>,
         rounds: &mut Rounds,
     ) -> Result<(), Status> {
+        if is_excluded(attributes) {
+            return Ok(());
+        }
         match self.mutating.now() {
             Some(hooks) => mutating::run(&hooks, attributes, object, old, rounds).await,
             None => Ok(()),
@@ -79,11 +82,34 @@ impl Policies {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), Status> {
+        if is_excluded(attributes) {
+            return Ok(());
+        }
         match self.validating.now() {
             Some(hooks) => validating::run(&hooks, attributes, object, old).await,
             None => Ok(()),
         }
     }
+}
+
+/// Questions about users and their rights are no policy's business: a cluster in
+/// which nobody can be asked about does not work.
+fn is_excluded(attributes: &Attributes<'_>) -> bool {
+    let resource = attributes.served.resource;
+    attributes.subresource.is_empty()
+        && matches!(
+            (resource.group, resource.plural),
+            (
+                "authentication.k8s.io",
+                "selfsubjectreviews" | "tokenreviews"
+            ) | (
+                "authorization.k8s.io",
+                "localsubjectaccessreviews"
+                    | "selfsubjectaccessreviews"
+                    | "selfsubjectrulesreviews"
+                    | "subjectaccessreviews"
+            )
+        )
 }
 
 /// The answer to a request that is refused.

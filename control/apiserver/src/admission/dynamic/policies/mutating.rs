@@ -376,7 +376,10 @@ impl Asking<'_> {
                     Ok(()) => made,
                     // What a test refuses is not applied, and that is all.
                     Err(json_patch::Error::Test) => object.clone(),
-                    Err(error) => return Err(refused(error.to_string())),
+                    Err(error) => {
+                        let why = patch.explain(object);
+                        return Err(refused(why.unwrap_or_else(|| error.to_string())));
+                    }
                 }
             }
         };
@@ -403,7 +406,10 @@ fn apply(object: &Value, mut patch: Value, expected: Expected<'_>) -> Result<Val
     let version = meta::join_api_version(expected.group, expected.version);
     meta::set_type(&mut patch, &version, expected.kind);
     let schema = expected.form.schema();
-    typed::validate(schema, &patch, Duplicates::Refused)
+    // `null` of an expression is a value of its own, which nothing takes.
+    let mut shown = patch.clone();
+    name_nulls(&mut shown);
+    typed::validate(schema, &shown, Duplicates::Refused)
         .map_err(|why| format!("failed to convert patch object to typed object: {why}"))?;
     let atomics = typed::atomics(schema, &patch);
     if !atomics.is_empty() {
@@ -415,6 +421,15 @@ fn apply(object: &Value, mut patch: Value, expected: Expected<'_>) -> Result<Val
     typed::validate(schema, object, Duplicates::Allowed)
         .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
     typed::merge(schema, object, &patch).map_err(|why| format!("failed to merge patch: {why}"))
+}
+
+fn name_nulls(value: &mut Value) {
+    match value {
+        Value::Null => *value = Value::from("NULL_VALUE"),
+        Value::Array(items) => items.iter_mut().for_each(name_nulls),
+        Value::Object(members) => members.values_mut().for_each(name_nulls),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
