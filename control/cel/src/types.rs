@@ -96,6 +96,7 @@ impl Type {
             Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
             Self::List(items) => format!("list({})", items.declared_name()),
             Self::Optional(inner) => format!("optional_type({})", inner.declared_name()),
+            Self::Type(inner) => format!("type({})", inner.declared_name()),
             Self::Map(keys, values) => {
                 format!("map({}, {})", keys.declared_name(), values.declared_name())
             }

@@ -94,7 +94,7 @@ fn answer(expression: &str, variables: &Value) -> BTreeMap<&'static str, String>
             return out;
         }
     };
-    out.insert("type", program.type_of().to_string());
+    out.insert("type", program.type_of().declared_name());
     let mut bindings = Bindings::new();
     for (name, value) in variables
         .as_object()
