@@ -22,6 +22,12 @@ trait Follower: Send + 'static {
         None
     }
 
+    /// Whether the object says anything to it: else it is as if it were not there.
+    fn cares(&self, object: &Cached) -> bool {
+        let _ = object;
+        true
+    }
+
     fn set(&self, object: &Value);
     fn remove(&self, namespace: &str, name: &str);
 }
@@ -44,6 +50,11 @@ impl Follower for Policy {
 impl Follower for Pods {
     fn reads(&self) -> Option<&Pick> {
         Some(&self.1)
+    }
+
+    fn cares(&self, pod: &Cached) -> bool {
+        pod.field("spec.nodeName")
+            .is_some_and(|node| !node.is_empty())
     }
 
     fn set(&self, object: &Value) {
@@ -142,6 +153,9 @@ fn take_all(cache: &ResourceCache, follower: &impl Follower, known: &mut FxHashS
 }
 
 fn set(follower: &impl Follower, object: &Cached) {
+    if !follower.cares(object) {
+        return follower.remove(object.namespace(), object.name());
+    }
     let tree = match follower.reads() {
         Some(part) => object.pick(part),
         None => object.value(),

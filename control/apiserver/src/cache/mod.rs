@@ -494,7 +494,8 @@ fn opened(
             return None;
         }
     };
-    match cache.decode(key, &stored, kv.mod_revision, kv.version <= 1) {
+    let printed = storage::is_in_protobuf(&kv.value);
+    match cache.decode(key, &stored, kv.mod_revision, kv.version <= 1, printed) {
         Ok(object) => Some(object),
         Err(error) => {
             tracing::error!(key = %String::from_utf8_lossy(&kv.key), %error, "unreadable object in the store");

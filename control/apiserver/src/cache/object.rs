@@ -92,8 +92,10 @@ impl Reading {
         &self.nature
     }
 
-    fn prepare(&self, stored: &[u8]) -> Result<Prepared, DecodeError> {
+    /// `printed`: this program made the JSON, of protobuf.
+    fn prepare(&self, stored: &[u8], printed: bool) -> Result<Prepared, DecodeError> {
         if let Some(selected) = &self.selected
+            && printed
             && metadata_at(stored).is_some()
         {
             let part = Value::pick(stored, selected).map_err(DecodeError::Json)?;
@@ -157,7 +159,22 @@ impl Cached {
         change: Change,
         reading: &Reading,
     ) -> Result<Self, DecodeError> {
-        Self::of(key, reading.prepare(stored)?, revision, change)
+        Self::of(key, reading.prepare(stored, false)?, revision, change)
+    }
+
+    /// As [`Cached::new`], of JSON that this program has just made of protobuf: it
+    /// need not be looked at whole to know that it is JSON.
+    ///
+    /// # Errors
+    /// As [`Cached::new`], for the part that selectors look at.
+    pub fn printed(
+        key: &str,
+        json: &[u8],
+        revision: Revision,
+        change: Change,
+        reading: &Reading,
+    ) -> Result<Self, DecodeError> {
+        Self::of(key, reading.prepare(json, true)?, revision, change)
     }
 
     /// Makes the cached form of what a writer prepared.

@@ -276,15 +276,22 @@ impl ResourceCache {
         changes
     }
 
-    /// Makes the cached form of a stored value.
+    /// Makes the cached form of a stored object's JSON; `printed` tells that it was
+    /// made of protobuf.
     pub(super) fn decode(
         &self,
         key: &str,
-        stored: &[u8],
+        json: &[u8],
         revision: Revision,
         created: bool,
+        printed: bool,
     ) -> Result<Arc<Cached>, DecodeError> {
-        Cached::new(key, stored, revision, change(created), &self.reading).map(Arc::new)
+        let make = if printed {
+            Cached::printed
+        } else {
+            Cached::new
+        };
+        make(key, json, revision, change(created), &self.reading).map(Arc::new)
     }
 
     /// Makes the cached form of what a writer prepared.
@@ -404,7 +411,7 @@ mod tests {
         );
         let created = cache.get(name).is_none();
         let object = cache
-            .decode(name, &stored, revision, created)
+            .decode(name, &stored, revision, created, false)
             .expect("a valid object");
         cache.apply([(name.into(), Some(object), revision)]);
     }

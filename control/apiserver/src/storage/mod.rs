@@ -15,6 +15,12 @@ pub use form::{Error, is_protobuf};
 /// What all keys begin with.
 pub const ROOT: &[u8] = b"/registry/";
 
+/// Whether a stored value is plain protobuf, of which opening it prints JSON.
+#[must_use]
+pub fn is_in_protobuf(stored: &[u8]) -> bool {
+    stored.starts_with(control_types::protobuf::MAGIC)
+}
+
 /// What the keys of a resource begin with, laid out as kube-apiserver does:
 /// the plural alone for built-in groups, with a handful of older names.
 #[must_use]

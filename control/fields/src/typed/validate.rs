@@ -98,26 +98,26 @@ fn all_members(map: &MapAtom<'_>, members: &Map, duplicates: Duplicates, problem
 /// What is wrong with a scalar.
 pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>) -> Option<String> {
     let value = value.filter(|value| !value.is_null())?;
-    let (fits, wanted) = match scalar {
-        Scalar::Numeric => (
-            matches!(value, Value::Int(_) | Value::Float(_)),
-            format!("numeric (int or float), got {}", go::type_name(value)),
-        ),
-        Scalar::String => (
-            matches!(value, Value::String(_)),
-            format!(
-                "string, got &value.valueUnstructured{{Value:{}}}",
-                go::syntax(value)
-            ),
-        ),
-        Scalar::Boolean => (
-            matches!(value, Value::Bool(_)),
-            format!("boolean, got &{{{}}}", go::plain(value)),
-        ),
-        Scalar::Untyped => (
-            !matches!(value, Value::Array(_) | Value::Object(_)),
-            format!("any scalar, got &{{{}}}", go::plain(value)),
-        ),
+    // Nearly every value fits: only of one that does not is a text made.
+    let fits = match scalar {
+        Scalar::Numeric => matches!(value, Value::Int(_) | Value::Float(_)),
+        Scalar::String => matches!(value, Value::String(_)),
+        Scalar::Boolean => matches!(value, Value::Bool(_)),
+        Scalar::Untyped => !matches!(value, Value::Array(_) | Value::Object(_)),
     };
-    (!fits).then(|| format!("expected {wanted}"))
+    if fits {
+        return None;
+    }
+    Some(match scalar {
+        Scalar::Numeric => format!(
+            "expected numeric (int or float), got {}",
+            go::type_name(value)
+        ),
+        Scalar::String => format!(
+            "expected string, got &value.valueUnstructured{{Value:{}}}",
+            go::syntax(value)
+        ),
+        Scalar::Boolean => format!("expected boolean, got &{{{}}}", go::plain(value)),
+        Scalar::Untyped => format!("expected any scalar, got &{{{}}}", go::plain(value)),
+    })
 }

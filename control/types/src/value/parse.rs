@@ -302,8 +302,47 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes past a string without reading what it says.
-    pub(super) fn skip_string(&mut self) -> Result<(), Error> {
+    /// Goes past a value without reading what it says: past its last quote,
+    /// bracket or digit.
+    pub(super) fn skip(&mut self) -> Result<(), Error> {
+        let bytes = self.text.as_bytes();
+        let mut open = 0_usize;
+        loop {
+            match self.peek() {
+                Some(b'"') => self.skip_string()?,
+                Some(b'{' | b'[') => {
+                    open += 1;
+                    self.at += 1;
+                    continue;
+                }
+                Some(b'}' | b']') if open > 0 => {
+                    open -= 1;
+                    self.at += 1;
+                }
+                Some(b',' | b':') if open > 0 => {
+                    self.at += 1;
+                    continue;
+                }
+                Some(b'}' | b']' | b',' | b':') => {
+                    return Err(self.invalid("looking for beginning of value"));
+                }
+                Some(_) => {
+                    let rest = &bytes[self.at..];
+                    let length = rest
+                        .iter()
+                        .position(|byte| matches!(byte, b',' | b'}' | b']' | b'"' | b' ' | b'\n'));
+                    self.at += length.unwrap_or(rest.len());
+                }
+                None => return Err(Error::UnexpectedEnd),
+            }
+            if open == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes past a string.
+    fn skip_string(&mut self) -> Result<(), Error> {
         let bytes = self.text.as_bytes();
         self.at += 1;
         loop {
@@ -313,11 +352,9 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(b'\\') => {
-                    self.at += 1;
-                    self.escape()?;
-                }
-                Some(_) => return Err(self.invalid("in string literal")),
+                // Whatever it is that is escaped, it is no end.
+                Some(b'\\') => self.at += 2,
+                Some(_) => self.at += 1,
                 None => return Err(Error::UnexpectedEnd),
             }
         }
