@@ -32,13 +32,16 @@ const AS_FIELD: u16 = 1 << 15;
 /// What stands before a field's name within `fieldsV1`.
 const FIELD: &str = "f:";
 
-/// The known names with `f:` in front.
-static FIELDS: LazyLock<Box<[Box<str>]>> = LazyLock::new(|| {
-    NAMES
-        .iter()
-        .map(|name| format!("{FIELD}{name}").into_boxed_str())
-        .collect()
-});
+/// The known names as they stand in JSON, with quotes and colon.
+static QUOTED: LazyLock<Box<[Box<str>]>> = LazyLock::new(|| quoted(""));
+
+/// The same with `f:` in front.
+static FIELDS: LazyLock<Box<[Box<str>]>> = LazyLock::new(|| quoted(FIELD));
+
+fn quoted(front: &str) -> Box<[Box<str>]> {
+    let quoted = NAMES.iter().map(|name| format!("\"{front}{name}\":"));
+    quoted.map(String::into_boxed_str).collect()
+}
 
 /// Names by hash, with open addressing: a key is looked up for every member of
 /// every object that is read, and most hit at their first place.
@@ -144,9 +147,24 @@ impl Key {
             }
             Repr::Known(number) => FIELDS
                 .get(usize::from(number & !AS_FIELD))
-                .map_or("", |text| text.as_ref()),
+                .map_or("", |text| &text[1..text.len() - 2]),
             Repr::Owned(text) => text,
         }
+    }
+
+    /// The name of a member as it stands in JSON, with quotes and colon, if it is
+    /// a known name: none of these needs an escape.
+    pub(super) fn quoted(&self) -> Option<&'static [u8]> {
+        let Repr::Known(number) = self.0 else {
+            return None;
+        };
+        let names = if number & AS_FIELD == 0 {
+            &*QUOTED
+        } else {
+            &*FIELDS
+        };
+        let name = names.get(usize::from(number & !AS_FIELD))?;
+        Some(name.as_bytes())
     }
 
     pub(super) fn from_cow(text: std::borrow::Cow<'_, str>) -> Self {

@@ -460,7 +460,7 @@ impl<'a> Parser<'a> {
 
 /// The offset of the first byte from `at` on that does not stand for itself
 /// within a string: a quote, a backslash, a control character; or the end.
-fn plain_until(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn plain_until(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
     // Eight bytes at a time: the classical test for a zero byte within a word,

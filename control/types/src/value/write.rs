@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use super::Value;
+use super::parse::plain_until;
+use super::{Key, Value};
 
 /// Per byte: 0 when it stands for itself within a string, else its escape letter
 /// (`u` for the long form).
@@ -51,8 +52,7 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
                 if !std::mem::take(&mut first) {
                     out.push(b',');
                 }
-                write_string(key, out);
-                out.push(b':');
+                write_key(key, out);
                 write(value, out);
             }
             out.push(b'}');
@@ -101,25 +101,34 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    let mut plain = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        let escape = ESCAPE[usize::from(*byte)];
-        if escape == 0 {
-            continue;
+    let mut at = 0;
+    loop {
+        let end = plain_until(bytes, at);
+        out.extend_from_slice(&bytes[at..end]);
+        let Some(byte) = bytes.get(end) else { break };
+        match ESCAPE[usize::from(*byte)] {
+            b'u' => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.extend_from_slice(b"\\u00");
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
+            letter => out.extend_from_slice(&[b'\\', letter]),
         }
-        out.extend_from_slice(&bytes[plain..at]);
-        plain = at + 1;
-        if escape == b'u' {
-            const HEX: &[u8; 16] = b"0123456789abcdef";
-            out.extend_from_slice(b"\\u00");
-            out.push(HEX[usize::from(byte >> 4)]);
-            out.push(HEX[usize::from(byte & 15)]);
-        } else {
-            out.extend_from_slice(&[b'\\', escape]);
+        at = end + 1;
+    }
+    out.push(b'"');
+}
+
+/// Appends a member's name as JSON, and the colon.
+fn write_key(key: &Key, out: &mut Vec<u8>) {
+    match key.quoted() {
+        Some(known) => out.extend_from_slice(known),
+        None => {
+            write_string(key, out);
+            out.push(b':');
         }
     }
-    out.extend_from_slice(&bytes[plain..]);
-    out.push(b'"');
 }
 
 /// Go's form: plain digits between 1e-6 and 1e21, else with an exponent that
@@ -155,7 +164,37 @@ mod tests {
     }
 
     #[test]
+    fn a_text_of_any_length_with_an_escape_anywhere_reads_back() {
+        for length in 0..40 {
+            for at in 0..=length {
+                for odd in ["\"", "\\", "\n", "\u{1f}", "é", "\u{7f}", "\u{2028}", "<"] {
+                    let text = format!("{}{odd}{}", "a".repeat(at), "b".repeat(length - at));
+                    let value = Value::from(text.as_str());
+                    assert_eq!(Value::from_slice(&value.to_vec()).unwrap(), value, "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_known_and_others_are_written_alike() {
+        let known = Key::new("metadata");
+        for (key, text) in [
+            (known.to_field(), r#""f:metadata":"#),
+            (known, r#""metadata":"#),
+            (Key::new("no such \" name"), r#""no such \" name":"#),
+        ] {
+            let mut out = Vec::new();
+            write_key(&key, &mut out);
+            assert_eq!(out, text.as_bytes());
+        }
+    }
+
+    #[test]
     fn control_characters_are_escaped() {
+        for name in crate::generated::names::NAMES {
+            assert!(!name.contains(['"', '\\']) && !name.contains(char::is_control));
+        }
         assert_eq!(
             value!("a\"\\\n\u{1}é").to_string(),
             "\"a\\\"\\\\\\n\\u0001é\""
