@@ -13,13 +13,13 @@ mod pod_security;
 pub(crate) mod quota;
 mod service_account;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use control_access::User;
 use control_kinds::admission as rules;
 use control_types::meta;
 use control_types::status::{Cause, Status};
-use control_types::value::Value;
+use control_types::value::{Pick, Value};
 
 use crate::api::{Api, Served, name_of};
 use crate::cache::Cached;
@@ -27,6 +27,16 @@ use crate::chain::Context;
 
 /// The namespaces that every cluster has and keeps.
 pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// What a pod takes from its priority class.
+static CLASS: LazyLock<Pick> = LazyLock::new(|| {
+    Pick::of([
+        "metadata.name",
+        "value",
+        "globalDefault",
+        "preemptionPolicy",
+    ])
+});
 
 /// What a request changes, as the steps see it that only look.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +266,10 @@ fn priority(context: &Context, served: &Served, pod: &Value) -> Result<rules::Pr
         .str_at(&["spec", "priorityClassName"])
         .unwrap_or_default();
     if name.is_empty() {
-        let classes = values(api, GROUP, "priorityclasses", "")?;
+        let state = api.resource(GROUP, "priorityclasses")?.cache()?.state();
+        // Asked with every pod, and mostly no class is the default.
+        let part = |class: &Arc<Cached>| class.pick(&CLASS).map_err(Status::internal);
+        let classes: Vec<Value> = state.objects.iter().map(part).collect::<Result<_, _>>()?;
         let default = rules::global_default(classes.iter());
         return Ok(default.map_or_else(rules::Priority::without_class, rules::Priority::of));
     }
