@@ -42,7 +42,7 @@ fn mask(pattern: &str, with: &'static str) -> Mask {
     )
 }
 
-static MASKS: LazyLock<[Mask; 5]> = LazyLock::new(|| {
+static MASKS: LazyLock<[Mask; 9]> = LazyLock::new(|| {
     [
         mask(r"\borc-[a-z0-9]+-\d+\b", "<ns>"),
         mask(
@@ -54,6 +54,15 @@ static MASKS: LazyLock<[Mask; 5]> = LazyLock::new(|| {
             "<uid>",
         ),
         mask(r#"(\bresourceVersion: )"?\d+"?"#, "${1}<set>"),
+        // An object within a text, quoted once or twice.
+        mask(r#"(\bresourceVersion\\*":\\*")\d+"#, "${1}<set>"),
+        mask(
+            r"(Too large resource version: \d+, current: )\d+",
+            "${1}<set>",
+        ),
+        // The certificate of the one who asks.
+        mask(r"\bX509SHA256=[0-9a-f]{64}\b", "<certificate>"),
+        mask(r"(ResourceVersion in record \()\d+", "${1}<set>"),
         mask(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     ]
 });

@@ -19,6 +19,7 @@ use crate::error::Error;
 
 mod emit;
 mod golang;
+mod internal;
 mod resources;
 mod schema;
 mod texts;
@@ -98,6 +99,8 @@ fn tables(modules: &Modules) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
         .into_iter()
         .map(|(name, text)| (name, text.into_bytes()))
         .collect();
+    let internal = internal::file(emit::HEADER, &mut go)?;
+    files.push(("internal.rs", internal.into_bytes()));
     files.push(("texts.z", texts::file(&api, modules, schema.keys())?));
     Ok(files)
 }

@@ -14,7 +14,6 @@ use crate::body::{self, Body, ReadError};
 use crate::nature::Form;
 use crate::negotiate::MEDIA_TYPES;
 use crate::options::FieldValidation;
-use crate::request::RequestInfo;
 
 /// In what custom objects are sent and answered.
 pub const CUSTOM_MEDIA_TYPES: &[&str] = &["application/json", "application/yaml"];
@@ -54,15 +53,18 @@ impl<'a> Expected<'a> {
 ///
 /// # Errors
 /// 400 and 415.
-pub fn options(
-    headers: &HeaderMap,
-    bytes: &[u8],
-    kind: &str,
-    info: &RequestInfo,
-) -> Result<Value, Status> {
+pub fn options(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value, Status> {
     let mut tree = match media(headers)? {
         Media::Json => {
-            Value::from_slice(bytes).map_err(|error| Status::bad_request(error.to_string()))?
+            let parsed = Value::from_slice(bytes).map_err(|error| error.to_string());
+            let parsed = parsed.and_then(|tree| match tree {
+                Value::Object(_) | Value::Null => Ok(tree),
+                other => Err(not_an_object(&other)),
+            });
+            parsed.map_err(|why| {
+                let what = "couldn't get version/kind; json parse error";
+                Status::bad_request(format!("{what}: {why}"))
+            })?
         }
         Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
         Media::Protobuf => {
@@ -89,7 +91,7 @@ pub fn options(
     }
     if let Some(schema) = control_types::registry::schema_of("", "v1", kind) {
         coerce::coerce(&mut tree, schema)
-            .map_err(|error| Status::bad_request(error.of_kind(&info.version, kind, kind)))?;
+            .map_err(|error| Status::bad_request(error.to_string()))?;
     }
     Ok(tree)
 }
@@ -187,7 +189,32 @@ pub async fn object(
         }
         Media::Protobuf => (from_protobuf(&bytes, &expected)?, Vec::new()),
     };
-    tree_of(tree, duplicates, expected, validation)
+    let decoded = tree_of(tree, duplicates, expected, validation);
+    decoded.map_err(|status| as_sent(status, &bytes))
+}
+
+/// Shows a number that does not fit as the client wrote it: a tree knows only what
+/// it comes to.
+fn as_sent(mut status: Status, bytes: &[u8]) -> Status {
+    const BEFORE: &str = "cannot unmarshal number ";
+    let Some(start) = status.message.find(BEFORE).map(|at| at + BEFORE.len()) else {
+        return status;
+    };
+    let end = status.message[start..].find(' ').map(|end| start + end);
+    let Some(end) = end.filter(|end| *end > start) else {
+        return status;
+    };
+    let shown = status.message[start..end].parse::<f64>();
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let of_number = |letter: char| matches!(letter, '0'..='9' | '-' | '+' | '.' | 'e' | 'E');
+    let same = |word: &&str| {
+        let number = word.parse::<f64>().ok();
+        number.is_some() && number == shown.as_ref().ok().copied()
+    };
+    if let Some(word) = text.split(|letter| !of_number(letter)).find(same) {
+        status.message.replace_range(start..end, word);
+    }
+    status
 }
 
 /// Reads an object in protobuf. One of another kind than expected is not decoded, and
@@ -352,6 +379,12 @@ fn tree_and(
             )));
         }
         if kind != expected.kind {
+            // It is decoded as what it says it is before anybody looks whether that is
+            // wanted.
+            if let Some(schema) = control_types::registry::schema_of(group, short, kind) {
+                coerce::coerce(&mut tree.clone(), schema)
+                    .map_err(|error| cannot(&error.to_string()))?;
+            }
             let internal = if expected.group.is_empty() {
                 "core"
             } else {
@@ -403,4 +436,21 @@ fn tree_and(
 
 fn short_version(version: &str) -> &str {
     version.rsplit('/').next().unwrap_or(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_they_were_sent() {
+        let shown = |said: &str, sent: &[u8]| as_sent(Status::bad_request(said), sent).message;
+        let said = "json: cannot unmarshal number 18446744073709551616 into Go struct field A.b of type int32";
+        assert_eq!(
+            shown(said, br#"{"a":"1e9","b":18446744073709551615}"#),
+            "json: cannot unmarshal number 18446744073709551615 into Go struct field A.b of type int32"
+        );
+        assert_eq!(shown(said, b"{}"), said);
+        assert_eq!(shown("other", b"1"), "other");
+    }
 }

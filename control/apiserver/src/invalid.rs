@@ -14,5 +14,7 @@ pub fn status(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Sta
             field: error.field.clone(),
         })
         .collect();
+    // Events of both groups are checked as those of the core.
+    let group = if group == "events.k8s.io" { "" } else { group };
     Status::invalid(group, kind, name, causes)
 }

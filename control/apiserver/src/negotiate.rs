@@ -126,7 +126,7 @@ impl Format {
                     "Metadata" | "" => Include::Metadata,
                     other => {
                         return Err(Status::bad_request(format!(
-                            "unrecognized includeObject value: {}",
+                            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
                             control_types::status::quote(other)
                         )));
                     }

@@ -218,12 +218,46 @@ pub fn yaml(value: &Value) -> String {
     control_types::yaml::to_string(value)
 }
 
-/// Adds `Warning` headers, each text once.
+/// How many letters all warnings of an answer may have, and each of them when all
+/// together have more.
+const MOST_WARNED: usize = 4096;
+const MOST_OF_ONE: usize = 256;
+
+/// What is told of these warnings: each once, and shortened where they would make
+/// the answer's head too large for clients.
+fn told(warnings: &[String]) -> Vec<&str> {
+    let mut told: Vec<&str> = Vec::with_capacity(warnings.len());
+    let mut seen = rustc_hash::FxHashSet::default();
+    told.extend(
+        warnings
+            .iter()
+            .map(String::as_str)
+            .filter(|text| seen.insert(*text)),
+    );
+    let letters = |text: &str| text.chars().count();
+    if told.iter().map(|text| letters(text)).sum::<usize>() <= MOST_WARNED {
+        return told;
+    }
+    let mut written = 0;
+    told.iter()
+        .map(|text| {
+            let end = text.char_indices().nth(MOST_OF_ONE);
+            end.map_or(*text, |(end, _)| &text[..end])
+        })
+        .take_while(|text| {
+            let goes_on = written < MOST_WARNED;
+            written += letters(text);
+            goes_on
+        })
+        .collect()
+}
+
+/// Adds `Warning` headers.
 pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    for (at, warning) in warnings.iter().enumerate() {
-        if warnings[..at].contains(warning) {
-            continue;
-        }
+    if warnings.is_empty() {
+        return;
+    }
+    for warning in told(warnings) {
         let escaped: String = warning
             .chars()
             .filter(|letter| !letter.is_control())
@@ -259,6 +293,20 @@ mod tests {
             .map(|header| header.to_str().expect("text").to_owned())
             .collect();
         assert_eq!(said, [r#"299 - "unknown field \"a\"""#, r#"299 - "b""#]);
+    }
+
+    #[test]
+    fn many_warnings_are_shortened() {
+        let few: Vec<String> = (0..8)
+            .map(|at| format!("{at}{}", "ü".repeat(500)))
+            .collect();
+        assert!(told(&few).iter().all(|text| text.chars().count() == 501));
+        let many: Vec<String> = (0..70)
+            .map(|at| format!("{at}{}", "ü".repeat(500)))
+            .collect();
+        let told = told(&many);
+        assert_eq!(told.len(), 16);
+        assert!(told.iter().all(|text| text.chars().count() == 256));
     }
 
     #[test]

@@ -14,6 +14,7 @@
 pub mod admission;
 pub mod convert;
 mod custom;
+mod diff;
 mod error;
 mod generic;
 mod kinds;

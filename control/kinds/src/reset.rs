@@ -25,13 +25,6 @@ pub fn reset(group: &str, kind: &str, subresource: &str) -> Reset {
             &["metadata", "deletionTimestamp"],
             &["metadata", "ownerReferences"],
         ]),
-        ("", "Pod", "ephemeralcontainers") => Reset::AllBut(&[&["spec", "ephemeralContainers"]]),
-        ("", "Pod", "resize") => Reset::AllBut(&[
-            &["spec", "containers", "*", "resources"],
-            &["spec", "containers", "*", "resizePolicy"],
-            &["spec", "initContainers", "*", "resources"],
-            &["spec", "initContainers", "*", "resizePolicy"],
-        ]),
         ("", "Namespace", "finalize") => STATUS,
         ("apps", "Deployment", "status") => Reset::Fields(&[&["spec"], &["metadata", "labels"]]),
         ("certificates.k8s.io", "CertificateSigningRequest", "") => {
@@ -89,7 +82,7 @@ mod tests {
         assert_eq!(reset("apps", "ReplicaSet", ""), STATUS);
         assert_eq!(reset("apps", "ReplicaSet", "status"), SPEC);
         assert_eq!(reset("", "ConfigMap", ""), Reset::Nothing);
-        assert!(matches!(reset("", "Pod", "resize"), Reset::AllBut(paths) if paths.len() == 4));
+        assert_eq!(reset("", "Pod", "resize"), Reset::Nothing);
         assert_eq!(
             reset("storage.k8s.io", "VolumeAttachment", "status"),
             SPEC_AND_METADATA

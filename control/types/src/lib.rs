@@ -5,6 +5,7 @@ pub mod fields;
 pub mod generated;
 pub mod go;
 pub mod intern;
+pub mod internal;
 pub mod json_patch;
 pub mod labels;
 pub mod meta;

@@ -149,6 +149,28 @@ pub(crate) fn write(seconds: i64, micros: Option<i64>, out: &mut Vec<u8>) -> Opt
     Some(())
 }
 
+/// A text in quotes as Go's package of times has it: bytes that are no plain letters
+/// are shown as numbers.
+fn quote_of_time(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => {
+                out.push('\\');
+                out.push(char::from(byte));
+            }
+            b' '..=0x7f => out.push(char::from(byte)),
+            _ => {
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
 /// wants exactly six digits of a second).
 ///
@@ -160,7 +182,7 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
     } else {
         "2006-01-02T15:04:05Z07:00"
     };
-    let quoted = crate::status::quote;
+    let quoted = quote_of_time;
     let cannot = |rest: &str, part: &str| {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",

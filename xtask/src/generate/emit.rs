@@ -8,7 +8,7 @@ use super::golang::Name;
 use super::resources::{Resource, Resources};
 use super::schema::{Merge, Ref, Type, package_of};
 
-const HEADER: &str =
+pub(super) const HEADER: &str =
     "//! Written by `cargo xtask generate` from the published Kubernetes API; do not edit.\n\n";
 
 /// Keys of labels, resources and the like that nearly every cluster holds: worth
@@ -60,7 +60,7 @@ pub fn files(resources: &Resources, types: &BTreeMap<String, Type>) -> Vec<(&'st
         .collect();
     let names: Vec<&str> = names.into_iter().collect();
     let module = format!(
-        "{HEADER}#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n\n\
+        "{HEADER}#[rustfmt::skip]\npub mod internal;\n#[rustfmt::skip]\npub mod names;\n#[rustfmt::skip]\npub mod resources;\n#[rustfmt::skip]\npub mod schema;\n\n\
          /// What the API says in words, as `xtask/src/generate/texts.rs` lays it out.\n\
          pub static TEXTS: &[u8] = include_bytes!(\"texts.z\");\n"
     );

@@ -43,6 +43,8 @@ pub enum Body {
 /// A struct's field with its tags.
 #[derive(Clone, Debug)]
 pub struct Field {
+    /// Its name; of an embedded one that of its type.
+    pub name: String,
     pub go_type: GoType,
     pub embedded: bool,
     tags: BTreeMap<String, String>,
@@ -199,8 +201,13 @@ fn fields<'t>(
         }
         let line = line.trim();
         let mut parts = line.split('`');
-        let (Some(before), Some(tags)) = (parts.next(), parts.next()) else {
-            continue;
+        let (before, tags) = match (parts.next(), parts.next()) {
+            (Some(before), Some(tags)) => (before, tags),
+            // Published types have tags, those that they are converted to have none.
+            (Some(before), None) if package.starts_with("k8s.io/kubernetes/pkg/apis/") => {
+                (before.split("//").next().unwrap_or(""), "")
+            }
+            _ => continue,
         };
         if line.starts_with("//") {
             continue;
@@ -211,7 +218,9 @@ fn fields<'t>(
         let Some(go_type) = go_type(package, second.unwrap_or(first), imports) else {
             continue;
         };
+        let name = first.trim_start_matches('*').rsplit('.').next();
         out.push(Field {
+            name: name.unwrap_or(first).to_owned(),
             go_type,
             embedded,
             tags: read_tags(tags),
@@ -348,6 +357,8 @@ type Phase string
         };
         assert_eq!(fields.len(), 4);
         assert!(fields[0].embedded);
+        assert_eq!(fields[0].name, "TypeMeta");
+        assert_eq!(fields[1].name, "Name");
         assert_eq!(fields[1].json(), ("name", vec!["omitempty"]));
         assert_eq!(fields[1].number(), 3);
         assert_eq!(fields[2].tag("patchMergeKey"), "uid");

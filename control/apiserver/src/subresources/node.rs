@@ -33,7 +33,15 @@ pub fn kubelets(context: &Context) -> Result<&Kubelets, Status> {
 /// 404 when there is no such node, 500 when it has no address.
 pub async fn endpoint(context: &Context, node: &str) -> Result<Endpoint, Status> {
     let nodes = context.api.resource("", "nodes")?;
-    let node = context.api.get(nodes, node).await?;
+    // Whatever is missing, stock says that it is of the resource that was asked for.
+    let found = context.api.get(nodes, node).await;
+    let node = found.map_err(|status| {
+        if status.code == 404 {
+            Status::not_found(&context.info.group, &context.info.resource, node)
+        } else {
+            status
+        }
+    })?;
     Endpoint::of(&nodes.tree(&node)?)
 }
 

@@ -81,14 +81,7 @@ async fn service(
     let namespace = &context.info.namespace;
     let key = served.key(namespace, name.name);
     let Some(service) = served.cache()?.get(&key) else {
-        // Stock looks for the endpoints first, unless it needs the service to
-        // know what a port's number means.
-        let plural = if name.port.parse::<i64>().is_ok() {
-            "services"
-        } else {
-            "endpoints"
-        };
-        return Err(Status::not_found("", plural, name.name));
+        return Err(Status::not_found("", "services", name.name));
     };
     let port = port_name(&served.tree(&service)?, name)?;
     let slices = api.resource("discovery.k8s.io", "endpointslices")?;

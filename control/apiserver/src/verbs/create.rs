@@ -128,6 +128,7 @@ pub async fn store(
     } else {
         String::new()
     };
+    let generates = !meta::generate_name(&object).is_empty();
     // Only a name that was generated is tried again.
     let mut template = object;
     for attempt in 1.. {
@@ -163,10 +164,10 @@ pub async fn store(
             }
             Err(status) => {
                 allocation.release().await;
-                if status.reason != "AlreadyExists" || prefix.is_empty() || options.dry_run {
+                if status.reason != "AlreadyExists" || !generates {
                     return Err(status);
                 }
-                if attempt >= NAMES {
+                if attempt >= NAMES || prefix.is_empty() || options.dry_run {
                     return Err(Status::generate_name_conflict(
                         served.resource.group,
                         served.resource.plural,

@@ -33,8 +33,9 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let options = read_options(context, body).await?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let name = &context.info.name;
-    let (object, deleted) = remove(context, served, &key, &options, name).await?;
+    // Whatever comes of it, even if there is nothing to delete.
     context.warnings.extend(warnings(served, &options));
+    let (object, deleted) = remove(context, served, &key, &options, name).await?;
     Ok(if deleted && !returns_object(served) {
         let resource = served.resource;
         let status = Status::success(
@@ -63,12 +64,7 @@ pub async fn read_options(context: &Context, body: Body) -> Result<DeleteOptions
     if bytes.is_empty() {
         return DeleteOptions::parse(context.query(), None);
     }
-    let tree = decode::options(
-        &context.parts.headers,
-        &bytes,
-        "DeleteOptions",
-        &context.info,
-    )?;
+    let tree = decode::options(&context.parts.headers, &bytes, "DeleteOptions")?;
     DeleteOptions::parse(context.query(), Some(&tree))
 }
 

@@ -77,7 +77,6 @@ pub(crate) async fn snapshot(
     options: &ListOptions,
     selection: &Selection,
 ) -> Result<(Snapshot, Option<String>), Status> {
-    let revision = options.revision()?;
     if !options.continue_token.is_empty() {
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
@@ -100,7 +99,7 @@ pub(crate) async fn snapshot(
             Err(status) => Err(status),
         };
     }
-    match revision {
+    match options.revision()? {
         None => api.catch_up().await?,
         Some(0) => {}
         Some(at)
@@ -217,10 +216,29 @@ impl Token {
         let bytes = [URL_SAFE_NO_PAD, URL_SAFE, STANDARD, STANDARD_NO_PAD]
             .iter()
             .find_map(|engine| engine.decode(text).ok())
-            .ok_or_else(|| bad("illegal base64 data at input byte 0"))?;
+            .ok_or_else(|| {
+                let at = no_base64(text);
+                bad(&format!("illegal base64 data at input byte {at}"))
+            })?;
         let token = Value::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
-        if token.str_at(&["v"]) != Some("meta.k8s.io/v1") {
-            return Err(bad("server does not recognize this encoded version"));
+        for (member, kind) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
+            let fits = match token.get(member) {
+                None | Some(Value::Null) => true,
+                Some(value) if kind == "string" => value.as_str().is_some(),
+                Some(value) => value.as_i64().is_some(),
+            };
+            if !fits {
+                let given = token.get(member).map_or("null", Value::type_name);
+                return Err(bad(&format!(
+                    "json: cannot unmarshal {given} into Go struct field continueToken.{member} of type {kind}"
+                )));
+            }
+        }
+        let version = token.str_at(&["v"]).unwrap_or_default();
+        if version != "meta.k8s.io/v1" {
+            return Err(bad(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
         }
         let start = token
             .str_at(&["start"])
@@ -243,6 +261,13 @@ impl Token {
             start: start.to_owned(),
         })
     }
+}
+
+/// Where a text stops being base64, as Go counts.
+fn no_base64(text: &str) -> usize {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let strange = text.bytes().position(|byte| !is_letter(byte));
+    strange.unwrap_or_else(|| text.len().saturating_sub(1))
 }
 
 /// One page of a snapshot.

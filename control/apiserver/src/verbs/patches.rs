@@ -71,6 +71,16 @@ impl Patch {
                         status.message = format!("Request entity too large: {error}");
                         return status;
                     }
+                    // Unless somebody asked to be told of strange members, another
+                    // reader reads it.
+                    if validation == FieldValidation::Ignore
+                        && !matches!(parsed.value, Value::Array(_))
+                    {
+                        return Status::bad_request(format!(
+                            "json: cannot unmarshal {} into Go value of type jsonpatch.Patch",
+                            parsed.value.type_name()
+                        ));
+                    }
                     unreadable(error.to_string())
                 })?;
                 complaints.extend(

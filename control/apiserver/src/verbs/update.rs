@@ -87,6 +87,18 @@ pub(crate) fn check_name(
     served: &Served,
     object: &mut Value,
 ) -> Result<(), Status> {
+    if served.resource.namespaced {
+        let wanted = context.info.namespace.as_str();
+        match meta::namespace(object) {
+            "" => meta::set_namespace(object, wanted),
+            namespace if namespace == wanted => {}
+            _ => {
+                return Err(Status::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+        }
+    }
     let wanted = context.info.name.as_str();
     match meta::name(object) {
         "" => {
@@ -99,18 +111,6 @@ pub(crate) fn check_name(
             return Err(Status::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({wanted})"
             )));
-        }
-    }
-    if served.resource.namespaced {
-        let wanted = context.info.namespace.as_str();
-        match meta::namespace(object) {
-            "" => meta::set_namespace(object, wanted),
-            namespace if namespace == wanted => {}
-            namespace => {
-                return Err(Status::bad_request(format!(
-                    "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
-                )));
-            }
         }
     }
     Ok(())
@@ -311,7 +311,10 @@ impl Change<'_> {
             // An update of whatever version there is: from here on, of this one.
             meta::set_resource_version(&mut new, meta::resource_version(&old));
         }
-        meta::metadata_mut(&mut new).remove("selfLink");
+        if !self.options.dry_run {
+            // The store drops it; nothing else does.
+            meta::metadata_mut(&mut new).remove("selfLink");
+        }
         if self.subresource.is_empty() {
             let allocators = &context.api.allocators;
             let (ports, dry_run) = (held.ports(), self.options.dry_run);
@@ -397,9 +400,14 @@ impl Change<'_> {
         // A patched uid is a change of the object, which validation refuses.
         if !uid.is_empty() && uid != meta::uid(old) && self.context.info.verb != "patch" {
             let stored = self.served.store_key(key)?;
+            // A dry run does not get as far as where all keys begin alike.
+            let stored = match stored.strip_prefix(b"/registry") {
+                Some(rest) if self.options.dry_run => rest,
+                _ => &stored,
+            };
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                String::from_utf8_lossy(&stored),
+                String::from_utf8_lossy(stored),
                 meta::uid(old)
             );
             return Err(self.served.conflict(key, &why));

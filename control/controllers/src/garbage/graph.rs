@@ -184,6 +184,7 @@ impl Graph {
                 .dependents_of(uid)
                 .into_iter()
                 .filter(|dependent| self.blocks(dependent, uid))
+                .filter(|dependent| !self.waits_for(dependent, uid))
                 .collect();
             return if blocking.is_empty() {
                 Fate::Unblock
@@ -195,6 +196,31 @@ impl Graph {
             return Fate::Stay;
         }
         Fate::Judge
+    }
+
+    /// Whether an object that waits for its dependents waits, through these, for
+    /// `other`: of a circle nobody needs to wait for the others.
+    fn waits_for(&self, uid: &str, other: &str) -> bool {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut next = vec![uid];
+        while let Some(uid) = next.pop() {
+            let waits = |node: &Node| node.deleting && node.foreground;
+            if !self.nodes.get(uid).is_some_and(waits) {
+                continue;
+            }
+            for dependent in self.dependents.get(uid).into_iter().flatten() {
+                if !self.blocks(dependent, uid) {
+                    continue;
+                }
+                if dependent == other {
+                    return true;
+                }
+                if seen.insert(dependent) {
+                    next.push(dependent);
+                }
+            }
+        }
+        false
     }
 
     fn blocks(&self, dependent: &str, owner: &str) -> bool {
@@ -327,6 +353,24 @@ mod tests {
         g.put(0, &meta("c", &[("b", true)], &[], false));
         assert_eq!(judge(&g, "b"), Verdict::DeleteForeground);
         assert_eq!(judge(&g, "c"), Verdict::Stay);
+    }
+
+    #[test]
+    fn a_circle_of_owners_does_not_wait_for_itself() {
+        let mut g = Graph::default();
+        let fg: &[&str] = &[FOREGROUND];
+        g.put(0, &meta("a", &[("c", true)], fg, true));
+        g.put(0, &meta("b", &[("a", true)], fg, true));
+        g.put(0, &meta("c", &[("b", true)], &[], false));
+        assert_eq!(g.fate("a"), Fate::Wait(vec!["b".into()]));
+        assert_eq!(judge(&g, "c"), Verdict::DeleteForeground);
+        // The last one joins, and whoever waits for it hears of it.
+        let concerned = g.put(0, &meta("c", &[("b", true)], fg, true));
+        assert_eq!(concerned, ["c", "a"]);
+        assert_eq!(g.fate("a"), Fate::Unblock);
+        // What stands beside the circle is waited for.
+        g.put(0, &meta("x", &[("a", true)], &[], false));
+        assert_eq!(g.fate("a"), Fate::Wait(vec!["x".into()]));
     }
 
     #[test]

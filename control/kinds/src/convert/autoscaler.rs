@@ -3,6 +3,7 @@
 use control_types::value;
 use control_types::value::Value;
 
+use crate::kinds::horizontal_pod_autoscaler::default_behavior;
 use crate::tree::{Read, Write};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -200,7 +201,10 @@ pub(super) fn from_v1(object: &mut Value) {
         metrics.push(default_metric());
     }
     spec.put("metrics", Value::Array(metrics));
-    if let Some(behavior) = behavior.filter(|b| b.as_object().is_some_and(|map| !map.is_empty())) {
+    if let Some(mut behavior) =
+        behavior.filter(|b| b.as_object().is_some_and(|map| !map.is_empty()))
+    {
+        default_behavior(&mut behavior);
         spec.put("behavior", behavior);
     }
     let Some(status) = object.there("status") else {
@@ -423,6 +427,9 @@ mod tests {
                 "behavior": {"scaleUp": {
                     "stabilizationWindowSeconds": 3, "selectPolicy": "Max",
                     "policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]
+                }, "scaleDown": {
+                    "selectPolicy": "Max",
+                    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]
                 }}
             },
             "status": {"conditions": [{"type": "AbleToScale", "status": "True"}]}

@@ -1,5 +1,6 @@
 //! `CSINode`: the storage drivers of a node.
 
+use control_types::internal;
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
@@ -82,7 +83,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
                 {
                     errors.invalid(
                         &Path::new("spec.drivers"),
-                        fixed(driver),
+                        internal::form("storage.CSINodeDriver", &fixed(driver)),
                         "field is immutable",
                     );
                 }

@@ -74,9 +74,13 @@ fn default(object: &mut Value) {
     if spec.items("metrics").is_empty() {
         spec.put("metrics", Value::Array(vec![convert::default_metric()]));
     }
-    let Some(behavior) = spec.there("behavior") else {
-        return;
-    };
+    if let Some(behavior) = spec.there("behavior") {
+        default_behavior(behavior);
+    }
+}
+
+/// Who says how fast it scales in one direction gets what is usual for the other.
+pub(crate) fn default_behavior(behavior: &mut Value) {
     let percent = value!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let pods = value!({"type": "Pods", "value": 4, "periodSeconds": 15});
     let up = behavior.make("scaleUp");

@@ -5,11 +5,12 @@ use control_types::value::Value;
 use super::ingress::check_reference;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
-use crate::rules::{collect, immutable, meta, names};
+use crate::rules::{collect, immutable_text, meta, names};
 use crate::table::{Now, age, columns};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
+const SPEC: Path<'static> = Path::new("spec");
 const CONTROLLER_LIMIT: usize = 250;
 
 pub(crate) static KIND: Kind = Kind {
@@ -66,10 +67,12 @@ fn check(object: &Value, errors: &mut Errors) {
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
-        immutable(
-            new.at("spec").at("controller"),
-            old.at("spec").at("controller"),
-            &Path::new("spec.controller"),
+        let (now, then) = (new.at("spec"), old.at("spec"));
+        let field = "controller";
+        immutable_text(
+            now.text(field),
+            then.text(field),
+            &SPEC.child(field),
             errors,
         );
         check(new, errors);

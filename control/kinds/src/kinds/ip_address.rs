@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
-use crate::rules::{collect, immutable, ip, meta, names};
+use crate::rules::{collect, immutable_as, ip, meta, names};
 use crate::table::{Now, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
@@ -57,7 +57,8 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         check(new, errors);
         meta::update(new, old, errors);
-        immutable(
+        immutable_as(
+            "networking.ParentReference",
             new.at("spec").at("parentRef"),
             old.at("spec").at("parentRef"),
             &Path::new("spec.parentRef"),

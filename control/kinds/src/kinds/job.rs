@@ -5,7 +5,7 @@ use control_types::value::{Map, Value};
 use crate::generic::DEFAULT;
 use crate::rules::{defaults, labels, validate_job as rules, validate_workload};
 use crate::table::{Now, age, cells, columns, name, since};
-use crate::tree::{Read, Write};
+use crate::tree::{Read, Write, same};
 use crate::{Field, Kind, generic};
 
 pub(crate) static KIND: Kind = Kind {
@@ -59,10 +59,7 @@ fn default(object: &mut Value) {
     spec.absent("manualSelector", false);
     defaults::pod_template(Some(spec.make("template")));
     failure_policy(spec);
-    // a new job gets its labels later, together with those that it is given
-    if object.at("metadata").has("uid") {
-        labels_from_template(object);
-    }
+    labels_from_template(object);
 }
 
 /// A job without labels has those of its pods.
@@ -101,11 +98,12 @@ fn identity(object: &Value) -> [(&'static str, String); 4] {
 fn prepare_create(object: &mut Value) {
     generic::first_generation_no_status(object);
     if object.at("spec").flag("manualSelector") {
-        labels_from_template(object);
         return;
     }
+    // labels that the job has from its pods grow with theirs
     let template = object.at("spec").at("template").at("metadata");
-    let labelled = template.size("labels") > 0;
+    let labels = object.at("metadata").at("labels");
+    let labelled = template.size("labels") > 0 && same(labels, template.at("labels"));
     let identity = identity(object);
     let uid = object.at("metadata").text("uid").to_owned();
     let spec = object.make("spec");
@@ -122,7 +120,9 @@ fn prepare_create(object: &mut Value) {
         .make("matchLabels")
         .absent("batch.kubernetes.io/controller-uid", uid);
     if labelled {
-        labels_from_template(object);
+        let labels = object.at("spec").at("template").at("metadata");
+        let labels = labels.at("labels").clone();
+        object.make("metadata").put("labels", labels);
     }
 }
 

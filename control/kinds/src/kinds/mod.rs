@@ -20,7 +20,7 @@ mod endpoint_slice;
 mod endpoints;
 mod event;
 mod flow_schema;
-mod horizontal_pod_autoscaler;
+pub(crate) mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
 mod ip_address;

@@ -1,12 +1,14 @@
 //! `PersistentVolume`: a piece of storage.
 
+use control_types::internal;
 use control_types::time;
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{
-    collect, defaults, immutable, meta, names, node_labels, quantity, resources, volume_spec,
+    collect, defaults, difference, immutable, meta, names, node_labels, quantity, resources,
+    volume_spec,
 };
 use crate::table::{Now, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
@@ -83,10 +85,12 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         };
         // a secret for growing may be added later
         let added = before.has("csi") && !before.at("csi").has("controllerExpandSecretRef");
-        if !same(&source(spec, added), &source(before, added)) {
+        let (now, then) = (source(spec, added), source(before, added));
+        if !same(&now, &then) {
+            let shown = difference("core.PersistentVolumeSource", &then, &now);
             errors.forbidden(
                 &Path::new("spec.persistentvolumesource"),
-                "spec.persistentvolumesource is immutable after creation",
+                format!("spec.persistentvolumesource is immutable after creation\n{shown}"),
             );
         }
         immutable(
@@ -96,12 +100,14 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
             errors,
         );
         if before.has("nodeAffinity") {
-            immutable(
-                spec.at("nodeAffinity"),
-                before.at("nodeAffinity"),
-                &Path::new("nodeAffinity"),
-                errors,
-            );
+            let now = spec.at("nodeAffinity");
+            if !same(now, before.at("nodeAffinity")) {
+                errors.invalid(
+                    &Path::new("nodeAffinity"),
+                    internal::form("core.VolumeNodeAffinity", now),
+                    "field is immutable, except for updating from beta label to GA",
+                );
+            }
         }
         let class = "volumeAttributesClassName";
         if before.has(class) && !spec.has(class) {

@@ -4,7 +4,9 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
-use crate::rules::{claims, collect, defaults, immutable, meta, names, quantity, resources};
+use crate::rules::{
+    claims, collect, defaults, difference, immutable, meta, names, quantity, resources,
+};
 use crate::table::{Now, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
@@ -138,9 +140,10 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let mut then = before.clone();
         follow(&mut then);
         if !same(&fixed, &then) {
+            let shown = difference("core.PersistentVolumeClaimSpec", &then, &fixed);
             errors.forbidden(
                 &SPEC,
-                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+                format!("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{shown}"),
             );
         }
         let asked = |spec: &Value| quantity::of(spec.at("resources").at("requests").at("storage"));

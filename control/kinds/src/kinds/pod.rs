@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use crate::generic::{self, DEFAULT};
-use crate::rules::{app_armor, defaults, pod_status, qos, validate_pod as rules};
+use crate::rules::{app_armor, defaults, pod_status, qos, validate_pod as rules, validate_resize};
 use crate::table::{Now, age, columns, name, or_none, since};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, Subresource};
@@ -28,7 +28,7 @@ pub(crate) static KIND: Kind = Kind {
         Subresource {
             name: "resize",
             prepare: prepare_resize,
-            validate: rules::resize,
+            validate: validate_resize::resize,
         },
     ],
     warnings: rules::warnings,

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{
-    annotations_and_labels, collect, device_slices, devices, immutable, meta, names,
+    annotations_and_labels, collect, device_slices, devices, immutable_as, meta, names,
 };
 use crate::table::{Now, age, columns, name};
 use crate::tree::{Read, Write};
@@ -32,7 +32,9 @@ pub(crate) static CLAIM: Kind = Kind {
         collect(|errors| {
             meta::validate(new, Some(true), names::subdomain_name, errors);
             meta::update(new, old, errors);
-            immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+            let (now, then) = (new.at("spec"), old.at("spec"));
+            let name = "resource.ResourceClaimSpec";
+            immutable_as(name, now, then, &Path::new("spec"), errors);
         })
     },
     validate_status_update,
@@ -51,7 +53,9 @@ pub(crate) static TEMPLATE: Kind = Kind {
     validate_update: |new, old| {
         collect(|errors| {
             meta::update(new, old, errors);
-            immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+            let (now, then) = (new.at("spec"), old.at("spec"));
+            let name = "resource.ResourceClaimTemplateSpec";
+            immutable_as(name, now, then, &Path::new("spec"), errors);
         })
     },
     columns: columns::RESOURCE_CLAIM_TEMPLATE,
@@ -109,7 +113,8 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let at = at.child("allocation");
         let allocation = status.at("allocation");
         if before.has("allocation") && !allocation.is_null() {
-            immutable(allocation, before.at("allocation"), &at, errors);
+            let name = "resource.AllocationResult";
+            immutable_as(name, allocation, before.at("allocation"), &at, errors);
         } else if !allocation.is_null() {
             let known = devices::request_names(new.at("spec").at("devices"));
             device_slices::allocation(allocation, &known, &at, errors);

@@ -5,7 +5,7 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path, quoted};
 use crate::generic::{self, PLAIN};
-use crate::rules::{collect, device_slices, immutable, meta, names};
+use crate::rules::{collect, device_slices, immutable, immutable_text, meta, names};
 use crate::table::{Now, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, FieldError, Kind};
@@ -49,12 +49,19 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let before = Some(old.at("spec"));
         device_slices::spec(new.at("spec"), before, &Path::new("spec"), errors);
         for (path, said) in [
-            (&["spec", "driver"][..], "spec.driver"),
-            (&["spec", "pool", "name"], "spec.pool.name"),
-            (&["spec", "nodeName"], "spec.nodeName"),
+            (&["spec", "pool", "name"][..], "spec.pool.name"),
+            (&["spec", "driver"], "spec.driver"),
         ] {
-            immutable(new.dig(path), old.dig(path), &Path::new(said), errors);
+            let (now, then) = (new.dig(path).as_text(), old.dig(path).as_text());
+            immutable_text(now, then, &Path::new(said), errors);
         }
+        let node = &["spec", "nodeName"];
+        immutable(
+            new.dig(node),
+            old.dig(node),
+            &Path::new("spec.nodeName"),
+            errors,
+        );
     })
 }
 

@@ -1,5 +1,6 @@
 //! `ServiceCIDR`: a range from which services get their addresses.
 
+use control_types::internal;
 use control_types::value::Value;
 
 use crate::error::{Errors, Path};
@@ -39,7 +40,8 @@ fn check(object: &Value, errors: &mut Errors) {
     }
     if ranges.len() > 2 {
         let why = "may only hold up to 2 values";
-        errors.invalid(&AT, object.at("spec").clone(), why);
+        let shown = internal::form("networking.ServiceCIDRSpec", object.at("spec"));
+        errors.invalid(&AT, shown, why);
         return;
     }
     for (i, range) in ranges.iter().enumerate() {

@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
-use crate::rules::{collect, immutable, meta, names, volume_spec, volumes};
+use crate::rules::{collect, immutable_as, meta, names, volume_spec, volumes};
 use crate::table::{Now, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
@@ -96,7 +96,9 @@ fn check_status(status: &Value, errors: &mut Errors) {
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         check(new, errors);
-        immutable(new.at("spec"), old.at("spec"), &Path::new("spec"), errors);
+        let (now, then) = (new.at("spec"), old.at("spec"));
+        let name = "storage.VolumeAttachmentSpec";
+        immutable_as(name, now, then, &Path::new("spec"), errors);
     })
 }
 

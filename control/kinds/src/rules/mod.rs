@@ -30,6 +30,7 @@ pub(crate) mod tolerations;
 pub(crate) mod validate_batch;
 pub(crate) mod validate_job;
 pub(crate) mod validate_pod;
+pub(crate) mod validate_resize;
 pub(crate) mod validate_service;
 pub(crate) mod validate_workload;
 pub(crate) mod vendor_volumes;
@@ -37,9 +38,11 @@ pub(crate) mod volume_spec;
 pub(crate) mod volumes;
 pub(crate) mod windows;
 
+use control_types::internal;
 use control_types::value::Value;
 
 use crate::FieldError;
+use crate::diff;
 use crate::error::{Errors, Path};
 use crate::tree::same;
 
@@ -69,6 +72,32 @@ pub(crate) fn immutable(new: &Value, old: &Value, at: &Path<'_>, errors: &mut Er
     if !same(new, old) {
         errors.invalid(at, new.clone(), "field is immutable");
     }
+}
+
+/// A text that may not change; none is an empty one.
+pub(crate) fn immutable_text(new: &str, old: &str, at: &Path<'_>, errors: &mut Errors) {
+    if new != old {
+        errors.invalid(at, new, "field is immutable");
+    }
+}
+
+/// A structure that may not change; messages show it as the type of that name
+/// (see [`control_types::internal`]).
+pub(crate) fn immutable_as(
+    name: &str,
+    new: &Value,
+    old: &Value,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    if !same(new, old) {
+        errors.invalid(at, internal::form(name, new), "field is immutable");
+    }
+}
+
+/// How two structures differ, as messages show it.
+pub(crate) fn difference(name: &str, before: &Value, after: &Value) -> String {
+    diff::unified(&internal::form(name, before), &internal::form(name, after))
 }
 
 /// A number that may not be negative.

@@ -228,7 +228,7 @@ pub(crate) fn spread(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
             errors.invalid(
                 &at.child("maxSkew"),
                 constraint.num("maxSkew"),
-                "must be greater than 0",
+                "must be greater than zero",
             );
         }
         let (key, action) = (
@@ -255,7 +255,7 @@ pub(crate) fn spread(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
         if let Some(domains) = constraint.int("minDomains") {
             let at = at.child("minDomains");
             if domains <= 0 {
-                errors.invalid(&at, domains, "must be greater than 0");
+                errors.invalid(&at, domains, "must be greater than zero");
             }
             if action != "DoNotSchedule" {
                 errors.invalid(

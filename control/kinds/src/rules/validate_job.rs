@@ -1,9 +1,10 @@
 //! Jobs: their spec, what an update may change, and which statuses may follow
 //! one another.
 
+use control_types::internal;
 use control_types::value::Value;
 
-use super::{collect, immutable, labels, meta, names, non_negative, one_of, validate_workload};
+use super::{collect, immutable_as, labels, meta, names, non_negative, one_of, validate_workload};
 use crate::FieldError;
 use crate::error::{ErrorKind, Errors, Path, quoted};
 use crate::tree::{Read, Write, same};
@@ -181,6 +182,9 @@ fn failure_policy(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
         }
         let conditions = rule.items("onPodConditions");
         let list = at.child("onPodConditions");
+        if conditions.len() > 20 {
+            errors.too_many(&list, conditions.len(), 20);
+        }
         for (i, pattern) in conditions.iter().enumerate() {
             let at = list.index(i);
             let kind = pattern.text("type");
@@ -226,7 +230,8 @@ fn exit_codes(codes: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let list = at.child("values");
     let whole = || Value::Array(values.to_vec());
     if values.is_empty() {
-        errors.invalid(&list, whole(), "at least one value is required");
+        let given = codes.at("values").clone();
+        errors.invalid(&list, given, "at least one value is required");
     } else if values.len() > 255 {
         errors.too_many(&list, values.len(), 255);
     }
@@ -402,12 +407,13 @@ pub(crate) fn job_update(new: &Value, old: &Value) -> Vec<FieldError> {
 
 fn unchanged(after: &Value, before: &Value, fields: &[&str], errors: &mut Errors) {
     for field in fields {
-        immutable(
-            after.at(field),
-            before.at(field),
-            &SPEC.child(field),
-            errors,
-        );
+        let name = match *field {
+            "podFailurePolicy" => "batch.PodFailurePolicy",
+            "successPolicy" => "batch.SuccessPolicy",
+            _ => "",
+        };
+        let (now, then) = (after.at(field), before.at(field));
+        immutable_as(name, now, then, &SPEC.child(field), errors);
     }
 }
 
@@ -440,7 +446,7 @@ fn template(new: &Value, old: &Value, errors: &mut Errors) {
         && (!old.at("status").has("startTime") || holds(old, "Suspended"))
         && old.at("status").num("active") == 0;
     if !loose {
-        immutable(after, before, &at, errors);
+        immutable_as("core.PodTemplateSpec", after, before, &at, errors);
         return;
     }
     let (spec, mut then) = (after.at("spec"), before.at("spec").clone());
@@ -472,7 +478,10 @@ fn template(new: &Value, old: &Value, errors: &mut Errors) {
             }
         }
     }
-    immutable(spec, &then, &at.child("spec"), errors);
+    if !same(spec, &then) {
+        let shown = internal::form("core.PodTemplateSpec", after);
+        errors.invalid(&at, shown, "field is immutable");
+    }
 }
 
 /// Whether a condition of the job is true.

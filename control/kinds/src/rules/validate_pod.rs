@@ -1,11 +1,12 @@
 //! What a pod may say, and what an update of a pod may change.
 
+use control_types::internal;
 use control_types::value::Value;
 
 use super::container::{self, Around};
 use super::{
-    collect, ip, labels, meta, names, placement, pod_warnings, quantity, resources, security,
-    tolerations, volumes, windows,
+    collect, difference, ip, labels, meta, names, placement, pod_warnings, quantity, resources,
+    security, tolerations, volumes, windows,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -402,7 +403,7 @@ fn host_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.invalid_each(&at, name, names::dns_subdomain(name));
 }
 
-fn metadata_and_spec(object: &Value, errors: &mut Errors) {
+pub(crate) fn metadata_and_spec(object: &Value, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
     annotations(object, errors);
     let pod = object.at("spec");
@@ -497,11 +498,17 @@ pub(crate) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
         if same(after, before) {
             return;
         }
+        if !before.items("schedulingGates").is_empty() {
+            gated(after, before, errors);
+        }
         let rest = unchangeable(after, before);
         if !same(&rest, before) {
             errors.forbidden(
                 &SPEC,
-                format!("{CHANGEABLE}\n{}", difference(before, &rest)),
+                format!(
+                    "{CHANGEABLE}\n{}",
+                    difference("core.PodSpec", before, &rest)
+                ),
             );
         }
     })
@@ -586,38 +593,73 @@ fn unchangeable(after: &Value, before: &Value) -> Value {
     }
     if !before.items("schedulingGates").is_empty() {
         // a gated pod may still be told where to go
-        let selector = before
-            .entries("nodeSelector")
-            .all(|(k, v)| after.at("nodeSelector").text(k) == v.as_text());
-        if selector {
-            rest.take_from(before, "nodeSelector");
+        rest.take_from(before, "nodeSelector");
+        let (then, now) = (before.at("affinity"), rest.at("affinity"));
+        let node = then.at("nodeAffinity");
+        if !same(now.at("nodeAffinity"), node) {
+            let others = now.has("podAffinity") || now.has("podAntiAffinity");
+            if then.is_null() && !others {
+                rest.drop_field("affinity");
+            } else {
+                rest.make("affinity").take_from(then, "nodeAffinity");
+            }
         }
     }
     rest
 }
 
-/// The fields in which two specs differ, for people.
-fn difference(before: &Value, after: &Value) -> String {
-    let mut fields: Vec<&str> = before
-        .as_object()
-        .into_iter()
-        .chain(after.as_object())
-        .flat_map(|map| map.keys().map(|k| &**k))
-        .filter(|key| !same(before.at(key), after.at(key)))
-        .collect();
-    fields.sort_unstable();
-    fields.dedup();
-    fields
-        .iter()
-        .map(|field| {
-            let show = |v: &Value| crate::error::compact_json(v);
-            format!(
-                "- {field}: {}\n+ {field}: {}\n",
-                show(before.at(field)),
-                show(after.at(field))
-            )
-        })
-        .collect()
+/// Where a gated pod may be told to go: only to fewer nodes than before (KEP-3838).
+fn gated(after: &Value, before: &Value, errors: &mut Errors) {
+    let mut selected = before.entries("nodeSelector");
+    if !selected.all(|(key, value)| {
+        after.at("nodeSelector").has(key) && after.at("nodeSelector").text(key) == value.as_text()
+    }) {
+        errors.invalid(
+            &SPEC.child("nodeSelector"),
+            after.at("nodeSelector").clone(),
+            "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
+        );
+    }
+    let required = |spec: &Value| -> Value {
+        let affinity = spec.at("affinity").at("nodeAffinity");
+        affinity
+            .at("requiredDuringSchedulingIgnoredDuringExecution")
+            .at("nodeSelectorTerms")
+            .clone()
+    };
+    let (now, then) = (required(after), required(before));
+    let (terms, known) = (
+        now.as_array().map_or(&[][..], Vec::as_slice),
+        then.as_array(),
+    );
+    let known = known.map_or(&[][..], Vec::as_slice);
+    let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+    let all = SPEC.child(path);
+    let all = all.child("nodeSelectorTerms");
+    let shown = |term: &Value| internal::form("core.NodeSelectorTerm", term);
+    if !known.is_empty() && known.len() != terms.len() {
+        let shown = match now.as_array() {
+            Some(terms) => terms.iter().map(shown).collect(),
+            None => Value::Null,
+        };
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.invalid(&all, shown, why);
+        return;
+    }
+    for (i, (term, was)) in terms.iter().zip(known).enumerate() {
+        let lists = ["matchExpressions", "matchFields"];
+        let grows = |list: &&str| {
+            let (now, then) = (term.items(list), was.items(list));
+            now.len() >= then.len() && now.iter().zip(then).all(|(now, then)| same(now, then))
+        };
+        // one that selected nothing must not begin to select
+        let nothing = lists.iter().all(|list| was.items(list).is_empty());
+        let selects = lists.iter().any(|list| !term.items(list).is_empty());
+        if (nothing && selects) || !lists.iter().all(grows) {
+            let why = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&all.index(i), shown(term), why);
+        }
+    }
 }
 
 pub(crate) fn ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
@@ -640,77 +682,13 @@ pub(crate) fn ephemeral_containers_update(new: &Value, old: &Value) -> Vec<Field
                     &at,
                     format!(
                         "existing ephemeral containers {name:?} may not be changed\n{}",
-                        difference(c, now)
+                        difference("core.EphemeralContainer", c, now)
                     ),
                 ),
                 Some(_) => {}
             }
         }
     })
-}
-
-pub(crate) fn resize(new: &Value, old: &Value) -> Vec<FieldError> {
-    collect(|errors| {
-        meta::update(new, old, errors);
-        metadata_and_spec(new, errors);
-        let (after, before) = (new.at("spec"), old.at("spec"));
-        if super::qos::class(after) != old.at("status").text("qosClass") {
-            errors.invalid(
-                &SPEC,
-                super::qos::class(after),
-                format!(
-                    "Pod QOS Class may not change as a result of resizing: {:?} -> {:?}",
-                    old.at("status").text("qosClass"),
-                    super::qos::class(after)
-                ),
-            );
-        }
-        let computes = |spec: &Value| {
-            let mut spec = spec.clone();
-            for list in ["containers", "initContainers"] {
-                for c in spec.items_mut(list) {
-                    c.drop_field("resources");
-                    c.drop_field("resizePolicy");
-                }
-            }
-            spec.drop_field("resources");
-            spec
-        };
-        if !same(&computes(after), &computes(before)) {
-            errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
-        }
-        for list in ["containers", "initContainers"] {
-            let all = SPEC.child(list);
-            for (i, (now, then)) in after.items(list).iter().zip(before.items(list)).enumerate() {
-                let at = all.index(i);
-                resized(
-                    now.at("resources"),
-                    then.at("resources"),
-                    &at.child("resources"),
-                    errors,
-                );
-            }
-        }
-    })
-}
-
-/// Only amounts of cpu and memory change in a resize, and none goes away.
-fn resized(now: &Value, then: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for field in ["requests", "limits"] {
-        let at = at.child(field);
-        for (name, amount) in then.entries(field) {
-            match now.at(field).get(name) {
-                None => errors.forbidden(&at, format!("resource {field} cannot be removed")),
-                Some(new)
-                    if !matches!(name, "cpu" | "memory")
-                        && quantity::of(new) != quantity::of(amount) =>
-                {
-                    errors.forbidden(&at, "only cpu and memory resources are mutable");
-                }
-                Some(_) => {}
-            }
-        }
-    }
 }
 
 pub(crate) fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {

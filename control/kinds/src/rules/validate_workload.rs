@@ -1,7 +1,7 @@
 //! Workloads that keep pods running: what they may say of replicas,
 //! selectors, templates and strategies.
 
-use control_types::value;
+use control_types::internal;
 use control_types::value::Value;
 
 use super::container::required_one_of;
@@ -171,7 +171,11 @@ fn deployment_spec(object: &Value, errors: &mut Errors) {
             }
             at_most_all(unavailable, &rolling_at.child("maxUnavailable"), errors);
         }
-        other => errors.not_supported(&at, other, &["Recreate", "RollingUpdate"]),
+        _ => errors.not_supported(
+            &at,
+            internal::form("apps.DeploymentStrategy", strategy),
+            &["Recreate", "RollingUpdate"],
+        ),
     }
     counts(
         spec,
@@ -400,10 +404,9 @@ fn daemon_set_spec(object: &Value, errors: &mut Errors) {
                 _ => {}
             }
         }
-        // shown as the structure in Go
-        other => errors.not_supported(
+        _ => errors.not_supported(
             &at,
-            value!({"Type": (other), "RollingUpdate": null}),
+            internal::form("apps.DaemonSetUpdateStrategy", strategy),
             &["RollingUpdate", "OnDelete"],
         ),
     }
@@ -459,7 +462,7 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
         "" => errors.required(&at, ""),
         "OnDelete" if !rolling.is_null() => errors.invalid(
             &at.child("rollingUpdate"),
-            rolling.clone(),
+            internal::form("apps.RollingUpdateStatefulSetStrategy", rolling),
             "only allowed for updateStrategy 'RollingUpdate'",
         ),
         "OnDelete" => {}
@@ -470,7 +473,7 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
         ),
         _ => errors.invalid(
             &at,
-            strategy.clone(),
+            internal::form("apps.StatefulSetUpdateStrategy", strategy),
             "must be 'RollingUpdate' or 'OnDelete'",
         ),
     }
@@ -690,6 +693,18 @@ pub(crate) fn job_warnings(new: &Value, old: Option<&Value>, path: &str) -> Vec<
 
 pub(crate) fn stateful_set_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = template_warnings(new, old);
+    let all = SPEC.child("volumeClaimTemplates");
+    for (i, claim) in new
+        .at("spec")
+        .items("volumeClaimTemplates")
+        .iter()
+        .enumerate()
+    {
+        let at = all.index(i);
+        // as stock has it
+        let at = if old.is_some() { at.child("Spec") } else { at };
+        claims::warnings(claim.at("spec"), &at, &mut out);
+    }
     if new.at("spec").num("revisionHistoryLimit") < 0 {
         out.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".into());
     }

@@ -112,9 +112,7 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&at, "");
     }
     if spec.size("capacity") != 1 || !spec.at("capacity").has("storage") {
-        // no entries are an empty map to Go, not null
-        let given = spec.at("capacity").as_object().cloned().unwrap_or_default();
-        errors.not_supported(&at, Value::Object(given), &["storage"]);
+        errors.not_supported(&at, spec.at("capacity").clone(), &["storage"]);
     }
     for (name, amount) in spec.entries("capacity") {
         let nanos = quantity::of(amount);
