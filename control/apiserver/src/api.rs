@@ -417,14 +417,15 @@ impl Served {
         Ok(self.tree(object)?.to_vec().into())
     }
 
-    /// A cached object as a tree in the version that is served here.
+    /// A cached object as a tree in the version that is served here. What only a
+    /// webhook converts must have been (see [`Served::in_version`]).
     ///
     /// # Errors
     /// 500 when the bytes cannot be read.
     pub fn tree(&self, object: &Cached) -> Result<Value, Status> {
         let mut value = object.value().map_err(Status::internal)?;
         if !self.is_stored_form() {
-            crate::convert::to_version(&mut value, self);
+            crate::convert::by_tables(&mut value, self)?;
         }
         Ok(value)
     }

@@ -6,9 +6,10 @@ use control_types::coerce;
 use control_types::meta;
 use control_types::registry::{self, Resource};
 use control_types::schema::TypeId;
+use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::api::Served;
+use crate::api::{Api, Served};
 
 /// Fields that core/v1 and events.k8s.io/v1 call differently.
 const EVENT_FIELDS: &[(&str, &str)] = &[
@@ -23,9 +24,36 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 
 /// Brings a stored object into the version that is served. One that is in that
 /// version stays as it is.
-pub fn to_version(object: &mut Value, served: &Served) {
-    if meta::api_version(object) == served.api_version || served.kind.settle(object) {
-        return;
+///
+/// # Errors
+/// 500 when a webhook that converts does not do it.
+pub async fn to_version(api: &Api, object: &mut Value, served: &Served) -> Result<(), Status> {
+    if let Some(converter) = served.converter() {
+        let stored = std::mem::take(object);
+        *object = Box::pin(converter.one(api, stored, &served.api_version)).await?;
+    }
+    by_tables(object, served)
+}
+
+/// As [`to_version`], of what needs no webhook any more.
+///
+/// # Errors
+/// 500 when it does.
+pub fn by_tables(object: &mut Value, served: &Served) -> Result<(), Status> {
+    if served.kind.family().is_some() {
+        if served.converter().is_some() && meta::api_version(object) != served.api_version {
+            return Err(Status::internal(format!(
+                "{} {} was not converted to {}",
+                served.resource.kind,
+                meta::name(object),
+                served.api_version
+            )));
+        }
+        served.kind.settle(object);
+        return Ok(());
+    }
+    if meta::api_version(object) == served.api_version {
+        return Ok(());
     }
     if served.resource.group == "events.k8s.io" {
         for (core, event) in EVENT_FIELDS {
@@ -37,16 +65,26 @@ pub fn to_version(object: &mut Value, served: &Served) {
     }
     meta::set_type(object, &served.api_version, served.resource.kind);
     settle(object, served.resource.schema);
+    Ok(())
 }
 
 /// Brings an object of the served version into the one that is stored.
-pub fn to_storage(object: &mut Value, served: &Served) {
-    if let Ok(cache) = served.cache()
-        && cache.nature().settle(object)
-    {
-        return;
+///
+/// # Errors
+/// 500 when a webhook that converts does not do it.
+pub async fn to_storage(api: &Api, object: &mut Value, served: &Served) -> Result<(), Status> {
+    if served.kind.family().is_some() {
+        if let Some(converter) = served.converter() {
+            let (group, version) = served.stored_as;
+            let stored = meta::join_api_version(group, version);
+            let given = std::mem::take(object);
+            *object = Box::pin(converter.one(api, given, &stored)).await?;
+        }
+        served.cache()?.nature().settle(object);
+        return Ok(());
     }
     stored_form(object, served.resource);
+    Ok(())
 }
 
 /// Brings an object of a resource's version into the one that is stored. One that

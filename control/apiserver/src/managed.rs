@@ -1,5 +1,7 @@
 //! Who owns which field: ties `control_fields` to the resources that are served.
 
+use std::sync::{Mutex, PoisonError};
+
 use control_fields::manager::{self, ApplyError, Writer};
 use control_fields::update::Versions;
 use control_fields::{Filter, Schema};
@@ -28,6 +30,8 @@ pub struct Endpoint<'a> {
     served: Option<&'a Served>,
     subresource: &'a str,
     filter: Option<Filter>,
+    /// Why an object could not be converted.
+    failed: Mutex<Option<Status>>,
 }
 
 /// The name under which a request writes.
@@ -59,6 +63,7 @@ impl<'a> Endpoint<'a> {
             served: Some(served),
             subresource,
             filter,
+            failed: Mutex::default(),
         }
     }
 
@@ -79,6 +84,7 @@ impl<'a> Endpoint<'a> {
             served: None,
             subresource,
             filter: None,
+            failed: Mutex::default(),
         }
     }
 
@@ -102,6 +108,21 @@ impl<'a> Endpoint<'a> {
             Some(live) => manager::update(self, live, new, &writer),
             None => manager::update(self, &self.empty(), new, &writer),
         }
+        if let Some(status) = self.failure() {
+            // Who owns what cannot be told now: nobody loses anything over that.
+            tracing::warn!(%status, "owners of fields stay as they are");
+            let before = live.and_then(|live| live.path(&["metadata", "managedFields"]));
+            let metadata = meta::metadata_mut(new);
+            match before.cloned() {
+                Some(before) => metadata.insert("managedFields", before),
+                None => metadata.remove("managedFields"),
+            };
+        }
+    }
+
+    fn failure(&self) -> Option<Status> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take()
     }
 
     /// Applies a configuration; the object that results is still to be decoded.
@@ -121,6 +142,9 @@ impl<'a> Endpoint<'a> {
             Some(live) => manager::apply(self, live, config, &writer, force),
             None => manager::apply(self, &self.empty(), config, &writer, force),
         };
+        if let Some(status) = self.failure() {
+            return Err(status);
+        }
         result.map_err(status_of)
     }
 }
@@ -222,6 +246,16 @@ impl Versions for Endpoint<'_> {
             let (group, version) = meta::split_api_version(to);
             let kind = family.version(version).filter(|kind| kind.group == group)?;
             let mut object = object.clone();
+            if let Some(converter) = &family.converter {
+                match converter.one_now(self.api, object, to) {
+                    Ok(converted) => object = converted,
+                    Err(status) => {
+                        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                        failed.get_or_insert(status);
+                        return None;
+                    }
+                }
+            }
             kind.settle(&mut object);
             return Some(object);
         }
@@ -232,10 +266,10 @@ impl Versions for Endpoint<'_> {
         let (from, to) = (served(from)?, served(to)?);
         let mut object = object.clone();
         if !from.is_stored_form() {
-            crate::convert::to_storage(&mut object, &from);
+            crate::convert::stored_form(&mut object, from.resource);
         }
         if !to.is_stored_form() {
-            crate::convert::to_version(&mut object, &to);
+            crate::convert::by_tables(&mut object, &to).ok()?;
         }
         coerce::coerce(&mut object, to.resource.schema).ok()?;
         coerce::complete(&mut object, to.resource.schema);

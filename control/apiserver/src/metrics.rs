@@ -166,6 +166,8 @@ pub struct Metrics {
     policies: Policies,
     /// Of admission webhooks.
     pub webhooks: crate::admission::dynamic::webhooks::Counts,
+    /// Of conversion webhooks.
+    pub conversions: crate::custom::conversion::Counts,
 }
 
 /// Counts a request as running until dropped.
@@ -241,6 +243,7 @@ impl Default for Metrics {
         );
         let policies = Policies::registered(&mut registry);
         let webhooks = crate::admission::dynamic::webhooks::Counts::registered(&mut registry);
+        let conversions = crate::custom::conversion::Counts::registered(&mut registry);
         Self {
             registry,
             requests,
@@ -249,6 +252,7 @@ impl Default for Metrics {
             pod_security,
             policies,
             webhooks,
+            conversions,
         }
     }
 }

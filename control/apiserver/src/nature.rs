@@ -183,11 +183,19 @@ impl Nature {
     }
 
     /// Brings a stored object into the present form of the kind; tells whether
-    /// it may have changed. Built-in kinds are stored in it.
+    /// it may have changed. Built-in kinds are stored in it. One that only a webhook
+    /// can bring into this version stays as it is.
     pub fn settle(&self, object: &mut Value) -> bool {
         match self {
             Self::BuiltIn(_) => false,
-            Self::Custom(kind, _) => {
+            Self::Custom(kind, family) => {
+                let is_other = || {
+                    let (group, version) = meta::split_api_version(meta::api_version(object));
+                    (group, version) != (kind.group, kind.version)
+                };
+                if family.converter.is_some() && is_other() {
+                    return false;
+                }
                 kind.settle(object);
                 true
             }

@@ -309,11 +309,13 @@ impl Api {
     ) -> Result<Outcome, Status> {
         let in_protobuf = storage::is_protobuf(served.resource);
         coerce::arrange(object, served.resource.schema, in_protobuf);
-        let converted = (!served.is_stored_form()).then(|| {
+        let converted = if served.is_stored_form() && served.converter().is_none() {
+            None
+        } else {
             let mut held = object.clone();
-            crate::convert::to_storage(&mut held, served);
-            held
-        });
+            crate::convert::to_storage(self, &mut held, served).await?;
+            Some(held)
+        };
         let held = converted.as_ref().unwrap_or(object);
         let json = encode(held);
         let value = self

@@ -326,6 +326,17 @@ impl Cached {
         &self.frame[self.place()]
     }
 
+    /// The version in which the object is kept, `group/version`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        const MEMBER: &str = "\"apiVersion\":\"";
+        // What an object is stands before all else of it.
+        let head = &self.json()[..(self.body_at - self.json_at) as usize];
+        let head = std::str::from_utf8(head).unwrap_or_default();
+        let found = head.split_once(MEMBER).map_or("", |(_, rest)| rest);
+        found.split('"').next().unwrap_or_default()
+    }
+
     /// The object as JSON, sharing the cache's memory.
     #[must_use]
     pub fn json_bytes(&self) -> Bytes {

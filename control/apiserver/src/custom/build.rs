@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::Family;
+use super::conversion::Converter;
 use crate::api::Served;
 use crate::cache::ResourceCache;
 use crate::nature::Nature;
@@ -69,6 +70,7 @@ pub(super) fn build(definition: &Value) -> Option<Built> {
         ),
         gone: CancellationToken::new(),
         terminating: false.into(),
+        converter: Converter::of(definition),
     });
     let storage = Arc::clone(&family.kinds[stored]);
     let prefix = prefix(storage.group, text(&["spec", "names", "plural"]));

@@ -8,6 +8,7 @@
 //! is answered it is as new as that cache.
 
 mod build;
+pub mod conversion;
 mod follow;
 
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct Family {
     /// Tells watches that the definition is another now, or gone.
     pub gone: CancellationToken,
     terminating: AtomicBool,
+    /// Who converts objects between versions that differ in more than their names.
+    pub converter: Option<conversion::Converter>,
 }
 
 impl Family {

@@ -102,6 +102,7 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
     let paths = paths(served)?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let object = context.api.get(served, &key).await?;
+    let object = served.in_version(&context.api, object).await?;
     Ok(reply::value(
         200,
         &scale_of(&served.tree(&object)?, paths),

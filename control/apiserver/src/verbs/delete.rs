@@ -145,8 +145,8 @@ async fn remove_for(
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");
     }
-    if !served.is_stored_form() {
-        crate::convert::to_version(&mut object, served);
+    if !served.is_stored_form() || served.converter().is_some() {
+        crate::convert::to_version(api, &mut object, served).await?;
     }
     Ok((object, done.deleted))
 }
@@ -164,8 +164,8 @@ async fn decide(
     admission::admit_delete(user, served, key, object)?;
     if let Some(attributes) = attributes.filter(|attributes| attributes.is_looked_at()) {
         let mut old = object.clone();
-        if !served.is_stored_form() {
-            crate::convert::to_version(&mut old, served);
+        if !served.is_stored_form() || served.converter().is_some() {
+            crate::convert::to_version(&attributes.context.api, &mut old, served).await?;
         }
         served.form().complete(&mut old);
         let mut options = options.clone();

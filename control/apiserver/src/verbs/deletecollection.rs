@@ -45,5 +45,5 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Bo
         }
     }
     // The answer is what was found, not what became of it.
-    list::respond(served, page, selection, format).await
+    list::respond(&context.api, served, page, selection, format).await
 }

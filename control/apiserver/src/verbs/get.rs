@@ -26,5 +26,6 @@ pub async fn get(context: &Context, served: &Served) -> Answer {
         .cache()?
         .get(&key)
         .ok_or_else(|| served.not_found(&key))?;
+    let object = served.in_version(&context.api, object).await?;
     reply::object(200, served.json(&object)?, &served.kind, format)
 }

@@ -67,7 +67,7 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     )?;
     let (snapshot, start) = snapshot(&context.api, served, &options, &selection).await?;
     let page = Page::new(&snapshot, &selection, start, options.page_size());
-    respond(served, page, selection, format).await
+    respond(&context.api, served, page, selection, format).await
 }
 
 /// The snapshot that a request asks for, and the place where its page begins.
@@ -353,6 +353,23 @@ impl Page {
             .collect()
     }
 
+    /// The page with its objects in the version that is served, where that takes a
+    /// webhook.
+    async fn converted(
+        mut self,
+        api: &Api,
+        served: &Served,
+        selection: &Selection,
+    ) -> Result<Self, Status> {
+        if served.converter().is_some() {
+            let objects = self.selected(selection);
+            let objects = served.all_in_version(api, objects).await?;
+            self.objects = Arc::new(Tree::from_sorted(objects));
+            self.begin = Position::default();
+        }
+        Ok(self)
+    }
+
     /// `metadata` of the list.
     fn metadata(&self) -> Value {
         let mut metadata = Value::object();
@@ -431,11 +448,13 @@ impl Iterator for Writer {
 
 /// Writes a page in the shape that the client wants.
 pub(crate) async fn respond(
+    api: &Api,
     served: &Arc<Served>,
     page: Page,
     selection: Selection,
     format: Format,
 ) -> Answer {
+    let page = page.converted(api, served, &selection).await?;
     if format.media == Media::Protobuf {
         return in_protobuf(served, page, selection, format).await;
     }

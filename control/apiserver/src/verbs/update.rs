@@ -233,8 +233,8 @@ impl Change<'_> {
             api.allocators.deleted(api, served, &done.object).await;
         }
         let mut object = done.object;
-        if !served.is_stored_form() {
-            crate::convert::to_version(&mut object, served);
+        if !served.is_stored_form() || served.converter().is_some() {
+            crate::convert::to_version(api, &mut object, served).await?;
         }
         Ok(object)
     }
@@ -284,8 +284,8 @@ impl Change<'_> {
             context, served, ..
         } = *self;
         let mut old = current.object;
-        if !served.is_stored_form() {
-            crate::convert::to_version(&mut old, served);
+        if !served.is_stored_form() || served.converter().is_some() {
+            crate::convert::to_version(&context.api, &mut old, served).await?;
         }
         served.form().complete(&mut old);
         let mut new;

@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
-use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, frame};
+use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, Tree, frame};
 use crate::chain::Context;
 use crate::fairness::Opening;
 use crate::negotiate::{Format, Media, STREAM_MEDIA_TYPES, Shape};
@@ -90,6 +90,11 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         .timeout_seconds
         .unwrap_or_else(|| shortest + rand::random_range(0..shortest));
     let deadline = Instant::now() + Duration::from_secs(seconds.min(86_400));
+    let state = if initial {
+        converted(api, served, state, &selection).await?
+    } else {
+        state
+    };
     let watcher = Watcher {
         api: Arc::clone(api),
         served: Arc::clone(served),
@@ -112,6 +117,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         past,
         refused: None,
         ended: false,
+        converted: None,
     };
     let frames = stream::unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
@@ -165,6 +171,39 @@ struct Watcher {
     past: Option<Past>,
     refused: Option<Status>,
     ended: bool,
+    /// The last object that a webhook had to convert.
+    converted: Option<Arc<Cached>>,
+}
+
+/// Whether two objects are one state of the same.
+fn is_state(one: &Cached, other: &Cached) -> bool {
+    use crate::cache::Keyed as _;
+    one.revision() == other.revision() && one.key() == other.key()
+}
+
+/// All selected objects of a state in the version that is served, where that takes a
+/// webhook.
+async fn converted(
+    api: &Api,
+    served: &Served,
+    state: Arc<State>,
+    selection: &Selection,
+) -> Result<Arc<State>, Status> {
+    if served.converter().is_none() {
+        return Ok(state);
+    }
+    let objects = state
+        .objects
+        .prefixed(selection.prefix())
+        .filter(|object| selection.matches(object))
+        .cloned()
+        .collect();
+    let objects = served.all_in_version(api, objects).await?;
+    Ok(Arc::new(State {
+        objects: Tree::from_sorted(objects),
+        next: state.next,
+        revision: state.revision,
+    }))
 }
 
 impl Watcher {
@@ -199,6 +238,7 @@ impl Watcher {
             // Read before the ring: all events up to it are in the ring then.
             let applied = self.api.caches.applied();
             self.wake.mark_unchanged();
+            self.convert_next().await;
             if let Some(bytes) = self.events() {
                 return Some(bytes);
             }
@@ -212,6 +252,7 @@ impl Watcher {
             if self.bookmarks && Instant::now() >= self.next_bookmark {
                 self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
                 let applied = self.api.caches.applied();
+                self.convert_next().await;
                 if let Some(bytes) = self.events() {
                     return Some(bytes);
                 }
@@ -257,6 +298,7 @@ impl Watcher {
         match next {
             Ok(Next::Event(event)) => {
                 self.delivered = self.delivered.max(event.object.revision());
+                self.convert(&event).await;
                 return self.event(&event);
             }
             Ok(Next::Ring(next)) => {
@@ -311,6 +353,9 @@ impl Watcher {
         loop {
             match cache.read(self.next) {
                 Read::Ready(event) => {
+                    if self.lacks(&event) {
+                        break;
+                    }
                     self.next += 1;
                     self.delivered = self.delivered.max(event.object.revision());
                     let Some(bytes) = self.event(&event) else {
@@ -346,6 +391,58 @@ impl Watcher {
         }
     }
 
+    /// Has a webhook convert the next event, where that is needed.
+    async fn convert_next(&mut self) {
+        if self.served.converter().is_none() {
+            return;
+        }
+        let Some(cache) = &self.served.cache else {
+            return;
+        };
+        if let Read::Ready(event) = cache.read(self.next) {
+            self.convert(&event).await;
+        }
+    }
+
+    async fn convert(&mut self, event: &Event) {
+        if !self.lacks(event) {
+            return;
+        }
+        let Some(object) = self.shown(event).map(Arc::clone) else {
+            return;
+        };
+        match self.served.in_version(&self.api, object).await {
+            Ok(converted) => self.converted = Some(converted),
+            Err(status) => self.refused = Some(status),
+        }
+    }
+
+    /// Whether an event is to be converted before it can be sent.
+    fn lacks(&self, event: &Event) -> bool {
+        self.served.converter().is_some()
+            && self.shown(event).is_some_and(|object| {
+                self.served.needs_conversion(object)
+                    && !self
+                        .converted
+                        .as_ref()
+                        .is_some_and(|known| is_state(known, object))
+            })
+    }
+
+    /// The object that an event shows to this watcher, if any.
+    fn shown<'e>(&self, event: &'e Event) -> Option<&'e Arc<Cached>> {
+        if event.object.revision() <= self.floor {
+            return None;
+        }
+        let previous = event.previous.as_ref();
+        let was = previous.filter(|previous| self.selection.matches(previous));
+        match event.change {
+            Change::Deleted => was.map(|_| &event.object),
+            _ if self.selection.matches(&event.object) => Some(&event.object),
+            _ => was,
+        }
+    }
+
     /// What an event is for this watcher, if anything.
     fn event(&mut self, event: &Event) -> Option<Bytes> {
         if event.object.revision() <= self.floor {
@@ -377,6 +474,19 @@ impl Watcher {
     /// `shared` tells that others watch the same event now.
     fn frame(&mut self, object: &Cached, change: Change, shared: bool) -> Bytes {
         let in_protobuf = self.format.media == Media::Protobuf;
+        let converted;
+        let object = if self.served.needs_conversion(object) {
+            let known = self.converted.as_ref().filter(|known| {
+                crate::cache::Keyed::key(&***known) == crate::cache::Keyed::key(object)
+            });
+            let Some(known) = known else {
+                return Bytes::new();
+            };
+            converted = known.at_revision(object.revision(), change);
+            &converted
+        } else {
+            object
+        };
         if self.format.shape == Shape::Plain && self.served.is_stored_form() {
             if !in_protobuf {
                 return object.frame(change);

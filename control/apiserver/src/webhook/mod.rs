@@ -232,12 +232,35 @@ impl Client {
         // The webhook learns how long it is waited for, in whole seconds.
         let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
         let query = format!("?timeout={seconds}s");
+        self.post_with(api, object, timeout, &query).await
+    }
+
+    /// As [`Client::post`], but the webhook is not told how long it is waited for.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn post_quietly(
+        &self,
+        api: &Api,
+        object: Bytes,
+        timeout: Duration,
+    ) -> Result<Value, Error> {
+        self.post_with(api, object, timeout, "").await
+    }
+
+    async fn post_with(
+        &self,
+        api: &Api,
+        object: Bytes,
+        timeout: Duration,
+        query: &str,
+    ) -> Result<Value, Error> {
         let failed = |why: String| Error::Failed {
             url: format!("{}{query}", self.target.url),
             why,
         };
         let answered = tokio::time::timeout(timeout, async {
-            let response = self.send(api, object, &query).await.map_err(failed)?;
+            let response = self.send(api, object, query).await.map_err(failed)?;
             read(response).await
         });
         answered

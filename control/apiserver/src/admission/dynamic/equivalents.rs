@@ -59,6 +59,7 @@ pub fn kind_of<'a>(served: &'a Served, subresource: &str) -> Expected<'a> {
 /// # Errors
 /// When a webhook that converts cannot be asked.
 pub async fn convert(
+    api: &Api,
     object: &mut Value,
     from: &Arc<Served>,
     to: &Arc<Served>,
@@ -66,11 +67,12 @@ pub async fn convert(
     if Arc::ptr_eq(from, to) || from.api_version == to.api_version {
         return Ok(());
     }
-    if !from.is_stored_form() {
-        crate::convert::to_storage(object, from);
+    // A webhook converts from any version to any other.
+    if !from.is_stored_form() && from.converter().is_none() {
+        crate::convert::to_storage(api, object, from).await?;
     }
-    if !to.is_stored_form() {
-        crate::convert::to_version(object, to);
+    if !to.is_stored_form() || to.converter().is_some() {
+        crate::convert::to_version(api, object, to).await?;
     }
     Ok(())
 }

@@ -234,16 +234,17 @@ impl Asking<'_> {
             rounds.policies.repeat();
         }
         let mut touched = false;
+        let api = &self.attributes.context.api;
         for invocation in invocations {
             let policy = invocation.policy;
             let served = self.attributes.served;
             let elsewhere = invocation.matched.api_version != served.api_version;
             if elsewhere {
-                equivalents::convert(object, served, &invocation.matched).await?;
+                equivalents::convert(api, object, served, &invocation.matched).await?;
             }
             let result = self.one(invocation, object, rounds, second, errors);
             if elsewhere {
-                equivalents::convert(object, &invocation.matched, served).await?;
+                equivalents::convert(api, object, &invocation.matched, served).await?;
             }
             match result? {
                 None => {}

@@ -146,7 +146,8 @@ async fn converted(
         return Ok(None);
     };
     let mut object = object.clone();
-    equivalents::convert(&mut object, attributes.served, matched).await?;
+    let api = &attributes.context.api;
+    equivalents::convert(api, &mut object, attributes.served, matched).await?;
     Ok(Some(object))
 }
 

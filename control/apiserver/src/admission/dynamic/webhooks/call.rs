@@ -53,7 +53,7 @@ pub(super) async fn convert(
     to: &Arc<Served>,
 ) -> Result<(), Status> {
     if attributes.kind.kind == attributes.served.resource.kind {
-        equivalents::convert(object, from, to).await?;
+        equivalents::convert(&attributes.context.api, object, from, to).await?;
     }
     Ok(())
 }
