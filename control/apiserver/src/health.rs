@@ -1,15 +1,26 @@
 //! `/version` and the health checks.
 
+use std::time::Duration;
+
+use control_types::status::quote;
 use control_types::value;
 use control_types::value::Value;
 use http::Response;
 
+use crate::api::Api;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply;
 
 /// The version of Kubernetes that is spoken, with ours behind the plus.
 const GIT_VERSION: &str = concat!("v1.36.3+orlop.", env!("CARGO_PKG_VERSION"));
+
+/// How long the store may take to show that it is there.
+const STORE: Duration = Duration::from_secs(2);
+/// A key that is read for that; nothing is stored there.
+const PROBE: &str = "/registry/health";
+/// How many changes the caches may be behind the store.
+const BEHIND: u64 = 10_000;
 
 /// What `/version` answers.
 #[must_use]
@@ -33,56 +44,189 @@ pub fn version() -> Value {
 
 /// Answers a health check: `/livez`, `/readyz`, `/healthz`, each with
 /// `?verbose`, `?exclude=` and one path per check.
-#[must_use]
-pub fn health(context: &Context, path: &str) -> Response<Body> {
+pub async fn health(context: &Context, path: &str) -> Response<Body> {
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let root = parts.next().unwrap_or_default();
-    let checks = checks(context, root);
     if let Some(one) = parts.next() {
-        return match checks.iter().find(|(name, _)| *name == one) {
-            Some((_, true)) => reply::text(200, "ok"),
-            Some((name, false)) => {
-                reply::text(500, format!("internal server error: {name} failed\n"))
-            }
+        return match names(root).find(|name| *name == one) {
+            Some(name) => match check(&context.api, name).await {
+                Ok(()) => reply::text(200, "ok"),
+                Err(why) => reply::text(500, format!("internal server error: {why}\n")),
+            },
             None => reply::text(404, "404 page not found\n"),
         };
     }
     let query: Vec<_> = crate::request::pairs(context.query().unwrap_or_default()).collect();
-    let excluded = |name: &str| {
-        query
-            .iter()
-            .any(|(key, value)| key == "exclude" && value == name)
-    };
-    let failed = checks.iter().any(|(name, well)| !well && !excluded(name));
-    if !failed && !query.iter().any(|(key, _)| key == "verbose") {
-        return reply::text(200, "ok");
+    let mut excluded: Vec<&str> = query
+        .iter()
+        .filter(|(key, _)| key == "exclude")
+        .map(|(_, value)| value.as_str())
+        .collect();
+    excluded.sort_unstable();
+    excluded.dedup();
+    let mut found = Vec::new();
+    for name in names(root) {
+        let outcome = if excluded.contains(&name) {
+            Outcome::Excluded
+        } else {
+            match check(&context.api, name).await {
+                Ok(()) => Outcome::Well,
+                Err(why) => {
+                    tracing::info!(root, check = name, why, "a health check failed");
+                    Outcome::Failed
+                }
+            }
+        };
+        found.push((name, outcome));
     }
-    let mut page = String::new();
-    for (name, well) in &checks {
-        page.push_str(&match (excluded(name), well) {
-            (true, _) => format!("[+]{name} excluded: ok\n"),
-            (false, true) => format!("[+]{name} ok\n"),
-            (false, false) => format!("[-]{name} failed: reason withheld\n"),
-        });
-    }
-    page.push_str(&format!(
-        "{root} check {}\n",
-        if failed { "failed" } else { "passed" }
-    ));
-    reply::text(if failed { 500 } else { 200 }, page)
+    let verbose = query.iter().any(|(key, _)| key == "verbose");
+    let (code, page) = page(root, &found, &excluded, verbose);
+    reply::text(code, page)
 }
 
-fn checks(context: &Context, root: &str) -> Vec<(&'static str, bool)> {
-    let api = &context.api;
-    // The server answers nothing before its caches are filled; they are not
-    // allowed to fall far behind afterwards.
-    let current = api.caches.applied() + 10_000 >= api.store().revision();
-    let mut checks = vec![("ping", true), ("log", true), ("etcd", true)];
-    if root != "livez" {
-        checks.push(("informer-sync", current));
+/// What became of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Well,
+    Failed,
+    Excluded,
+}
+
+/// What is answered: details on request, and always when something failed.
+fn page(root: &str, found: &[(&str, Outcome)], excluded: &[&str], verbose: bool) -> (u16, String) {
+    let failed = found.iter().any(|(_, outcome)| *outcome == Outcome::Failed);
+    if !failed && !verbose {
+        return (200, "ok".to_owned());
     }
-    if root == "readyz" {
-        checks.push(("shutdown", !api.shutdown.is_cancelled()));
+    let mut page = String::new();
+    for (name, outcome) in found {
+        page.push_str(&match outcome {
+            Outcome::Well => format!("[+]{name} ok\n"),
+            Outcome::Excluded => format!("[+]{name} excluded: ok\n"),
+            Outcome::Failed => format!("[-]{name} failed: reason withheld\n"),
+        });
     }
-    checks
+    let unknown: Vec<String> = excluded
+        .iter()
+        .filter(|name| !found.iter().any(|(known, _)| known == *name))
+        .map(|name| quote(name))
+        .collect();
+    if !unknown.is_empty() {
+        page.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {}\n",
+            unknown.join(", ")
+        ));
+    }
+    let (code, end) = if failed {
+        (500, "failed")
+    } else {
+        (200, "passed")
+    };
+    page.push_str(&format!("{root} check {end}\n"));
+    (code, page)
+}
+
+/// What the server has done once it answers anything at all, by the names that
+/// kube-apiserver's hooks for the same have.
+const STARTED: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
+
+/// The checks of a path, in their order.
+fn names(root: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let ready = root == "readyz";
+    let first: &[&str] = if ready {
+        &["ping", "log", "etcd", "etcd-readiness", "informer-sync"]
+    } else {
+        &["ping", "log", "etcd"]
+    };
+    let last: &[&str] = if ready { &["shutdown"] } else { &[] };
+    first.iter().chain(STARTED).chain(last).copied()
+}
+
+/// Does a check.
+///
+/// # Errors
+/// Why it failed.
+async fn check(api: &Api, name: &str) -> Result<(), String> {
+    match name {
+        "etcd" | "etcd-readiness" => {
+            let read = api.store().get(PROBE.into(), None);
+            match tokio::time::timeout(STORE, read).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
+                Err(_) => Err("error getting data from etcd: context deadline exceeded".into()),
+            }
+        }
+        // The server answers nothing before its caches are filled; they are not
+        // allowed to fall far behind afterwards.
+        "informer-sync" if api.caches.applied() + BEHIND < api.store().revision() => {
+            Err("the caches are far behind the store".into())
+        }
+        "shutdown" if api.lifecycle.is_stopping() || api.shutdown.is_cancelled() => {
+            Err("process is shutting down".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_kube_apiservers() {
+        let well = [("ping", Outcome::Well), ("etcd", Outcome::Excluded)];
+        assert_eq!(page("livez", &well, &["etcd"], false), (200, "ok".into()));
+        assert_eq!(
+            page("livez", &well, &["etcd", "nope"], true),
+            (
+                200,
+                "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nlivez check passed\n".into()
+            )
+        );
+        let ill = [("ping", Outcome::Well), ("etcd", Outcome::Failed)];
+        assert_eq!(
+            page("readyz", &ill, &[], false),
+            (
+                500,
+                "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n".into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_alive_need_not_be_ready() {
+        let live: Vec<_> = names("livez").collect();
+        assert!(!live.contains(&"shutdown") && !live.contains(&"informer-sync"));
+        let ready: Vec<_> = names("readyz").collect();
+        assert_eq!(ready.last(), Some(&"shutdown"));
+    }
 }

@@ -346,6 +346,9 @@ impl Api {
             Err(_) => return reply::text(500, "metrics cannot be written"),
         }
         fairness::write(&self.fairness, &mut page);
+        if let Some(audit) = &self.config.chain.audit {
+            audit.write(&mut page);
+        }
         reply::bytes(200, form.media_type(), page.finish())
     }
 }

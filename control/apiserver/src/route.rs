@@ -38,7 +38,7 @@ pub async fn route(context: Context, body: Body) -> Answer {
         if info.path.starts_with("/apis") {
             context.api.definitions.refresh(&context.api).await?;
         }
-        return paths(&context);
+        return paths(&context).await;
     }
     let Some(served) = context
         .api
@@ -145,7 +145,7 @@ fn deprecation(info: &RequestInfo) -> Option<&'static str> {
 }
 
 /// Everything that is no resource.
-fn paths(context: &Context) -> Answer {
+async fn paths(context: &Context) -> Answer {
     let path = context.info.path.trim_end_matches('/');
     if path.is_empty() {
         return Ok(reply::json(
@@ -161,7 +161,7 @@ fn paths(context: &Context) -> Answer {
         path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }) {
-        return Ok(health::health(context, path));
+        return Ok(health::health(context, path).await);
     }
     if path == "/metrics" {
         return Ok(context.api.metrics_page(&context.parts.headers));

@@ -179,5 +179,8 @@ impl ApiServer {
                 tracing::warn!(%error, "a task of the server ended badly");
             }
         }
+        if let Some(audit) = &settings.audit {
+            audit.close().await;
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use control_access::User;
+use control_access::{Attributes, User};
 use control_types::status::Status;
 use futures::FutureExt;
 use http::header::{CONNECTION, RETRY_AFTER, USER_AGENT};
@@ -24,6 +24,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 
 use self::in_flight::InFlight;
 use crate::api::Api;
+use crate::audit;
 use crate::body::{self, Body};
 use crate::fairness::{Asked, Refused, Seat};
 use crate::listen::Farewell;
@@ -53,6 +54,10 @@ pub(crate) struct Chain {
 struct Record {
     warnings: Warnings,
     annotations: Annotations,
+    /// What the audit log is told; `None` where nothing is.
+    audit: Option<audit::Entry>,
+    /// Under which id the request is found.
+    id: Option<HeaderValue>,
     /// Headers that the answer gets, good or bad.
     headers: HeaderMap,
 }
@@ -79,7 +84,12 @@ impl Chain {
         let running = metrics.begin(&info);
         let format = Format::of_error(&parts.headers, parts.uri.query());
         let mut record = Record::default();
-        record.headers.insert("audit-id", audit_id(&parts.headers));
+        let id = audit_id(&parts.headers);
+        record.headers.insert("audit-id", id.clone());
+        if self.api.config.chain.audit.is_some() {
+            record.annotations = Annotations::kept();
+            record.id = Some(id);
+        }
         if self.is_to_say_farewell(&parts) {
             say_farewell(&parts, &mut record.headers);
         }
@@ -89,17 +99,21 @@ impl Chain {
             let steps = self.steps(&mut record, &info, parts, body, began);
             AssertUnwindSafe(steps).catch_unwind().await
         };
-        let mut response = match answered {
-            Ok(Ok(response)) => response,
-            Ok(Err(status)) => reply::failure(&status, format),
+        let panicked = answered.is_err();
+        let (mut response, failure) = match answered {
+            Ok(Ok(response)) => (response, None),
+            Ok(Err(status)) => (reply::failure(&status, format), Some(status)),
             Err(_) => {
                 tracing::error!(verb = labels.verb, resource = %labels.resource, "a handler panicked");
                 let status = Status::internal(
                     "this request caused apiserver to panic. Look in the logs for details",
                 );
-                reply::failure(&status, format)
+                (reply::failure(&status, format), Some(status))
             }
         };
+        if let Some(entry) = record.audit.take() {
+            response = tell(entry, response, failure.as_ref(), panicked, is_long).await;
+        }
         reply::warn(&mut response, &record.warnings.take());
         cors::strict_transport(
             &mut record.headers,
@@ -150,8 +164,8 @@ impl Chain {
         &self,
         record: &mut Record,
         info: &Arc<RequestInfo>,
-        parts: Parts,
-        body: Body,
+        mut parts: Parts,
+        mut body: Body,
         began: Instant,
         time: Option<std::time::Duration>,
     ) -> Answer {
@@ -175,13 +189,40 @@ impl Chain {
                     warnings: &record.warnings,
                     annotations: &record.annotations,
                 };
-                (access.authenticate(&parts, notes).await?, false)
+                match access.authenticate(&parts, notes).await {
+                    Ok(user) => (user, false),
+                    Err(status) => {
+                        self.audit(record, info, &parts, None);
+                        if let Some(entry) = &mut record.audit {
+                            entry.refused(status.code, &audit::credentials(&parts));
+                        }
+                        return Err(status);
+                    }
+                }
             }
         };
+        self.audit(record, info, &parts, Some(&caller));
+        if let Some(entry) = &mut record.audit {
+            if !entry.reach(audit::Stage::RequestReceived).await {
+                return Err(Status::internal("failed to store audit event"));
+            }
+            if entry.wants_response() {
+                // Its object is to be read before it is packed.
+                parts.headers.remove(http::header::ACCEPT_ENCODING);
+            }
+            if entry.wants_request() && time.is_some() && !info.is_read_only() {
+                let bytes = crate::decode::read(body).await?;
+                entry.request(&parts.headers, &bytes);
+                body = body::full(bytes);
+            }
+        }
         let other = match access.impersonate(&caller, &parts, info) {
             Some(asked) if !is_local => Some(asked.await?),
             _ => None,
         };
+        if let (Some(entry), Some(other)) = (&mut record.audit, &other) {
+            entry.impersonated(other);
+        }
         let user = other.map_or(caller, |other| other.user);
         let wait = time.unwrap_or(settings.request_timeout) / 4;
         let seat = match self.seat(record, info, &parts, &user, wait).await {
@@ -189,7 +230,7 @@ impl Chain {
             Err(answer) => return Ok(answer),
         };
         let attributes = attributes(info, &user);
-        if let Verdict::Deny(reason) = decide(&**access, &attributes).await? {
+        if let Verdict::Deny(reason) = self.allowed(record, &attributes).await? {
             return Err(denied(&attributes, &reason));
         }
         let (seat, opening) = match seat {
@@ -227,6 +268,46 @@ impl Chain {
             });
         }
         answer
+    }
+
+    /// Begins the audit log's entry of a request, if there is to be one.
+    fn audit(&self, record: &mut Record, info: &RequestInfo, parts: &Parts, user: Option<&User>) {
+        let (Some(audit), Some(id)) = (&self.api.config.chain.audit, &record.id) else {
+            return;
+        };
+        record.audit = audit.begin(&audit::Asked {
+            info,
+            parts,
+            user,
+            id,
+            received: jiff::Timestamp::now(),
+            annotations: &record.annotations,
+        });
+    }
+
+    /// Whether a request may be done, and why, if the audit log is to know.
+    async fn allowed(&self, record: &Record, attributes: &Attributes) -> Answered {
+        let access = &self.api.config.access;
+        if record.audit.is_none() {
+            return decide(&**access, attributes).await;
+        }
+        let decision = access.explain(attributes).await;
+        if !decision.allowed && decision.error.is_some() {
+            // Whether that is a refusal or a failure is not for an explanation to say.
+            record
+                .annotations
+                .add("authorization.k8s.io/reason", "internal error");
+            return decide(&**access, attributes).await;
+        }
+        let annotations = &record.annotations;
+        let (verdict, word) = if decision.allowed {
+            (Verdict::Allow, "allow")
+        } else {
+            (Verdict::Deny(decision.reason.clone()), "forbid")
+        };
+        annotations.add("authorization.k8s.io/decision", word);
+        annotations.add("authorization.k8s.io/reason", decision.reason);
+        Ok(verdict)
     }
 
     /// The place of a request among others, if it needs one; else what it is
@@ -294,6 +375,52 @@ impl Chain {
         let chance = self.api.config.chain.goaway_chance;
         chance > 0.0 && parts.version == Version::HTTP_2 && rand::random_bool(chance.min(1.0))
     }
+}
+
+/// Tells the audit log of an answer, now and when it ends.
+async fn tell(
+    mut entry: audit::Entry,
+    response: Response<Body>,
+    failure: Option<&Status>,
+    panicked: bool,
+    is_long: bool,
+) -> Response<Body> {
+    let code = response.status().as_u16();
+    if code != 401 || failure.is_none() {
+        entry.answered(code, failure);
+    } else {
+        // Who it was is not known, and how he tried was told already; the answer
+        // is the whole of it.
+        entry.reach(audit::Stage::ResponseStarted).await;
+        return response;
+    }
+    if panicked {
+        entry.reach(audit::Stage::Panic).await;
+        return response;
+    }
+    if is_long {
+        entry.reach(audit::Stage::ResponseStarted).await;
+        let last = audit::Last(Some(entry));
+        return response.map(|body| finish::until(body, last));
+    }
+    let response = if entry.wants_response() {
+        let (head, body) = response.into_parts();
+        match http_body_util::BodyExt::collect(body).await {
+            Ok(all) => {
+                let bytes = all.to_bytes();
+                entry.response(&head.headers, &bytes);
+                Response::from_parts(head, body::full(bytes))
+            }
+            Err(error) => {
+                let status = Status::internal(error);
+                reply::failure(&status, Format::default())
+            }
+        }
+    } else {
+        response
+    };
+    entry.reach(audit::Stage::ResponseComplete).await;
+    response
 }
 
 /// What a request occupies while it is answered.

@@ -1,8 +1,10 @@
 //! What the request chain is told: kube-apiserver's options of the same names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cors::Origins;
+use crate::audit::Audit;
 
 /// Settings of the chain. The defaults are kube-apiserver's.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub struct Settings {
     pub shutdown_retry_after: bool,
     /// How long open requests may take to end then.
     pub shutdown_grace: Duration,
+    /// What is written down of requests; `None` for nothing.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for Settings {
@@ -55,6 +59,7 @@ impl Default for Settings {
             shutdown_delay: Duration::ZERO,
             shutdown_retry_after: false,
             shutdown_grace: Duration::from_secs(10),
+            audit: None,
         }
     }
 }

@@ -205,7 +205,7 @@ fn by_label(
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a page for people")]
 fn of_levels(seen: &[Seen], page: &mut Page) {
-    let gauges: [(&str, &str, fn(&Seen) -> f64); 13] = [
+    let gauges: [(&str, &str, fn(&Seen) -> f64); 12] = [
         (
             "nominal_limit_seats",
             "Nominal number of execution seats configured for each priority level",
@@ -254,11 +254,6 @@ fn of_levels(seen: &[Seen], page: &mut Page) {
         ("latest_s", "S(most recently dispatched request)", |level| {
             level.totals.last_start.to_f64()
         }),
-        (
-            "request_concurrency_limit",
-            "Nominal number of execution seats configured for each priority level",
-            |level| level.share.limits.nominal as f64,
-        ),
     ];
     for (name, help, value) in gauges {
         let name = format!("apiserver_flowcontrol_{name}");
