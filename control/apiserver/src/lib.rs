@@ -27,7 +27,6 @@ pub mod convert;
 pub mod custom;
 pub mod decode;
 pub mod discovery;
-pub mod duration;
 mod duties;
 mod exposition;
 mod fairness;

@@ -520,7 +520,7 @@ fn equivalent(a: &Type, b: &Type) -> bool {
 fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
     match function {
         "timestamp" => Some(|text| time::parse(text).is_some()),
-        "duration" => Some(|text| time::parse_duration(text).is_some()),
+        "duration" => Some(|text| control_types::duration::parse(text).is_some()),
         _ => None,
     }
 }

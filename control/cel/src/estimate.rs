@@ -154,7 +154,10 @@ impl Estimator<'_> {
                     return (i + 1 == steps.len()).then_some(Estimate::fixed(0));
                 }
                 "@keys" | "@indices" => return None,
-                name => at.property(name)?,
+                name => match at.property(name) {
+                    Some(of) => of,
+                    None => at.any_items()?,
+                },
             };
         }
         Some(Estimate {

@@ -27,6 +27,8 @@ pub struct Schema {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
+    /// Of any type; only its size is known.
+    Any,
     /// A number or text.
     IntOrString,
     Bool,
@@ -217,11 +219,55 @@ impl Schema {
         }))
     }
 
+    fn sized(shape: Shape, most: i64) -> Arc<Self> {
+        Arc::new(Self {
+            shape,
+            nullable: false,
+            most,
+            least_bytes: 1,
+        })
+    }
+
+    /// A value of any type that is no larger than this.
+    #[must_use]
+    pub fn any(most: i64) -> Arc<Self> {
+        Self::sized(Shape::Any, most)
+    }
+
+    /// Text of so many characters at most.
+    #[must_use]
+    pub fn text(most: i64) -> Arc<Self> {
+        Self::sized(Shape::String, most)
+    }
+
+    /// A map of so many entries at most.
+    #[must_use]
+    pub fn map(values: Arc<Self>, most: i64) -> Arc<Self> {
+        Self::sized(Shape::Map(values), most)
+    }
+
+    /// An object with these fields.
+    #[must_use]
+    pub fn object<'f>(fields: impl IntoIterator<Item = (&'f str, Arc<Self>)>) -> Arc<Self> {
+        let field = |(name, of): (&str, Arc<Self>)| Field {
+            name: name.to_owned(),
+            escaped: None,
+            of,
+        };
+        Self::sized(Shape::Object(fields.into_iter().map(field).collect()), 0)
+    }
+
+    /// What stands under every key of a map of values of any type.
+    pub(crate) fn any_items(&self) -> Option<&Self> {
+        self.items()
+            .filter(|items| matches!(items.shape, Shape::Any))
+    }
+
     /// Its type in expressions.
     #[must_use]
     pub fn type_of(self: &Arc<Self>) -> Type {
         match &self.shape {
-            Shape::IntOrString => Type::Dyn,
+            Shape::Any | Shape::IntOrString => Type::Dyn,
             Shape::Bool => Type::Bool,
             Shape::Int => Type::Int,
             Shape::Double => Type::Double,
@@ -329,6 +375,7 @@ impl Schema {
         let wrong = |wanted: &'static str| Err(Error::of(format!("invalid data, {wanted}")));
         Ok(match (&self.shape, value) {
             (_, Value::Null) if self.nullable => Val::Null,
+            (Shape::Any, value) => Val::tree(value),
             (Shape::IntOrString, Value::Int(number)) => Val::Int(*number),
             (Shape::IntOrString | Shape::String, Value::String(text)) => Val::Text(Text::Ref(text)),
             (Shape::Bool, Value::Bool(truth)) => Val::Bool(*truth),
@@ -348,7 +395,7 @@ impl Schema {
                     )));
                 }
             },
-            (Shape::Duration, Value::String(text)) => match time::parse_duration(text) {
+            (Shape::Duration, Value::String(text)) => match control_types::duration::parse(text) {
                 Some(nanos) => Val::Duration(nanos),
                 None => {
                     return Err(Error::of(format!(

@@ -253,8 +253,10 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
 /// less than nothing.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
-    let nanos = crate::protobuf::duration::parse(text)?;
-    u64::try_from(nanos).ok().map(std::time::Duration::from_nanos)
+    let nanos = crate::duration::parse(text)?;
+    u64::try_from(nanos)
+        .ok()
+        .map(std::time::Duration::from_nanos)
 }
 
 /// Whole seconds from `earlier` to `later`; negative when they are the other way round.

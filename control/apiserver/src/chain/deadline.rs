@@ -18,16 +18,16 @@ pub(super) fn of(query: Option<&str>, most: Duration) -> Result<Duration, Status
     let Some((_, text)) = asked else {
         return Ok(most);
     };
-    let parsed = crate::duration::parse(&text).ok_or_else(|| {
+    let parsed = control_types::duration::parse(&text).ok_or_else(|| {
         Status::bad_request(format!(
             "invalid timeout specified in the request URL - time: invalid duration {}",
             quote(&text)
         ))
     })?;
-    Ok(if parsed.is_zero() {
-        most
-    } else {
-        parsed.min(most)
+    // nothing, or less, says nothing
+    Ok(match u64::try_from(parsed) {
+        Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(most),
+        _ => most,
     })
 }
 

@@ -204,7 +204,7 @@ fn duration<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Duration(match value {
         Val::Duration(nanos) => *nanos,
         Val::Int(nanos) => *nanos,
-        Val::Text(text) => time::parse_duration(text)
+        Val::Text(text) => control_types::duration::parse(text)
             .ok_or_else(|| no_conversion(value, "google.protobuf.Duration"))?,
         _ => return Err(Error::NoSuchOverload),
     }))

@@ -162,68 +162,6 @@ pub(crate) fn format(moment: Moment) -> String {
     out
 }
 
-/// Reads a span as Go writes it: `1h30m`, `-1.5s`, `0`.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total = 0_u128;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (whole, after) = rest.split_at(digits);
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => {
-                let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-                after.split_at(digits)
-            }
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let letters = after
-            .bytes()
-            .take_while(|c| *c != b'.' && !c.is_ascii_digit())
-            .count();
-        let (unit, after) = after.split_at_checked(letters)?;
-        let unit: u128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: u128 = if whole.is_empty() {
-            0
-        } else {
-            whole.parse().ok()?
-        };
-        total = total.checked_add(whole.checked_mul(unit)?)?;
-        // more digits than these are below a nanosecond
-        let fraction = fraction.get(..fraction.len().min(18))?;
-        if !fraction.is_empty() {
-            let scale = 10_u128.pow(fraction.len() as u32);
-            total += fraction.parse::<u128>().ok()? * unit / scale;
-        }
-        if total > 1 << 63 {
-            return None;
-        }
-        rest = after;
-    }
-    let total = i128::try_from(total).ok()?;
-    i64::try_from(if negative { -total } else { total }).ok()
-}
-
 /// A span in seconds, as conversions to text write it: `90s`, `1.5s`.
 pub(crate) fn format_duration(nanos: i64) -> String {
     let seconds = nanos as f64 / NANOS as f64;

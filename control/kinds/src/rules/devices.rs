@@ -1,6 +1,8 @@
 //! Requests for devices: in claims, and in the templates of claims.
 
-use control_cel::{Env, Object, Type};
+use std::sync::{Arc, LazyLock};
+
+use control_cel::{Env, Object, Schema, Type};
 use control_types::value::Value;
 
 use super::{labels, names, one_of, volumes};
@@ -22,6 +24,20 @@ static DEVICE: Object = Object {
         ("allowMultipleAllocations", || Type::Bool),
     ],
 };
+
+/// What an expression about a device may cost.
+const COST: u64 = 1_000_000;
+/// How large a device is at most, which bounds what expressions cost.
+static LARGEST_DEVICE: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+    const ENTRIES: i64 = 32;
+    let maps = |value: Arc<Schema>| Schema::map(Schema::map(value, ENTRIES), ENTRIES);
+    Schema::object([
+        ("driver", Schema::text(63)),
+        ("attributes", maps(Schema::any(64))),
+        ("capacity", maps(Schema::text(0))),
+        ("allowMultipleAllocations", Schema::any(1)),
+    ])
+});
 
 /// What the API fills in for `spec.devices`.
 pub(crate) fn default_claim(spec: &mut Value) {
@@ -211,7 +227,12 @@ pub(crate) fn selectors(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
         }
         let env = Env::new().with("device", Type::Object(&DEVICE));
         match control_cel::check(expression, &env) {
-            Ok(Type::Bool | Type::Dyn) => {}
+            Ok(Type::Bool | Type::Dyn) => {
+                let cost = control_cel::estimate(expression, &env, &LARGEST_DEVICE);
+                if cost.is_ok_and(|cost| cost.max > COST) {
+                    errors.forbidden(&at, "too complex, exceeds cost limit");
+                }
+            }
             Ok(of) => {
                 let of = of.declared_name();
                 let why = format!("must evaluate to bool or the unknown type, not {of}");

@@ -8,7 +8,8 @@ use base64::Engine as _;
 
 use super::plan::{Entry, Member, plan};
 use super::wire::{Reader, Wire};
-use super::{Error, duration, schema_props};
+use super::{Error, schema_props};
+use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
 use crate::value::{Key, Map, Value};

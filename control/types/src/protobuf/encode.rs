@@ -20,9 +20,10 @@ use base64::Engine as _;
 use memchr::memchr2;
 use smallvec::SmallVec;
 
+use super::MAGIC;
 use super::plan::{Group, Member, Plan, plan, wire_type, zero_content};
 use super::wire::{begin, end, push_varint, varint_length};
-use super::{MAGIC, duration};
+use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
 

@@ -13,8 +13,9 @@ use base64::Engine as _;
 
 use super::plan::{Entry, Plan, plan};
 use super::wire::{Reader, Wire};
-use super::{Error, decode_message, duration};
+use super::{Error, decode_message};
 use crate::coerce;
+use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
 use crate::value::{Map, Value, write_float, write_string};

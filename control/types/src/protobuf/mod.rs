@@ -5,7 +5,6 @@
 //! In that form they are stored, too.
 
 mod decode;
-pub(crate) mod duration;
 mod encode;
 mod json;
 mod plan;

@@ -1,26 +1,41 @@
-//! `metav1.Duration` as text, in the form of Go's `time.Duration`.
+//! Spans of time as text, in the form of Go's `time.Duration`: fields of objects
+//! (`metav1.Duration`), queries, configuration and expressions have them.
 
-/// Nanoseconds from `1h2m3.5s`. Nothing when it is no duration.
-pub(crate) fn parse(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
+/// Nanoseconds of a span as Go writes it: `1h30m`, `-1.5s`, `0`. `None` for what is
+/// none, or longer than Go's spans can be.
+#[must_use]
+pub fn parse(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
     };
     if rest == "0" {
         return Some(0);
     }
-    let mut total = 0_i128;
-    let mut any = false;
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total = 0_u128;
     while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .filter(|digits| *digits > 0)?;
-        let (number, behind) = rest.split_at(digits);
-        let length = behind
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(behind.len());
-        let (unit, behind) = behind.split_at(length);
-        let unit: i128 = match unit {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (whole, after) = rest.split_at(digits);
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => {
+                let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+                after.split_at(digits)
+            }
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let letters = after
+            .bytes()
+            .take_while(|c| *c != b'.' && !c.is_ascii_digit())
+            .count();
+        let (unit, after) = after.split_at_checked(letters)?;
+        let unit: u128 = match unit {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
             "ms" => 1_000_000,
@@ -29,27 +44,30 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
             "h" => 3_600_000_000_000,
             _ => return None,
         };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() {
+        let whole: u128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
+        total = total.checked_add(whole.checked_mul(unit)?)?;
+        // more digits than these are below a nanosecond
+        let fraction = fraction.get(..fraction.len().min(18))?;
+        if !fraction.is_empty() {
+            let scale = 10_u128.pow(fraction.len() as u32);
+            total += fraction.parse::<u128>().ok()? * unit / scale;
+        }
+        if total > 1 << 63 {
             return None;
         }
-        if !whole.is_empty() {
-            total = total.checked_add(i128::from(whole.parse::<u64>().ok()?) * unit)?;
-        }
-        let mut scale = unit;
-        for digit in fraction.bytes() {
-            scale /= 10;
-            total += i128::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?) * scale;
-        }
-        any = true;
-        rest = behind;
+        rest = after;
     }
-    let total = if negative { -total } else { total };
-    any.then(|| i64::try_from(total).ok()).flatten()
+    let total = i128::try_from(total).ok()?;
+    i64::try_from(if negative { -total } else { total }).ok()
 }
 
 /// As Go prints it: `1h0m5s`, `1.5s`, `250ms`, `0s`.
-pub(super) fn format(nanos: i64) -> String {
+#[must_use]
+pub fn format(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();
     let fraction = |number: u64, unit: u64| {
