@@ -11,7 +11,7 @@ use control_types::meta;
 use control_types::value::Value;
 use rustc_hash::FxHashMap;
 
-use crate::user::SERVICE_ACCOUNT_USER_PREFIX;
+use crate::user::{SERVICE_ACCOUNT_USER_PREFIX, split_service_account};
 use crate::{Attributes, User};
 
 /// The four kinds that make up the policy.
@@ -76,6 +76,8 @@ struct Binding {
 enum Subject {
     User(String),
     Group(String),
+    /// By the name of its user.
+    Account(String),
 }
 
 // === impl PolicyKind ===
@@ -356,7 +358,7 @@ impl Granted {
         subject: &'a Subject,
     ) -> (&mut FxHashMap<String, Vec<Arc<Binding>>>, &'a String) {
         match subject {
-            Subject::User(name) => (&mut self.users, name),
+            Subject::User(name) | Subject::Account(name) => (&mut self.users, name),
             Subject::Group(name) => (&mut self.groups, name),
         }
     }
@@ -386,7 +388,7 @@ impl Binding {
                     if namespace.is_empty() {
                         return None;
                     }
-                    Subject::User(format!("{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"))
+                    Subject::Account(format!("{SERVICE_ACCOUNT_USER_PREFIX}{namespace}:{name}"))
                 }
                 _ => return None,
             })
@@ -394,12 +396,30 @@ impl Binding {
         let mut subjects: Vec<_> = subjects.collect();
         // One subject twice must not be indexed twice.
         let mut seen = rustc_hash::FxHashSet::default();
-        subjects.retain(|subject| seen.insert(subject.clone()));
+        subjects.retain(|subject| {
+            seen.insert(match subject {
+                Subject::Account(name) => Subject::User(name.clone()),
+                other => other.clone(),
+            })
+        });
         Some(Self {
             place,
             role,
             subjects,
         })
+    }
+
+    /// The service account that is the user, where the binding names it as such
+    /// first.
+    fn account<'a>(&self, user: &'a str) -> Option<(&'a str, &'a str)> {
+        let first = self.subjects.iter().find(|subject| match subject {
+            Subject::User(name) | Subject::Account(name) => name == user,
+            Subject::Group(_) => false,
+        });
+        match first {
+            Some(Subject::Account(_)) => split_service_account(user),
+            _ => None,
+        }
     }
 
     /// Notes that the role does not exist, once.
@@ -433,7 +453,12 @@ fn reason(subject: Asking<'_>, binding: &Binding) -> String {
     };
     let role = quote(&binding.role.1);
     let to = match subject {
-        Asking::User(user) => format!("User {}", quote(user)),
+        Asking::User(user) => match binding.account(user) {
+            Some((namespace, name)) => {
+                format!("ServiceAccount {}", quote(&format!("{name}/{namespace}")))
+            }
+            None => format!("User {}", quote(user)),
+        },
         Asking::Group(group) => format!("Group {}", quote(group)),
     };
     format!("RBAC: allowed by {kind} {name} of {role_kind} {role} to {to}")

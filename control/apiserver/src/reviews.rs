@@ -151,6 +151,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         options: RequestOptions::Create(&options),
         dry_run: options.dry_run,
     };
+    crate::admission::living_namespace(context, served, &request).await?;
     dynamic::mutate_alone(&attributes, &mut request).await?;
     let tokens = context
         .api

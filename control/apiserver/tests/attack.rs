@@ -340,7 +340,10 @@ async fn a_forged_token_is_nobodys() {
             answer.bool_at(&["status", "authenticated"]),
             answer.str_at(&["status", "error"])
         ),
-        (None, Some("service account token has expired"))
+        (
+            None,
+            Some("[invalid bearer token, service account token has expired]")
+        )
     );
 }
 

@@ -105,7 +105,10 @@ fn a_service_account_without_namespace_is_of_the_bindings_namespace() {
         ),
     ]);
     let robot = User::service_account("a", "robot", "");
-    assert!(rbac.allows(&ask(&robot, "get", "pods", "a", "x")));
+    assert_eq!(
+        rbac.explain(&ask(&robot, "get", "pods", "a", "x")),
+        Ok(r#"RBAC: allowed by RoleBinding "b/a" of ClusterRole "reader" to ServiceAccount "robot/a""#.to_owned())
+    );
     assert!(!rbac.allows(&ask(&robot, "get", "pods", "b", "x")));
 }
 

@@ -128,7 +128,8 @@ fn binding(context: &Context, served: &Served, new: &Value) -> Result<(), Status
     let role = context
         .api
         .cached(GROUP, plural, &key)
-        .ok_or_else(|| Status::not_found(GROUP, plural, field("name")))?
+        // In the words of kube-apiserver, which names what was asked for.
+        .ok_or_else(|| Status::not_found(GROUP, served.resource.plural, field("name")))?
         .value()
         .map_err(Status::internal)?;
     confirm(context, served, new, &rules_of(&role))

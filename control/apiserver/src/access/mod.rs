@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use control_access::configuration::authentication::Anonymous;
 use control_access::{
     Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, FrontProxy, TokenError,
     TokenFile, Tokens, User, user_of_bootstrap_token, user_of_certificate,
@@ -260,10 +261,10 @@ impl ClusterAccess {
         for error in &errors {
             tracing::debug!(%error, "token refused");
         }
-        Err(match &errors[..] {
-            [] => NOBODY.to_owned(),
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
+        Err(if errors.is_empty() {
+            NOBODY.to_owned()
+        } else {
+            format!("[{NOBODY}, {}]", errors.join(", "))
         })
     }
 }
@@ -419,6 +420,19 @@ impl Access for ClusterAccess {
         audiences: &'a [String],
         notes: Notes<'a>,
     ) -> BoxFuture<'a, Result<Bearer, String>> {
+        if token.trim().is_empty() && *self.live.anonymous.load_full() == Anonymous::Everywhere {
+            // A header with such a token brings no credentials, and kube-apiserver
+            // answers what it would make of a request with that header.
+            let audiences = self.tokens.audiences().to_vec();
+            let nobody = Bearer {
+                user: User::anonymous(),
+                audiences,
+                ..Bearer::default()
+            };
+            return futures::future::ready(Ok(nobody)).boxed();
+        }
+        // As in a header, a blank ends it.
+        let token = token.split(' ').next().unwrap_or_default();
         self.bearer(token, audiences, notes).boxed()
     }
 

@@ -11,6 +11,7 @@ pub mod dynamic;
 pub(crate) mod node_restriction;
 mod pod_security;
 pub(crate) mod quota;
+mod resize;
 mod service_account;
 
 use std::sync::{Arc, LazyLock};
@@ -174,6 +175,18 @@ pub fn check_update(
         ("scheduling.k8s.io", "priorityclasses", "") => {
             check_global_default(api, served, new, false)
         }
+        ("", "persistentvolumeclaims", "") => {
+            let class = rules::growing_claim_class(new, old);
+            let Some(class) = class.map_err(|why| refuse(served, new, &why))? else {
+                return Ok(());
+            };
+            let class = value(api, "storage.k8s.io", "storageclasses", class);
+            rules::check_growth(class.as_ref()).map_err(|why| refuse(served, new, &why))
+        }
+        ("", "pods", "" | "resize") => resize::check(context, served, subresource, new, old),
+        ("", "pods", "ephemeralcontainers") => {
+            service_account::check_ephemeral(context, served, new)
+        }
         _ => Ok(()),
     }
 }
@@ -208,8 +221,12 @@ pub fn admit_delete(
     node_restriction::check_delete(user, served, object)
 }
 
-/// The namespace of a new object must exist and must not be going.
-async fn living_namespace(
+/// The namespace of a new object must exist and must not be going; an eviction, a
+/// binding and a request for a token are such objects, too.
+///
+/// # Errors
+/// 404 and 403.
+pub(crate) async fn living_namespace(
     context: &Context,
     served: &Served,
     object: &Value,
@@ -228,7 +245,10 @@ async fn living_namespace(
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let mut status = refuse(served, object, &why);
+    let mut status = match &*context.info.name {
+        "" => refuse(served, object, &why),
+        name => Status::forbidden(served.resource.group, served.resource.plural, name, &why),
+    };
     if let Some(details) = &mut status.details {
         details.causes.push(Cause {
             reason: "NamespaceTerminating".into(),

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use control_kinds::admission as rules;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
-use super::refuse;
+use super::{refuse, value};
 use crate::api::Served;
 use crate::chain::Context;
 
@@ -48,7 +49,34 @@ pub(super) async fn admit(
     if pod.items_at(&["spec", "imagePullSecrets"]).is_empty() && !secrets.is_empty() {
         pod.set_path(&["spec", "imagePullSecrets"], secrets.to_vec());
     }
+    if rules::limits_secrets(&account) {
+        rules::check_secrets(pod, &account).map_err(|why| refuse(served, pod, &why))?;
+    }
     Ok(())
+}
+
+/// Looks at the ephemeral containers of a pod whose account may limit its secrets.
+pub(super) fn check_ephemeral(
+    context: &Context,
+    served: &Served,
+    pod: &Value,
+) -> Result<(), Status> {
+    let name = pod
+        .str_at(&["spec", "serviceAccountName"])
+        .unwrap_or_default();
+    let key = format!("{}/{name}", context.info.namespace);
+    let Some(account) = value(&context.api, "", "serviceaccounts", &key) else {
+        let name = control_types::status::quote(name);
+        let why =
+            format!("error looking up service account {key}: serviceaccount {name} not found");
+        return Err(refuse(served, pod, &why));
+    };
+    if !rules::limits_secrets(&account) {
+        return Ok(());
+    }
+    // kube-apiserver returns this as it stands, which its clients see as a failure
+    // of the server.
+    rules::check_ephemeral_secrets(pod, &account).map_err(crate::proxy::plain_error)
 }
 
 async fn account(

@@ -61,6 +61,7 @@ pub async fn bind(
         options: RequestOptions::Create(&options),
         dry_run: options.dry_run,
     };
+    crate::admission::living_namespace(context, through, &binding).await?;
     let mut rounds = Rounds::default();
     loop {
         let node = binding.str_at(&["target", "name"]).unwrap_or_default();

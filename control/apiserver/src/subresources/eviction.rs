@@ -60,6 +60,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         options: RequestOptions::Create(&options),
         dry_run: options.dry_run,
     };
+    crate::admission::living_namespace(context, served, &eviction).await?;
     dynamic::mutate_alone(&attributes, &mut eviction).await?;
     if meta::name(&eviction) != context.info.name {
         return Err(Status::bad_request(

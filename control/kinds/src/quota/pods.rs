@@ -198,6 +198,13 @@ fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
+/// What a pod requests by its specification alone, by resource.
+pub(crate) fn requests_of(pod: &Value) -> Value {
+    let mut wanted = Value::object();
+    wanted.insert("spec", pod.at("spec").clone());
+    asked(&wanted, "requests").to_value()
+}
+
 /// All that a pod asks for in `list` (`requests`, `limits`): what its containers need
 /// side by side or one after the other, what it states for all of them, and its
 /// overhead.

@@ -435,8 +435,9 @@ fn annotations(object: &Value, errors: &mut Errors) {
     let annotations = object.at("metadata").at("annotations");
     let at = Path::new("metadata.annotations");
     if annotations.has(MIRROR) && object.at("spec").text("nodeName").is_empty() {
-        errors.required(
+        errors.invalid(
             &at.key(MIRROR),
+            annotations.text(MIRROR),
             "must set spec.nodeName if mirror pod annotation is set",
         );
     }

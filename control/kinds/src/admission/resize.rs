@@ -1,0 +1,151 @@
+//! `PodResizeValidator` and `NodeDeclaredFeatureValidator`: a pod changes its size
+//! in place only as far as its node can.
+
+use control_types::quantity::Quantity;
+use control_types::status::quote;
+use control_types::value::Value;
+
+use super::Refusal;
+use crate::quota;
+use crate::tree::{Read, same};
+
+/// Why a resize is refused: the machine-readable cause and the message.
+pub type ResizeRefusal = (&'static str, Refusal);
+
+/// Whether a resized pod still fits its node.
+///
+/// # Errors
+/// When the node cannot resize pods, or does not have what the pod asks for.
+pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
+    let meta = node.at("metadata");
+    let system = meta.at("labels").text("kubernetes.io/os");
+    if !matches!(system, "" | "linux") {
+        let (name, system) = (quote(meta.text("name")), quote(system));
+        let why = format!("pod resize is only supported on linux nodes, node {name} is {system}");
+        return Err(("UnsupportedPlatform", why));
+    }
+    let asked = quota::requests_of(pod);
+    let mut missing = Vec::new();
+    for (resource, milli) in [("cpu", true), ("memory", false)] {
+        let read = |list: &Value| {
+            Quantity::parse(list.text(resource)).unwrap_or_else(|_| Quantity::from_milli(0))
+        };
+        let wanted = read(&asked);
+        let there = read(node.at("status").at("allocatable"));
+        if wanted > there {
+            let shown = |amount: &Quantity| {
+                if milli {
+                    amount.milli_value()
+                } else {
+                    amount.value()
+                }
+            };
+            missing.push(format!(
+                "{resource}, requested: {}, allocatable: {}",
+                shown(&wanted),
+                shown(&there)
+            ));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join("; ");
+    let why = format!("node didn't have enough allocatable resources: {missing}");
+    Err(("NodeCapacity", why))
+}
+
+/// What a node must declare for an update of one of its pods.
+#[must_use]
+pub fn features_for_update(new: &Value, old: &Value) -> Vec<&'static str> {
+    let mut features = Vec::new();
+    let (spec, before) = (new.at("spec"), old.at("spec"));
+    if !same(spec.at("resources"), before.at("resources")) {
+        features.push("InPlacePodLevelResourcesVerticalScaling");
+    }
+    let containers = spec
+        .items("initContainers")
+        .iter()
+        .zip(before.items("initContainers"));
+    for (now, then) in containers {
+        if then.text("restartPolicy") != "Always"
+            && !same(now.at("resources"), then.at("resources"))
+        {
+            features.push("InPlacePodVerticalScalingInitContainers");
+            break;
+        }
+    }
+    features
+}
+
+/// Whether a node declares what an update needs.
+///
+/// # Errors
+/// Naming what it does not.
+pub fn check_features(features: &[&str], node: &Value) -> Result<(), Refusal> {
+    let declared = node.at("status").items("declaredFeatures");
+    let missing: Vec<&str> = features
+        .iter()
+        .filter(|feature| !declared.iter().any(|own| own.as_text() == **feature))
+        .copied()
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "pod update requires features {} which are not available on node {}",
+        missing.join(", "),
+        quote(node.at("metadata").text("name"))
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    fn pod(cpu: &str) -> Value {
+        value!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}]}})
+    }
+
+    #[test]
+    fn a_pod_grows_as_far_as_its_node_reaches() {
+        let node = |os: &str| {
+            value!({
+                "metadata": {"name": "n", "labels": {"kubernetes.io/os": os}},
+                "status": {"allocatable": {"cpu": "2", "memory": "2Gi"}}
+            })
+        };
+        assert_eq!(check_resize(&pod("2"), &node("linux")), Ok(()));
+        assert_eq!(
+            check_resize(&pod("2500m"), &node("linux")),
+            Err(("NodeCapacity", "node didn't have enough allocatable resources: cpu, requested: 2500, allocatable: 2000".to_owned()))
+        );
+        let (cause, why) = check_resize(&pod("1"), &node("windows")).expect_err("windows");
+        assert_eq!(
+            (cause, &*why),
+            (
+                "UnsupportedPlatform",
+                r#"pod resize is only supported on linux nodes, node "n" is "windows""#
+            )
+        );
+    }
+
+    #[test]
+    fn what_a_node_must_declare_it_must_declare() {
+        let old = value!({"spec": {"initContainers": [{"name": "i", "resources": {}}]}});
+        let new = value!({"spec": {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "1"}}}]}});
+        let features = features_for_update(&new, &old);
+        assert_eq!(features, ["InPlacePodVerticalScalingInitContainers"]);
+        assert!(features_for_update(&old, &old).is_empty());
+        let node = value!({"metadata": {"name": "n"}, "status": {"declaredFeatures": []}});
+        assert_eq!(
+            check_features(&features, &node),
+            Err(r#"pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n""#.to_owned())
+        );
+        let node =
+            value!({"status": {"declaredFeatures": ["InPlacePodVerticalScalingInitContainers"]}});
+        assert_eq!(check_features(&features, &node), Ok(()));
+    }
+}
