@@ -3,16 +3,22 @@
 //! HTTP/2 writes each frame by itself: a thousand watchers on one connection
 //! would be a thousand TLS records and a thousand system calls for one event.
 //! Between two flushes, which HTTP asks for when it has nothing more to say, what
-//! is written is put together; a record then holds ten frames.
+//! is written is put together; a record then holds ten frames. On a connection that
+//! is flushed all the time, a flush waits for one turn of the other tasks, which
+//! mostly have something to say, too.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// As much is gathered: two TLS records of the largest size.
 const LIMIT: usize = 32 * 1024;
+
+/// Flushes that follow each other in less than this come from many streams.
+const BUSY: Duration = Duration::from_micros(200);
 
 /// A connection whose writes are gathered. What is read passes through.
 #[derive(Debug)]
@@ -23,6 +29,10 @@ pub(crate) struct Gather<S> {
     pending: Vec<u8>,
     /// How much of `pending` has been written.
     written: usize,
+    /// When it was last flushed.
+    flushed: Option<Instant>,
+    /// The flush that is asked for has waited for its turn.
+    waited: bool,
 }
 
 impl<S: AsyncWrite + Unpin> Gather<S> {
@@ -31,7 +41,18 @@ impl<S: AsyncWrite + Unpin> Gather<S> {
             inner,
             pending: Vec::new(),
             written: 0,
+            flushed: None,
+            waited: false,
         }
+    }
+
+    /// Whether a flush is to let others have their turn first.
+    fn waits(&mut self) -> bool {
+        let busy = !self.waited
+            && !self.pending.is_empty()
+            && self.flushed.is_some_and(|last| last.elapsed() < BUSY);
+        self.waited |= busy;
+        busy
     }
 
     /// Writes what was gathered.
@@ -102,7 +123,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gather<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.pending.is_empty() {
+            return Pin::new(&mut self.inner).poll_flush(context);
+        }
+        if self.waits() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         ready!(self.drain(context))?;
+        self.waited = false;
+        self.flushed = Some(Instant::now());
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
@@ -164,6 +194,25 @@ mod tests {
         gather.flush().await.expect("flushed");
         assert_eq!((gather.inner.calls, gather.inner.taken.len()), (1, 5 * 20));
         assert_eq!(gather.pending.capacity(), 0);
+    }
+
+    fn ask_for_flush(gather: &mut Gather<Slow>) -> Poll<io::Result<()>> {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        Pin::new(gather).poll_flush(&mut context)
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_flushed_all_the_time_waits_for_others() {
+        let mut gather = slow(usize::MAX);
+        gather.write_all(b"first").await.expect("gathered");
+        gather.flush().await.expect("flushed");
+        gather.flushed = Some(Instant::now() + Duration::from_secs(60));
+        gather.write_all(b"second").await.expect("gathered");
+        assert!(ask_for_flush(&mut gather).is_pending());
+        gather.write_all(b"third").await.expect("gathered");
+        assert!(ask_for_flush(&mut gather).is_ready());
+        assert_eq!(gather.inner.calls, 2);
+        assert_eq!(&gather.inner.taken[5..], b"secondthird");
     }
 
     #[tokio::test]

@@ -95,7 +95,8 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     } else {
         state
     };
-    let watcher = Watcher {
+    // In a box, since a stream hands its state on with every item.
+    let watcher = Box::new(Watcher {
         api: Arc::clone(api),
         served: Arc::clone(served),
         opening: context.take_opening(),
@@ -118,7 +119,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         refused: None,
         ended: false,
         converted: None,
-    };
+    });
     let frames = stream::unfold(watcher, |mut watcher| async move {
         let bytes = watcher.next().await?;
         Some((Ok::<_, BoxError>(Frame::data(bytes)), watcher))
