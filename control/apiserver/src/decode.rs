@@ -405,10 +405,24 @@ fn tree_and(
         .path(&["metadata", "managedFields"])
         .and_then(Value::as_array)
         .is_some_and(Vec::is_empty);
+    let empty = |path: &&&[&str]| match tree.path(path) {
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => false,
+    };
+    let kept = control_kinds::kept_when_empty(expected.group, expected.kind);
+    let kept: Vec<(&[&str], Value)> = kept
+        .iter()
+        .filter(empty)
+        .map(|path| (*path, tree.path(path).cloned().unwrap_or_default()))
+        .collect();
     let report = expected
         .form
         .coerce(&mut tree)
         .map_err(|error| cannot(&error.to_string()))?;
+    for (path, empty) in kept {
+        tree.set_path(path, empty);
+    }
     if resets_managers {
         meta::metadata_mut(&mut tree).insert("managedFields", Value::Array(Vec::new()));
     }

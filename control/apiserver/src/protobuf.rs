@@ -42,7 +42,8 @@ pub fn tree(object: &Value) -> Result<Vec<u8>, Status> {
 fn envelope(json: &[u8], version: &str, kind: &str) -> Result<Vec<u8>, Status> {
     let schema = schema(version, kind)?;
     let mut out = Vec::with_capacity(json.len());
-    protobuf::envelope(json, version, kind, schema, &mut out).map_err(Status::internal)?;
+    protobuf::envelope(json, said(kind, version), kind, schema, &mut out)
+        .map_err(Status::internal)?;
     Ok(out)
 }
 
@@ -71,6 +72,15 @@ pub(crate) fn head(json: &[u8]) -> Option<(&str, &str)> {
         rest = rest.strip_prefix(b",").unwrap_or(rest);
     }
     Some((kind?, version?))
+}
+
+/// The version that the envelope of an answer says: of two answers of discovery it
+/// says none, as stock has it.
+fn said<'a>(kind: &str, version: &'a str) -> &'a str {
+    match kind {
+        "APIResourceList" | "APIVersions" => "",
+        _ => version,
+    }
 }
 
 /// A frame of a watch: the length in four bytes, then a `WatchEvent` that holds the

@@ -15,6 +15,7 @@ pub mod admission;
 pub mod convert;
 mod custom;
 mod diff;
+mod empties;
 mod error;
 mod generic;
 mod kinds;
@@ -24,6 +25,7 @@ pub mod quota;
 mod reset;
 pub mod reviews;
 pub mod rules;
+mod scale;
 pub mod service;
 mod table;
 mod tree;
@@ -31,9 +33,11 @@ mod tree;
 use control_types::value::Pick;
 pub use control_types::value::Value;
 pub use custom::{CustomKind, compare_versions};
+pub use empties::kept_when_empty;
 pub use error::{ErrorKind, Errors, FieldError, Path};
 pub use generic::GENERIC;
 pub use reset::{Reset, reset};
+pub use scale::SCALE;
 pub use table::{Column, Now};
 
 /// A selectable field and its value, as field selectors compare them.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use control_types::labels::Selector;
 use control_types::meta;
+use control_types::protobuf::Envelope;
 use control_types::registry;
 use control_types::status::{Cause, Details, Status};
 use control_types::value;
@@ -28,6 +29,17 @@ const ALLOWED: &str = "DisruptionAllowed";
 /// So many disrupted pods may wait for the budget's controller.
 const MOST_DISRUPTED: usize = 2000;
 
+/// Whether an eviction is of the version before, which had the same fields and is
+/// read still.
+fn says_beta(bytes: &[u8]) -> bool {
+    const BETA: &str = "policy/v1beta1";
+    if let Ok(envelope) = Envelope::open(bytes) {
+        return envelope.version == BETA;
+    }
+    let tree = decode::from_yaml(bytes);
+    tree.is_ok_and(|tree| meta::api_version(&tree) == BETA)
+}
+
 /// Evicts the pod of the path.
 ///
 /// # Errors
@@ -44,10 +56,19 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         form: Form::Typed(schema),
     };
     let headers = &context.parts.headers;
-    let eviction = decode::object(headers, body, expected, options.field_validation)
-        .await?
-        .object;
-    let mut eviction = eviction;
+    let bytes = decode::read(body).await?;
+    let version = if says_beta(&bytes) { "v1beta1" } else { "v1" };
+    let mut eviction = decode::object(
+        headers,
+        crate::body::full(bytes),
+        Expected {
+            version,
+            ..expected
+        },
+        options.field_validation,
+    )
+    .await?
+    .object;
     check_namespace(context, served, &mut eviction)?;
     let attributes = Attributes {
         context,

@@ -103,11 +103,9 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
     let key = served.key(&context.info.namespace, &context.info.name);
     let object = context.api.get(served, &key).await?;
     let object = served.in_version(&context.api, object).await?;
-    Ok(reply::value(
-        200,
-        &scale_of(&served.tree(&object)?, paths),
-        format,
-    ))
+    let scale = scale_of(&served.tree(&object)?, paths);
+    let shaped = reply::shaped(scale, &(&control_kinds::SCALE).into(), format);
+    Ok(reply::value(200, &shaped, format))
 }
 
 /// Replaces the scale.

@@ -22,6 +22,7 @@ pub(crate) mod placement;
 pub(crate) mod pod_status;
 pub(crate) mod pod_warnings;
 pub(crate) mod ports;
+pub(crate) mod profiles;
 pub(crate) mod qos;
 pub(crate) mod quantity;
 pub(crate) mod resources;

@@ -122,7 +122,13 @@ pub(crate) fn check(
             &annotations_at,
             out,
         );
-        if template.is_some() {
+        // a pod's field may be made of the annotation by now
+        let given = if template.is_some() {
+            c.at("securityContext").has("appArmorProfile")
+        } else {
+            spec.at("os").text("name") == "windows" || gives_profile(metadata, c.text("name"))
+        };
+        if !given {
             let whole = spec.at("securityContext").at("appArmorProfile");
             app_armor(c, whole, annotations, &annotations_at, out);
         }
@@ -400,12 +406,29 @@ fn seccomp(context: &Value, annotations: &Value, key: &str, at: &Path<'_>, out: 
     }
 }
 
+/// Whether whoever wrote a new pod named a container's profile in the field.
+fn gives_profile(metadata: &Value, container: &str) -> bool {
+    let key = format!(
+        "k:{{\"name\":{}}}",
+        crate::error::compact_json(&container.into())
+    );
+    metadata.items("managedFields").iter().any(|manager| {
+        let spec = manager.at("fieldsV1").at("f:spec");
+        ["f:initContainers", "f:containers"].iter().any(|list| {
+            let of_container = spec.at(list).at(&key);
+            of_container
+                .at("f:securityContext")
+                .has("f:appArmorProfile")
+        })
+    })
+}
+
 fn app_armor(c: &Value, whole: &Value, annotations: &Value, at: &Path<'_>, out: &mut Vec<String>) {
     let key = format!(
         "container.apparmor.security.beta.kubernetes.io/{}",
         c.text("name")
     );
-    if c.at("securityContext").has("appArmorProfile") || !annotations.has(&key) {
+    if !annotations.has(&key) {
         return;
     }
     let text = annotations.text(&key);

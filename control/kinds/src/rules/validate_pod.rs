@@ -5,8 +5,8 @@ use control_types::value::Value;
 
 use super::container::{self, Around};
 use super::{
-    collect, difference, ip, labels, meta, names, placement, pod_warnings, quantity, resources,
-    security, tolerations, volumes, windows,
+    collect, difference, ip, labels, meta, names, placement, pod_warnings, profiles, quantity,
+    resources, security, tolerations, volumes, windows,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -405,8 +405,9 @@ fn host_name(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 pub(crate) fn metadata_and_spec(object: &Value, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
-    annotations(object, errors);
     let pod = object.at("spec");
+    let at = Path::new("metadata.annotations");
+    annotations(object.at("metadata").at("annotations"), pod, &at, errors);
     spec(pod, object.at("metadata").text("name"), true, &SPEC, errors);
     if pod.text("serviceAccountName").is_empty() {
         let volumes = SPEC.child("volumes");
@@ -431,10 +432,9 @@ pub(crate) fn metadata_and_spec(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn annotations(object: &Value, errors: &mut Errors) {
-    let annotations = object.at("metadata").at("annotations");
-    let at = Path::new("metadata.annotations");
-    if annotations.has(MIRROR) && object.at("spec").text("nodeName").is_empty() {
+/// What annotations say to the cluster, of a pod and of a template.
+pub(crate) fn annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if annotations.has(MIRROR) && spec.text("nodeName").is_empty() {
         errors.invalid(
             &at.key(MIRROR),
             annotations.text(MIRROR),
@@ -450,6 +450,7 @@ fn annotations(object: &Value, errors: &mut Errors) {
     {
         errors.invalid(&at.key(cost), text, "must be a 32bit integer");
     }
+    profiles::annotations(annotations, spec, at, errors);
 }
 
 pub(crate) fn create(object: &Value) -> Vec<FieldError> {
@@ -468,6 +469,8 @@ pub(crate) fn create(object: &Value) -> Vec<FieldError> {
                 "cannot be set until all schedulingGates have been cleared",
             );
         }
+        let annotations = object.at("metadata").at("annotations");
+        profiles::fields(annotations, spec, &SPEC, errors);
     })
 }
 

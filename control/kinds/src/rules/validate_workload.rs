@@ -6,7 +6,8 @@ use control_types::value::Value;
 
 use super::container::required_one_of;
 use super::{
-    claims, collect, immutable, labels, meta, names, non_negative, pod_warnings, validate_pod,
+    claims, collect, immutable, labels, meta, names, non_negative, pod_warnings, profiles,
+    validate_pod,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -26,7 +27,10 @@ pub(crate) fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata = template.at("metadata");
     labels::labels(metadata.at("labels"), &at.child("labels"), errors);
     meta::annotations(metadata.at("annotations"), &at.child("annotations"), errors);
-    validate_pod::spec(template.at("spec"), "", false, &at.child("spec"), errors);
+    let (annotations, spec) = (metadata.at("annotations"), template.at("spec"));
+    validate_pod::annotations(annotations, spec, &at.child("annotations"), errors);
+    validate_pod::spec(spec, "", false, &at.child("spec"), errors);
+    profiles::fields(annotations, spec, &at.child("spec"), errors);
     if !template.at("spec").items("ephemeralContainers").is_empty() {
         errors.forbidden(
             &at.child("spec.ephemeralContainers"),

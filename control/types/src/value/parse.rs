@@ -63,6 +63,7 @@ fn quote(character: char) -> String {
         '\u{b}' => r"'\v'".to_owned(),
         '\u{c}' => r"'\f'".to_owned(),
         c if (c as u32) < 0x20 || c as u32 == 0x7f => format!("'\\x{:02x}'", c as u32),
+        c @ ('\u{80}'..='\u{a0}' | '\u{ad}') => format!("'\\u{:04x}'", c as u32),
         c => format!("'{c}'"),
     }
 }
@@ -127,13 +128,10 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn invalid(&self, context: &'static str) -> Error {
-        let rest = self.text.get(self.at..).or_else(|| {
-            // Within a character of several bytes: Go reports its first byte's rune.
-            (0..self.at).rev().find_map(|at| self.text.get(at..))
-        });
-        match rest.and_then(|rest| rest.chars().next()) {
-            Some(character) => Error::InvalidCharacter {
-                character,
+        // Go looks at bytes, and shows one as the character of that number.
+        match self.text.as_bytes().get(self.at) {
+            Some(byte) => Error::InvalidCharacter {
+                character: char::from(*byte),
                 context,
                 offset: self.at,
             },
@@ -600,7 +598,7 @@ mod tests {
         );
         assert_eq!(
             error("é"),
-            "invalid character 'é' looking for beginning of value"
+            "invalid character 'Ã' looking for beginning of value"
         );
     }
 
