@@ -8,11 +8,13 @@ mod webhook;
 use std::time::Instant;
 
 use common::{ask, root, send, server};
-use control_apiserver::ApiServer;
+use control_apiserver::listen::ClientAddr;
+use control_apiserver::{ApiServer, body};
 use control_types::meta;
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
+use tower::ServiceExt as _;
 use webhook::{Fake, Reply, patch, review};
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
@@ -637,5 +639,101 @@ async fn a_service_is_asked_at_its_endpoints_under_its_own_name() {
             "admission webhook \"service.example.com\" denied the request: no".into()
         )
     );
+    assert_eq!(fake.take().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_administrator_on_the_machine_gets_past_a_webhook_that_is_down() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (with_default_namespace(dir.path()).await, root());
+    let nobody = value!({"url": "https://127.0.0.1:1/x"});
+    let hooks = vec![hook(
+        "down.example.com",
+        nobody,
+        value!({"rules": (maps(&["*"]))}),
+    )];
+    configure(&server, "validatingwebhookconfigurations", "a", hooks).await;
+    let create = async |address: Option<&str>, header: bool| {
+        let sent = map("m", Value::object()).to_vec();
+        let mut request = http::Request::builder().method(Method::POST).uri(MAPS);
+        request = request.header("content-type", "application/json");
+        if header {
+            request = request.header("orlop-bypass-admission", "true");
+        }
+        let mut request = request.body(body::full(sent)).expect("a request");
+        request.extensions_mut().insert(root.clone());
+        if let Some(address) = address {
+            let address = address.parse().expect("an address");
+            request.extensions_mut().insert(ClientAddr(address));
+        }
+        let answer = server.service().oneshot(request).await;
+        let answer = answer.expect("infallible");
+        let warning = answer.headers().get("warning").cloned();
+        (answer.status().as_u16(), warning)
+    };
+    assert_eq!(create(Some("127.0.0.1:5000"), false).await, (500, None));
+    assert_eq!(create(Some("10.0.0.9:5000"), true).await, (403, None));
+    assert_eq!(create(None, true).await, (403, None));
+    let (code, warning) = create(Some("127.0.0.1:5000"), true).await;
+    assert_eq!(code, 201);
+    assert_eq!(
+        warning.expect("a warning"),
+        "299 - \"admission policies and webhooks were bypassed\""
+    );
+    // What was refused is counted under the names that dashboards know.
+    let headers = [("accept", "text/plain")];
+    let page = send(&server, &root, Method::GET, "/metrics", &headers, None).await;
+    let page = http_body_util::BodyExt::collect(page.into_body()).await;
+    let page = String::from_utf8(page.expect("a page").to_bytes().to_vec()).expect("text");
+    let line = page
+        .lines()
+        .find(|line| line.starts_with("apiserver_admission_webhook_rejection_count{"))
+        .expect("a rejection");
+    for label in [
+        "name=\"down.example.com\"",
+        "type=\"validating\"",
+        "operation=\"CREATE\"",
+        "error_type=\"calling_webhook_error\"",
+        "rejection_code=\"503\"",
+    ] {
+        assert!(line.contains(label), "{line}");
+    }
+    assert!(line.ends_with(" 1"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_and_namespaces_keep_requests_from_a_webhook() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (with_default_namespace(dir.path()).await, root());
+    let fake = Fake::start(|_, question| review(question, value!({"allowed": false}))).await;
+    let namespace = value!({"metadata": {"name": "free", "labels": {"free": "yes"}}});
+    let path = "/api/v1/namespaces";
+    let (code, _) = ask(&server, &root, Method::POST, path, Some(namespace)).await;
+    assert_eq!(code, 201);
+    server.api().catch_up().await.expect("caches");
+    let selector = value!({"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]});
+    let conditions = value!([
+        {"name": "named", "expression": "!object.metadata.name.startsWith('skip')"},
+        {"name": "allowed", "expression": "request.userInfo.username == 'root' && authorizer.group('').resource('pods').check('get').allowed()"}
+    ]);
+    let hooks = vec![hook(
+        "some.example.com",
+        fake.at("/"),
+        value!({
+            "rules": (maps(&["CREATE"])), "namespaceSelector": (selector),
+            "matchConditions": (conditions)
+        }),
+    )];
+    configure(&server, "validatingwebhookconfigurations", "a", hooks).await;
+    for (namespace, name, wanted) in [
+        ("default", "asked", 400),
+        ("default", "skipped", 201),
+        ("free", "asked", 201),
+    ] {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let sent = Some(map(name, Value::object()));
+        let (code, answer) = ask(&server, &root, Method::POST, &path, sent).await;
+        assert_eq!(code, wanted, "{namespace}/{name}: {answer:?}");
+    }
     assert_eq!(fake.take().len(), 1);
 }

@@ -6,6 +6,7 @@
 //! speak first, then webhooks. Where nothing is configured this costs a few loads of
 //! pointers.
 
+pub mod bypass;
 pub mod equivalents;
 pub mod managers;
 pub mod matching;
@@ -256,6 +257,10 @@ pub async fn mutate(
     if !attributes.is_looked_at() {
         return Ok(false);
     }
+    if bypass::is_granted(attributes.context)? {
+        bypass::tell(attributes.context);
+        return Ok(false);
+    }
     if let Some(object) = object.as_deref()
         && !rounds.second
     {
@@ -291,7 +296,7 @@ pub async fn validate(
     object: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if !attributes.is_looked_at() {
+    if !attributes.is_looked_at() || bypass::is_granted(attributes.context)? {
         return Ok(());
     }
     Box::pin(all_validating(attributes, object, old)).await
