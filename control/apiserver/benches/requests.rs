@@ -134,7 +134,7 @@ async fn server(dir: &std::path::Path) -> Result<ApiServer> {
             trust,
             Tokens::new(Arc::new(pki.service_account_key)),
         )),
-        sealing_key: Some(Arc::new(pki.sealing_key)),
+        encryption: control_encryption::Encryption::own(&dir.join("pki/encryption.key"))?,
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse()?],

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use control_access::Tokens;
 use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, Kubelets, ProxyIdentity};
-use control_pki::{ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config};
+use control_pki::{ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config};
 use control_store::embedded::{Embedded, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -50,9 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 },
             ),
         ),
-        sealing_key: Some(Arc::new(SealingKey::load_or_create(
-            &dir.join("pki/encryption.key"),
-        )?)),
+        encryption: control_encryption::Encryption::own(&dir.join("pki/encryption.key"))?,
         advertise_address: "192.0.2.2".parse()?,
         advertise_port: port,
         service_cidrs: vec!["10.96.0.0/16".parse()?],

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use control_pki::SealingKey;
+use control_encryption::Encryption;
 use control_store::Store;
 use ipnet::IpNet;
 
@@ -18,8 +18,8 @@ pub struct Config {
     pub store: Arc<dyn Store>,
     /// Who callers are and what they may do.
     pub access: Arc<dyn Access>,
-    /// Encrypts Secrets at rest; `None` stores them plainly.
-    pub sealing_key: Option<Arc<SealingKey>>,
+    /// What is encrypted at rest, and how; by default nothing is.
+    pub encryption: Encryption,
     /// Where other hosts reach this server; the endpoints of the `kubernetes`
     /// Service and of discovery.
     pub advertise_address: IpAddr,

@@ -28,6 +28,7 @@ pub mod custom;
 pub mod decode;
 pub mod discovery;
 mod duties;
+mod encryption;
 mod exposition;
 mod fairness;
 mod gather;

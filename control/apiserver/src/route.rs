@@ -13,8 +13,8 @@ use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{
-    aggregate, discovery, fairness, health, node_metrics, oidc, openapi, paths, reviews,
-    subresources, verbs,
+    aggregate, discovery, encryption, fairness, health, node_metrics, oidc, openapi, paths,
+    reviews, subresources, verbs,
 };
 
 /// Finds the handler of a request and lets it answer.
@@ -37,6 +37,9 @@ pub async fn route(context: Context, body: Body) -> Answer {
         }
         if info.path.starts_with("/apis") {
             context.api.definitions.refresh(&context.api).await?;
+        }
+        if info.path == encryption::PATH {
+            return encryption::answer(&context).await;
         }
         return paths(&context).await;
     }

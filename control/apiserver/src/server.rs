@@ -65,7 +65,7 @@ impl ApiServer {
     /// # Errors
     /// When the store or the configuration cannot be used.
     pub async fn new(config: Config) -> Result<Self, Error> {
-        let transform = Transform::new(config.sealing_key.clone());
+        let transform = Transform::new(config.encryption.clone());
         let allocators = Allocators::new(&config.service_cidrs, config.node_ports)
             .map_err(Error::ServiceRange)?;
         let shutdown = CancellationToken::new();

@@ -130,11 +130,15 @@ impl Modification<'_> {
                     Decision::Delete(object) => (object, true, false),
                     Decision::Keep(object) => (object, false, false),
                 };
-                return Ok(Some(Done {
-                    object: with_revision(object, self.revision),
-                    deleted,
-                    created,
-                }));
+                if deleted || created || !self.is_sealed_otherwise().await? {
+                    return Ok(Some(Done {
+                        object: with_revision(object, self.revision),
+                        deleted,
+                        created,
+                    }));
+                }
+                // Nothing of it changes but how it is encrypted.
+                Decision::Put(object)
             }
         };
         let Self { api, served, .. } = *self;
@@ -174,6 +178,21 @@ impl Modification<'_> {
                 Ok(None)
             }
         }
+    }
+}
+
+impl Modification<'_> {
+    /// Whether the object is stored in another way than it would be now.
+    async fn is_sealed_otherwise(&self) -> Result<bool, Status> {
+        if self.dry_run || !self.api.transform.covers(self.served.resource) {
+            return Ok(false);
+        }
+        let stored = self.api.store().get(self.store_key.clone(), None).await;
+        let stored = stored.map_err(|error| store_error(&error))?;
+        Ok(stored.is_some_and(|stored| {
+            stored.mod_revision == self.revision
+                && self.api.transform.is_stale(&stored.key, &stored.value)
+        }))
     }
 }
 

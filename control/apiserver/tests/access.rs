@@ -24,7 +24,8 @@ async fn server(dir: &Path) -> ApiServer {
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(trust, tokens)),
-        sealing_key: Some(Arc::new(cluster.sealing_key)),
+        encryption: control_encryption::Encryption::own(&dir.join("pki/encryption.key"))
+            .expect("keys"),
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],

@@ -44,7 +44,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(trust, tokens)),
-        sealing_key: None,
+        encryption: Default::default(),
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],

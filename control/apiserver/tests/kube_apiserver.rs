@@ -401,7 +401,7 @@ async fn each_reads_what_the_other_wrote() {
             trust,
             Tokens::new(Arc::new(pki.service_account_key)),
         )),
-        sealing_key: None,
+        encryption: Default::default(),
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],

@@ -63,7 +63,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
     let server = ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(trust(), tokens)),
-        sealing_key: None,
+        encryption: Default::default(),
         advertise_address: address.ip(),
         advertise_port: address.port(),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],

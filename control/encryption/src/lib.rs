@@ -42,6 +42,15 @@ impl Encryption {
         Self(Arc::new(ArcSwap::from_pointee(table)))
     }
 
+    /// Encrypts Secrets with the keys of a file, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be used, see [`Source::load`].
+    pub fn own(path: &std::path::Path) -> Result<Self, Error> {
+        OwnKeys::ensure(path)?;
+        Ok(Self::new(Source::Keys(path.to_owned()).load()?.0))
+    }
+
     /// Encrypts in another way from now on.
     pub fn replace(&self, table: Table) {
         self.0.store(Arc::new(table));

@@ -2,8 +2,9 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -13,9 +14,9 @@ use control_apiserver::{
     ApiServer, Authorities, Config, Kubelets, ProxyIdentity, access::ClusterAccess,
 };
 use control_client::{Client, RequestBody};
+use control_encryption::{Encryption, OwnKeys, Source};
 use control_pki::{
-    Authority, ClientTrust, Cluster, SealingKey, ServingIdentity, kubeconfig, server_config,
-    write_private,
+    Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config, write_private,
 };
 use http_body_util::BodyExt;
 use ipnet::IpNet;
@@ -23,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
-use crate::{access, address, error::Error, listen, store};
+use crate::{access, address, error::Error, listen, rotation::Rotation, store};
 
 /// Where the API server keeps its state and listens.
 // Another command flattens it into options of its own: groups need unique names.
@@ -50,6 +51,11 @@ pub struct Options {
     pub store: store::Options,
     #[command(flatten)]
     pub access: access::Options,
+    /// How what is stored is encrypted: an EncryptionConfiguration of kube-apiserver, read
+    /// again when it changes. Without, Secrets are, with the keys in
+    /// pki/encryption.key of the data folder.
+    #[arg(long, value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -66,7 +72,13 @@ pub struct Api {
     pub signer: Arc<Authority>,
     /// Where other hosts reach the server.
     pub url: String,
+    rotation: Rotation,
+    /// How values are encrypted: the file, and what was read of it.
+    following: (Source, Encryption, [u8; 32]),
 }
+
+/// How often it is looked whether values are to be encrypted otherwise.
+const LOOK: Duration = Duration::from_secs(5);
 
 impl Options {
     /// Opens the store and the socket, makes what every cluster has.
@@ -98,9 +110,14 @@ impl Options {
         let serving = pki.serving(self.names(advertise)).map_err(Error::Pki)?;
         let identity =
             ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt")).map_err(Error::Pki)?;
-        let tls = server_config(identity, &[&trust]).map_err(Error::Pki)?;
-        let sealing =
-            SealingKey::load_or_create(&dir.join("pki/encryption.key")).map_err(Error::Pki)?;
+        let tls = server_config(Arc::clone(&identity), &[&trust]).map_err(Error::Pki)?;
+        let encrypted = self.encrypted(dir);
+        let failed = |error| Error::Encryption(crate::run::all_causes(&error));
+        if let Source::Keys(path) = &encrypted {
+            OwnKeys::ensure(path).map_err(failed)?;
+        }
+        let (table, read) = encrypted.load().map_err(failed)?;
+        let encryption = Encryption::new(table);
         let store = self.store.open(dir).await?;
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
@@ -108,7 +125,7 @@ impl Options {
             .kubelet_client()
             .and_then(|own| Kubelets::new(&authority, &own))
             .map_err(Error::Pki)?;
-        let proxy = pki.front_proxy_client().map_err(Error::Pki)?;
+        let proxy = ProxyIdentity::new(pki.front_proxy_client().map_err(Error::Pki)?);
         let published = Authorities {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
@@ -121,13 +138,13 @@ impl Options {
         let server = ApiServer::new(Config {
             store,
             access: Arc::new(access),
-            sealing_key: Some(Arc::new(sealing)),
+            encryption: encryption.clone(),
             advertise_address: advertise,
             advertise_port: self.secure_port,
             service_cidrs: self.service_cluster_ip_range.clone(),
             node_ports: (30_000, 32_767),
-            kubelets: Some(kubelets),
-            proxy_identity: Some(ProxyIdentity::new(proxy)),
+            kubelets: Some(kubelets.clone()),
+            proxy_identity: Some(proxy.clone()),
             node_metrics: true,
             chain: control_apiserver::chain::Settings::default(),
         })
@@ -142,9 +159,21 @@ impl Options {
         );
         // Commands on this machine find it there.
         let own = dir.join("admin.kubeconfig");
-        for path in std::iter::once(&own).chain(&self.write_kubeconfig) {
+        let kubeconfigs: Vec<PathBuf> = std::iter::once(own)
+            .chain(self.write_kubeconfig.clone())
+            .collect();
+        for path in &kubeconfigs {
             write_private(path, text.as_bytes()).map_err(Error::Pki)?;
         }
+        let rotation = Rotation {
+            pki: Cluster::load_or_create(dir.join("pki")).map_err(Error::Pki)?,
+            names: self.names(advertise),
+            serving: identity,
+            kubelets,
+            proxy,
+            kubeconfigs,
+            url: self.local_url(),
+        };
         tracing::info!(
             address = %socket,
             advertised = %advertise,
@@ -157,8 +186,18 @@ impl Options {
             tls,
             authority,
             signer: Arc::new(pki.ca),
+            rotation,
+            following: (encrypted, encryption, read),
             url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
         })
+    }
+
+    /// Where it is said how values are encrypted.
+    fn encrypted(&self, dir: &Path) -> Source {
+        match &self.encryption_provider_config {
+            Some(path) => Source::Configuration(path.clone()),
+            None => Source::Keys(dir.join("pki/encryption.key")),
+        }
     }
 
     /// The URL of the server for programs on this machine.
@@ -220,6 +259,15 @@ impl Api {
     /// this process must have ended before.
     pub async fn serve(self, shutdown: CancellationToken) {
         let tls = Arc::new(ArcSwap::from_pointee(self.tls));
-        self.server.serve(self.listeners, tls, shutdown).await;
+        let (source, encryption, read) = self.following;
+        let upkeep = async {
+            let rotated = self.rotation.run(shutdown.clone());
+            tokio::select! {
+                () = rotated => {}
+                () = source.follow(encryption, read, LOOK) => {}
+            }
+        };
+        let serving = self.server.serve(self.listeners, tls, shutdown.clone());
+        tokio::join!(serving, upkeep);
     }
 }

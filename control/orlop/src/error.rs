@@ -53,6 +53,9 @@ pub enum Error {
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),
+    /// Keys of what is stored.
+    #[error("{0}")]
+    Encryption(String),
     /// Joining a cluster.
     #[error(transparent)]
     Join(crate::join::Error),

@@ -12,6 +12,7 @@ mod commands;
 mod error;
 mod join;
 mod listen;
+mod rotation;
 mod run;
 mod store;
 
@@ -54,6 +55,10 @@ enum Command {
     Reset(commands::reset::Options),
     /// Tokens with which machines join the cluster.
     Token(commands::token::Options),
+    /// The certificates of the server on this machine.
+    Certs(commands::certs::Options),
+    /// How what is stored is encrypted, and with another key.
+    Encryption(commands::encryption::Options),
     /// Look into a running node.
     Debug {
         #[command(subcommand)]
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
         Command::Agent(options) => run::service(commands::agent::run(options)),
         Command::Reset(options) => run::service(commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
+        Command::Certs(options) => run::command(commands::certs::run(options)),
+        Command::Encryption(options) => run::command(commands::encryption::run(options)),
         Command::Server(options) => run::service(commands::server::run(options)),
         Command::Apiserver(options) => run::service(commands::apiserver::run(options)),
         Command::Scheduler(options) => run::service(commands::scheduler::run(options)),

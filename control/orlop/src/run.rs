@@ -1,6 +1,6 @@
 //! How commands are run: runtime, log, signals, the one-line error.
 
-use std::{error::Error as _, future::Future};
+use std::{error::Error as StdError, future::Future};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -64,6 +64,11 @@ pub fn shutdown_on_signals() -> Result<CancellationToken, Error> {
 
 /// An error with its causes, in one line.
 pub fn in_one_line(error: &Error) -> String {
+    all_causes(error)
+}
+
+/// An error of any kind with all its causes.
+pub fn all_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -514,7 +514,7 @@ pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
 /// A positive serial number that nobody guesses.
 fn serial() -> Result<SerialNumber, Error> {
     let mut bytes = [0; 16];
-    crate::seal::random(&mut bytes)?;
+    crate::random::fill(&mut bytes)?;
     bytes[0] = bytes[0] & 0x7f | 0x40;
     Ok(SerialNumber::from_slice(&bytes))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Authority, Error, Issued, SealingKey, ServiceAccountKey, Spec, files};
+use crate::{Authority, Error, Issued, ServiceAccountKey, Spec, files};
 
 /// The keys of a cluster, in one directory; see the crate's documentation.
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub struct Cluster {
     pub front_proxy_ca: Authority,
     /// Signs service accounts' tokens.
     pub service_account_key: ServiceAccountKey,
-    /// Encrypts secrets in the store.
-    pub sealing_key: SealingKey,
 }
 
 // === impl Cluster ===
@@ -33,7 +31,6 @@ impl Cluster {
             ca: Authority::load_or_create(&dir, "ca", "kubernetes")?,
             front_proxy_ca: Authority::load_or_create(&dir, "front-proxy-ca", "front-proxy-ca")?,
             service_account_key: ServiceAccountKey::load_or_create(&dir)?,
-            sealing_key: SealingKey::load_or_create(&dir.join("encryption.key"))?,
             dir,
         })
     }

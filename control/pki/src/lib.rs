@@ -19,8 +19,8 @@ mod cluster;
 mod error;
 mod files;
 mod kubeconfig;
+mod random;
 mod request;
-mod seal;
 mod service_account;
 mod tls;
 
@@ -31,6 +31,5 @@ pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use request::{Request, Requested, names, public_key_hash, validity};
-pub use seal::SealingKey;
 pub use service_account::{Rejected, ServiceAccountKey};
 pub use tls::{ClientTrust, ServingIdentity, client_config, parse_certificates, server_config};

@@ -19,7 +19,7 @@ use crate::convert;
 pub enum Error {
     /// They cannot be decrypted.
     #[error("stored object cannot be decrypted")]
-    Sealed(#[source] control_pki::Error),
+    Sealed(#[source] control_encryption::Error),
     /// They are neither JSON nor protobuf.
     #[error("stored object is not JSON")]
     Json(#[source] control_types::value::Error),

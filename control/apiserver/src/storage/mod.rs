@@ -3,12 +3,13 @@
 mod definitions;
 mod form;
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
-use control_pki::SealingKey;
+use control_encryption::Encryption;
 use control_types::protobuf::EncodeError;
-use control_types::registry::Resource;
+use control_types::registry::{self, Resource};
+use rustc_hash::FxHashMap;
 
 pub use form::{Error, is_protobuf};
 
@@ -47,23 +48,23 @@ pub fn prefix_of(resource: &Resource) -> String {
     prefix(resource.storage.group, resource.plural)
 }
 
-/// Encryption of some values at rest: those of Secrets.
+/// Between objects and stored bytes: their form, and encryption.
 #[derive(Clone, Debug, Default)]
 pub struct Transform {
-    key: Option<Arc<SealingKey>>,
+    encryption: Encryption,
 }
 
 impl Transform {
-    /// Encrypts Secrets with this key; without one all is stored plainly.
+    /// Encrypts as configured.
     #[must_use]
-    pub fn new(key: Option<Arc<SealingKey>>) -> Self {
-        Self { key }
+    pub fn new(encryption: Encryption) -> Self {
+        Self { encryption }
     }
 
     /// The bytes to store under `key` for an object's JSON.
     ///
     /// # Errors
-    /// When the JSON does not fit its type, or the system has no random numbers.
+    /// When the JSON does not fit its type, or it cannot be encrypted.
     pub fn seal(
         &self,
         key: &[u8],
@@ -71,13 +72,9 @@ impl Transform {
         json: &[u8],
     ) -> Result<Bytes, SealError> {
         let value = form::encode(resource, json).map_err(SealError::Form)?;
-        match &self.key {
-            Some(sealing) if key.starts_with(b"/registry/secrets/") => sealing
-                .seal(key, &value)
-                .map(Bytes::from)
-                .map_err(SealError::Key),
-            _ => Ok(value.into()),
-        }
+        let of = (resource.storage.group, resource.plural);
+        let sealed = self.encryption.seal(of, key, &value);
+        Ok(sealed.map_err(SealError::Key)?.unwrap_or(value).into())
     }
 
     /// The JSON of what is stored under `key`.
@@ -85,14 +82,56 @@ impl Transform {
     /// # Errors
     /// When it cannot be decrypted, or is no object.
     pub fn open(&self, key: &[u8], stored: &Bytes) -> Result<Bytes, Error> {
-        match &self.key {
-            Some(sealing) if stored.starts_with(b"k8s:enc:") => {
-                let opened = sealing.open(key, stored).map_err(Error::Sealed)?;
-                form::decode(&opened.into())
-            }
-            _ => form::decode(stored),
+        if !stored.starts_with(control_encryption::ANY_PREFIX) {
+            return form::decode(stored);
+        }
+        let (group, plural) = resource_of(key);
+        let opened = self.encryption.open((group, plural), key, stored);
+        match opened.map_err(Error::Sealed)? {
+            Some(value) => form::decode(&value.into()),
+            None => form::decode(stored),
         }
     }
+
+    /// Whether the configuration says how objects of a resource are stored.
+    #[must_use]
+    pub fn covers(&self, resource: &Resource) -> bool {
+        let table = self.encryption.now();
+        table.covers(resource.storage.group, resource.plural)
+    }
+
+    /// Whether stored bytes would be encrypted otherwise now. What cannot be
+    /// decrypted is left as it is.
+    #[must_use]
+    pub fn is_stale(&self, key: &[u8], stored: &[u8]) -> bool {
+        let (group, plural) = resource_of(key);
+        let opened = self.encryption.now().open(group, plural, key, stored);
+        opened.is_ok_and(|opened| opened.stale)
+    }
+}
+
+/// Group and plural of the resource whose object lies under a key.
+pub(crate) fn resource_of(key: &[u8]) -> (&str, &str) {
+    static KNOWN: LazyLock<FxHashMap<String, (&str, &str)>> = LazyLock::new(|| {
+        registry::resources()
+            .iter()
+            .map(|one| (prefix_of(one), (one.storage.group, one.plural)))
+            .collect()
+    });
+    let text = std::str::from_utf8(key).unwrap_or_default();
+    let mut slashes = text.match_indices('/').map(|(at, _)| at + 1).skip(2);
+    let (short, long) = (slashes.next().unwrap_or(0), slashes.next().unwrap_or(0));
+    for end in [long, short] {
+        if let Some(known) = text.get(..end).and_then(|prefix| KNOWN.get(prefix)) {
+            return *known;
+        }
+    }
+    // Custom resources: `/registry/<group>/<plural>/`.
+    let mut parts = text.split('/').skip(2);
+    (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    )
 }
 
 /// Why an object cannot be stored.
@@ -103,7 +142,7 @@ pub enum SealError {
     Form(#[source] EncodeError),
     /// It cannot be encrypted.
     #[error("object cannot be encrypted")]
-    Key(#[source] control_pki::Error),
+    Key(#[source] control_encryption::Error),
 }
 
 #[cfg(test)]
@@ -115,8 +154,8 @@ mod tests {
     #[test]
     fn secrets_are_sealed_and_other_kinds_are_not() {
         let dir = tempfile::tempdir().expect("a directory");
-        let key = SealingKey::load_or_create(&dir.path().join("key")).expect("a key");
-        let transform = Transform::new(Some(Arc::new(key)));
+        let encryption = Encryption::own(&dir.path().join("key")).expect("a key");
+        let transform = Transform::new(encryption);
         let resource = |plural| registry::lookup("", "v1", plural).expect("known");
         let json =
             br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"b"},"type":"password"}"#;
@@ -132,6 +171,20 @@ mod tests {
             .seal(b"/registry/configmaps/a/b", resource("configmaps"), plain)
             .expect("not sealed");
         assert!(stored.windows(8).any(|window| window == b"password"));
+    }
+
+    #[test]
+    fn a_key_tells_its_resource() {
+        for resource in registry::resources() {
+            let key = format!("{}a/b", prefix_of(resource));
+            let (group, plural) = resource_of(key.as_bytes());
+            assert_eq!(prefix(group, plural), prefix_of(resource));
+        }
+        assert_eq!(
+            resource_of(b"/registry/example.com/things/a/b"),
+            ("example.com", "things")
+        );
+        assert_eq!(resource_of(b"/registry/"), ("", ""));
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub async fn server_with(dir: &Path, settings: Settings) -> ApiServer {
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::configured(trust, tokens, settings).expect("settings")),
-        sealing_key: Some(Arc::new(cluster.sealing_key)),
+        encryption: control_encryption::Encryption::own(&dir.join("pki/encryption.key"))
+            .expect("keys"),
         advertise_address: [127, 0, 0, 1].into(),
         advertise_port: 6443,
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range")],

@@ -2,10 +2,12 @@
 
 pub mod agent;
 pub mod apiserver;
+pub mod certs;
 pub mod controllers;
 pub mod credentials;
 pub mod debug;
 pub mod demo;
+pub mod encryption;
 pub mod node_agent;
 pub mod reset;
 pub mod scheduler;

@@ -1,0 +1,115 @@
+//! How what is stored is encrypted, told to administrators:
+//! `/orlop/v1/encryption`. Values are counted where they lie, by the provider and
+//! key that their first bytes name.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use control_store::Range;
+use control_types::registry;
+use control_types::status::Status;
+use control_types::value;
+use control_types::value::{Map, Value};
+use http::Method;
+
+use crate::api::{Api, Served};
+use crate::chain::Context;
+use crate::reply::{self, Answer};
+use crate::write::store_error;
+
+/// Where it is told.
+pub(crate) const PATH: &str = "/orlop/v1/encryption";
+
+/// Values that are looked at at once.
+const PAGE: usize = 500;
+
+/// Tells, for every resource that is configured, what writes its values, how many
+/// there are, and how many of them are stored otherwise.
+///
+/// # Errors
+/// 405; what the store suffers.
+pub(crate) async fn answer(context: &Context) -> Answer {
+    if context.parts.method != Method::GET {
+        return Err(Status::method_not_allowed());
+    }
+    let api = &context.api;
+    let table = api.config.encryption.now();
+    let mut rows = Vec::new();
+    for served in covered(api) {
+        rows.push(count(api, &served).await?);
+    }
+    let error = table.health().err().map(|error| error.to_string());
+    let answer = value!({
+        "healthy": (error.is_none()),
+        "error": (error.unwrap_or_default()),
+        "resources": rows
+    });
+    Ok(reply::json(200, reply::line(&answer.to_vec())))
+}
+
+/// The stored resources of which the configuration says something, each once.
+fn covered(api: &Api) -> Vec<std::sync::Arc<Served>> {
+    let custom = api.definitions.now();
+    let built_in = registry::resources().iter().filter_map(|one| {
+        let stored = (one.storage.group, one.storage.version) == (one.group, one.version);
+        stored
+            .then(|| api.served(one.group, one.version, one.plural))
+            .flatten()
+    });
+    let custom = custom
+        .groups()
+        .into_iter()
+        .flat_map(|group| custom.resources(group).cloned().collect::<Vec<_>>());
+    let mut all: Vec<_> = built_in
+        .chain(custom)
+        .filter(|served| served.cache.is_some() && api.transform.covers(served.resource))
+        .collect();
+    all.sort_by_key(|served| (served.resource.storage.group, served.resource.plural));
+    all.dedup_by_key(|served| (served.resource.storage.group, served.resource.plural));
+    all
+}
+
+async fn count(api: &Api, served: &Served) -> Result<Value, Status> {
+    let resource = served.resource;
+    let (group, plural) = (resource.storage.group, resource.plural);
+    let table = api.config.encryption.now();
+    let mut range = Range::prefix(served.cache()?.prefix().to_owned());
+    range.limit = PAGE;
+    let (mut objects, mut stale) = (0_i64, 0_i64);
+    let mut stored: BTreeMap<String, i64> = BTreeMap::new();
+    loop {
+        let page = api.store().range(range.clone()).await;
+        let page = page.map_err(|error| store_error(&error))?;
+        for kv in &page.kvs {
+            objects += 1;
+            let prefix = table.prefix_of(group, plural, &kv.value);
+            *stored.entry(prefix.to_owned()).or_default() += 1;
+            if api.transform.is_stale(&kv.key, &kv.value) {
+                stale += 1;
+            }
+        }
+        let Some(last) = page.kvs.last().filter(|_| page.kvs.len() == PAGE) else {
+            break;
+        };
+        range.start = Bytes::from([&last.key[..], &[0]].concat());
+    }
+    let base = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    let stored: Map = stored
+        .into_iter()
+        .map(|(prefix, count)| (prefix, Value::from(count)))
+        .collect();
+    Ok(value!({
+        "resource": plural,
+        "group": group,
+        "base": base,
+        "namespaced": (resource.namespaced),
+        "writes": (table.prefix(group, plural)),
+        "objects": objects,
+        "stale": stale,
+        "stored": stored
+    }))
+}

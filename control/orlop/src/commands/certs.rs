@@ -1,0 +1,179 @@
+//! `orlop certs`: the certificates of a server on this machine.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::error::Error;
+
+/// Certificates that a running server makes anew by itself.
+const LEAVES: [&str; 4] = [
+    "admin",
+    "apiserver",
+    "apiserver-kubelet-client",
+    "front-proxy-client",
+];
+/// How long a running server takes at most to notice.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Which server, and what to do.
+#[derive(Args)]
+pub struct Options {
+    /// Folder of the server's store, authorities and keys.
+    #[arg(long, global = true, default_value = "/var/lib/orlop/server")]
+    data_dir: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+enum Command {
+    /// Show the certificates and how long they are good.
+    Status,
+    /// Have certificates made anew now; a running server shows them within seconds.
+    Rotate {
+        /// Which; all but the authorities unless given.
+        #[arg(value_parser = LEAVES, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+/// Does it.
+///
+/// # Errors
+/// Files that cannot be used.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let dir = options.data_dir.join("pki");
+    match options.command {
+        Command::Status => {
+            print!("{}", status(&dir, Timestamp::now())?);
+            Ok(())
+        }
+        Command::Rotate { names } => {
+            let names = if names.is_empty() {
+                LEAVES.map(str::to_owned).to_vec()
+            } else {
+                names
+            };
+            rotate(&dir, &names).await
+        }
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File { path, source }
+}
+
+/// A table of the certificates in a folder.
+fn status(dir: &Path, now: Timestamp) -> Result<String, Error> {
+    let mut rows = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(unusable(dir))? {
+        let path = entry.map_err(unusable(dir))?.path();
+        if path.extension().is_none_or(|end| end != "crt") {
+            continue;
+        }
+        let pem = std::fs::read_to_string(&path).map_err(unusable(&path))?;
+        let (begins, expires) = control_pki::validity(&pem, &path).map_err(Error::Pki)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        rows.push(row(&name, begins, expires, now));
+    }
+    rows.sort();
+    let head = ["NAME", "EXPIRES", "LEFT", "RENEWED"].map(str::to_owned);
+    let mut out = String::new();
+    for [name, expires, left, renewed] in std::iter::once(head).chain(rows) {
+        out.push_str(&format!("{name:<26} {expires:<22} {left:<9} {renewed}\n"));
+    }
+    Ok(out)
+}
+
+fn row(name: &str, begins: Timestamp, expires: Timestamp, now: Timestamp) -> [String; 4] {
+    let left = expires.duration_since(now);
+    let left = if left.is_negative() {
+        "expired".to_owned()
+    } else if left < SignedDuration::from_hours(48) {
+        format!("{}h", left.as_hours())
+    } else {
+        format!("{}d", left.as_hours() / 24)
+    };
+    let renewed = if LEAVES.contains(&name) {
+        let at = expires - expires.duration_since(begins) / 3;
+        format!("by the server on {}", at.strftime("%Y-%m-%d"))
+    } else {
+        "by hand".to_owned()
+    };
+    let expires = expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    [name.to_owned(), expires, left, renewed]
+}
+
+/// Deletes certificates and waits until a server has made others.
+async fn rotate(dir: &Path, names: &[String]) -> Result<(), Error> {
+    if !dir.is_dir() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(unusable(dir)(missing));
+    }
+    for name in names {
+        // The certificate first: a key without one is of no use to anybody.
+        for end in ["crt", "key"] {
+            let path = dir.join(format!("{name}.{end}"));
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(unusable(&path)(error));
+                }
+                _ => {}
+            }
+        }
+    }
+    let began = Instant::now();
+    let there = |name: &String| {
+        ["crt", "key"]
+            .iter()
+            .all(|end| dir.join(format!("{name}.{end}")).exists())
+    };
+    while !names.iter().all(there) {
+        if began.elapsed() > PATIENCE {
+            println!("no server is running here: they are made at its next start");
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    println!("made anew: {}", names.join(", "));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_tells_what_is_left_and_who_renews() {
+        let day = |days: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_hours(days * 24);
+        assert_eq!(
+            row("apiserver", day(0), day(300), day(100)),
+            [
+                "apiserver",
+                "1970-10-28T00:00:00Z",
+                "200d",
+                "by the server on 1970-07-20"
+            ]
+        );
+        let gone = row("ca", day(0), day(10), day(11));
+        assert_eq!((gone[2].as_str(), gone[3].as_str()), ("expired", "by hand"));
+    }
+
+    #[tokio::test]
+    async fn status_reads_what_a_cluster_has() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pki = control_pki::Cluster::load_or_create(dir.path()).expect("keys");
+        pki.administrator().expect("issued");
+        let table = status(dir.path(), Timestamp::now()).expect("a table");
+        let names: Vec<_> = table
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(names, ["NAME", "admin", "ca", "front-proxy-ca"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Certificates of a running server, made anew before they expire: at two
+//! thirds of their life, or when somebody deleted them (`orlop certs rotate`).
+//! Connections that are made from then on show the new ones; nothing restarts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_apiserver::{Kubelets, ProxyIdentity};
+use control_pki::{Cluster, Issued, ServingIdentity, kubeconfig, write_private};
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+
+/// How often certificates are looked at.
+const EVERY: Duration = Duration::from_secs(15);
+/// An authority is not made anew by itself: whoever keeps the cluster is told so
+/// long before.
+const WARNING: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// And how often.
+const AGAIN: SignedDuration = SignedDuration::from_hours(24);
+
+/// What shows certificates, and how they are made.
+pub struct Rotation {
+    /// The authorities.
+    pub pki: Cluster,
+    /// The names by which clients call the server.
+    pub names: Vec<String>,
+    /// What clients are shown.
+    pub serving: Arc<ServingIdentity>,
+    /// What nodes' agents are shown.
+    pub kubelets: Kubelets,
+    /// What extension API servers are shown.
+    pub proxy: ProxyIdentity,
+    /// The administrator's files, and the server's address in them.
+    pub kubeconfigs: Vec<PathBuf>,
+    /// The server's address there.
+    pub url: String,
+}
+
+/// The certificates in use.
+#[derive(Clone, PartialEq, Eq)]
+struct InUse {
+    serving: Issued,
+    kubelets: Issued,
+    proxy: Issued,
+    administrator: Issued,
+}
+
+impl Rotation {
+    /// Looks after the certificates until shutdown.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let mut known = None;
+        let mut warned = None;
+        loop {
+            match self.once(known.take()) {
+                Ok(now) => known = Some(now),
+                Err(error) => {
+                    tracing::error!(error = %crate::run::in_one_line(&error), "certificates stay as they are");
+                }
+            }
+            self.warn(&mut warned);
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+    }
+
+    /// Makes what has to be made and shows what changed.
+    fn once(&self, known: Option<InUse>) -> Result<InUse, Error> {
+        let made = || {
+            Ok::<_, control_pki::Error>(InUse {
+                serving: self.pki.serving(&self.names)?,
+                kubelets: self.pki.kubelet_client()?,
+                proxy: self.pki.front_proxy_client()?,
+                administrator: self.pki.administrator()?,
+            })
+        };
+        let now = made().map_err(Error::Pki)?;
+        let Some(known) = known else {
+            // The first look: what there is was shown from the start.
+            return Ok(now);
+        };
+        if known == now {
+            return Ok(now);
+        }
+        let authority = self.pki.ca.certificate_pem();
+        if known.serving != now.serving {
+            let path = self.pki.dir.join("apiserver.crt");
+            let replaced = self.serving.replace(&now.serving, &path);
+            replaced.map_err(Error::Pki)?;
+        }
+        if known.kubelets != now.kubelets {
+            let replaced = self.kubelets.replace(authority, &now.kubelets);
+            replaced.map_err(Error::Pki)?;
+        }
+        if known.proxy != now.proxy {
+            self.proxy.replace(now.proxy.clone());
+        }
+        if known.administrator != now.administrator {
+            let own = &now.administrator;
+            let text = kubeconfig(&self.url, authority, own, "orlop", "kubernetes-admin");
+            for path in &self.kubeconfigs {
+                write_private(path, text.as_bytes()).map_err(Error::Pki)?;
+            }
+        }
+        tracing::info!("other certificates are shown from now on");
+        Ok(now)
+    }
+
+    fn warn(&self, warned: &mut Option<Timestamp>) {
+        let now = Timestamp::now();
+        if warned.is_some_and(|at| now.duration_since(at) < AGAIN) {
+            return;
+        }
+        for (name, authority) in [
+            ("ca", &self.pki.ca),
+            ("front-proxy-ca", &self.pki.front_proxy_ca),
+        ] {
+            let path = self.pki.dir.join(format!("{name}.crt"));
+            let Ok((_, expires)) = control_pki::validity(authority.certificate_pem(), &path) else {
+                continue;
+            };
+            if expires.duration_since(now) < WARNING {
+                *warned = Some(now);
+                tracing::warn!(authority = name, %expires, "an authority comes to its end: nothing it signed is believed afterwards");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_is_made_anew_and_shown() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+        let names = vec!["127.0.0.1".to_owned()];
+        let issued = pki.serving(&names).expect("issued");
+        let path = pki.dir.join("apiserver.crt");
+        let serving = ServingIdentity::new(&issued, &path).expect("an identity");
+        let kubelet = pki.kubelet_client().expect("issued");
+        let kubelets = Kubelets::new(pki.ca.certificate_pem(), &kubelet).expect("usable");
+        let kubeconfig = dir.path().join("admin.kubeconfig");
+        let rotation = Rotation {
+            names,
+            serving,
+            kubelets,
+            proxy: ProxyIdentity::new(pki.front_proxy_client().expect("issued")),
+            kubeconfigs: vec![kubeconfig.clone()],
+            url: "https://127.0.0.1:6443".into(),
+            pki,
+        };
+        let first = rotation.once(None).expect("as they are");
+        let again = rotation.once(Some(first.clone())).expect("as they are");
+        assert!(first == again);
+        assert!(!kubeconfig.exists(), "nothing changed");
+        for name in ["apiserver", "admin"] {
+            for end in ["crt", "key"] {
+                let path = rotation.pki.dir.join(format!("{name}.{end}"));
+                std::fs::remove_file(path).expect("removed");
+            }
+        }
+        let later = rotation.once(Some(again)).expect("made");
+        assert!(later.serving != first.serving && later.administrator != first.administrator);
+        assert!(later.kubelets == first.kubelets && later.proxy == first.proxy);
+        assert!(kubeconfig.exists());
+    }
+}
