@@ -31,6 +31,10 @@ use crate::{access, address, error::Error, listen, rotation::Rotation, store};
 #[derive(Args)]
 #[group(id = "api")]
 pub struct Options {
+    /// Options in a file of apiVersion orlop.dev/v1alpha1: each under its name, written as
+    /// dataDir. What the command line says wins.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Folder of the store, the authorities and the keys; made if missing.
     #[arg(long, default_value = "/var/lib/orlop/server")]
     pub data_dir: PathBuf,
@@ -87,6 +91,9 @@ impl Options {
     /// What cannot be used: folder, store, certificates, address.
     pub async fn open(&self) -> Result<Api, Error> {
         let dir = &self.data_dir;
+        if let Some(path) = &self.config {
+            tracing::info!(path = %path.display(), "options are those of a file");
+        }
         // The socket first: what cannot listen leaves nothing behind.
         let socket = SocketAddr::new(self.bind_address, self.secure_port);
         let mut listeners = vec![listen::open(socket).await?];

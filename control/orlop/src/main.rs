@@ -3,12 +3,13 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod access;
 mod address;
 mod api;
 mod commands;
+mod config;
 mod error;
 mod join;
 mod listen;
@@ -74,7 +75,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let given = std::env::args_os().collect();
+    let arguments = match config::expand(&Arguments::command(), given) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("orlop: {}", run::all_causes(&error));
+            return ExitCode::FAILURE;
+        }
+    };
+    let command = Arguments::parse_from(arguments).command;
     let done = match command {
         Command::Up(options) => run::service(commands::up::run(options)),
         Command::Agent(options) => run::service(commands::agent::run(options)),
@@ -103,7 +112,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
