@@ -159,6 +159,9 @@ async fn answer(
             response
         }
         GROUP => json(value!({"kind": "APIResourceList"})),
+        "/openapi/v3" => json(value!({"paths": {"apis/wardle.example.com/v1alpha1": {
+            "serverRelativeURL": "/openapi/v3/apis/wardle.example.com/v1alpha1?hash=A1"
+        }}})),
         _ if path.ends_with("/elsewhere") => {
             let mut response = Response::new(body::empty());
             *response.status_mut() = StatusCode::FOUND;
@@ -375,6 +378,17 @@ async fn groups_of_extension_servers_are_discovered_and_go_with_them() {
         (code, list.str_at(&["kind"])),
         (200, Some("APIResourceList"))
     );
+
+    let (_, index) = ask(&server, &root(), Method::GET, "/openapi/v3", None).await;
+    let place = [
+        "paths",
+        "apis/wardle.example.com/v1alpha1",
+        "serverRelativeURL",
+    ];
+    let url = index.str_at(&place).expect("in the index").to_owned();
+    assert!(index.path(&["paths", "api/v1"]).is_some());
+    let (code, told) = ask(&server, &root(), Method::GET, &url, None).await;
+    assert_eq!((code, told.str_at(&["target"])), (200, Some(url.as_str())));
 
     let registered = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.wardle.example.com";
     let (code, _) = ask(&server, &root(), Method::DELETE, registered, None).await;

@@ -33,6 +33,8 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub(crate) struct Discovered {
     /// `APIVersionDiscovery`: version, resources, freshness.
     pub entry: Value,
+    /// Where its document of OpenAPI 3 is, with the hash that it has now.
+    pub document: Option<String>,
     /// When it was read; nothing if it could not be.
     read: Option<Instant>,
 }
@@ -40,7 +42,11 @@ pub(crate) struct Discovered {
 impl Discovered {
     /// What is known without asking.
     pub(super) fn always(entry: Value) -> Self {
-        Self { entry, read: None }
+        Self {
+            entry,
+            document: None,
+            read: None,
+        }
     }
 }
 
@@ -71,7 +77,7 @@ fn stale_entry(remote: &Remote) -> Value {
 
 /// Says that nothing is known of a server that cannot be reached.
 pub(super) fn stale(api: &Api, remote: &Remote) {
-    put(api, remote, stale_entry(remote), None);
+    put(api, remote, stale_entry(remote), None, None);
 }
 
 /// Reads a server's discovery, if what is known is old.
@@ -81,22 +87,27 @@ pub(super) async fn renew(api: &Api, remote: &Remote, address: &str) {
         return;
     }
     match read(remote, address).await {
-        Ok(entry) => put(api, remote, entry, Some(Instant::now())),
+        Ok(entry) => {
+            let document = document(remote, address).await;
+            put(api, remote, entry, document, Some(Instant::now()));
+        }
         Err(error) => {
             tracing::warn!(name = %remote.name, %error, "an API service's discovery cannot be read");
             let mut last = entry(remote);
             last.insert("freshness", "Stale");
-            put(api, remote, last, None);
+            put(api, remote, last, None, None);
         }
     }
 }
 
-fn put(api: &Api, remote: &Remote, entry: Value, read: Option<Instant>) {
+fn put(api: &Api, remote: &Remote, entry: Value, document: Option<String>, read: Option<Instant>) {
     let known = remote.discovered.load();
     let same = known.as_ref().is_some_and(|known| known.entry == entry);
-    remote
-        .discovered
-        .store(Some(Arc::new(Discovered { entry, read })));
+    remote.discovered.store(Some(Arc::new(Discovered {
+        entry,
+        document,
+        read,
+    })));
     if !same {
         api.aggregator.changed();
     }
@@ -112,6 +123,16 @@ async fn read(remote: &Remote, address: &str) -> Result<Value, Error> {
     let path = remote.path();
     let list = get(remote, address, &path, "application/json").await?;
     Ok(of_list(&remote.version, &list.unwrap_or_default()))
+}
+
+/// Where a server's document of OpenAPI 3 is; nothing if it has none.
+async fn document(remote: &Remote, address: &str) -> Option<String> {
+    let index = get(remote, address, "/openapi/v3", "application/json").await;
+    let index = index.ok().flatten()?;
+    let place = remote.path();
+    let url = index.str_at(&["paths", place.trim_start_matches('/'), "serverRelativeURL"])?;
+    // Only what is asked of the very server is a place there.
+    url.starts_with("/openapi/v3/").then(|| url.to_owned())
 }
 
 /// Asks for a document; nothing if it comes in another form than was asked for.

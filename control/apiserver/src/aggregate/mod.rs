@@ -144,8 +144,23 @@ impl Aggregator {
         if info.is_resource {
             return now.get(&info.group, &info.version).cloned();
         }
-        let (group, version) = group_version(&info.path)?;
-        now.get(group, version).cloned()
+        let document = info.path.strip_prefix("/openapi/v3");
+        let (group, version) = group_version(document.unwrap_or(&info.path))?;
+        let found = now.get(group, version)?;
+        // This server has no document of what it serves for others.
+        (document.is_none() || !found.is_own()).then(|| Arc::clone(found))
+    }
+
+    /// The documents of OpenAPI 3 that other servers have: places and addresses.
+    pub(crate) fn documents(&self) -> Vec<(String, String)> {
+        let now = self.now();
+        now.all()
+            .filter_map(|remote| {
+                let known = remote.discovered.load_full()?;
+                let place = remote.path().trim_start_matches('/').to_owned();
+                Some((place, known.document.clone()?))
+            })
+            .collect()
     }
 
     /// Makes the snapshot as new as the cache of APIServices. Those whose

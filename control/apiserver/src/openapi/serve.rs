@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use control_types::value;
+use control_types::value::Value;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
     CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
@@ -30,7 +32,13 @@ pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     if path == "/openapi/v3" {
         let index = blocking(move || merged::index(&api)).await?;
         let media = "text/plain; charset=utf-8";
-        return Some(part(index.json, media, index.made, headers));
+        let others = context.api.aggregator.documents();
+        let json = if others.is_empty() {
+            index.json
+        } else {
+            with_others(&index.json, others)
+        };
+        return Some(part(json, media, index.made, headers));
     }
     let place = path.strip_prefix("/openapi/v3/")?.to_owned();
     let find = move || super::v3(&place).or_else(|| merged::of_version(&api, &place));
@@ -38,6 +46,18 @@ pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
         return Some(empty(404));
     };
     Some(v3(document, path, context).await)
+}
+
+/// The index with the documents of other servers, which win where they have one.
+fn with_others(index: &[u8], others: Vec<(String, String)>) -> Bytes {
+    // Written by this server.
+    let mut index = Value::from_slice(index).unwrap_or_default();
+    let paths = index.make_object().object_mut("paths");
+    for (place, url) in others {
+        paths.insert(place.as_str(), value!({"serverRelativeURL": url}));
+    }
+    paths.sort();
+    index.to_vec().into()
 }
 
 /// Documents are megabytes: making and unpacking them is left to other threads.
@@ -275,6 +295,22 @@ fn vary(response: &mut Response<Body>, by: &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_of_other_servers_stand_in_the_index_by_name() {
+        let index = value!({"paths": {"api/v1": {"serverRelativeURL": "/a"}, "version": {}}});
+        let others = vec![(
+            "apis/g/v1".to_owned(),
+            "/openapi/v3/apis/g/v1?hash=H".to_owned(),
+        )];
+        let merged = with_others(&index.to_vec(), others);
+        let wanted = value!({"paths": {
+            "api/v1": {"serverRelativeURL": "/a"},
+            "apis/g/v1": {"serverRelativeURL": "/openapi/v3/apis/g/v1?hash=H"},
+            "version": {}
+        }});
+        assert_eq!(&merged[..], wanted.to_vec());
+    }
 
     fn accept(text: &str) -> Option<Media> {
         let mut headers = HeaderMap::new();
