@@ -17,7 +17,7 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -267,6 +267,7 @@ impl Caches {
         let asked = self.asked.lock();
         let asked = asked.unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut requests) = asked else { return };
+        let mut late = Late::default();
         loop {
             let mut watch = self.store.watch(Bytes::from_static(storage::ROOT), after);
             loop {
@@ -277,11 +278,15 @@ impl Caches {
                         self.serve(request, after).await;
                         continue;
                     }
+                    () = late.due(), if !late.0.is_empty() => {
+                        late.announce(Instant::now());
+                        continue;
+                    }
                     batch = watch.next() => batch,
                 };
                 match batch {
                     Some(Ok(batch)) => {
-                        self.apply(batch.events);
+                        self.apply(batch.events, &mut late);
                         after = after.max(batch.revision);
                         self.applied.send_replace(after);
                     }
@@ -297,7 +302,8 @@ impl Caches {
             match self.load(None).await {
                 Ok(loaded) => {
                     for (cache, objects) in loaded.objects {
-                        cache.apply(cache.difference(&objects, loaded.revision));
+                        let changes = cache.difference(&objects, loaded.revision);
+                        late.add(&cache, cache.apply(changes));
                     }
                     after = loaded.revision;
                     self.applied.send_replace(after);
@@ -398,7 +404,7 @@ impl Caches {
     }
 
     /// Applies the events of a batch, each run of the same resource at once.
-    fn apply(&self, events: Vec<control_store::Event>) {
+    fn apply(&self, events: Vec<control_store::Event>, late: &mut Late) {
         let prefixes = self.reader.by_prefix.load();
         let mut events = events.into_iter().peekable();
         while let Some(event) = events.next() {
@@ -413,7 +419,7 @@ impl Caches {
                     changes.extend(self.change(cache, key, &event));
                 }
             }
-            cache.apply(changes);
+            late.add(cache, cache.apply(changes));
         }
     }
 
@@ -439,6 +445,32 @@ impl Caches {
                 Some((key.into(), Some(object), revision))
             }
         }
+    }
+}
+
+/// Caches whose watchers are to be woken later.
+#[derive(Default)]
+struct Late(Vec<(Instant, Arc<ResourceCache>)>);
+
+impl Late {
+    fn add(&mut self, cache: &Arc<ResourceCache>, due: Option<Instant>) {
+        let known = self.0.iter().any(|(_, late)| Arc::ptr_eq(late, cache));
+        if let Some(due) = due
+            && !known
+        {
+            self.0.push((due, Arc::clone(cache)));
+        }
+    }
+
+    /// Waits until the first is to be woken.
+    async fn due(&self) {
+        if let Some(first) = self.0.iter().map(|(due, _)| *due).min() {
+            tokio::time::sleep_until(first.into()).await;
+        }
+    }
+
+    fn announce(&mut self, now: Instant) {
+        self.0.retain(|(_, cache)| cache.announce(now).is_some());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cache of one resource: a snapshot of all objects and the recent events.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -23,6 +23,13 @@ const MAX_CAPACITY: usize = 16 * 1024;
 /// Events younger than this are kept if at all possible: a client that lost
 /// its connection comes back within a minute or so.
 const KEEP: Duration = Duration::from_secs(75);
+
+/// So many watchers are woken with every change at once.
+const CROWD: usize = 200;
+/// What it takes, more or less, to wake one watcher and to send it an event.
+const TURN: Duration = Duration::from_micros(2);
+/// No event waits longer for that.
+const LATEST: Duration = Duration::from_millis(20);
 
 /// How many frames in protobuf are kept for other watchers.
 const FRAMES: usize = 32;
@@ -71,6 +78,8 @@ pub struct ResourceCache {
     state: ArcSwap<State>,
     ring: Ring<Event>,
     wake: watch::Sender<u64>,
+    /// When watchers were woken last.
+    woken: Mutex<Option<Instant>>,
     /// Events up to this revision are no longer (or were never) in the ring.
     forgotten: AtomicU64,
     /// The frames of the latest events in protobuf, made for the first watcher that
@@ -110,6 +119,7 @@ impl ResourceCache {
             }),
             ring: Ring::new(CAPACITY),
             wake: watch::Sender::new(0),
+            woken: Mutex::new(None),
             forgotten: AtomicU64::new(0),
             frames: [const { ArcSwapOption::const_empty() }; FRAMES],
         }
@@ -311,11 +321,12 @@ impl ResourceCache {
         Prepared::of(value, json, self.nature())
     }
 
-    /// Applies changes in order and publishes them at once. `None` deletes.
+    /// Applies changes in order and publishes them at once. `None` deletes. Answers
+    /// as [`ResourceCache::announce`].
     pub(super) fn apply(
         &self,
         changes: impl IntoIterator<Item = (CompactString, Option<Arc<Cached>>, Revision)>,
-    ) {
+    ) -> Option<Instant> {
         let present = self.state.load();
         let mut objects = present.objects.clone();
         let mut last = present.revision;
@@ -359,8 +370,29 @@ impl ResourceCache {
                 next,
                 revision: last,
             }));
-            self.wake.send_replace(next);
+            return self.announce(now);
         }
+        None
+    }
+
+    /// Wakes the watchers, unless there are so many that those of the last time
+    /// cannot all have had their turn: they would get each event by itself, at many
+    /// times the price of some together. Answers when it is to be called again then.
+    pub(super) fn announce(&self, now: Instant) -> Option<Instant> {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let watchers = self.wake.receiver_count();
+        if watchers > CROWD
+            && let Some(last) = *woken
+        {
+            let turns = u32::try_from(watchers).unwrap_or(u32::MAX);
+            let due = last + TURN.saturating_mul(turns).min(LATEST);
+            if now < due {
+                return Some(due);
+            }
+        }
+        *woken = Some(now);
+        self.wake.send_replace(self.ring.head());
+        None
     }
 
     fn push(&self, event: Event, now: Instant) {
@@ -427,6 +459,22 @@ mod tests {
             sequence += 1;
         }
         all
+    }
+
+    #[test]
+    fn a_crowd_of_watchers_is_not_woken_before_the_last_time_is_over() {
+        let cache = cache();
+        let watchers: Vec<_> = (0..=CROWD).map(|_| cache.wake()).collect();
+        let now = Instant::now();
+        assert_eq!(cache.announce(now), None);
+        let due = cache.announce(now + TURN).expect("too early");
+        assert_eq!(
+            due,
+            now + TURN * u32::try_from(watchers.len()).expect("few")
+        );
+        assert_eq!(cache.announce(due), None);
+        drop(watchers);
+        assert_eq!(cache.announce(due), None);
     }
 
     #[test]
