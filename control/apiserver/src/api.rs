@@ -234,6 +234,17 @@ impl Api {
             .ok_or_else(Status::unknown_path)
     }
 
+    /// All resources of the tables whose objects are stored, each in the version in
+    /// which it is.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Served>> {
+        let mut seen = rustc_hash::FxHashSet::default();
+        self.resources.values().filter(move |served| {
+            served.cache.is_some()
+                && served.is_stored_form()
+                && seen.insert((served.resource.group, served.resource.plural))
+        })
+    }
+
     /// Whether anything is served in this group.
     #[must_use]
     pub fn has_group(&self, group: &str) -> bool {

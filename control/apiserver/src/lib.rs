@@ -51,6 +51,7 @@ pub mod proxy;
 pub mod remote;
 pub mod reply;
 pub mod request;
+mod request_counts;
 pub mod reviews;
 pub mod route;
 pub mod selection;

@@ -20,8 +20,13 @@ use crate::gather::Gather;
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a client may take to send a request's headers.
-const HEADERS: Duration = Duration::from_secs(30);
+/// What the head of a request may hold, in bytes. Each stream of a connection may
+/// hold as much.
+const HEAD: u32 = 64 * 1024;
+const HTTP1_HEAD: usize = 128 * 1024;
+/// Streams that a client may reset before they were looked at, until it is told to
+/// go away (CVE-2023-44487).
+const RESETS: usize = 200;
 /// HTTP/2 streams of one connection; informers hold one per watched resource.
 const STREAMS: u32 = 1000;
 
@@ -148,10 +153,12 @@ async fn connection(
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
+            chain.api().metrics.requests.handshake_failed();
             tracing::debug!(%address, %error, "TLS handshake failed");
             return;
         }
         Err(_) => {
+            chain.api().metrics.requests.handshake_failed();
             tracing::debug!(%address, "TLS handshake took too long");
             return;
         }
@@ -164,6 +171,7 @@ async fn connection(
                 .collect(),
         )
     });
+    let headers = chain.api().config.chain.header_timeout;
     let known = KnownPeer::default();
     let farewell = Farewell::default();
     let said = farewell.clone();
@@ -183,7 +191,8 @@ async fn connection(
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS);
+        .max_buf_size(HTTP1_HEAD)
+        .header_read_timeout(headers);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -192,7 +201,10 @@ async fn connection(
         .keep_alive_timeout(Duration::from_secs(15))
         .initial_stream_window_size(256 * 1024)
         .initial_connection_window_size(1024 * 1024)
-        .max_header_list_size(1024 * 1024);
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(RESETS)
+        .max_send_buf_size(256 * 1024)
+        .max_header_list_size(HEAD);
     let connection =
         builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
     tokio::pin!(connection);

@@ -1,6 +1,5 @@
 //! Counters of the server, under the names that dashboards for stock know.
 
-use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use control_kinds::pod_security::{Level, LevelVersion, Version};
@@ -9,7 +8,6 @@ use http::{HeaderMap, Response};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -18,40 +16,10 @@ use crate::body::Body;
 use crate::exposition::{Exposition, Page};
 use crate::fairness;
 use crate::reply;
-use crate::request::RequestInfo;
+use crate::request_counts::{self, RequestCounts};
 
 /// The minor version of Kubernetes that is served; later ones are not known.
 const NEWEST_MINOR: u64 = 36;
-
-/// What a request is counted under.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    /// `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `DELETE`, …
-    pub verb: &'static str,
-    /// API group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Resource.
-    pub resource: String,
-    /// Subresource.
-    pub subresource: String,
-    /// `cluster`, `namespace`, `resource` or empty.
-    pub scope: &'static str,
-    /// Status code.
-    pub code: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DurationLabels {
-    verb: &'static str,
-    resource: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InFlightLabels {
-    request_kind: &'static str,
-}
 
 /// What a decision about a pod's security is counted under.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -159,9 +127,7 @@ impl Policies {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<DurationLabels, Histogram>,
-    running: Family<InFlightLabels, Gauge<i64, AtomicI64>>,
+    pub(crate) requests: RequestCounts,
     pod_security: Family<PodSecurityLabels, Counter>,
     policies: Policies,
     /// Of admission webhooks.
@@ -170,71 +136,9 @@ pub struct Metrics {
     pub conversions: crate::custom::conversion::Counts,
 }
 
-/// Counts a request as running until dropped.
-#[derive(Debug)]
-pub struct Running(Gauge<i64, AtomicI64>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-impl RequestLabels {
-    /// The labels of a request; only known resources become labels, so that
-    /// nobody can fill the memory with paths of their own making.
-    #[must_use]
-    pub fn of(info: &RequestInfo) -> Self {
-        let verb = match info.verb {
-            "get" => "GET",
-            "list" => "LIST",
-            "watch" => "WATCH",
-            "create" | "post" => "POST",
-            "update" | "put" => "PUT",
-            "patch" => "PATCH",
-            "delete" => "DELETE",
-            "deletecollection" => "DELETECOLLECTION",
-            _ => "OTHER",
-        };
-        let known = control_types::registry::lookup(&info.group, &info.version, &info.resource);
-        let subresource = known.and_then(|known| known.subresource(&info.subresource));
-        Self {
-            verb,
-            group: known.map_or_else(String::new, |known| known.group.into()),
-            version: known.map_or_else(String::new, |known| known.version.into()),
-            resource: known.map_or_else(String::new, |known| known.plural.into()),
-            subresource: subresource.map_or_else(String::new, |known| known.name.into()),
-            scope: info.scope(),
-            code: 0,
-        }
-    }
-}
-
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let requests = Family::default();
-        let durations = Family::<DurationLabels, Histogram>::new_with_constructor(|| {
-            Histogram::new([
-                0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
-            ])
-        });
-        let running = Family::default();
-        registry.register(
-            "apiserver_request",
-            "Requests by verb, resource and code",
-            requests.clone(),
-        );
-        registry.register(
-            "apiserver_request_duration_seconds",
-            "Time until the answer began",
-            durations.clone(),
-        );
-        registry.register(
-            "apiserver_current_inflight_requests",
-            "Requests being answered",
-            running.clone(),
-        );
         let pod_security = Family::default();
         registry.register(
             "pod_security_evaluations",
@@ -246,9 +150,7 @@ impl Default for Metrics {
         let conversions = crate::custom::conversion::Counts::registered(&mut registry);
         Self {
             registry,
-            requests,
-            durations,
-            running,
+            requests: RequestCounts::default(),
             pod_security,
             policies,
             webhooks,
@@ -258,38 +160,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request as running.
-    #[must_use]
-    pub fn begin(&self, info: &RequestInfo) -> Running {
-        let request_kind = if info.is_read_only() {
-            "readOnly"
-        } else {
-            "mutating"
-        };
-        let gauge = self
-            .running
-            .get_or_create(&InFlightLabels { request_kind })
-            .clone();
-        gauge.inc();
-        Running(gauge)
-    }
-
-    /// Counts an answer.
-    pub fn done(&self, labels: RequestLabels, code: u16, took: Duration) {
-        let duration = DurationLabels {
-            verb: labels.verb,
-            resource: labels.resource.clone(),
-        };
-        if labels.verb != "WATCH" {
-            self.durations
-                .get_or_create(&duration)
-                .observe(took.as_secs_f64());
-        }
-        self.requests
-            .get_or_create(&RequestLabels { code, ..labels })
-            .inc();
-    }
-
     /// Counts a decision about a pod's security.
     pub fn pod_security(&self, labels: &PodSecurityLabels) {
         self.pod_security.get_or_create(labels).inc();
@@ -345,6 +215,8 @@ impl Api {
             Ok(text) => page.open_metrics(&text),
             Err(_) => return reply::text(500, "metrics cannot be written"),
         }
+        self.metrics.requests.write(&mut page);
+        request_counts::write_state(self, &mut page);
         fairness::write(&self.fairness, &mut page);
         if let Some(audit) = &self.config.chain.audit {
             audit.write(&mut page);

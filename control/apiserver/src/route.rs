@@ -23,6 +23,10 @@ use crate::{
 /// What the handler answers; 404 and 405 for what nobody handles.
 pub async fn route(context: Context, body: Body) -> Answer {
     let info = &context.info;
+    if info.path.starts_with("//") {
+        // It is read as if the slashes were one, but nothing is served there.
+        return unknown(&context);
+    }
     if let Some(remote) = context.api.aggregator.of(info) {
         if remote.is_own() {
             return node_metrics::answer(&context);

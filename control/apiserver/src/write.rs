@@ -151,7 +151,11 @@ impl Modification<'_> {
                 (object, written, false)
             }
             Decision::Delete(object) => {
+                let began = std::time::Instant::now();
                 let written = api.store().write(key, condition, Write::Delete).await;
+                let (group, plural) = (served.resource.group, served.resource.plural);
+                let counts = &api.metrics.requests;
+                counts.store("delete", group, plural, began.elapsed());
                 (object, written.map_err(|error| store_error(&error)), true)
             }
             Decision::Keep(object) => {
@@ -347,7 +351,15 @@ impl Api {
             value: value.clone(),
             ttl,
         };
+        let operation = match condition {
+            Precondition::Absent => "create",
+            _ => "update",
+        };
+        let began = std::time::Instant::now();
         let written = self.store().write(key.clone(), condition, write).await;
+        let (group, plural) = (served.resource.group, served.resource.plural);
+        let counts = &self.metrics.requests;
+        counts.store(operation, group, plural, began.elapsed());
         if !matches!(written, Ok(Outcome::Done { .. })) {
             self.caches.withdraw(&key, &value);
         }

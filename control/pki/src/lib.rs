@@ -32,4 +32,7 @@ pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use request::{Request, Requested, names, public_key_hash, validity};
 pub use service_account::{Rejected, ServiceAccountKey};
-pub use tls::{ClientTrust, ServingIdentity, client_config, parse_certificates, server_config};
+pub use tls::{
+    ClientTrust, ServingIdentity, TlsLimits, client_config, parse_certificates, server_config,
+    server_config_within,
+};

@@ -39,6 +39,16 @@ struct Possession {
     hints: Vec<DistinguishedName>,
 }
 
+/// What a server speaks at least.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsLimits {
+    /// Whether clients may speak TLS 1.2, too. 1.3 is preferred in any case.
+    pub tls12: bool,
+    /// The cipher suites, by their IANA names (`TLS_AES_128_GCM_SHA256`, …); none
+    /// for all that there are. Weak ones there are not.
+    pub suites: Vec<String>,
+}
+
 /// A server that speaks TLS 1.3 only, HTTP/2 before HTTP/1.1, and asks clients
 /// for a certificate. `trusted` are only named to the client, to help it
 /// choose; judge with [`ClientTrust::verify`].
@@ -49,7 +59,42 @@ pub fn server_config(
     identity: Arc<ServingIdentity>,
     trusted: &[&ClientTrust],
 ) -> Result<ServerConfig, Error> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    server_config_within(identity, trusted, &TlsLimits::default())
+}
+
+/// As [`server_config`], with other limits of what is spoken.
+///
+/// # Errors
+/// [`Error::Crypto`], also for suites that are not known or leave nothing to speak.
+pub fn server_config_within(
+    identity: Arc<ServingIdentity>,
+    trusted: &[&ClientTrust],
+    limits: &TlsLimits,
+) -> Result<ServerConfig, Error> {
+    let mut provider = aws_lc_rs::default_provider();
+    if !limits.suites.is_empty() {
+        // Those of TLS 1.3 have another name there than here.
+        let name = |suite: &rustls::SupportedCipherSuite| {
+            format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+        };
+        let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
+        if let Some(unknown) = limits.suites.iter().find(|suite| !known.contains(suite)) {
+            let known = known.join(", ");
+            return Err(refused(
+                "choose cipher suites",
+                format!("`{unknown}` is not among {known}"),
+            ));
+        }
+        provider
+            .cipher_suites
+            .retain(|suite| limits.suites.contains(&name(suite)));
+    }
+    let provider = Arc::new(provider);
+    let versions: &[&rustls::SupportedProtocolVersion] = if limits.tls12 {
+        &[&version::TLS13, &version::TLS12]
+    } else {
+        &[&version::TLS13]
+    };
     let hints = trusted
         .iter()
         .flat_map(|trust| trust.0.root_hint_subjects())
@@ -60,7 +105,7 @@ pub fn server_config(
         hints,
     });
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&version::TLS13])
+        .with_protocol_versions(versions)
         .map_err(tls("configure a server"))?
         .with_client_cert_verifier(possession)
         .with_cert_resolver(identity);
@@ -313,6 +358,34 @@ mod tests {
             server_config(identity, &[&trust]).expect("a configuration"),
             trust,
         )
+    }
+
+    #[test]
+    fn suites_and_versions_are_limited_to_what_is_known_and_strong() {
+        let authority = Authority::create("kubernetes").expect("an authority");
+        let issued = authority
+            .issue(&Spec::server("kubernetes", ["kubernetes"]))
+            .expect("issued");
+        let within = |tls12, suites: &[&str]| {
+            let limits = TlsLimits {
+                tls12,
+                suites: suites.iter().map(|&suite| suite.to_owned()).collect(),
+            };
+            let identity = ServingIdentity::new(&issued, Path::new("x")).expect("usable");
+            server_config_within(identity, &[], &limits)
+        };
+        assert!(within(false, &["TLS_AES_128_GCM_SHA256"]).is_ok());
+        let old = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+        assert!(within(true, &[old]).is_ok());
+        for weak in [
+            "TLS_RSA_WITH_AES_128_CBC_SHA",
+            "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+        ] {
+            let error = within(true, &[weak]).expect_err("refused").to_string();
+            assert!(error.contains(weak), "{error}");
+        }
+        // Nothing is left to speak.
+        assert!(within(false, &[old]).is_err());
     }
 
     #[test]

@@ -28,10 +28,10 @@ use crate::audit;
 use crate::body::{self, Body};
 use crate::fairness::{Asked, Refused, Seat};
 use crate::listen::Farewell;
-use crate::metrics::RequestLabels;
 use crate::negotiate::Format;
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
+use crate::request_counts::{Done, Key};
 use crate::route;
 
 pub use access::*;
@@ -58,6 +58,8 @@ struct Record {
     audit: Option<audit::Entry>,
     /// Under which id the request is found.
     id: Option<HeaderValue>,
+    /// How long it waited for a seat.
+    waited: std::time::Duration,
     /// Headers that the answer gets, good or bad.
     headers: HeaderMap,
 }
@@ -70,6 +72,11 @@ impl Chain {
         Self { api, in_flight }
     }
 
+    /// What all handlers share.
+    pub(crate) fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
     /// Answers one request; never fails and never panics.
     pub(crate) async fn answer(self, request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
@@ -79,9 +86,9 @@ impl Chain {
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query());
         let info = Arc::new(info);
         let is_long = info.is_long_running();
-        let labels = RequestLabels::of(&info);
-        let metrics = &self.api.metrics;
-        let running = metrics.begin(&info);
+        let key = Key::of(&self.api, &info, &parts);
+        let counts = &self.api.metrics.requests;
+        let running = counts.begin(key, &info);
         let format = Format::of_error(&parts.headers, parts.uri.query());
         let mut record = Record::default();
         let id = audit_id(&parts.headers);
@@ -104,7 +111,11 @@ impl Chain {
             Ok(Ok(response)) => (response, None),
             Ok(Err(status)) => (reply::failure(&status, format), Some(status)),
             Err(_) => {
-                tracing::error!(verb = labels.verb, resource = %labels.resource, "a handler panicked");
+                tracing::error!(
+                    verb = key.verb(),
+                    resource = key.resource(),
+                    "a handler panicked"
+                );
                 let status = Status::internal(
                     "this request caused apiserver to panic. Look in the logs for details",
                 );
@@ -119,20 +130,26 @@ impl Chain {
             &mut record.headers,
             &self.api.config.chain.transport_security,
         );
-        for (name, value) in record.headers {
+        for (name, value) in std::mem::take(&mut record.headers) {
             if let Some(name) = name {
                 response.headers_mut().insert(name, value);
             }
         }
+        let size = http_body::Body::size_hint(response.body()).exact();
         if head {
             // Its length is told, but in HTTP/2 not one byte of it may be sent.
             *response.body_mut() = body::empty();
         }
         if is_long {
-            let body = std::mem::replace(response.body_mut(), body::empty());
-            *response.body_mut() = finish::until(body, (running, open));
+            response = response.map(|body| finish::until(body, (running, open)));
         }
-        metrics.done(labels, response.status().as_u16(), began.elapsed());
+        let done = Done {
+            code: response.status().as_u16(),
+            took: began.elapsed(),
+            waited: record.waited,
+            size,
+        };
+        counts.done(key, done);
         response
     }
 
@@ -189,7 +206,11 @@ impl Chain {
                     warnings: &record.warnings,
                     annotations: &record.annotations,
                 };
-                match access.authenticate(&parts, notes).await {
+                let asked = Instant::now();
+                let found = access.authenticate(&parts, notes).await;
+                let counts = &api.metrics.requests;
+                counts.authenticated(found.is_ok(), asked.elapsed());
+                match found {
                     Ok(user) => (user, false),
                     Err(status) => {
                         self.audit(record, info, &parts, None);
@@ -230,7 +251,11 @@ impl Chain {
             Err(answer) => return Ok(answer),
         };
         let attributes = attributes(info, &user);
-        if let Verdict::Deny(reason) = self.allowed(record, &attributes).await? {
+        let asked = Instant::now();
+        let verdict = self.allowed(record, &attributes).await?;
+        let counts = &api.metrics.requests;
+        counts.authorized(verdict == Verdict::Allow, asked.elapsed());
+        if let Verdict::Deny(reason) = verdict {
             return Err(denied(&attributes, &reason));
         }
         let (seat, opening) = match seat {
@@ -339,7 +364,10 @@ impl Chain {
             wait,
         };
         let fairness = &self.api.fairness;
-        match fairness.admit(&self.api, &asked, &mut record.headers).await {
+        let began = Instant::now();
+        let admitted = fairness.admit(&self.api, &asked, &mut record.headers).await;
+        record.waited = began.elapsed();
+        match admitted {
             Ok(seat) => Ok(Some(Place::Level(seat))),
             Err(Refused { retry_after }) => Err(too_many(retry_after)),
         }

@@ -41,6 +41,9 @@ pub struct Settings {
     pub shutdown_retry_after: bool,
     /// How long open requests may take to end then.
     pub shutdown_grace: Duration,
+    /// How long a client may take to send a request's head over HTTP/1.1, and how
+    /// long a connection may be idle between requests.
+    pub header_timeout: Duration,
     /// What is written down of requests; `None` for nothing.
     pub audit: Option<Arc<Audit>>,
 }
@@ -59,6 +62,7 @@ impl Default for Settings {
             shutdown_delay: Duration::ZERO,
             shutdown_retry_after: false,
             shutdown_grace: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(32),
             audit: None,
         }
     }

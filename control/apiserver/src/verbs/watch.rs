@@ -30,6 +30,7 @@ use crate::negotiate::{Format, Media, STREAM_MEDIA_TYPES, Shape};
 use crate::options::{ListOptions, parse_revision};
 use crate::protobuf;
 use crate::reply::Answer;
+use crate::request_counts::Sent;
 use crate::selection::Selection;
 use crate::table;
 
@@ -100,6 +101,11 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         api: Arc::clone(api),
         served: Arc::clone(served),
         opening: context.take_opening(),
+        sent: api.metrics.requests.watch(
+            served.resource.group,
+            served.resource.version,
+            served.resource.plural,
+        ),
         initial: initial.then(|| (state, Position::default())),
         initial_bookmark: (options.send_initial_events == Some(true)
             && options.allow_watch_bookmarks)
@@ -148,6 +154,8 @@ struct Watcher {
     served: Arc<Served>,
     /// Its place among requests until it has begun, and among watches until it ends.
     opening: Option<Opening>,
+    /// Counts what is sent.
+    sent: Arc<Sent>,
     /// The objects to begin with, as far as not sent yet.
     initial: Option<(Arc<State>, Position)>,
     /// The revision of the bookmark that ends the beginning.
@@ -474,6 +482,12 @@ impl Watcher {
     /// The frame of an event in the shape that this watcher wants.
     /// `shared` tells that others watch the same event now.
     fn frame(&mut self, object: &Cached, change: Change, shared: bool) -> Bytes {
+        let bytes = self.shaped(object, change, shared);
+        self.sent.count(bytes.len());
+        bytes
+    }
+
+    fn shaped(&mut self, object: &Cached, change: Change, shared: bool) -> Bytes {
         let in_protobuf = self.format.media == Media::Protobuf;
         let converted;
         let object = if self.served.needs_conversion(object) {

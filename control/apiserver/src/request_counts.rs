@@ -1,0 +1,827 @@
+//! What is counted of requests, under kube-apiserver's names. Labels are texts of
+//! the tables and of definitions only, so that nobody can fill the memory with
+//! paths of their own making, and counting a request allocates nothing.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use control_fairness::Histogram;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use rustc_hash::FxHashMap;
+
+use crate::api::Api;
+use crate::exposition::{Kind, Page};
+use crate::request::RequestInfo;
+
+const SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+const SIZES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const EVENT_SIZES: &[f64] = &[
+    1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
+];
+const ACCESS: &[f64] = &[
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
+    8.192, 16.384,
+];
+
+/// Paths that are no resources and are counted by their names.
+const PATHS: &[&str] = &[
+    "/healthz",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/api",
+    "/apis",
+    "/openapi/v2",
+    "/openapi/v3",
+];
+/// How many objects of a resource are looked at to guess how large all are.
+const SAMPLE: usize = 8;
+
+/// What a request is counted under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    verb: &'static str,
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    scope: &'static str,
+    dry_run: &'static str,
+}
+
+/// All counts.
+#[derive(Debug, Default)]
+pub(crate) struct RequestCounts {
+    requests: RwLock<FxHashMap<Key, Arc<Counts>>>,
+    watches: RwLock<FxHashMap<[&'static str; 3], Arc<Sent>>>,
+    store: RwLock<FxHashMap<[&'static str; 3], Arc<Mutex<Histogram>>>>,
+    reading: Arc<AtomicI64>,
+    writing: Arc<AtomicI64>,
+    handshakes: AtomicU64,
+    /// Success and failure.
+    authentication: [Timed; 2],
+    /// Allowed and denied.
+    authorization: [Timed; 2],
+}
+
+/// Counts of one [`Key`].
+#[derive(Debug)]
+pub(crate) struct Counts {
+    open: AtomicI64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    codes: Vec<(u16, u64)>,
+    took: Histogram,
+    worked: Histogram,
+    sizes: Histogram,
+}
+
+/// What watches of a resource were sent.
+#[derive(Debug)]
+pub(crate) struct Sent(Mutex<Histogram>);
+
+#[derive(Debug)]
+struct Timed(Mutex<Histogram>);
+
+/// Counts a request as open until dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    all: Arc<AtomicI64>,
+    long: Option<Arc<Counts>>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Done {
+    pub code: u16,
+    /// How long it took in all, and how long of that it waited for a seat.
+    pub took: Duration,
+    pub waited: Duration,
+    /// How large the answer is, if that is known.
+    pub size: Option<u64>,
+}
+
+impl Default for Timed {
+    fn default() -> Self {
+        Self(Mutex::new(Histogram::new(ACCESS)))
+    }
+}
+
+impl Timed {
+    fn observe(&self, took: Duration) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.observe(took.as_secs_f64());
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    /// What a request is counted under.
+    pub(crate) fn of(api: &Api, info: &RequestInfo, parts: &Parts) -> Self {
+        let mut key = Self {
+            verb: verb(info, parts),
+            group: "",
+            version: "",
+            resource: "",
+            subresource: "",
+            scope: "",
+            dry_run: "",
+        };
+        if !info.is_resource {
+            let known = PATHS.iter().find(|path| **path == info.path);
+            key.subresource = known.copied().unwrap_or_default();
+            return key;
+        }
+        let Some(served) = api.served(&info.group, &info.version, &info.resource) else {
+            return key;
+        };
+        let resource = served.resource;
+        key.group = resource.group;
+        key.version = resource.version;
+        key.resource = resource.plural;
+        let subresource = resource.subresource(&info.subresource);
+        key.subresource = subresource.map_or("", |known| known.name);
+        key.scope = info.scope();
+        if !info.is_read_only()
+            && parts
+                .uri
+                .query()
+                .is_some_and(|query| query.contains("dryRun=All"))
+        {
+            key.dry_run = "All";
+        }
+        key
+    }
+
+    /// For logs.
+    pub(crate) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// For logs.
+    pub(crate) fn resource(&self) -> &'static str {
+        self.resource
+    }
+
+    fn labels(&self) -> [(&'static str, &'static str); 7] {
+        [
+            (
+                "component",
+                if self.resource.is_empty() {
+                    ""
+                } else {
+                    "apiserver"
+                },
+            ),
+            ("group", self.group),
+            ("resource", self.resource),
+            ("scope", self.scope),
+            ("subresource", self.subresource),
+            ("verb", self.verb),
+            ("version", self.version),
+        ]
+    }
+}
+
+fn verb(info: &RequestInfo, parts: &Parts) -> &'static str {
+    if matches!(
+        info.subresource.as_str(),
+        "exec" | "attach" | "portforward" | "proxy"
+    ) {
+        return "CONNECT";
+    }
+    match info.verb {
+        "get" | "head" => "GET",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "create" | "post" => "POST",
+        "update" | "put" => "PUT",
+        "patch" => {
+            let media = parts.headers.get(CONTENT_TYPE);
+            let media = media
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default();
+            if media.starts_with("application/apply-patch") {
+                "APPLY"
+            } else {
+                "PATCH"
+            }
+        }
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        "options" => "OPTIONS",
+        _ => "OTHER",
+    }
+}
+
+// === impl RequestCounts ===
+
+/// What stands in a table, or is put there.
+fn entry<K: Copy + Eq + std::hash::Hash, V>(
+    table: &RwLock<FxHashMap<K, Arc<V>>>,
+    key: K,
+    make: impl FnOnce() -> V,
+) -> Arc<V> {
+    let known = table.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(&key) {
+        return Arc::clone(known);
+    }
+    drop(known);
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(table.entry(key).or_insert_with(|| Arc::new(make())))
+}
+
+fn sorted<K: Copy + Eq + std::hash::Hash, V, O: Ord>(
+    table: &RwLock<FxHashMap<K, Arc<V>>>,
+    by: impl Fn(&K) -> O,
+) -> Vec<(K, Arc<V>)> {
+    let table = table.read().unwrap_or_else(PoisonError::into_inner);
+    let mut all: Vec<_> = table
+        .iter()
+        .map(|(key, value)| (*key, Arc::clone(value)))
+        .collect();
+    all.sort_by_key(|(key, _)| by(key));
+    all
+}
+
+impl RequestCounts {
+    /// A request begins.
+    pub(crate) fn begin(&self, key: Key, info: &RequestInfo) -> Running {
+        let long = info
+            .is_long_running()
+            .then(|| entry(&self.requests, key, Counts::new));
+        let all = match (&long, info.is_read_only()) {
+            (Some(long), _) => {
+                long.open.fetch_add(1, Ordering::Relaxed);
+                return Running {
+                    all: Arc::default(),
+                    long: Some(Arc::clone(long)),
+                };
+            }
+            (None, true) => &self.reading,
+            (None, false) => &self.writing,
+        };
+        all.fetch_add(1, Ordering::Relaxed);
+        Running {
+            all: Arc::clone(all),
+            long: None,
+        }
+    }
+
+    /// A request was answered.
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    pub(crate) fn done(&self, key: Key, done: Done) {
+        let counts = entry(&self.requests, key, Counts::new);
+        let mut inner = counts.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        match inner.codes.iter_mut().find(|(code, _)| *code == done.code) {
+            Some((_, count)) => *count += 1,
+            None => inner.codes.push((done.code, 1)),
+        }
+        if matches!(key.verb, "WATCH" | "CONNECT") {
+            return;
+        }
+        inner.took.observe(done.took.as_secs_f64());
+        let worked = done.took.saturating_sub(done.waited);
+        inner.worked.observe(worked.as_secs_f64());
+        if let Some(size) = done.size {
+            inner.sizes.observe(size as f64);
+        }
+    }
+
+    /// Where what watches of a resource are sent is counted.
+    pub(crate) fn watch(
+        &self,
+        group: &'static str,
+        version: &'static str,
+        resource: &'static str,
+    ) -> Arc<Sent> {
+        entry(&self.watches, [group, version, resource], || {
+            Sent(Mutex::new(Histogram::new(EVENT_SIZES)))
+        })
+    }
+
+    /// The store did something.
+    pub(crate) fn store(
+        &self,
+        operation: &'static str,
+        group: &'static str,
+        resource: &'static str,
+        took: Duration,
+    ) {
+        let histogram = entry(&self.store, [operation, group, resource], || {
+            Mutex::new(Histogram::new(SECONDS))
+        });
+        let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// A client was asked who it is.
+    pub(crate) fn authenticated(&self, success: bool, took: Duration) {
+        self.authentication[usize::from(!success)].observe(took);
+    }
+
+    /// It was decided whether something may be done.
+    pub(crate) fn authorized(&self, allowed: bool, took: Duration) {
+        self.authorization[usize::from(!allowed)].observe(took);
+    }
+
+    /// A TLS handshake failed.
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes all of them.
+    pub(crate) fn write(&self, page: &mut Page) {
+        let requests = sorted(&self.requests, |key| key.labels());
+        totals(&requests, page);
+        for (name, help, of) in [
+            (
+                "apiserver_request_duration_seconds",
+                "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
+                (|inner: &Inner| inner.took.clone()) as fn(&Inner) -> Histogram,
+            ),
+            (
+                "apiserver_request_sli_duration_seconds",
+                "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
+                |inner| inner.worked.clone(),
+            ),
+            (
+                "apiserver_response_sizes",
+                "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
+                |inner| inner.sizes.clone(),
+            ),
+        ] {
+            page.family(name, Kind::Histogram, help);
+            for (key, counts) in &requests {
+                let histogram = of(&counts.inner.lock().unwrap_or_else(PoisonError::into_inner));
+                if histogram.count() == 0 {
+                    continue;
+                }
+                let labels = key.labels();
+                if name == "apiserver_request_duration_seconds" {
+                    let [component, rest @ ..] = labels;
+                    let mut all = vec![component, ("dry_run", key.dry_run)];
+                    all.extend(rest);
+                    page.histogram(name, &all, &histogram);
+                } else {
+                    page.histogram(name, &labels, &histogram);
+                }
+            }
+        }
+        self.write_gauges(&requests, page);
+        self.write_watches(page);
+        self.write_store(page);
+        self.write_access(page);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    fn write_gauges(&self, requests: &[(Key, Arc<Counts>)], page: &mut Page) {
+        let name = "apiserver_current_inflight_requests";
+        page.family(name, Kind::Gauge, "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.");
+        for (kind, count) in [("mutating", &self.writing), ("readOnly", &self.reading)] {
+            let count = count.load(Ordering::Relaxed);
+            page.sample(name, &[("request_kind", kind)], count as f64);
+        }
+        let name = "apiserver_longrunning_requests";
+        page.family(name, Kind::Gauge, "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.");
+        for (key, counts) in requests {
+            let open = counts.open.load(Ordering::Relaxed);
+            if open > 0 {
+                page.sample(name, &key.labels(), open as f64);
+            }
+        }
+        let name = "apiserver_tls_handshake_errors";
+        page.family(
+            name,
+            Kind::Counter,
+            "Number of requests dropped with 'TLS handshake error from' error",
+        );
+        let failed = self.handshakes.load(Ordering::Relaxed);
+        page.sample("apiserver_tls_handshake_errors_total", &[], failed as f64);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    fn write_watches(&self, page: &mut Page) {
+        let watches = sorted(&self.watches, |key| *key);
+        let labelled = |[group, version, resource]: [&'static str; 3]| {
+            [
+                ("group", group),
+                ("resource", resource),
+                ("version", version),
+            ]
+        };
+        let name = "apiserver_watch_events";
+        page.family(
+            name,
+            Kind::Counter,
+            "Number of events sent in watch clients",
+        );
+        for (key, sent) in &watches {
+            let count = sent
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .count();
+            page.sample(
+                "apiserver_watch_events_total",
+                &labelled(*key),
+                count as f64,
+            );
+        }
+        let name = "apiserver_watch_events_sizes";
+        page.family(
+            name,
+            Kind::Histogram,
+            "Watch event size distribution in bytes",
+        );
+        for (key, sent) in &watches {
+            let histogram = sent.0.lock().unwrap_or_else(PoisonError::into_inner);
+            page.histogram(name, &labelled(*key), &histogram);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    fn write_store(&self, page: &mut Page) {
+        let store = sorted(&self.store, |key| *key);
+        let labelled = |[operation, group, resource]: [&'static str; 3]| {
+            [
+                ("group", group),
+                ("operation", operation),
+                ("resource", resource),
+            ]
+        };
+        let name = "etcd_requests";
+        page.family(
+            name,
+            Kind::Counter,
+            "Etcd request counts for each operation and object type.",
+        );
+        for (key, took) in &store {
+            let count = took.lock().unwrap_or_else(PoisonError::into_inner).count();
+            page.sample("etcd_requests_total", &labelled(*key), count as f64);
+        }
+        let name = "etcd_request_duration_seconds";
+        page.family(
+            name,
+            Kind::Histogram,
+            "Etcd request latency in seconds for each operation and object type.",
+        );
+        for (key, took) in &store {
+            let took = took.lock().unwrap_or_else(PoisonError::into_inner);
+            page.histogram(name, &labelled(*key), &took);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    fn write_access(&self, page: &mut Page) {
+        for (name, attempts, help, timed, results) in [
+            (
+                "authentication",
+                "authentication_attempts",
+                "authenticated attempts",
+                &self.authentication,
+                ["success", "failure"],
+            ),
+            (
+                "authorization",
+                "authorization_attempts_total",
+                "authorization attempts",
+                &self.authorization,
+                ["allowed", "denied"],
+            ),
+        ] {
+            let family = attempts.trim_end_matches("_total");
+            // The first of them is a counter without the usual end of its name.
+            let kind = if family == attempts {
+                Kind::Gauge
+            } else {
+                Kind::Counter
+            };
+            page.family(
+                family,
+                kind,
+                &format!("Counter of {help}, split by result."),
+            );
+            for (result, timed) in results.iter().zip(timed) {
+                let count = timed
+                    .0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .count();
+                page.sample(attempts, &[("result", result)], count as f64);
+            }
+            let duration = format!("{name}_duration_seconds");
+            page.family(
+                &duration,
+                Kind::Histogram,
+                &format!("Duration of {name} in seconds broken out by result."),
+            );
+            for (result, timed) in results.iter().zip(timed) {
+                let timed = timed.0.lock().unwrap_or_else(PoisonError::into_inner);
+                page.histogram(&duration, &[("result", result)], &timed);
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for metrics")]
+fn totals(requests: &[(Key, Arc<Counts>)], page: &mut Page) {
+    let name = "apiserver_request";
+    page.family(name, Kind::Counter, "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.");
+    for (key, counts) in requests {
+        let codes = {
+            let inner = counts.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.codes.clone()
+        };
+        for (code, count) in codes {
+            let code = code.to_string();
+            let mut labels = vec![("code", code.as_str()), ("dry_run", key.dry_run)];
+            labels.extend(key.labels());
+            page.sample("apiserver_request_total", &labels, count as f64);
+        }
+    }
+}
+
+/// Writes what can be seen of the server at any time: how many objects there are,
+/// what the process uses, what it is.
+#[expect(clippy::cast_precision_loss, reason = "for metrics")]
+pub(crate) fn write_state(api: &Api, page: &mut Page) {
+    let mut stored: Vec<_> = api
+        .stored()
+        .filter_map(|served| {
+            let state = served.cache.as_ref()?.state();
+            let (mut count, mut size) = (0_usize, 0_usize);
+            for object in state.objects.iter().take(SAMPLE) {
+                count += 1;
+                size += object.json().len();
+            }
+            let all = state.objects.len();
+            Some((
+                served.resource.group,
+                served.resource.plural,
+                all,
+                size / count.max(1) * all,
+                state.revision,
+            ))
+        })
+        .collect();
+    stored.sort_unstable();
+    let name = "apiserver_storage_objects";
+    page.family(
+        name,
+        Kind::Gauge,
+        "Number of stored objects at the time of last check split by kind.",
+    );
+    for (group, plural, count, ..) in &stored {
+        let resource = if group.is_empty() {
+            (*plural).to_owned()
+        } else {
+            format!("{plural}.{group}")
+        };
+        page.sample(name, &[("resource", &resource)], *count as f64);
+    }
+    for (name, help, of) in [
+        (
+            "apiserver_resource_objects",
+            "Number of stored objects at the time of last check split by kind.",
+            (|(_, _, count, _, _)| *count as f64) as fn(&(&str, &str, usize, usize, u64)) -> f64,
+        ),
+        (
+            "apiserver_resource_size_estimate_bytes",
+            "Estimated size of stored objects in database.",
+            |(_, _, _, size, _)| *size as f64,
+        ),
+        (
+            "apiserver_watch_cache_resource_version",
+            "Current resource version of watch cache broken by resource type.",
+            |(_, _, _, _, revision)| *revision as f64,
+        ),
+    ] {
+        page.family(name, Kind::Gauge, help);
+        for one in &stored {
+            page.sample(name, &[("group", one.0), ("resource", one.1)], of(one));
+        }
+    }
+    process(page);
+    let version = crate::health::version();
+    let name = "kubernetes_build_info";
+    page.family(name, Kind::Gauge, "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
+    let text = |key: &str| version.str_at(&[key]).unwrap_or_default().to_owned();
+    let pairs = [
+        ("build_date", text("buildDate")),
+        ("compiler", text("compiler")),
+        ("git_commit", text("gitCommit")),
+        ("git_tree_state", text("gitTreeState")),
+        ("git_version", text("gitVersion")),
+        ("go_version", text("goVersion")),
+        ("major", text("major")),
+        ("minor", text("minor")),
+        ("platform", text("platform")),
+    ];
+    let labels: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    page.sample(name, &labels, 1.0);
+}
+
+/// What the process uses, out of proc(5); what cannot be read is left out.
+#[expect(clippy::cast_precision_loss, reason = "for metrics")]
+fn process(page: &mut Page) {
+    /// Ticks of the clock a second, which Linux shows to user space.
+    const TICKS: f64 = 100.0;
+    const PAGE: f64 = 4096.0;
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let stat = read("/proc/self/stat");
+    // The name in brackets may hold anything.
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace()
+        .collect();
+    let field = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
+    let booted = read("/proc/stat")
+        .lines()
+        .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
+    let limits = read("/proc/self/limits");
+    let descriptors = limits.lines().find_map(|line| {
+        line.strip_prefix("Max open files")?
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    let open = std::fs::read_dir("/proc/self/fd")
+        .map(|all| all.count() as f64)
+        .ok();
+    let cpu = field(11)
+        .zip(field(12))
+        .map(|(user, system)| (user + system) / TICKS);
+    let began = booted
+        .zip(field(19))
+        .map(|(booted, ticks)| booted + ticks / TICKS);
+    for (name, kind, help, value) in [
+        (
+            "process_cpu_seconds",
+            Kind::Counter,
+            "Total user and system CPU time spent in seconds.",
+            cpu,
+        ),
+        (
+            "process_max_fds",
+            Kind::Gauge,
+            "Maximum number of open file descriptors.",
+            descriptors,
+        ),
+        (
+            "process_open_fds",
+            Kind::Gauge,
+            "Number of open file descriptors.",
+            open,
+        ),
+        (
+            "process_resident_memory_bytes",
+            Kind::Gauge,
+            "Resident memory size in bytes.",
+            field(21).map(|pages| pages * PAGE),
+        ),
+        (
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "Start time of the process since unix epoch in seconds.",
+            began,
+        ),
+        (
+            "process_virtual_memory_bytes",
+            Kind::Gauge,
+            "Virtual memory size in bytes.",
+            field(20),
+        ),
+    ] {
+        if let Some(value) = value {
+            page.family(name, kind, help);
+            let total = if kind == Kind::Counter { "_total" } else { "" };
+            page.sample(&format!("{name}{total}"), &[], value);
+        }
+    }
+}
+
+// === impl Counts ===
+
+impl Counts {
+    fn new() -> Self {
+        Self {
+            open: AtomicI64::new(0),
+            inner: Mutex::new(Inner {
+                codes: Vec::with_capacity(2),
+                took: Histogram::new(SECONDS),
+                worked: Histogram::new(SECONDS),
+                sizes: Histogram::new(SIZES),
+            }),
+        }
+    }
+}
+
+// === impl Sent ===
+
+impl Sent {
+    /// An event of so many bytes was sent.
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    pub(crate) fn count(&self, bytes: usize) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.observe(bytes as f64);
+    }
+}
+
+// === impl Running ===
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        match &self.long {
+            Some(counts) => counts.open.fetch_sub(1, Ordering::Relaxed),
+            None => self.all.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exposition::Exposition;
+
+    const KEY: Key = Key {
+        verb: "GET",
+        group: "apps",
+        version: "v1",
+        resource: "deployments",
+        subresource: "",
+        scope: "resource",
+        dry_run: "",
+    };
+
+    fn page(counts: &RequestCounts) -> String {
+        let mut page = Page::new(Exposition::Text);
+        counts.write(&mut page);
+        page.finish()
+    }
+
+    #[test]
+    fn requests_are_counted_with_kube_apiservers_labels_and_buckets() {
+        let counts = RequestCounts::default();
+        for code in [200, 200, 404] {
+            counts.done(
+                KEY,
+                Done {
+                    code,
+                    took: Duration::from_millis(30),
+                    waited: Duration::from_millis(28),
+                    size: Some(1234),
+                },
+            );
+        }
+        let page = page(&counts);
+        for line in [
+            "apiserver_request_total{code=\"200\",dry_run=\"\",component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"} 2",
+            "apiserver_request_duration_seconds_bucket{component=\"apiserver\",dry_run=\"\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\",le=\"0.05\"} 3",
+            "apiserver_request_sli_duration_seconds_bucket{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\",le=\"0.005\"} 3",
+            "apiserver_response_sizes_sum{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"} 3702",
+        ] {
+            assert!(page.contains(line), "no {line} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn long_requests_are_open_until_they_end() {
+        let counts = RequestCounts::default();
+        let info = RequestInfo::parse(
+            &http::Method::GET,
+            "/apis/apps/v1/deployments",
+            Some("watch=1"),
+        );
+        let key = Key {
+            verb: "WATCH",
+            ..KEY
+        };
+        let running = counts.begin(key, &info);
+        let line = "apiserver_longrunning_requests{component=\"apiserver\",group=\"apps\"";
+        assert!(page(&counts).contains(line));
+        drop(running);
+        assert!(!page(&counts).contains(line));
+        let info = RequestInfo::parse(&http::Method::PUT, "/apis/apps/v1/deployments/x", None);
+        let _running = counts.begin(KEY, &info);
+        assert!(
+            page(&counts)
+                .contains("apiserver_current_inflight_requests{request_kind=\"mutating\"} 1")
+        );
+    }
+}

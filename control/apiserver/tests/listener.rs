@@ -1,0 +1,523 @@
+//! Attacks on the listener: each is refused with the right code, the server goes on
+//! answering, and its memory stays under a stated bound. Client and server are one
+//! process here, so the bounds hold for both together.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use common::root;
+use control_apiserver::ApiServer;
+use control_apiserver::chain::Settings;
+use control_pki::{Cluster, Issued, ServingIdentity, client_config, server_config};
+use http::Method;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+const MIB: usize = 1024 * 1024;
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Memory is the process's: tests that look at it run one after the other.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A server that listens, and how to reach it.
+struct Target {
+    _alone: tokio::sync::MutexGuard<'static, ()>,
+    _dir: tempfile::TempDir,
+    address: SocketAddr,
+    authority: String,
+    admin: Issued,
+    stop: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+}
+
+async fn target(settings: Settings) -> Target {
+    let alone = ALONE.lock().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = common::server(dir.path()).await;
+    let mut config = first.api().config.clone();
+    drop(first);
+    config.chain = settings;
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let serving = cluster.serving(["127.0.0.1"]).expect("issued");
+    let file = dir.path().join("serving.crt");
+    let identity = ServingIdentity::new(&serving, &file).expect("usable");
+    let tls = server_config(identity, &[]).expect("usable");
+    let server = ApiServer::new(config).await.expect("a server");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let stop = CancellationToken::new();
+    let tls = Arc::new(ArcSwap::from_pointee(tls));
+    let served = tokio::spawn(server.serve([listener], tls, stop.clone()));
+    Target {
+        _alone: alone,
+        _dir: dir,
+        address,
+        authority: cluster.ca.certificate_pem().to_owned(),
+        admin: cluster.administrator().expect("issued"),
+        stop,
+        served,
+    }
+}
+
+impl Target {
+    async fn connect(&self, protocol: &[u8]) -> TlsStream<TcpStream> {
+        let mut tls = client_config(&self.authority, Some(&self.admin)).expect("usable");
+        tls.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.address).await.expect("connected");
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let connector = TlsConnector::from(Arc::new(tls));
+        connector.connect(name, stream).await.expect("a handshake")
+    }
+
+    /// Sends bytes over HTTP/1.1 and reads what comes until the end, or for a second.
+    async fn say(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect(b"http/1.1").await;
+        stream.write_all(bytes).await.expect("sent");
+        heard(&mut stream).await
+    }
+
+    /// Whether the server answers as if nothing were.
+    async fn is_well(&self) {
+        let answer = self
+            .say(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.served)
+            .await
+            .expect("it ends")
+            .expect("it ends well");
+    }
+}
+
+async fn heard(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut all = Vec::new();
+    let mut chunk = [0; 16_384];
+    while let Ok(Ok(read)) =
+        tokio::time::timeout(Duration::from_secs(3), stream.read(&mut chunk)).await
+    {
+        if read == 0 {
+            break;
+        }
+        all.extend_from_slice(&chunk[..read]);
+    }
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// What the process has in memory, in bytes.
+fn memory() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("proc");
+    let pages: usize = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .expect("a number");
+    pages * 4096
+}
+
+fn assert_grown_less(before: usize, bound: usize) {
+    let grown = memory().saturating_sub(before);
+    assert!(grown < bound, "{} MiB more", grown / MIB);
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let mut out = length[1..].to_vec();
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+    out
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// `GET /readyz` in HPACK, without a table: method and scheme by number, path and
+/// authority as texts.
+fn head(path: &str) -> Vec<u8> {
+    let mut out = vec![0x82, 0x87];
+    for (name, text) in [(0x04, path), (0x01, "x")] {
+        out.push(name);
+        out.push(u8::try_from(text.len()).expect("short"));
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
+}
+
+async fn preface(stream: &mut (impl AsyncWrite + Unpin)) {
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .expect("sent");
+    let settings = frame(SETTINGS, 0, 0, &[]);
+    stream.write_all(&settings).await.expect("sent");
+}
+
+/// Reads frames until GOAWAY or the end: its error code, if it was said.
+async fn farewell(stream: &mut (impl AsyncRead + Unpin)) -> Option<u32> {
+    let reading = async {
+        let mut said = None;
+        loop {
+            let mut head = [0; 9];
+            if stream.read_exact(&mut head).await.is_err() {
+                return said;
+            }
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; usize::try_from(length).expect("small")];
+            if stream.read_exact(&mut payload).await.is_err() {
+                return said;
+            }
+            if head[3] == GOAWAY && payload.len() >= 8 {
+                said = Some(u32::from_be_bytes([
+                    payload[4], payload[5], payload[6], payload[7],
+                ]));
+                if said != Some(0) {
+                    return said;
+                }
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading)
+        .await
+        .expect("it says something")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http2_floods_end_the_connection_and_nothing_else() {
+    const ENHANCE_YOUR_CALM: u32 = 11;
+    let target = target(Settings::default()).await;
+    target.is_well().await;
+    let before = memory();
+
+    // Rapid reset (CVE-2023-44487): streams are opened and taken back at once.
+    let (mut from, mut to) = tokio::io::split(target.connect(b"h2").await);
+    preface(&mut to).await;
+    let flood = tokio::spawn(async move {
+        let block = head("/api/v1/pods");
+        for number in 0..50_000_u32 {
+            let stream = 2 * number + 1;
+            let mut both = frame(HEADERS, END_STREAM | END_HEADERS, stream, &block);
+            both.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+            if to.write_all(&both).await.is_err() {
+                return number;
+            }
+        }
+        50_000
+    });
+    assert_eq!(farewell(&mut from).await, Some(ENHANCE_YOUR_CALM));
+    drop(from);
+    assert!(flood.await.expect("no panic") <= 50_000);
+    target.is_well().await;
+
+    // Streams that stay open: watches, more than a connection may have.
+    let (mut from, mut to) = tokio::io::split(target.connect(b"h2").await);
+    preface(&mut to).await;
+    let block = head("/api/v1/pods?watch=1");
+    for number in 0..1500_u32 {
+        let open = frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block);
+        if to.write_all(&open).await.is_err() {
+            break;
+        }
+    }
+    target.is_well().await;
+    let mut some = vec![0; 65_536];
+    let read = tokio::time::timeout(PATIENCE, from.read(&mut some)).await;
+    assert!(read.expect("in time").expect("answered") > 0);
+    drop((from, to));
+
+    // A head that never ends, in CONTINUATION frames.
+    let (mut from, mut to) = tokio::io::split(target.connect(b"h2").await);
+    preface(&mut to).await;
+    let flood = tokio::spawn(async move {
+        let first = frame(HEADERS, END_STREAM, 1, &head("/readyz"));
+        if to.write_all(&first).await.is_err() {
+            return 0;
+        }
+        // One header after the other, each of its own name.
+        for number in 0..2000_usize {
+            let name = format!("x-{number:05}");
+            let mut block = vec![0x00, u8::try_from(name.len()).expect("short")];
+            block.extend_from_slice(name.as_bytes());
+            // 16000 bytes: 127 in the first octet, the rest behind it.
+            block.extend_from_slice(&[0x7f, 0x81, 0x7c]);
+            block.extend(std::iter::repeat_n(b'a', 16_000));
+            if to
+                .write_all(&frame(CONTINUATION, 0, 1, &block))
+                .await
+                .is_err()
+            {
+                return number;
+            }
+        }
+        2000
+    });
+    farewell(&mut from).await;
+    drop(from);
+    assert!(flood.await.expect("no panic") < 2000, "it was taken whole");
+    target.is_well().await;
+
+    assert_grown_less(before, 96 * MIB);
+    target.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_slowly_is_not_waited_for() {
+    let target = target(Settings {
+        header_timeout: Duration::from_secs(1),
+        ..Settings::default()
+    })
+    .await;
+    let began = std::time::Instant::now();
+    // A head that never ends.
+    let answer = target
+        .say(b"GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ")
+        .await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
+        "{answer}"
+    );
+    // A body that never comes: the request's own time ends it.
+    let answer = target
+        .say(b"POST /api/v1/namespaces/default/configmaps?timeout=1s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{\"kind\":")
+        .await;
+    assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");
+    assert!(answer.contains("request did not complete within the allotted timeout"));
+    assert!(began.elapsed() < Duration::from_secs(30));
+    target.is_well().await;
+    target.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_bodies_and_heads_are_refused_before_they_are_kept() {
+    let target = target(Settings::default()).await;
+    target.is_well().await;
+    let before = memory();
+    // A hundred megabytes.
+    let (mut from, mut to) = tokio::io::split(target.connect(b"http/1.1").await);
+    let sending = tokio::spawn(async move {
+        to.write_all(b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 104857600\r\n\r\n")
+            .await
+            .expect("sent");
+        let chunk = vec![b'x'; MIB];
+        for sent in 0..100 {
+            if to.write_all(&chunk).await.is_err() {
+                return sent;
+            }
+        }
+        100
+    });
+    let mut answer = vec![0; 12];
+    let read = tokio::time::timeout(PATIENCE, from.read_exact(&mut answer)).await;
+    read.expect("in time").expect("answered");
+    assert_eq!(answer, b"HTTP/1.1 413");
+    drop(from);
+    sending.abort();
+
+    // A bomb of three megabytes packed: what is packed is not unpacked, but read
+    // as it is.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut packed, &vec![b' '; 64 * MIB]).expect("packed");
+    let packed = packed.finish().expect("packed");
+    let mut request = format!(
+        "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        packed.len()
+    )
+    .into_bytes();
+    request.extend(packed);
+    let answer = target.say(&request).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 400") || answer.starts_with("HTTP/1.1 415"),
+        "{answer}"
+    );
+
+    // Heads.
+    let long = "x".repeat(100_000);
+    let answer = target
+        .say(format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+        .await;
+    assert!(
+        answer.starts_with("HTTP/1.1 414") || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
+    let longer = "x".repeat(400_000);
+    let answer = target
+        .say(format!("GET / HTTP/1.1\r\nhost: x\r\nx: {longer}\r\n\r\n").as_bytes())
+        .await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
+    let many: String = (0..200).map(|at| format!("x-{at}: y\r\n")).collect();
+    let answer = target
+        .say(format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n").as_bytes())
+        .await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    target.is_well().await;
+    // 64 MiB are this test's own, before they are packed.
+    assert_grown_less(before, 128 * MIB);
+    target.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_not_hidden_in_another() {
+    let target = target(Settings::default()).await;
+    // Two lengths: what follows the one that counts is a request of its own, and
+    // nothing of it is lost or read twice.
+    let hidden = "GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let answer = target
+        .say(format!("POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{hidden}", hidden.len()).as_bytes())
+        .await;
+    let answers = answer.matches("HTTP/1.1 ").count();
+    assert!(
+        answer.starts_with("HTTP/1.1 400") && answers <= 2,
+        "{answer}"
+    );
+    for bad in [
+        // Lengths that differ.
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcdef",
+        // A length that is none.
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +5\r\n\r\nabcde",
+        // An encoding whose last is not chunked.
+        "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        // A header folded over two lines (obs-fold).
+        "GET / HTTP/1.1\r\nhost: x\r\nx: a\r\n b\r\n\r\n",
+        // Space before the colon.
+        "GET / HTTP/1.1\r\nhost: x\r\ncontent-length : 5\r\n\r\n",
+        // A line break in a name.
+        "GET / HTTP/1.1\r\nhost: x\r\nx\ny: z\r\n\r\n",
+    ] {
+        let answer = target.say(bad.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{bad:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{bad:?}");
+    }
+    // Dots in paths lead nowhere.
+    for path in [
+        "/api/v1/../../version",
+        "/api/v1/namespaces/default/configmaps/../secrets",
+        "//api/v1/pods",
+    ] {
+        let answer = target
+            .say(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
+            .await;
+        let code = answer.get(9..12).unwrap_or_default();
+        assert!(
+            matches!(code, "301" | "400" | "403" | "404"),
+            "{path}: {answer}"
+        );
+    }
+    target.is_well().await;
+    target.end().await;
+}
+
+/// Idle connections: a thousand, or as many as `ORLOP_IDLE` says. Ten thousand take
+/// twenty thousand descriptors and a minute of handshakes here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_cost_little_and_leave_room() {
+    let wanted: usize = std::env::var("ORLOP_IDLE")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(300);
+    let target = target(Settings::default()).await;
+    target.is_well().await;
+    let before = memory();
+    let mut idle = Vec::with_capacity(wanted);
+    for at in 0..wanted {
+        let protocol: &[u8] = if at % 2 == 0 { b"h2" } else { b"http/1.1" };
+        idle.push(target.connect(protocol).await);
+    }
+    target.is_well().await;
+    // Both ends of each.
+    assert_grown_less(before, wanted * 160 * 1024 + 32 * MIB);
+    drop(idle);
+    target.is_well().await;
+    target.end().await;
+}
+
+#[tokio::test]
+async fn texts_that_multiply_themselves_are_refused() {
+    let _alone = ALONE.lock().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = common::server(dir.path()).await;
+    let before = memory();
+    let mut bomb = String::from(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n",
+    );
+    for at in 1..10 {
+        let last = at - 1;
+        let many = vec![format!("*a{last}"); 10].join(",");
+        bomb.push_str(&format!("a{at}: &a{at} [{many}]\n"));
+    }
+    let mut request = http::Request::post("/api/v1/namespaces/default/configmaps")
+        .header("content-type", "application/yaml")
+        .body(control_apiserver::body::full(bomb))
+        .expect("a request");
+    request.extensions_mut().insert(root());
+    let answer = tower::ServiceExt::oneshot(server.service(), request)
+        .await
+        .expect("infallible");
+    assert_eq!(answer.status(), 400);
+    assert_grown_less(before, 64 * MIB);
+    let well = common::send(&server, &root(), Method::GET, "/readyz", &[], None).await;
+    assert_eq!(well.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_stop_says_so_and_lets_requests_end() {
+    let target = target(Settings {
+        shutdown_delay: Duration::from_secs(2),
+        ..Settings::default()
+    })
+    .await;
+    target.is_well().await;
+    let mut watch = target.connect(b"http/1.1").await;
+    watch
+        .write_all(b"GET /api/v1/namespaces?watch=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut h2 = target.connect(b"h2").await;
+    preface(&mut h2).await;
+    target.stop.cancel();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Still served, but not ready; alive all the same.
+    let ask = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let ready = target.say(ask("/readyz").as_bytes()).await;
+    assert!(ready.starts_with("HTTP/1.1 500"), "{ready}");
+    assert!(
+        ready.contains("[-]shutdown failed: reason withheld\n"),
+        "{ready}"
+    );
+    let shutdown = target.say(ask("/readyz/shutdown").as_bytes()).await;
+    assert!(
+        shutdown.contains("internal server error: process is shutting down\n"),
+        "{shutdown}"
+    );
+    let live = target.say(ask("/livez").as_bytes()).await;
+    assert!(live.starts_with("HTTP/1.1 200"), "{live}");
+    // Then watches end, and connections of HTTP/2 are told to go.
+    let mut all = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, watch.read_to_end(&mut all)).await;
+    ended.expect("in time").expect("an orderly end");
+    assert!(all.ends_with(b"0\r\n\r\n"), "the stream was cut off");
+    assert_eq!(farewell(&mut h2).await, Some(0));
+    let began = std::time::Instant::now();
+    target.end().await;
+    assert!(began.elapsed() < Duration::from_secs(15));
+}
