@@ -150,8 +150,9 @@ impl Estimator<'_> {
             at = match step.as_str() {
                 "@items" | "@values" => at.items()?,
                 "@keys" if at.is_map() => {
-                    // nothing bounds keys, which counts as nothing
-                    return (i + 1 == steps.len()).then_some(Estimate::fixed(0));
+                    // where nothing bounds keys, that counts as nothing
+                    let max = u64::try_from(at.longest_key).unwrap_or(0);
+                    return (i + 1 == steps.len()).then_some(Estimate { min: 0, max });
                 }
                 "@keys" | "@indices" => return None,
                 name => match at.property(name) {

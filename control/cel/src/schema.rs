@@ -23,6 +23,8 @@ pub struct Schema {
     pub(crate) most: i64,
     /// Bytes of its smallest JSON form.
     pub(crate) least_bytes: i64,
+    /// Characters that a map's keys have at most; nothing says so of custom resources.
+    pub(crate) longest_key: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +94,7 @@ impl Schema {
                 nullable,
                 most,
                 least_bytes,
+                longest_key: 0,
             }))
         };
         if truth("x-kubernetes-int-or-string") {
@@ -157,6 +160,7 @@ impl Schema {
                 nullable,
                 most,
                 least_bytes: 2,
+                longest_key: 0,
             }));
         }
         let required = schema.items_at(&["required"]);
@@ -192,6 +196,7 @@ impl Schema {
                 nullable: false,
                 most: LARGEST_REQUEST - 2,
                 least_bytes: 2,
+                longest_key: 0,
             });
             let field = |name: &str, of: Arc<Self>| Field {
                 name: name.to_owned(),
@@ -206,6 +211,7 @@ impl Schema {
                 nullable: false,
                 most: 0,
                 least_bytes: 2,
+                longest_key: 0,
             });
             fields.push(field("apiVersion", text.clone()));
             fields.push(field("kind", text));
@@ -216,6 +222,7 @@ impl Schema {
             nullable,
             most: 0,
             least_bytes,
+            longest_key: 0,
         }))
     }
 
@@ -225,6 +232,7 @@ impl Schema {
             nullable: false,
             most,
             least_bytes: 1,
+            longest_key: 0,
         })
     }
 
@@ -240,10 +248,16 @@ impl Schema {
         Self::sized(Shape::String, most)
     }
 
-    /// A map of so many entries at most.
+    /// A map of so many entries at most, whose keys have so many characters at most.
     #[must_use]
-    pub fn map(values: Arc<Self>, most: i64) -> Arc<Self> {
-        Self::sized(Shape::Map(values), most)
+    pub fn map(values: Arc<Self>, most: i64, longest_key: i64) -> Arc<Self> {
+        Arc::new(Self {
+            shape: Shape::Map(values),
+            nullable: false,
+            most,
+            least_bytes: 1,
+            longest_key,
+        })
     }
 
     /// An object with these fields.

@@ -48,6 +48,7 @@ fn made(shape: Shape, most: i64, least_bytes: i64) -> Option<Arc<Schema>> {
         nullable: false,
         most,
         least_bytes,
+        longest_key: 0,
     }))
 }
 

@@ -30,7 +30,8 @@ const COST: u64 = 1_000_000;
 /// How large a device is at most, which bounds what expressions cost.
 static LARGEST_DEVICE: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     const ENTRIES: i64 = 32;
-    let maps = |value: Arc<Schema>| Schema::map(Schema::map(value, ENTRIES), ENTRIES);
+    // domains of 63 characters at most, names within them of 32
+    let maps = |value: Arc<Schema>| Schema::map(Schema::map(value, ENTRIES, 32), ENTRIES, 63);
     Schema::object([
         ("driver", Schema::text(63)),
         ("attributes", maps(Schema::any(64))),
@@ -345,5 +346,43 @@ pub(crate) fn identifier(id: &str, at: &Path<'_>, errors: &mut Errors) {
     }
     if id.len() > 32 {
         errors.too_long(at, 32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    /// As kube-apiserver 1.36.3 answered.
+    #[test]
+    fn selectors_may_cost_only_so_much() {
+        for (expression, too_much) in [
+            ("device.attributes['d'].x.matches('a.*b')", false),
+            (
+                "device.attributes.all(d, device.attributes[d].all(k, k != ''))",
+                false,
+            ),
+            (
+                "device.attributes.all(d, device.attributes.all(e, device.attributes[d].all(k, device.attributes[e].all(l, k != l))))",
+                true,
+            ),
+            (
+                "device.attributes.all(d, device.attributes[d].all(k, device.attributes[d].all(l, device.attributes[d].all(m, k != l))))",
+                true,
+            ),
+        ] {
+            let mut errors = Errors::new();
+            let list = [value!({"cel": {"expression": (expression)}})];
+            selectors(&list, &Path::new("s"), &mut errors);
+            let details: Vec<_> = errors.iter().map(|error| error.detail.as_str()).collect();
+            let wanted: &[&str] = if too_much {
+                &["too complex, exceeds cost limit"]
+            } else {
+                &[]
+            };
+            assert_eq!(details, wanted, "{expression}");
+        }
     }
 }
