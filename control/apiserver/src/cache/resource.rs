@@ -26,8 +26,9 @@ const KEEP: Duration = Duration::from_secs(75);
 
 /// So many watchers are woken with every change at once.
 const CROWD: usize = 200;
-/// What it takes, more or less, to wake one watcher and to send it an event.
-const TURN: Duration = Duration::from_micros(2);
+/// Twice what it takes to wake one watcher and to send it an event by itself: in a
+/// storm of changes the other half of the time is for who makes them.
+const TURN: Duration = Duration::from_micros(8);
 /// No event waits longer for that.
 const LATEST: Duration = Duration::from_millis(20);
 
