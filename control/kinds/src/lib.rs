@@ -12,6 +12,7 @@
 //! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
 
 pub mod admission;
+pub mod approval;
 pub mod convert;
 mod custom;
 mod diff;

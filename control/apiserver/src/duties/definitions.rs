@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use control_kinds::approval;
 use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
@@ -24,7 +25,6 @@ pub(super) static DUTY: Duty = Duty {
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const PLURAL: &str = "customresourcedefinitions";
 pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-const APPROVED: &str = "api-approved.kubernetes.io";
 
 async fn run(api: &Api) -> Result<(), Status> {
     let served = api.resource(GROUP, PLURAL)?;
@@ -95,9 +95,9 @@ impl Taken {
 }
 
 fn judge(definition: &mut Value, taken: &Taken) -> bool {
-    let approval = approval(definition).is_some_and(|said| conditions::set(definition, &said));
     let naming = name(definition, taken);
     let establishing = establish(definition);
+    let approval = approve(definition).is_some_and(|said| conditions::set(definition, &said));
     approval || naming || establishing
 }
 
@@ -221,55 +221,24 @@ fn establish(definition: &mut Value) -> bool {
     )
 }
 
-/// What is to be told of a definition in a group of the Kubernetes community
-/// (KEP-1111); `None` for other groups.
-fn approval(definition: &Value) -> Option<Condition> {
-    let group = definition.str_at(&["spec", "group"])?;
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|root| {
-        group
-            .strip_suffix(root)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
-    if !protected {
+/// What is to be told of a definition in a group of the Kubernetes community;
+/// `None` for other groups.
+fn approve(definition: &Value) -> Option<Condition> {
+    if !approval::is_protected(definition.str_at(&["spec", "group"])?) {
         return None;
     }
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    let annotation = meta::annotation(definition, APPROVED).unwrap_or_default();
-    let (status, reason, message) = if annotation.is_empty() {
-        (
-            "False",
-            "MissingAnnotation",
-            format!("protected groups must have approval annotation \"{APPROVED}\", {see}"),
-        )
-    } else if annotation.starts_with("unapproved") {
-        (
-            "False",
-            "UnapprovedAnnotation",
-            format!("not approved: {}", quote(annotation)),
-        )
-    } else if annotation
-        .parse::<http::Uri>()
-        .is_ok_and(|url| url.scheme().is_some() && url.host().is_some_and(|host| !host.is_empty()))
-    {
-        (
-            "True",
-            "ApprovedAnnotation",
-            format!("approved in {annotation}"),
-        )
-    } else {
-        (
-            "False",
-            "InvalidAnnotation",
-            format!(
-                "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \"unapproved\", {see}"
-            ),
-        )
+    let found = approval::of(definition);
+    let (status, reason) = match found.state {
+        approval::State::Missing => ("False", "MissingAnnotation"),
+        approval::State::Bypassed => ("False", "UnapprovedAnnotation"),
+        approval::State::Approved => ("True", "ApprovedAnnotation"),
+        approval::State::Invalid => ("False", "InvalidAnnotation"),
     };
     Some(Condition {
         kind: "KubernetesAPIApprovalPolicyConformant",
         status,
         reason,
-        message,
+        message: found.message,
     })
 }
 
@@ -322,22 +291,5 @@ mod tests {
         // The names become free.
         assert!(judge(&mut all[1], &Taken::default()));
         assert!(conditions::is_true(&all[1], "Established"));
-    }
-
-    #[test]
-    fn protected_groups_need_an_approval() {
-        let with = |annotation: Option<&str>| {
-            let mut one = definition("foos", "Foo");
-            one.set_path(&["spec", "group"], "foo.k8s.io");
-            if let Some(text) = annotation {
-                meta::set_annotation(&mut one, APPROVED, text);
-            }
-            approval(&one).map(|said| said.reason)
-        };
-        assert_eq!(with(None), Some("MissingAnnotation"));
-        assert_eq!(with(Some("unapproved, test")), Some("UnapprovedAnnotation"));
-        assert_eq!(with(Some("https://x.y/1")), Some("ApprovedAnnotation"));
-        assert_eq!(with(Some("yes")), Some("InvalidAnnotation"));
-        assert!(approval(&definition("a", "A")).is_none());
     }
 }

@@ -269,7 +269,7 @@ pub(crate) fn check_namespace(
     object: &mut Value,
 ) -> Result<String, Status> {
     if !served.resource.namespaced {
-        // A namespace in an object of the cluster is dropped by validation.
+        meta::set_namespace(object, "");
         return Ok(String::new());
     }
     let wanted = context.info.namespace.as_str();

@@ -172,6 +172,7 @@ impl CustomKind {
 
     /// `x-kubernetes-validations`, unless the object is too wrong for them.
     fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+        let Some(rules) = &self.rules else { return };
         let blocked = errors.iter().any(|error| BLOCKING.contains(&error.kind));
         if blocked {
             errors.extend([FieldError {
@@ -180,7 +181,7 @@ impl CustomKind {
                 bad_value: Some(Value::Null),
                 detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation".into(),
             }]);
-        } else if let Some(rules) = &self.rules {
+        } else {
             rules.check(&self.schema, object, old, errors);
         }
     }
@@ -316,7 +317,11 @@ fn metadata_of(object: &mut Value) -> Result<Vec<String>, coerce::Error> {
 
 /// Metadata of embedded objects by its type. `lenient`: what does not have it
 /// stays.
-fn embedded(schema: &Schema, value: &mut Value, inner: bool) -> Result<(), coerce::Error> {
+pub(super) fn embedded(
+    schema: &Schema,
+    value: &mut Value,
+    inner: bool,
+) -> Result<(), coerce::Error> {
     if !schema.has_resources() {
         return Ok(());
     }
@@ -345,7 +350,12 @@ fn embedded(schema: &Schema, value: &mut Value, inner: bool) -> Result<(), coerc
 
 /// What is wrong with embedded objects: they need a kind and a version, and
 /// metadata like any object's.
-fn embedded_errors(schema: &Schema, value: &Value, at: Option<&Path<'_>>, errors: &mut Errors) {
+pub(super) fn embedded_errors(
+    schema: &Schema,
+    value: &Value,
+    at: Option<&Path<'_>>,
+    errors: &mut Errors,
+) {
     if !schema.has_resources() {
         return;
     }
@@ -353,33 +363,24 @@ fn embedded_errors(schema: &Schema, value: &Value, at: Option<&Path<'_>>, errors
         && schema.is_embedded()
         && value.as_object().is_some()
     {
-        let version = value.text("apiVersion");
-        if version.is_empty() {
-            errors.required(&at.child("apiVersion"), "must not be empty");
-        } else if version.matches('/').count() > 1 {
-            errors.invalid(
-                &at.child("apiVersion"),
-                version,
-                format!("unexpected GroupVersion string: {version}"),
-            );
-        }
-        let kind = value.text("kind");
-        if kind.is_empty() {
-            errors.required(&at.child("kind"), "must not be empty");
-        } else {
+        embedded_text(value, "apiVersion", at, errors, |version| {
+            let parts = version.matches('/').count();
+            (parts > 1).then(|| format!("unexpected GroupVersion string: {version}"))
+        });
+        embedded_text(value, "kind", at, errors, |kind| {
             let wrong = names::dns1035_label(&kind.to_lowercase());
-            if !wrong.is_empty() {
-                let why = format!(
-                    "may have mixed case, but should otherwise match: {}",
-                    wrong.join(",")
-                );
-                errors.invalid(&at.child("kind"), kind, why);
-            }
-        }
+            let wrong = (!wrong.is_empty()).then(|| wrong.join(","))?;
+            Some(format!(
+                "may have mixed case, but should otherwise match: {wrong}"
+            ))
+        });
         if value.has("metadata") {
-            let namespaced = !value.at("metadata").text("namespace").is_empty();
+            let mut metadata = value.at("metadata").clone();
+            let namespaced = !metadata.text("namespace").is_empty();
+            // An embedded object needs no name.
+            metadata.blank("name", "fakename");
             metadata::validate_at(
-                value.at("metadata"),
+                &metadata,
                 Some(namespaced),
                 |_, _| Vec::new(),
                 &at.child("metadata"),
@@ -410,6 +411,29 @@ fn embedded_errors(schema: &Schema, value: &Value, at: Option<&Path<'_>>, errors
             }
         }
         _ => {}
+    }
+}
+
+/// A text that an embedded object must have; `wrong` says what is wrong with it.
+fn embedded_text(
+    object: &Value,
+    name: &str,
+    at: &Path<'_>,
+    errors: &mut Errors,
+    wrong: impl Fn(&str) -> Option<String>,
+) {
+    let at = at.child(name);
+    match object.get(name) {
+        None => errors.required(&at, ""),
+        Some(Value::String(text)) if text.is_empty() => {
+            errors.invalid(&at, "", "must not be empty");
+        }
+        Some(Value::String(text)) => {
+            if let Some(why) = wrong(text) {
+                errors.invalid(&at, text, why);
+            }
+        }
+        Some(other) => errors.invalid(&at, other.clone(), "must be a string"),
     }
 }
 

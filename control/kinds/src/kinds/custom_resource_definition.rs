@@ -1,11 +1,13 @@
 //! `CustomResourceDefinition`: a kind that its users bring.
 
+use control_types::object;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::approval;
 use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
-use crate::rules::{collect, crd_schema, immutable, matching, meta, names};
+use crate::rules::{collect, crd_fields, crd_schema, immutable, matching, meta, names, pem};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -21,9 +23,12 @@ pub(crate) static KIND: Kind = Kind {
         collect(|errors| {
             check_name(object, errors);
             check(object, None, errors);
+            check_rest(object, None, errors);
         })
     },
     validate_update,
+    validate_status_update,
+    warnings,
     begin_deletion: Some(begin_deletion),
     ..DEFAULT
 };
@@ -49,6 +54,9 @@ fn begin_deletion(object: &mut Value) {
 }
 
 fn default(object: &mut Value) {
+    if object.at("status").items("storedVersions").is_empty() {
+        note_storage(object);
+    }
     let spec = object.make("spec");
     let naming = spec.make("names");
     let kind = naming.text("kind").to_owned();
@@ -95,20 +103,22 @@ fn prepare_update(new: &mut Value, old: &Value) {
     note_storage(new);
 }
 
+/// What the name of a definition must be.
 fn check_name(object: &Value, errors: &mut Errors) {
-    meta::validate_generic(object, Some(false), names::segment_name, errors);
+    meta::validate_generic(object, Some(false), names::subdomain_name, errors);
     let spec = object.at("spec");
-    let name = object.at("metadata").text("name");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
-    if !name.is_empty() && name != wanted {
-        errors.invalid(
-            &Path::new("metadata.name"),
-            name,
-            "must be spec.names.plural+\".\"+spec.group",
-        );
+    let metadata = Path::new("metadata");
+    for member in ["generateName", "name"] {
+        let name = object.at("metadata").text(member);
+        if !name.is_empty() && name != wanted {
+            let why = "must be spec.names.plural+\".\"+spec.group";
+            errors.invalid(&metadata.child(member), name, why);
+        }
     }
 }
 
+/// `old`: what it was before.
 fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let (group, group_at) = (spec.text("group"), at.child("group"));
@@ -128,160 +138,336 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     } else if !matches!(scope, "Cluster" | "Namespaced") {
         errors.not_supported(&at.child("scope"), scope, &["Cluster", "Namespaced"]);
     }
-    if spec.flag("preserveUnknownFields") {
+    check_versions(spec, old, &at, errors);
+    check_conversion(spec.at("conversion"), old, &at.child("conversion"), errors);
+}
+
+/// What comes behind the checks of the specification.
+fn check_rest(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let accepted = Path::new("status.acceptedNames");
+    check_names(object.at("status").at("acceptedNames"), &accepted, errors);
+    check_stored(object, errors);
+    check_approval(object, old, errors);
+    let keeps = |object: &Value| object.at("spec").flag("preserveUnknownFields");
+    if keeps(object) && !old.is_some_and(keeps) {
         errors.invalid(
-            &at.child("preserveUnknownFields"),
+            &Path::new("spec.preserveUnknownFields"),
             true,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    let before = old.map_or(&[][..], |old| old.at("spec").items("versions"));
-    check_versions(spec, before, &at.child("versions"), errors);
-    check_names(spec.at("names"), &at.child("names"), errors);
-    check_conversion(spec.at("conversion"), &at.child("conversion"), errors);
-    if object.at("status").items("storedVersions").is_empty() {
-        errors.invalid(
-            &Path::new("status.storedVersions"),
-            Value::Array(Vec::new()),
-            "must have at least one stored version",
-        );
+}
+
+/// The versions in which objects may be stored are versions of the definition.
+fn check_stored(object: &Value, errors: &mut Errors) {
+    let at = Path::new("status.storedVersions");
+    let stored = object.at("status").items("storedVersions");
+    if stored.is_empty() {
+        let none = Value::Array(Vec::new());
+        errors.invalid(&at, none, "must have at least one stored version");
+        return;
+    }
+    let versions = object.at("spec").items("versions");
+    let all = || Value::Array(stored.to_vec());
+    let named = |name: &str| stored.iter().any(|known| known.as_text() == name);
+    for version in versions {
+        let name = version.text("name");
+        if version.flag("storage") && !named(name) {
+            errors.invalid(&at, all(), format!("must have the storage version {name}"));
+        }
+    }
+    for (i, version) in stored.iter().enumerate() {
+        let name = version.as_text();
+        if !versions.iter().any(|known| known.text("name") == name) {
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.invalid(&at.index(i), version.clone(), why);
+        }
     }
 }
 
-/// Whether all versions say the same of `field`. The API then takes it for a
-/// property of the whole definition, and its errors name it there.
-fn common(versions: &[Value], field: &str) -> bool {
-    versions
-        .split_first()
-        .is_some_and(|(first, rest)| rest.iter().all(|v| same(v.at(field), first.at(field))))
+/// Groups of the Kubernetes community need an approval (KEP-1111), which may stay
+/// as it was.
+fn check_approval(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let group = object.at("spec").text("group");
+    if !approval::is_protected(group) {
+        return;
+    }
+    let found = approval::of(object);
+    if old.is_some_and(|old| approval::of(old).state == found.state) {
+        return;
+    }
+    let at = Path::new("metadata.annotations");
+    let at = at.key(approval::ANNOTATION);
+    match found.state {
+        approval::State::Missing => errors.required(&at, found.message),
+        approval::State::Invalid => errors.invalid(&at, found.annotation, found.message),
+        approval::State::Approved | approval::State::Bypassed => {}
+    }
 }
 
-/// `before`: the versions as they are stored.
-fn check_versions(spec: &Value, before: &[Value], all: &Path<'_>, errors: &mut Errors) {
+/// What the API takes for properties of the whole definition, since all versions
+/// say the same; errors name them there.
+struct Common<'a> {
+    versions: &'a [Value],
+}
+
+impl Common<'_> {
+    fn has(&self, field: &str) -> bool {
+        self.versions.split_first().is_some_and(|(first, rest)| {
+            rest.iter()
+                .all(|version| same(version.at(field), first.at(field)))
+        })
+    }
+
+    /// The versions as messages show them.
+    fn shown(&self) -> Value {
+        let common = |field: &str| self.has(field);
+        let own = |version: &Value, field: &str, show: fn(&Value) -> Value| {
+            if common(field) || !version.has(field) {
+                Value::Null
+            } else {
+                show(version.at(field))
+            }
+        };
+        let one = |version: &Value| {
+            object!({
+                "Name": (version.text("name")),
+                "Served": (version.flag("served")),
+                "Storage": (version.flag("storage")),
+                "Deprecated": (version.flag("deprecated")),
+                "DeprecationWarning": (version.at("deprecationWarning").clone()),
+                "Schema": (own(version, "schema", |schema| {
+                    let schema = schema.at("openAPIV3Schema");
+                    let schema = (!schema.is_null()).then(|| crd_fields::shown(schema));
+                    value!({"OpenAPIV3Schema": schema})
+                })),
+                "Subresources": (own(version, "subresources", |given| {
+                    let scale = given.at("scale");
+                    let scale = (!scale.is_null()).then(|| value!({
+                        "SpecReplicasPath": (scale.text("specReplicasPath")),
+                        "StatusReplicasPath": (scale.text("statusReplicasPath")),
+                        "LabelSelectorPath": (scale.at("labelSelectorPath").clone())
+                    }));
+                    value!({"Status": (given.at("status").clone()), "Scale": scale})
+                })),
+                "AdditionalPrinterColumns": (own(version, "additionalPrinterColumns", |columns| {
+                    let columns = columns.as_array().into_iter().flatten();
+                    columns.map(|column| object!({
+                        "Name": (column.text("name")),
+                        "Type": (column.text("type")),
+                        "Format": (column.text("format")),
+                        "Description": (column.text("description")),
+                        "Priority": (column.num("priority")),
+                        "JSONPath": (column.text("jsonPath"))
+                    })).collect()
+                })),
+                "SelectableFields": (own(version, "selectableFields", |fields| {
+                    let fields = fields.as_array().into_iter().flatten();
+                    fields.map(|field| object!({"JSONPath": (field.text("jsonPath"))})).collect()
+                }))
+            })
+        };
+        self.versions.iter().map(one).collect()
+    }
+}
+
+fn check_versions(spec: &Value, old: Option<&Value>, whole: &Path<'_>, errors: &mut Errors) {
     let versions = spec.items("versions");
-    let whole = Path::new("spec");
-    let schema_of = |version: &Value| version.at("schema").at("openAPIV3Schema").clone();
+    let common = Common { versions };
+    let all = whole.child("versions");
     for (i, version) in versions.iter().enumerate() {
-        let at = all.index(i);
-        if schema_of(version).is_null() {
+        if version.at("schema").at("openAPIV3Schema").is_null() {
+            let at = all.index(i);
             errors.required(&at.child("schema").child("openAPIV3Schema"), "");
         }
+    }
+    let has_status = |version: &Value| version.at("subresources").has("status");
+    let before = old.map_or(&[][..], |old| old.at("spec").items("versions"));
+    let unchanged = |version: &Value| {
+        before.iter().any(|one| {
+            one.text("name") == version.text("name")
+                && same(one.at("schema"), version.at("schema"))
+        })
+    };
+    for (i, version) in versions.iter().enumerate() {
+        let at = all.index(i);
         let name = version.text("name");
         let wrong = names::dns1035_label(name);
         if !wrong.is_empty() {
             errors.invalid(&at.child("name"), name, wrong.join(","));
-            if i == 0 && !name.is_empty() {
-                // the older field for a single version follows the first
-                errors.invalid(&whole.child("version"), name, wrong.join(","));
-            }
         }
-    }
-    let everywhere = |field: &str| common(versions, field);
-    for (i, version) in versions.iter().enumerate() {
-        let at = all.index(i);
-        let here = |field: &str| i == 0 || !everywhere(field);
+        check_deprecation(version, &at, errors);
+        let own = |field: &str| !common.has(field);
         let schema = version.at("schema").at("openAPIV3Schema");
-        if here("schema") && !schema.is_null() {
-            let shared = everywhere("schema");
-            let status = if shared {
-                versions.iter().any(|v| v.at("subresources").has("status"))
-            } else {
-                version.at("subresources").has("status")
-            };
-            let owner = if shared {
-                whole.child("validation")
-            } else {
-                at.child("schema")
-            };
-            let unchanged = before.iter().any(|old| {
-                old.text("name") == version.text("name")
-                    && same(old.at("schema").at("openAPIV3Schema"), schema)
-            });
-            let at = owner.child("openAPIV3Schema");
-            crd_schema::root(schema, status, unchanged, &at, errors);
+        if own("schema") && !schema.is_null() {
+            let at = at.child("schema");
+            crd_schema::root(
+                schema,
+                has_status(version),
+                unchanged(version),
+                &at.child("openAPIV3Schema"),
+                errors,
+            );
         }
-        if here("additionalPrinterColumns") {
-            let owner = if everywhere("additionalPrinterColumns") {
-                &whole
-            } else {
-                &at
-            };
-            check_columns(version, owner, errors);
+        if own("subresources") {
+            check_scale(version, &at, errors);
         }
-        if here("selectableFields") {
-            let owner = if everywhere("selectableFields") {
-                &whole
-            } else {
-                &at
-            };
-            check_selectable(version, owner, errors);
+        if own("additionalPrinterColumns") {
+            check_columns(version, &at, errors);
         }
-        if here("subresources") {
-            let owner = if everywhere("subresources") {
-                &whole
-            } else {
-                &at
-            };
-            check_scale(version, owner, errors);
+        if own("selectableFields") {
+            let schema = Some(schema).filter(|schema| own("schema") && !schema.is_null());
+            let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            check_selectable(version, old, (schema, why), &at, errors);
         }
     }
-    let unique = |i: usize, version: &Value| {
-        !versions
+    let unique = |(i, version): (usize, &Value)| {
+        let name = version.text("name");
+        versions
             .iter()
             .take(i)
-            .any(|other| other.text("name") == version.text("name"))
+            .all(|other| other.text("name") != name)
     };
-    if !versions
-        .iter()
-        .enumerate()
-        .all(|(i, version)| unique(i, version))
-    {
-        errors.invalid(
-            all,
-            spec.at("versions").clone(),
-            "must contain unique version names",
+    if !versions.iter().enumerate().all(unique) {
+        errors.invalid(&all, common.shown(), "must contain unique version names");
+    }
+    let stored = versions.iter().filter(|version| version.flag("storage"));
+    if stored.count() != 1 {
+        let why = "must have exactly one version marked as storage version";
+        errors.invalid(&all, common.shown(), why);
+    }
+    if let Some(first) = versions.first() {
+        // The older field for a single version follows the first.
+        let name = first.text("name");
+        let wrong = names::dns1035_label(name);
+        if !wrong.is_empty() && !name.is_empty() {
+            errors.invalid(&whole.child("version"), name, wrong.join(","));
+        }
+    }
+    let naming = spec.at("names");
+    let names_at = whole.child("names");
+    for field in ["plural", "singular", "kind", "listKind"] {
+        if naming.text(field).is_empty() {
+            errors.required(&names_at.child(field), "");
+        }
+    }
+    check_names(naming, &names_at, errors);
+    let Some(first) = versions.first() else {
+        return;
+    };
+    let schema = first.at("schema").at("openAPIV3Schema");
+    let schema = Some(schema).filter(|schema| common.has("schema") && !schema.is_null());
+    if let Some(schema) = schema {
+        let at = whole.child("validation");
+        let status = versions.iter().any(has_status);
+        crd_schema::root(
+            schema,
+            status,
+            unchanged(first),
+            &at.child("openAPIV3Schema"),
+            errors,
         );
     }
-    if versions
-        .iter()
-        .filter(|version| version.flag("storage"))
-        .count()
-        != 1
-    {
-        errors.invalid(
-            all,
-            spec.at("versions").clone(),
-            "must have exactly one version marked as storage version",
-        );
+    if common.has("subresources") {
+        check_scale(first, whole, errors);
+    }
+    if common.has("additionalPrinterColumns") {
+        check_columns(first, whole, errors);
+    }
+    if common.has("selectableFields") {
+        let why = "may only be set when validations.schema is included";
+        check_selectable(first, old, (schema, why), whole, errors);
     }
 }
 
-fn check_selectable(version: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let at = at.child("selectableFields");
-    let schema = version.at("schema").at("openAPIV3Schema");
-    let fields = version.items("selectableFields");
-    if schema.is_null() && !fields.is_empty() {
-        errors.invalid(
-            &at,
-            "",
-            "may only be set when `version.schema.openAPIV3Schema` is not included",
-        );
+fn check_deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let at = at.child("deprecationWarning");
+    let Value::String(text) = version.at("deprecationWarning") else {
+        return;
+    };
+    let mut wrong = |why: String| errors.invalid(&at, text.as_str(), why);
+    if !version.flag("deprecated") {
+        wrong("can only be set for deprecated versions".into());
         return;
     }
+    if text.len() > 256 {
+        wrong("must be <= 256 characters long".into());
+    }
+    if text.is_empty() {
+        wrong("must not be an empty string".into());
+    }
+    let printable =
+        |letter: &char| !letter.is_control() && (*letter == ' ' || !letter.is_whitespace());
+    if let Some((i, _)) = text.char_indices().find(|(_, letter)| !printable(letter)) {
+        wrong(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {i}"
+        ));
+    }
+}
+
+/// The most fields that objects of a version can be selected by.
+const SELECTABLE: usize = 8;
+
+/// `schema`: that of the objects, and what is wrong if there is none.
+fn check_selectable(
+    version: &Value,
+    old: Option<&Value>,
+    (schema, missing): (Option<&Value>, &str),
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let at = at.child("selectableFields");
+    let fields = version.items("selectableFields");
+    if fields.is_empty() {
+        return;
+    }
+    let Some(schema) = schema else {
+        errors.invalid(&at, "", missing);
+        return;
+    };
+    let mut known: Vec<Vec<String>> = Vec::new();
     for (j, field) in fields.iter().enumerate() {
         let path = field.text("jsonPath");
         let at = at.index(j);
         let at = at.child("jsonPath");
-        let of = crd_schema::type_at(schema, path);
         if path.is_empty() {
             errors.required(&at, "");
-        } else if !matches!(of, Some("string" | "boolean" | "integer")) {
-            errors.invalid(
-                &at,
-                path,
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
-            );
+            continue;
         }
+        let (names, of) = match crd_fields::field(path, schema, false) {
+            Ok(found) => found,
+            Err(why) => {
+                errors.invalid(&at, path, format!("is an invalid path: {why}"));
+                continue;
+            }
+        };
+        if names.first().is_some_and(|name| name == "metadata") {
+            errors.invalid(&at, path, "must not point to fields in metadata");
+        }
+        let of = of.map(|of| of.text("type"));
+        if !matches!(of, Some("string" | "boolean" | "integer")) {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.invalid(&at, path, why);
+        }
+        if known.contains(&names) {
+            errors.duplicate(&at, path);
+        } else {
+            known.push(names);
+        }
+    }
+    // As many as there were may stay.
+    let before = old.is_some_and(|old| {
+        let versions = old.at("spec").items("versions");
+        let same_name = |one: &&Value| one.text("name") == version.text("name");
+        versions
+            .iter()
+            .find(same_name)
+            .is_some_and(|one| one.items("selectableFields") == fields)
+    });
+    if known.len() > SELECTABLE && !before {
+        errors.too_many(&at, known.len(), SELECTABLE);
     }
 }
 
@@ -304,13 +490,11 @@ fn check_columns(version: &Value, at: &Path<'_>, errors: &mut Errors) {
         if column.text("name").is_empty() {
             errors.required(&at.child("name"), "");
         }
-        if column.text("type").is_empty() {
-            let why = format!("must be one of {}", kinds.join(","));
-            errors.required(&at.child("type"), why);
-        }
         let (kind, format) = (column.text("type"), column.text("format"));
-        if !kind.is_empty() && !kinds.contains(&kind) {
-            let why = format!("must be one of {}", kinds.join(","));
+        let why = format!("must be one of {}", kinds.join(","));
+        if kind.is_empty() {
+            errors.required(&at.child("type"), why);
+        } else if !kinds.contains(&kind) {
             errors.invalid(&at.child("type"), kind, why);
         }
         if !format.is_empty() && !formats.contains(&format) {
@@ -337,10 +521,14 @@ fn check_scale(version: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let at = at.child("subresources");
     let at = at.child("scale");
-    for (field, roots) in [
-        ("specReplicasPath", &[".spec."][..]),
-        ("statusReplicasPath", &[".status."]),
-        ("labelSelectorPath", &[".spec.", ".status."]),
+    for (field, roots, why) in [
+        ("specReplicasPath", &[".spec."][..], "under .spec"),
+        ("statusReplicasPath", &[".status."], "under .status"),
+        (
+            "labelSelectorPath",
+            &[".spec.", ".status."],
+            "under either .spec or .status",
+        ),
     ] {
         let (path, at) = (scale.text(field), at.child(field));
         if path.is_empty() {
@@ -349,29 +537,13 @@ fn check_scale(version: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         } else if !path.starts_with('.') {
             errors.invalid(&at, path, "must be a simple json path starting with .");
-        } else if path.contains('[') {
-            errors.invalid(
-                &at,
-                path,
-                "should be a json path without the array notation",
-            );
         } else if !roots.iter().any(|root| path.starts_with(root)) {
-            let shown: Vec<&str> = roots
-                .iter()
-                .map(|root| root.trim_end_matches('.'))
-                .collect();
-            let why = format!("should be a json path under {}", shown.join(" or "));
-            errors.invalid(&at, path, why);
+            errors.invalid(&at, path, format!("should be a json path {why}"));
         }
     }
 }
 
 fn check_names(naming: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for field in ["plural", "singular", "kind", "listKind"] {
-        if naming.text(field).is_empty() {
-            errors.required(&at.child(field), "");
-        }
-    }
     for field in ["plural", "singular"] {
         let wrong = names::dns1035_label(naming.text(field));
         if !wrong.is_empty() && !naming.text(field).is_empty() {
@@ -392,7 +564,7 @@ fn check_names(naming: &Value, at: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.child(field), name, why);
         }
     }
-    for field in ["shortNames", "categories"] {
+    let list = |field: &str, errors: &mut Errors| {
         let all = at.child(field);
         for (i, name) in naming.items(field).iter().map(Read::as_text).enumerate() {
             let wrong = names::dns1035_label(name);
@@ -400,50 +572,105 @@ fn check_names(naming: &Value, at: &Path<'_>, errors: &mut Errors) {
                 errors.invalid(&all.index(i), name, wrong.join(","));
             }
         }
-    }
+    };
+    list("shortNames", errors);
     let kind = naming.text("kind");
     if !kind.is_empty() && kind == naming.text("listKind") {
         let why = "kind and listKind may not be the same";
         errors.invalid(&at.child("listKind"), kind, why);
     }
+    list("categories", errors);
 }
 
-fn check_conversion(conversion: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let webhook_at = at.child("webhook");
-    match conversion.text("strategy") {
-        "None" if conversion.has("webhook") => errors.forbidden(
-            &webhook_at,
-            "should not be set when strategy is not set to Webhook",
-        ),
-        "None" => {}
-        "Webhook" => {
-            let webhook = conversion.at("webhook");
-            // the API names these two as its older version did
-            let client_at = at.child("webhookClientConfig");
-            if webhook.has("clientConfig") {
-                matching::client(webhook.at("clientConfig"), &client_at, errors);
-            } else {
-                errors.required(&client_at, "required when strategy is set to Webhook");
-            }
-            if webhook.items("conversionReviewVersions").is_empty() {
-                errors.required(&at.child("conversionReviewVersions"), "");
-            }
-        }
+/// Versions of `ConversionReview` that this server speaks.
+const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+
+fn check_conversion(conversion: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    let strategy = conversion.text("strategy");
+    match strategy {
+        "None" | "Webhook" => {}
         "" => errors.required(&at.child("strategy"), ""),
         other => errors.not_supported(&at.child("strategy"), other, &["None", "Webhook"]),
     }
+    let webhook = conversion.at("webhook");
+    // the API names these two as its older version did
+    let (client_at, reviews_at) = (
+        at.child("webhookClientConfig"),
+        at.child("conversionReviewVersions"),
+    );
+    let reviews = webhook.items("conversionReviewVersions");
+    if strategy != "Webhook" {
+        let why = "should not be set when strategy is not set to Webhook";
+        if webhook.has("clientConfig") {
+            errors.forbidden(&client_at, why);
+        }
+        if !reviews.is_empty() {
+            errors.forbidden(&reviews_at, why);
+        }
+        return;
+    }
+    if webhook.has("clientConfig") {
+        let config = webhook.at("clientConfig");
+        matching::client(config, &client_at, errors);
+        if !old.is_none_or(allows_bad_bundle)
+            && let Err(why) = pem::certificates(config.text("caBundle"))
+        {
+            let why = format!("unable to load root certificates: {why}");
+            let shown = config.at("caBundle").clone();
+            errors.invalid(&client_at.child("caBundle"), shown, why);
+        }
+    } else {
+        errors.required(&client_at, "required when strategy is set to Webhook");
+    }
+    if reviews.is_empty() {
+        errors.required(&reviews_at, "");
+        return;
+    }
+    for (i, version) in reviews.iter().enumerate() {
+        let at = reviews_at.index(i);
+        if reviews[..i].contains(version) {
+            errors.invalid(&at, version.clone(), "duplicate version");
+            continue;
+        }
+        for why in names::dns1035_label(version.as_text()) {
+            errors.invalid(&at, version.clone(), why);
+        }
+    }
+    let known = |reviews: &[Value]| reviews.iter().any(|one| REVIEWS.contains(&one.as_text()));
+    // What was accepted with none that is known may stay so.
+    let before = old.map(|old| {
+        let webhook = old.dig(&["spec", "conversion", "webhook"]);
+        webhook.items("conversionReviewVersions")
+    });
+    let needed = before.is_none_or(|before| before.is_empty() || known(before));
+    if needed && !known(reviews) {
+        let why = format!("must include at least one of {}", REVIEWS.join(", "));
+        errors.invalid(&reviews_at, Value::Array(reviews.to_vec()), why);
+    }
+}
+
+/// Before a definition is established, and where it was one already, the bundle may
+/// be none.
+fn allows_bad_bundle(old: &Value) -> bool {
+    let bundle = old
+        .dig(&["spec", "conversion", "webhook", "clientConfig"])
+        .text("caBundle");
+    !is_established(old) || (!bundle.is_empty() && pem::certificates(bundle).is_err())
+}
+
+fn is_established(definition: &Value) -> bool {
+    definition
+        .at("status")
+        .items("conditions")
+        .iter()
+        .any(|c| c.text("type") == "Established" && c.text("status") == "True")
 }
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update_generic(new, old, errors);
         check(new, Some(old), errors);
-        let established = old
-            .at("status")
-            .items("conditions")
-            .iter()
-            .any(|c| c.text("type") == "Established" && c.text("status") == "True");
-        let fixed: &[(&[&str], &str)] = if established {
+        let fixed: &[(&[&str], &str)] = if is_established(old) {
             &[
                 (&["spec", "scope"], "spec.scope"),
                 (&["spec", "names", "kind"], "spec.names.kind"),
@@ -458,19 +685,37 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         for (path, said) in fixed.iter().chain(&always) {
             immutable(new.dig(path), old.dig(path), &Path::new(said), errors);
         }
-        let names: Vec<&str> = new
-            .at("spec")
-            .items("versions")
-            .iter()
-            .map(|version| version.text("name"))
-            .collect();
-        let stored = Path::new("status.storedVersions");
-        for (i, version) in new.at("status").items("storedVersions").iter().enumerate() {
-            if !names.contains(&version.as_text()) {
-                let why = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v1 and removes v1 from status.storedVersions";
-                let why = why.replace("v1", version.as_text());
-                errors.invalid(&stored.index(i), version.clone(), why);
-            }
-        }
+        check_rest(new, Some(old), errors);
     })
+}
+
+fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    collect(|errors| {
+        meta::update_generic(new, old, errors);
+        let accepted = Path::new("status.acceptedNames");
+        check_names(new.at("status").at("acceptedNames"), &accepted, errors);
+    })
+}
+
+/// Formats that mean nothing are told when they come.
+fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let formats = |definition: &Value| {
+        let mut out = Vec::new();
+        let versions = definition.at("spec").items("versions");
+        // What all versions say alike is told once.
+        let common = Common { versions }.has("schema");
+        for version in versions
+            .iter()
+            .take(if common { 1 } else { versions.len() })
+        {
+            crd_schema::unknown_formats(version.at("schema").at("openAPIV3Schema"), 0, &mut out);
+        }
+        out
+    };
+    let before = old.map(formats).unwrap_or_default();
+    formats(new)
+        .into_iter()
+        .filter(|format| !before.contains(format))
+        .map(|format| format!("unrecognized format {}", crate::error::quoted(&format)))
+        .collect()
 }

@@ -1,16 +1,21 @@
-//! Structural schemas of custom resources: types, lists and defaults.
+//! Schemas of custom resources, as a definition states them: what a schema may say
+//! at all, and what its parts must be to each other. What makes it structural is in
+//! [`super::crd_structural`], what its defaults must be in `custom::defaults`.
 
 use control_types::value::Value;
 
-use super::{crd_rules, one_of};
-use crate::error::{ErrorKind, Errors, Path, compact_json};
+use super::{crd_fields, crd_rules, crd_structural, one_of};
+use crate::error::{Errors, Path};
 use crate::tree::Read;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// How deep a schema is looked at.
-const DEPTH: usize = 64;
+/// Members that only say what every object has.
+const META: [&str; 3] = ["metadata", "kind", "apiVersion"];
+/// What a schema nested in many others is not looked into.
+const DEPTH: usize = 128;
 
-/// The schema of a version. `unchanged`: it was stored before as it is.
+/// The schema of a version, at its place (`openAPIV3Schema`). `unchanged`: it was
+/// stored before as it is.
 pub(crate) fn root(
     schema: &Value,
     has_status: bool,
@@ -19,215 +24,366 @@ pub(crate) fn root(
     errors: &mut Errors,
 ) {
     let before = errors.len();
-    let of = schema.text("type");
-    if has_status && !of.is_empty() && of != "object" {
-        errors.invalid(
-            &at.child("type"),
-            of,
-            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
-        );
+    if has_status {
+        crd_fields::check_root(schema, at, errors);
     }
-    node(schema, at, 0, errors);
-    if of.is_empty() {
-        errors.required(&at.child("type"), "must not be empty at the root");
-    } else if of != "object" {
-        errors.invalid(&at.child("type"), of, "must be object at the root");
+    if schema.flag("nullable") {
+        errors.forbidden(&at.child("nullable"), "nullable cannot be true at the root");
     }
-    for (field, allowed) in [
-        ("x-kubernetes-preserve-unknown-fields", true),
-        ("nullable", false),
-    ] {
-        if !allowed && schema.flag(field) {
-            errors.forbidden(&at.child(field), "nullable cannot be true at the root");
+    let unsupported = crd_structural::unsupported(schema, 0);
+    if unsupported.is_none() {
+        let wrong = crd_structural::check(schema, at);
+        if wrong.is_empty() {
+            crate::custom::defaults::check(schema, at, errors);
         }
+        errors.extend(wrong);
     }
-    // only of what is a schema is it known what expressions see
-    if errors.len() == before {
-        crd_rules::expressions(schema, at, unchanged, errors);
+    node(schema, at, Place::default(), 0, errors);
+    if errors.len() > before {
+        return;
+    }
+    match unsupported {
+        Some(why) => errors.invalid(at, "", why),
+        // Only of what is a schema is it known what expressions see.
+        None => crd_rules::expressions(schema, at, unchanged, errors),
     }
 }
 
+/// Where in the whole a schema stands.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    /// Why there may be no defaults.
+    no_defaults: Option<&'a str>,
+    /// Within what every object has.
+    meta: bool,
+}
+
 /// One schema and all below it.
-fn node(schema: &Value, at: &Path<'_>, depth: usize, errors: &mut Errors) {
+fn node(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: &mut Errors) {
     if depth > DEPTH {
-        errors.forbidden(
-            at,
-            format!("schemas may not be nested more than {DEPTH} deep"),
-        );
+        let why = format!("schemas may not be nested more than {DEPTH} deep");
+        errors.forbidden(at, why);
         return;
     }
-    let of = schema.text("type");
-    if !of.is_empty() {
-        one_of(of, TYPES, &at.child("type"), errors);
-    }
-    let free = schema.flag("x-kubernetes-int-or-string")
-        || schema.flag("x-kubernetes-preserve-unknown-fields");
-    if of.is_empty() && !free && depth > 0 {
-        let what = if at.to_string().ends_with(".items") {
-            "must not be empty for specified array items"
-        } else {
-            "must not be empty for specified object fields"
-        };
-        errors.required(&at.child("type"), what);
-    }
-    if schema.has("default") && !of.is_empty() {
-        default(schema, &at.child("default"), errors);
-    }
-    if schema.has("additionalProperties") && schema.size("properties") > 0 {
-        errors.forbidden(
-            &at.child("additionalProperties"),
-            "additionalProperties and properties are mutual exclusive",
-        );
-    }
-    for field in [
-        "$ref",
-        "definitions",
-        "dependencies",
-        "patternProperties",
-        "id",
-    ] {
-        if schema.has(field) {
-            errors.forbidden(&at.child(field), format!("{field} is not supported"));
-        }
-    }
+    supported(schema, at, place, errors);
     if schema.flag("uniqueItems") {
         errors.forbidden(
             &at.child("uniqueItems"),
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         );
     }
-    list_type(schema, at, errors);
-    crd_rules::texts(schema, at, errors);
-    let properties = at.child("properties");
-    for (name, inner) in schema.entries("properties") {
-        node(inner, &properties.key(name), depth + 1, errors);
+    below(schema, at, place, depth, errors);
+    if schema.truth("x-kubernetes-preserve-unknown-fields") == Some(false) {
+        errors.invalid(
+            &at.child("x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        );
     }
-    let items = schema.at("items");
-    match items {
-        Value::Object(_) => node(items, &at.child("items"), depth + 1, errors),
-        Value::Array(_) => errors.forbidden(
+    map_type(schema, at, errors);
+    list_type(schema, at, errors);
+    list_keys(schema, at, errors);
+    crd_rules::texts(schema, at, errors);
+}
+
+/// What a schema may say.
+fn supported(schema: &Value, at: &Path<'_>, place: Place<'_>, errors: &mut Errors) {
+    let of = schema.text("type");
+    if !of.is_empty() {
+        one_of(of, TYPES, &at.child("type"), errors);
+    }
+    if schema.has("default")
+        && let Some(why) = place.no_defaults
+    {
+        let why = format!("must not be set {why}");
+        errors.forbidden(&at.child("default"), why);
+    }
+    for field in [
+        "id",
+        "additionalItems",
+        "patternProperties",
+        "definitions",
+        "dependencies",
+        "$ref",
+    ] {
+        let given = match schema.at(field) {
+            Value::String(text) => !text.is_empty() || field == "$ref",
+            Value::Object(map) => {
+                !map.is_empty() || matches!(field, "dependencies" | "additionalItems")
+            }
+            other => !other.is_null(),
+        };
+        if given {
+            errors.forbidden(&at.child(field), format!("{field} is not supported"));
+        }
+    }
+    if of == "null" {
+        errors.forbidden(
+            &at.child("type"),
+            "type cannot be set to null, use nullable as an alternative",
+        );
+    }
+    if matches!(schema.at("items"), Value::Array(items) if !items.is_empty()) {
+        errors.forbidden(
             &at.child("items"),
             "items must be a schema object and not an array",
-        ),
-        _ if of == "array" => errors.required(&at.child("items"), "must be specified"),
-        _ => {}
+        );
     }
-    if let inner @ Value::Object(_) = schema.at("additionalProperties") {
-        node(inner, &at.child("additionalProperties"), depth + 1, errors);
+    if place.meta && schema.flag("x-kubernetes-embedded-resource") {
+        errors.forbidden(
+            &at.child("x-kubernetes-embedded-resource"),
+            "must not be used inside of resource meta",
+        );
     }
+}
+
+/// The schemas within a schema.
+fn below(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: &mut Errors) {
+    let mut go = |schema: &Value, at: &Path<'_>, place: Place<'_>| {
+        if schema.as_object().is_some() {
+            node(schema, at, place, depth + 1, errors);
+        }
+    };
+    let additional = schema.at("additionalProperties");
+    if !additional.is_null() {
+        let more = at.child("additionalProperties");
+        let inner = Place {
+            no_defaults: if place.meta {
+                Some("inside additionalProperties applying to object metadata")
+            } else {
+                place.no_defaults
+            },
+            ..place
+        };
+        go(additional, &more, inner);
+    }
+    let properties = at.child("properties");
+    let is_root = depth == 0;
+    let embeds = is_root || schema.flag("x-kubernetes-embedded-resource");
+    for (name, property) in schema.entries("properties") {
+        let why = format!("in top-level {name}");
+        let mut inner = place;
+        if embeds && META.contains(&name) {
+            inner.meta = true;
+            if is_root {
+                inner.no_defaults = Some(&why);
+            }
+        }
+        go(property, &properties.key(name), inner);
+    }
+    go(schema.at("not"), &at.child("not"), place);
+    for name in ["allOf", "oneOf", "anyOf"] {
+        let all = at.child(name);
+        for (i, one) in schema.items(name).iter().enumerate() {
+            go(one, &all.index(i), place);
+        }
+    }
+    let all = at.child("definitions");
+    for (name, one) in schema.entries("definitions") {
+        go(one, &all.key(name), place);
+    }
+    let items = at.child("items");
+    match schema.at("items") {
+        Value::Array(all) => {
+            for (i, one) in all.iter().enumerate() {
+                go(one, &items.index(i), place);
+            }
+        }
+        one => go(one, &items, place),
+    }
+    let all = at.child("dependencies");
+    for (name, one) in schema.entries("dependencies") {
+        go(one, &all.key(name), place);
+    }
+    if !additional.is_null() && schema.size("properties") > 0 && additional.as_bool() != Some(true)
+    {
+        errors.forbidden(
+            &at.child("additionalProperties"),
+            "additionalProperties and properties are mutual exclusive",
+        );
+    }
+}
+
+fn map_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+    const NAME: &str = "x-kubernetes-map-type";
+    if !schema.has(NAME) {
+        return;
+    }
+    of_type(
+        schema,
+        "object",
+        "must be object if x-kubernetes-map-type is specified",
+        at,
+        errors,
+    );
+    one_of(
+        schema.text(NAME),
+        &["atomic", "granular"],
+        &at.child(NAME),
+        errors,
+    );
+}
+
+/// Tells whether the schema is of a type, and else why it must be.
+fn of_type(schema: &Value, wanted: &str, why: &str, at: &Path<'_>, errors: &mut Errors) -> bool {
+    match schema.text("type") {
+        "" => errors.required(&at.child("type"), why),
+        of if of != wanted => errors.invalid(&at.child("type"), of, why),
+        _ => return true,
+    }
+    false
 }
 
 fn list_type(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let kind_at = at.child("x-kubernetes-list-type");
-    let kind = schema.text("x-kubernetes-list-type");
-    let keys_at = at.child("x-kubernetes-list-map-keys");
-    let keys = schema.items("x-kubernetes-list-map-keys");
-    if kind.is_empty() {
-        if !keys.is_empty() {
-            errors.required(
-                &kind_at,
-                "must be map if x-kubernetes-list-map-keys is non-empty",
-            );
+    const NAME: &str = "x-kubernetes-list-type";
+    if !schema.has(NAME) {
+        return;
+    }
+    let kind = schema.text(NAME);
+    let items = schema.at("items");
+    let is_array = of_type(
+        schema,
+        "array",
+        "must be array if x-kubernetes-list-type is specified",
+        at,
+        errors,
+    );
+    if is_array && kind == "set" && items.as_object().is_some() {
+        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        let own = items.at(NAME);
+        let at = at.child("items");
+        match items.text("type") {
+            "array" if items.has(NAME) && own.as_text() != "atomic" => {
+                errors.invalid(&at.child(NAME), own.clone(), why);
+            }
+            "object" if items.text("x-kubernetes-map-type") != "atomic" => {
+                errors.invalid(&at.child("x-kubernetes-map-type"), own.clone(), why);
+            }
+            _ => {}
         }
-        return;
     }
-    one_of(kind, &["atomic", "map", "set"], &kind_at, errors);
-    if schema.text("type") != "array" {
-        let of = schema.text("type");
-        let why = if of.is_empty() {
-            errors.required(
-                &at.child("type"),
-                "must be array if x-kubernetes-list-type is specified",
-            );
-            return;
+    one_of(kind, &["atomic", "set", "map"], &at.child(NAME), errors);
+}
+
+/// The keys of lists that are maps, and what such lists must be.
+fn list_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (type_at, keys_at) = (
+        at.child("x-kubernetes-list-type"),
+        at.child("x-kubernetes-list-map-keys"),
+    );
+    let kind = schema.text("x-kubernetes-list-type");
+    let keys = schema.items("x-kubernetes-list-map-keys");
+    if !keys.is_empty() && kind != "map" {
+        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        if schema.has("x-kubernetes-list-type") {
+            errors.invalid(&type_at, kind, why);
         } else {
-            "must be array if x-kubernetes-list-type is specified"
-        };
-        errors.invalid(&at.child("type"), of, why);
-        return;
-    }
-    if kind != "map" {
-        return;
-    }
-    if keys.is_empty() {
-        errors.required(
-            &keys_at,
-            "must not be empty if x-kubernetes-list-type is map",
-        );
+            errors.required(&type_at, why);
+        }
     }
     let items = schema.at("items");
-    for key in keys {
-        let property = items.at("properties").get(key.as_text());
-        if property.is_none() {
-            errors.invalid(
-                &keys_at,
-                schema.at("x-kubernetes-list-map-keys").clone(),
-                "entries must all be names of item properties",
-            );
-            continue;
-        }
-        let needed = items.items("required").contains(key)
-            || property.is_some_and(|property| property.has("default"));
-        if !needed {
-            let at = at.child("items").to_string();
-            let at = Path::new(&at);
-            let all = at.child("properties");
+    let items_at = at.child("items");
+    if kind == "map" {
+        if keys.is_empty() {
             errors.required(
-                &all.key(key.as_text()).child("default"),
+                &keys_at,
+                "must not be empty if x-kubernetes-list-type is map",
+            );
+        }
+        if items.is_null() {
+            let why = "must have a schema if x-kubernetes-list-type is map";
+            errors.required(&items_at, why);
+        } else if items.as_object().is_none() {
+            let why = "must only have a single schema if x-kubernetes-list-type is map";
+            errors.invalid(&items_at, items.clone(), why);
+        } else if items.text("type") != "object" {
+            let why = "must be object if parent array's x-kubernetes-list-type is map";
+            errors.invalid(&items_at.child("type"), items.text("type"), why);
+        } else {
+            known_keys(schema, at, errors);
+        }
+    }
+    if matches!(kind, "set" | "map") && items.as_object().is_some() {
+        if items.flag("nullable") {
+            let why = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
+            errors.forbidden(&items_at.child("nullable"), why);
+        }
+        if kind == "map" {
+            needed_keys(schema, at, errors);
+        }
+    }
+}
+
+/// Keys are names of scalar properties, each once.
+fn known_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let keys_at = at.child("x-kubernetes-list-map-keys");
+    let all = schema.at("x-kubernetes-list-map-keys");
+    let keys = schema.items("x-kubernetes-list-map-keys");
+    let (items, items_at) = (schema.at("items"), at.child("items"));
+    let properties = items_at.child("properties");
+    for (i, key) in keys.iter().enumerate() {
+        match items.at("properties").get(key.as_text()) {
+            Some(property) if matches!(property.text("type"), "array" | "object") => {
+                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                let at = properties.key(key.as_text());
+                errors.invalid(&at.child("type"), items.text("type"), why);
+            }
+            Some(_) => {}
+            None => {
+                let why = "entries must all be names of item properties";
+                errors.invalid(&keys_at, all.clone(), why);
+            }
+        }
+        if keys[..i].contains(key) {
+            let why = "must not contain duplicate entries";
+            errors.invalid(&keys_at, all.clone(), why);
+        }
+    }
+}
+
+/// Keys are always there.
+fn needed_keys(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let items = schema.at("items");
+    let at = at.child("items");
+    let properties = at.child("properties");
+    for key in schema.items("x-kubernetes-list-map-keys") {
+        let Some(property) = items.at("properties").get(key.as_text()) else {
+            continue;
+        };
+        let at = properties.key(key.as_text());
+        if !items.items("required").contains(key) && !property.has("default") {
+            errors.required(
+                &at.child("default"),
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
             );
         }
+        if property.flag("nullable") {
+            errors.forbidden(
+                &at.child("nullable"),
+                "this property is in x-kubernetes-list-map-keys, so it cannot be nullable",
+            );
+        }
     }
 }
 
-/// What a value is called by its type.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Int(_) => "integer",
-        Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+/// The formats in a schema that mean nothing, in the order in which they come.
+pub(crate) fn unknown_formats(schema: &Value, depth: usize, out: &mut Vec<String>) {
+    if schema.as_object().is_none() || depth > DEPTH {
+        return;
     }
-}
-
-/// A default must be a value of its own schema.
-fn default(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let value = schema.at("default");
-    let (of, given) = (schema.text("type"), type_of(value));
-    let fits = of == given
-        || (of == "number" && given == "integer")
-        || (value.is_null() && schema.flag("nullable"));
-    if !fits {
-        let shown = crate::error::quoted(given);
-        errors.add(
-            ErrorKind::TypeInvalid,
-            at,
-            Some(given.into()),
-            format!(" in body must be of type {of}: {shown}"),
-        );
+    let (format, of) = (schema.text("format"), schema.text("type"));
+    if !format.is_empty() && !control_types::structural::is_format(format, of) {
+        out.push(format.to_owned());
     }
-    let list = schema.items("enum");
-    if !list.is_empty() && !list.contains(value) {
-        let texts: Vec<String> = list
-            .iter()
-            .map(|one| match one {
-                Value::String(text) => text.to_string(),
-                other => compact_json(other),
-            })
-            .collect();
-        let known: Vec<&str> = texts.iter().map(String::as_str).collect();
-        errors.not_supported(at, value.clone(), &known);
+    let mut go = |one: &Value| unknown_formats(one, depth + 1, out);
+    match schema.at("items") {
+        Value::Array(all) => all.iter().for_each(&mut go),
+        one => go(one),
     }
-}
-
-/// The type at a simple path (`.spec.color`); `None` when it is not there.
-pub(crate) fn type_at<'a>(schema: &'a Value, path: &str) -> Option<&'a str> {
-    let mut at = schema;
-    for part in path.strip_prefix('.')?.split('.') {
-        at = at.at("properties").get(part)?;
+    for name in ["allOf", "anyOf", "oneOf"] {
+        schema.items(name).iter().for_each(&mut go);
     }
-    Some(at.text("type"))
+    go(schema.at("not"));
+    schema.entries("properties").for_each(|(_, one)| go(one));
+    go(schema.at("additionalProperties"));
 }

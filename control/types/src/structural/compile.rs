@@ -46,6 +46,12 @@ impl Schema {
         schema.flags |= ROOT;
         schema
     }
+
+    /// Compiles the schema of a value within objects.
+    #[must_use]
+    pub fn compile_part(props: &Value) -> Self {
+        of(props)
+    }
 }
 
 fn of(props: &Value) -> Schema {
@@ -200,6 +206,12 @@ fn rules(props: &Value, types: Types) -> Option<Rules> {
             .collect(),
         validations: props.items_at(&["x-kubernetes-validations"]).into(),
     })
+}
+
+/// Whether a format means something for values of a type (`string`, empty: any).
+#[must_use]
+pub fn is_format(format: &str, of: &str) -> bool {
+    !checked(format, Types::named(of)).is_empty()
 }
 
 /// A format, if it means something for the type.

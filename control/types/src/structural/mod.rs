@@ -15,6 +15,7 @@ mod prune;
 
 use crate::value::{Key, Value};
 
+pub use compile::is_format;
 pub use pattern::Pattern;
 
 /// The types that a value may have.

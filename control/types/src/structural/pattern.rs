@@ -99,11 +99,23 @@ fn translated(text: &str) -> String {
                 out.push('\\');
                 out.push(letter);
             }
+            '{' if !class && !is_repetition(letters.as_str()) => out.push_str("\\{"),
             '-' if class && letters.clone().next() == Some('-') => out.push_str("\\-"),
             other => out.push(other),
         }
     }
     out
+}
+
+/// Whether what follows a brace makes it a repetition: `2}`, `2,}`, `2,3}`. In RE2
+/// other braces stand for themselves.
+fn is_repetition(rest: &str) -> bool {
+    let Some((inner, _)) = rest.split_once('}') else {
+        return false;
+    };
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (least, most) = inner.split_once(',').unwrap_or((inner, ""));
+    !least.is_empty() && is_number(least) && is_number(most)
 }
 
 #[cfg(test)]
@@ -126,6 +138,8 @@ mod tests {
             ("^[a&&b]+$", "&", Some(true)),
             ("^[[]+$", "[", Some(true)),
             ("^.$", "ä", Some(true)),
+            ("^a{x}$", "a{x}", Some(true)),
+            ("^a{2}{,3$", "aa{,3", Some(true)),
             ("(", "x", None),
         ] {
             assert_eq!(

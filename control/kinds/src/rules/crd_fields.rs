@@ -1,0 +1,323 @@
+//! Paths into schemas, and schemas as messages show them.
+
+use control_types::object;
+use control_types::value::{Map, Value};
+
+use crate::error::{Errors, Path};
+use crate::tree::Read;
+
+/// The members of a schema in the order of the API's own type: name in JSON, name
+/// there, and whether it may stand at the root of a schema with a status of its
+/// own.
+const MEMBERS: &[(&str, &str, bool, Zero)] = &[
+    ("id", "ID", false, Zero::Text),
+    ("$schema", "Schema", false, Zero::Text),
+    ("$ref", "Ref", false, Zero::Null),
+    ("description", "Description", true, Zero::Text),
+    ("type", "Type", true, Zero::Text),
+    ("nullable", "Nullable", false, Zero::False),
+    ("format", "Format", true, Zero::Text),
+    ("title", "Title", true, Zero::Text),
+    ("default", "Default", false, Zero::Null),
+    ("maximum", "Maximum", true, Zero::Null),
+    ("exclusiveMaximum", "ExclusiveMaximum", true, Zero::False),
+    ("minimum", "Minimum", true, Zero::Null),
+    ("exclusiveMinimum", "ExclusiveMinimum", true, Zero::False),
+    ("maxLength", "MaxLength", true, Zero::Null),
+    ("minLength", "MinLength", true, Zero::Null),
+    ("pattern", "Pattern", true, Zero::Text),
+    ("maxItems", "MaxItems", true, Zero::Null),
+    ("minItems", "MinItems", true, Zero::Null),
+    ("uniqueItems", "UniqueItems", true, Zero::False),
+    ("multipleOf", "MultipleOf", true, Zero::Null),
+    ("enum", "Enum", false, Zero::Null),
+    ("maxProperties", "MaxProperties", false, Zero::Null),
+    ("minProperties", "MinProperties", false, Zero::Null),
+    ("required", "Required", true, Zero::Null),
+    ("items", "Items", true, Zero::Schemas),
+    ("allOf", "AllOf", false, Zero::Schemas),
+    ("oneOf", "OneOf", false, Zero::Schemas),
+    ("anyOf", "AnyOf", false, Zero::Schemas),
+    ("not", "Not", false, Zero::Schemas),
+    ("properties", "Properties", true, Zero::Schemas),
+    (
+        "additionalProperties",
+        "AdditionalProperties",
+        false,
+        Zero::Schemas,
+    ),
+    (
+        "patternProperties",
+        "PatternProperties",
+        false,
+        Zero::Schemas,
+    ),
+    ("dependencies", "Dependencies", false, Zero::Null),
+    ("additionalItems", "AdditionalItems", false, Zero::Schemas),
+    ("definitions", "Definitions", false, Zero::Schemas),
+    ("externalDocs", "ExternalDocs", true, Zero::Docs),
+    ("example", "Example", true, Zero::Null),
+    (
+        "x-kubernetes-preserve-unknown-fields",
+        "XPreserveUnknownFields",
+        true,
+        Zero::Null,
+    ),
+    (
+        "x-kubernetes-embedded-resource",
+        "XEmbeddedResource",
+        false,
+        Zero::False,
+    ),
+    (
+        "x-kubernetes-int-or-string",
+        "XIntOrString",
+        false,
+        Zero::False,
+    ),
+    (
+        "x-kubernetes-list-map-keys",
+        "XListMapKeys",
+        false,
+        Zero::Null,
+    ),
+    ("x-kubernetes-list-type", "XListType", false, Zero::Null),
+    ("x-kubernetes-map-type", "XMapType", false, Zero::Null),
+    (
+        "x-kubernetes-validations",
+        "XValidations",
+        true,
+        Zero::Rules,
+    ),
+];
+
+/// What a member is shown as when it is not there, and what is in it.
+#[derive(Clone, Copy)]
+enum Zero {
+    Null,
+    Text,
+    False,
+    Schemas,
+    Docs,
+    Rules,
+}
+
+/// What may stand at the root where `status` is validated apart.
+pub(crate) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for (name, _, allowed, zero) in MEMBERS {
+        let value = schema.at(name);
+        let given = match (zero, value) {
+            (_, Value::Null) | (Zero::False, Value::Bool(false)) => false,
+            (Zero::Text, Value::String(text)) => !text.is_empty(),
+            _ => true,
+        };
+        if !given {
+            continue;
+        }
+        if *name == "type" {
+            if value.as_text() != "object" {
+                errors.invalid(
+                    &at.child("type"),
+                    value.clone(),
+                    "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+                );
+                return;
+            }
+        } else if !allowed {
+            let names: Vec<&str> = MEMBERS
+                .iter()
+                .filter(|(_, _, allowed, _)| *allowed)
+                .map(|(_, name, ..)| *name)
+                .collect();
+            let why = format!(
+                "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+                names.join(" ")
+            );
+            errors.invalid(at, shown(schema), why);
+            return;
+        }
+    }
+}
+
+/// A schema as messages show it.
+pub(crate) fn shown(schema: &Value) -> Value {
+    let mut out = Map::with_capacity(MEMBERS.len());
+    for (name, own, _, zero) in MEMBERS {
+        let value = schema.at(name);
+        let value = match (zero, value) {
+            (Zero::Text, Value::Null) => "".into(),
+            (Zero::False, Value::Null) => false.into(),
+            (_, Value::Null) => Value::Null,
+            (Zero::Schemas, given) => nested(name, given),
+            (Zero::Docs, docs) => value_of(&[
+                ("Description", docs.text("description")),
+                ("URL", docs.text("url")),
+            ]),
+            (Zero::Rules, Value::Array(rules)) => rules.iter().map(rule).collect(),
+            (_, given) => given.clone(),
+        };
+        out.push_unchecked((*own).into(), value);
+    }
+    Value::Object(out)
+}
+
+fn value_of(members: &[(&'static str, &str)]) -> Value {
+    Value::Object(members.iter().copied().collect())
+}
+
+fn nested(name: &str, given: &Value) -> Value {
+    match (name, given) {
+        ("items", Value::Array(all)) => {
+            let all: Value = all.iter().map(shown).collect();
+            Value::Object(object!({"Schema": null, "JSONSchemas": all}))
+        }
+        ("items", one) => Value::Object(object!({"Schema": (shown(one)), "JSONSchemas": null})),
+        ("additionalProperties" | "additionalItems", Value::Bool(allows)) => {
+            Value::Object(object!({"Allows": (*allows), "Schema": null}))
+        }
+        ("additionalProperties" | "additionalItems", one) => {
+            Value::Object(object!({"Allows": true, "Schema": (shown(one))}))
+        }
+        ("not", one) => shown(one),
+        (_, Value::Array(all)) => all.iter().map(shown).collect(),
+        (_, Value::Object(all)) => {
+            let mut out: Map = all
+                .iter()
+                .map(|(key, one)| (key.clone(), shown(one)))
+                .collect();
+            out.sort();
+            Value::Object(out)
+        }
+        (_, other) => other.clone(),
+    }
+}
+
+fn rule(rule: &Value) -> Value {
+    Value::Object(object!({
+        "Rule": (rule.text("rule")),
+        "Message": (rule.text("message")),
+        "MessageExpression": (rule.text("messageExpression")),
+        "Reason": (rule.at("reason").clone()),
+        "FieldPath": (rule.text("fieldPath")),
+        "OptionalOldSelf": (rule.at("optionalOldSelf").clone())
+    }))
+}
+
+/// The names and the schema of what a path (`.spec.color`) leads to; `arrays`:
+/// whether names may stand in brackets.
+///
+/// # Errors
+/// Why it leads nowhere.
+pub(crate) fn field<'s>(
+    path: &str,
+    schema: &'s Value,
+    arrays: bool,
+) -> Result<(Vec<String>, Option<&'s Value>), String> {
+    let mut names = Vec::new();
+    let mut of = Some(schema);
+    let mut rest = path;
+    while let Some(token) = next_token(&mut rest) {
+        let name = match token {
+            "[" => {
+                if !arrays {
+                    return Err("array notation is not allowed".into());
+                }
+                let token = next_token(&mut rest).ok_or("unexpected end of JSON path")?;
+                let quoted = token
+                    .strip_prefix('\'')
+                    .and_then(|token| token.strip_suffix('\''));
+                let name = quoted
+                    .ok_or_else(|| format!("expected single quoted string but got {token}"))?
+                    .replace("\\'", "'");
+                of = Some(step(of, &name)?);
+                match next_token(&mut rest) {
+                    None => return Err("unexpected end of JSON path".into()),
+                    Some("]") => {}
+                    Some(other) => return Err(format!("expected ] but got {other}")),
+                }
+                names.push(name);
+                continue;
+            }
+            "." => next_token(&mut rest).ok_or("unexpected end of JSON path")?,
+            other => return Err(format!("expected [ or . but got: {other}")),
+        };
+        of = Some(step(of, name)?);
+        names.push(name.to_owned());
+    }
+    Ok((names, of.filter(|of| of.as_object().is_some())))
+}
+
+fn step<'s>(of: Option<&'s Value>, name: &str) -> Result<&'s Value, String> {
+    const NOWHERE: &str = "does not refer to a valid field";
+    let of = of.ok_or(NOWHERE)?;
+    if of.size("properties") > 0 {
+        let found = of.at("properties").get(name);
+        return found.ok_or_else(|| NOWHERE.to_owned());
+    }
+    if of.has("additionalProperties") {
+        return Ok(of.at("additionalProperties"));
+    }
+    Err(NOWHERE.into())
+}
+
+/// The next delimiter, quoted name or plain name.
+fn next_token<'p>(rest: &mut &'p str) -> Option<&'p str> {
+    let text = *rest;
+    let first = text.chars().next()?;
+    let end = match first {
+        '.' | '[' | ']' => 1,
+        '\'' => {
+            let mut end = text.len();
+            let mut escaped = false;
+            for (at, letter) in text.char_indices().skip(1) {
+                if letter == '\'' && !escaped {
+                    end = at + 1;
+                    break;
+                }
+                escaped = letter == '\\';
+            }
+            end
+        }
+        _ => text.find(['.', '[', ']']).unwrap_or(text.len()),
+    };
+    let (token, left) = text.split_at(end);
+    *rest = left;
+    Some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_along_properties_and_maps() {
+        let schema = value!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"a": {"type": "string"}}},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}}
+        }});
+        let of = |path: &str, arrays| {
+            field(path, &schema, arrays).map(|(names, of)| {
+                (
+                    names.join("/"),
+                    of.map_or("", |of| of.text("type")).to_owned(),
+                )
+            })
+        };
+        assert_eq!(of(".spec.a", false), Ok(("spec/a".into(), "string".into())));
+        assert_eq!(
+            of("['map']['x.y']", true),
+            Ok(("map/x.y".into(), "integer".into()))
+        );
+        for (path, why) in [
+            (".spec.b", "does not refer to a valid field"),
+            (".spec..a", "does not refer to a valid field"),
+            ("spec", "expected [ or . but got: spec"),
+            (".", "unexpected end of JSON path"),
+            (".map['x']", "array notation is not allowed"),
+        ] {
+            assert_eq!(of(path, false), Err(why.to_owned()), "{path}");
+        }
+    }
+}
