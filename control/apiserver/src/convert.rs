@@ -49,7 +49,7 @@ pub fn by_tables(object: &mut Value, served: &Served) -> Result<(), Status> {
                 served.api_version
             )));
         }
-        served.kind.settle(object);
+        served.kind.convert(object);
         return Ok(());
     }
     if meta::api_version(object) == served.api_version {
@@ -66,6 +66,23 @@ pub fn by_tables(object: &mut Value, served: &Served) -> Result<(), Status> {
     meta::set_type(object, &served.api_version, served.resource.kind);
     settle(object, served.resource.schema);
     Ok(())
+}
+
+/// Brings an object that was just stored into what reading it would give: of a
+/// custom kind only what both versions know.
+///
+/// # Errors
+/// 500 when a webhook that converts does not do it.
+pub async fn as_read(api: &Api, object: &mut Value, served: &Served) -> Result<(), Status> {
+    if served.converter().is_none() {
+        if served.is_stored_form() {
+            return Ok(());
+        }
+        if served.resource.is_custom() {
+            to_storage(api, object, served).await?;
+        }
+    }
+    to_version(api, object, served).await
 }
 
 /// Brings an object of the served version into the one that is stored.

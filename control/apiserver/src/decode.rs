@@ -3,7 +3,7 @@
 use control_types::coerce;
 use control_types::meta;
 use control_types::protobuf::{self, Envelope};
-use control_types::status::{Status, quote};
+use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 use control_types::yaml;
 use http::HeaderMap;
@@ -311,6 +311,39 @@ pub fn tree_of(
     tree_and(tree, Vec::new(), duplicates, expected, validation)
 }
 
+/// Objects of custom kinds state their kind and version themselves.
+fn custom_type(
+    tree: &Value,
+    version: &str,
+    kind: &str,
+    wanted: &str,
+    expected: &Expected<'_>,
+) -> Result<(), Status> {
+    if kind.is_empty() {
+        let text = tree.to_vec();
+        let why = format!(
+            "Object 'Kind' is missing in '{}'",
+            String::from_utf8_lossy(&text)
+        );
+        return Err(not_read(expected, &why, &text));
+    }
+    if version.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the API version in the data () does not match the expected API version ({wanted})"
+        )));
+    }
+    if version == wanted && kind != expected.kind {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {}: must be {}", quote(kind), expected.kind),
+            field: "kind".into(),
+        };
+        let name = meta::name(tree);
+        return Err(Status::invalid(expected.group, kind, name, vec![cause]));
+    }
+    Ok(())
+}
+
 /// As [`tree_of`]; `findings` are what reading the text found, before unknown fields.
 fn tree_with(
     tree: Value,
@@ -362,6 +395,9 @@ fn tree_and(
         given_kind.as_str()
     };
     let (group, short) = meta::split_api_version(version);
+    if let Form::Custom(_) = expected.form {
+        custom_type(&tree, &given_version, &given_kind, &wanted, &expected)?;
+    }
     let cannot = |why: &str| {
         Status::bad_request(format!(
             "{kind} in version {} cannot be handled as a {}: {why}",

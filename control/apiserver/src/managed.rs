@@ -256,7 +256,7 @@ impl Versions for Endpoint<'_> {
                     }
                 }
             }
-            kind.settle(&mut object);
+            kind.convert(&mut object);
             return Some(object);
         }
         let served = |version| {

@@ -182,6 +182,18 @@ impl Nature {
         }
     }
 
+    /// Brings an object of another version of a custom kind into this one; tells
+    /// whether the kind is custom.
+    pub fn convert(&self, object: &mut Value) -> bool {
+        match self {
+            Self::BuiltIn(_) => false,
+            Self::Custom(kind, _) => {
+                kind.convert(object);
+                true
+            }
+        }
+    }
+
     /// Brings a stored object into the present form of the kind; tells whether
     /// it may have changed. Built-in kinds are stored in it. One that only a webhook
     /// can bring into this version stays as it is.

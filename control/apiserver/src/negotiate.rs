@@ -1,6 +1,6 @@
 //! What the client wants to get: media type and shape, from its `Accept`.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 
 use control_types::status::Status;
@@ -250,6 +250,36 @@ pub fn acceptable(headers: &HeaderMap, streams: bool) -> Result<(), Status> {
         all.extend(STREAM_MEDIA_TYPES);
     }
     Err(Status::no_representation(&all))
+}
+
+/// Custom objects have no protobuf: what asks for it is taken out of `Accept`, as
+/// long as something is left. Tables and the like have it.
+pub fn without_protobuf(headers: &mut HeaderMap) {
+    let Some(accept) = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()) else {
+        return;
+    };
+    let is_protobuf = |clause: &&str| {
+        let mut parts = clause.split(';').map(str::trim);
+        parts.next() == Some("application/vnd.kubernetes.protobuf")
+            && !parts.any(|part| part.starts_with("as="))
+    };
+    if !accept.split(',').map(str::trim).any(|clause| is_protobuf(&clause)) {
+        return;
+    }
+    let rest: Vec<&str> = accept
+        .split(',')
+        .map(str::trim)
+        .filter(|clause| !is_protobuf(clause))
+        .collect();
+    let rest = if rest.is_empty() {
+        // The same, but nothing that there is.
+        "application/vnd.kubernetes.protobuf;as=none".to_owned()
+    } else {
+        rest.join(",")
+    };
+    if let Ok(rest) = HeaderValue::from_str(&rest) {
+        headers.insert(ACCEPT, rest);
+    }
 }
 
 /// Whether the answer is made for people.

@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 /// What the handler answers; 404 and 405 for what nobody handles.
-pub async fn route(context: Context, body: Body) -> Answer {
+pub async fn route(mut context: Context, body: Body) -> Answer {
     let info = &context.info;
     if info.path.starts_with("//") {
         // It is read as if the slashes were one, but nothing is served there.
@@ -56,6 +56,10 @@ pub async fn route(context: Context, body: Body) -> Answer {
         return unknown(&context);
     };
     let resource = served.resource;
+    if resource.is_custom() && context.info.subresource != "scale" {
+        negotiate::without_protobuf(&mut context.parts.headers);
+    }
+    let info = &context.info;
     // Only proxies take what follows a subresource; the old form of a watch, and
     // of proxies, has none.
     let is_proxy = info.subresource == "proxy";
@@ -73,6 +77,9 @@ pub async fn route(context: Context, body: Body) -> Answer {
         // Objects of a namespace are read across all namespaces, but written
         // in one only.
         if info.namespace.is_empty() && info.name_in_path {
+            if resource.is_custom() {
+                return unknown(&context);
+            }
             return Err(Status::unknown_path());
         }
         if info.namespace.is_empty()
@@ -85,6 +92,9 @@ pub async fn route(context: Context, body: Body) -> Answer {
             return Err(Status::method_not_allowed());
         }
     } else if !info.namespace.is_empty() && resource.plural != "namespaces" {
+        if resource.is_custom() {
+            return unknown(&context);
+        }
         return Err(Status::unknown_path());
     }
     if let Nature::Custom(kind, _) = &served.kind {
@@ -110,6 +120,8 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         (&Method::GET, false) if info.verb == "watch" => "watch",
         (&Method::GET, false) => "list",
         (&Method::POST, false) => "create",
+        // What stands behind the resource is not looked at.
+        (&Method::POST, true) if served.resource.is_custom() => "create",
         (&Method::PUT, true) => "update",
         (&Method::PATCH, true) => "patch",
         (&Method::DELETE, true) => "delete",

@@ -103,7 +103,13 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
     let key = served.key(&context.info.namespace, &context.info.name);
     let object = context.api.get(served, &key).await?;
     let object = served.in_version(&context.api, object).await?;
-    let scale = scale_of(&served.tree(&object)?, paths);
+    let object = served.tree(&object)?;
+    if served.resource.is_custom() && object.path(paths.spec_replicas).is_none() {
+        let path = paths.spec_replicas.join(".");
+        let why = format!("the spec replicas field \".{path}\" does not exist");
+        return Err(Status::internal(why));
+    }
+    let scale = scale_of(&object, paths);
     let shaped = reply::shaped(scale, &(&control_kinds::SCALE).into(), format);
     Ok(reply::value(200, &shaped, format))
 }
@@ -143,6 +149,9 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
             patch::decode_applied(tree, &config, expected)
         })
         .await;
+    }
+    if served.resource.is_custom() {
+        patch::no_strategic(&media)?;
     }
     let patch = Patch::read(&media, &bytes, options.field_validation)?;
     change(context, served, &options, Managers::Writer, |old| {
@@ -228,7 +237,8 @@ impl View for ScaleView<'_> {
 
     fn put(&self, scale: &Value, object: &Value) -> Result<Value, Status> {
         let replicas = scale.i64_at(&["spec", "replicas"]).unwrap_or_default();
-        if replicas < 0 {
+        // Custom kinds say themselves what is wrong with it.
+        if replicas < 0 && !self.served.resource.is_custom() {
             let cause = Cause {
                 reason: "FieldValueInvalid".into(),
                 message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),

@@ -247,7 +247,11 @@ async fn store_one(
     }
     let ttl = (served.resource.plural == "events").then_some(EVENTS);
     let stored = context.api.store_new(served, &key, object, ttl).await;
-    stored.map_err(|status| taken(served, &key, status))
+    let mut stored = stored.map_err(|status| taken(served, &key, status))?;
+    if served.converter().is_none() {
+        crate::convert::as_read(&context.api, &mut stored, served).await?;
+    }
+    Ok(stored)
 }
 
 /// An answer that a name is taken also says when its owner is on its way out.

@@ -30,6 +30,23 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     through(context, served, "", body).await
 }
 
+/// Custom kinds say nothing of how lists are merged: strategic patches of them are
+/// not taken.
+///
+/// # Errors
+/// 415 for the media type of one.
+pub fn no_strategic(media: &str) -> Result<(), Status> {
+    const PATCHES: &[&str] = &[
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        APPLY,
+    ];
+    if media == "application/strategic-merge-patch+json" {
+        return Err(Status::unsupported_media_type(PATCHES));
+    }
+    Ok(())
+}
+
 /// Answers a patch of the main resource or of a subresource that holds the
 /// whole object.
 ///
@@ -47,6 +64,9 @@ pub async fn through(
     let bytes = decode::read(body).await?;
     if media == APPLY {
         return apply(context, served, subresource, &bytes, &options, format).await;
+    }
+    if served.resource.is_custom() {
+        no_strategic(&media)?;
     }
     let patch = match Patch::read(&media, &bytes, options.field_validation) {
         Ok(patch) => patch,

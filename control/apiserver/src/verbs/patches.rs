@@ -142,6 +142,9 @@ impl Patch {
         };
         let decoded = decode::tree_of(tree, Vec::new(), expected, validation);
         let mut decoded = decoded.map_err(|status| {
+            if status.code == 422 {
+                return status;
+            }
             let why = status
                 .message
                 .split_once(&format!(" cannot be handled as a {}: ", expected.kind))

@@ -233,9 +233,7 @@ impl Change<'_> {
             api.allocators.deleted(api, served, &done.object).await;
         }
         let mut object = done.object;
-        if !served.is_stored_form() || served.converter().is_some() {
-            crate::convert::to_version(api, &mut object, served).await?;
-        }
+        crate::convert::as_read(api, &mut object, served).await?;
         Ok(object)
     }
 

@@ -239,9 +239,12 @@ fn email(text: &str) -> bool {
     (atom(local) || quoted) && (atom(domain) || (domain.starts_with('[') && domain.ends_with(']')))
 }
 
+/// A name whose last label ends with two letters, as names of domains do.
 fn hostname(text: &str) -> bool {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    !text.is_empty()
+    let mut last = text.chars().rev();
+    let letters = last.by_ref().take(2).filter(|c| c.is_alphabetic()).count();
+    letters == 2
+        && last.next().is_some()
         && text.len() <= 255
         && text.split('.').all(|label| {
             !label.is_empty()
@@ -430,6 +433,7 @@ mod tests {
             ("duration", "22 ns", "h"),
             ("email", "a@b.c", "a.b.c"),
             ("hostname", "a-b.example.com", "a_b"),
+            ("hostname", "localhost", "a.b"),
             ("uri", "https://a.b/c?d", "a b"),
             ("byte", "aGVsbG8=", "a"),
             ("hexcolor", "#fff", "#ffff"),

@@ -42,6 +42,8 @@ struct Run<'e> {
     errors: &'e mut Errors,
     budget: Budget,
     ended: bool,
+    /// Only values that are what they were are looked at; else only others.
+    lenient: bool,
 }
 
 impl Rules {
@@ -100,8 +102,28 @@ impl Rules {
             errors,
             budget: Budget::new(Budget::OBJECT),
             ended: false,
+            lenient: false,
         };
         self.below(Some(structure), object, old, "", &mut run);
+    }
+
+    /// What rules say of values that an update leaves as they were: it is let through,
+    /// and told (KEP-4008).
+    pub(super) fn let_through(
+        &self,
+        structure: &control_types::structural::Schema,
+        object: &Value,
+        old: &Value,
+    ) -> Vec<String> {
+        let mut errors = Errors::new();
+        let mut run = Run {
+            errors: &mut errors,
+            budget: Budget::new(Budget::OBJECT),
+            ended: false,
+            lenient: true,
+        };
+        self.below(Some(structure), object, Some(old), "", &mut run);
+        errors.iter().map(ToString::to_string).collect()
     }
 
     fn below(
@@ -194,7 +216,9 @@ impl Rules {
         let program = match &made.rule {
             Ok(program) => program,
             Err(why) => {
-                run.told(self, at, format!("rule compile error: {why}"));
+                if !run.lenient {
+                    run.told(self, at, format!("rule compile error: {why}"));
+                }
                 return;
             }
         };
@@ -202,6 +226,10 @@ impl Rules {
         let transition = program.reads("oldSelf");
         let before = old.filter(|old| !old.is_null());
         if transition && before.is_none() && !optional {
+            return;
+        }
+        let same = !transition && before == Some(value);
+        if same != run.lenient {
             return;
         }
         let bindings = match self.bindings(value, before, optional) {
@@ -218,10 +246,6 @@ impl Rules {
         match program.evaluate(&bindings, &mut run.budget) {
             Ok(result) if result.as_bool() == Some(true) => {}
             Ok(_) => {
-                if !transition && before == Some(value) {
-                    // What was there before is let through.
-                    return;
-                }
                 let message = made.message.as_ref().and_then(|message| {
                     let text = message.evaluate(&bindings, &mut run.budget).ok()?;
                     let text = text.as_str()?.trim().to_owned();

@@ -42,7 +42,12 @@ impl CustomKind {
         );
         self.schema.prune_nulls(object);
         if self.schema.has_resources() {
-            embedded(&self.schema, object, false)?;
+            let mut unknown = Vec::new();
+            embedded_at(&self.schema, object, false, "", &mut unknown)?;
+            if !unknown.is_empty() {
+                findings.extend(unknown);
+                findings.sort();
+            }
         }
         sort(object);
         Ok(findings)
@@ -54,13 +59,20 @@ impl CustomKind {
     }
 
     /// Brings an object that was stored, in whatever version and under whatever
-    /// definition, into the form of this version.
+    /// definition, into the form of this version, in which it is stored from now on.
     pub fn settle(&self, object: &mut Value) {
+        self.convert(object);
+        self.default(object);
+    }
+
+    /// Brings an object of another version into this one, with nothing that this
+    /// version does not know. It gives no defaults: those are of the version in which
+    /// an object is written, and of that in which it is stored.
+    pub fn convert(&self, object: &mut Value) {
         let wanted = meta::join_api_version(self.group, self.version);
         meta::set_type(object, &wanted, self.kind);
         // Metadata of the wrong type was stored by others: it stays as it is.
         let _ = self.coerce(object);
-        self.default(object);
         if meta::generation(object) == 0 {
             meta::set_generation(object, 1);
         }
@@ -186,7 +198,8 @@ impl CustomKind {
         }
     }
 
-    /// Warnings on finalizers that are new and not as one would name them.
+    /// Warnings on finalizers that are new and not as one would name them, and on
+    /// rules that what stays does not keep.
     #[must_use]
     pub fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let before: Vec<&str> = old.into_iter().flat_map(meta::finalizers).collect();
@@ -215,6 +228,9 @@ impl CustomKind {
                     "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers",
                 );
             }
+        }
+        if let (Some(rules), Some(old)) = (&self.rules, old) {
+            out.extend(rules.let_through(&self.schema, new, old));
         }
         out
     }
@@ -315,31 +331,48 @@ fn metadata_of(object: &mut Value) -> Result<Vec<String>, coerce::Error> {
     Ok(findings)
 }
 
-/// Metadata of embedded objects by its type. `lenient`: what does not have it
-/// stays.
+/// Metadata of embedded objects by its type; `inner`: the value itself may be one.
 pub(super) fn embedded(
     schema: &Schema,
     value: &mut Value,
     inner: bool,
 ) -> Result<(), coerce::Error> {
+    embedded_at(schema, value, inner, "", &mut Vec::new())
+}
+
+/// As [`embedded`]; what is dropped is told: `unknown field "spec.pod.metadata.x"`.
+fn embedded_at(
+    schema: &Schema,
+    value: &mut Value,
+    inner: bool,
+    at: &str,
+    findings: &mut Vec<String>,
+) -> Result<(), coerce::Error> {
     if !schema.has_resources() {
         return Ok(());
     }
     if inner && schema.is_embedded() && value.as_object().is_some() {
-        metadata_of(value)?;
+        let dot = if at.is_empty() { "" } else { "." };
+        findings.extend(metadata_of(value)?.into_iter().map(|said| {
+            said.replacen("\"metadata", &format!("\"{at}{dot}metadata"), 1)
+        }));
     }
     match value {
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
-                if let Some(of) = schema.member(key) {
-                    embedded(of, value, true)?;
+                if let Some(of) = schema.member(key).filter(|of| of.has_resources()) {
+                    let at = match at {
+                        "" => key.as_str().to_owned(),
+                        at => format!("{at}.{}", key.as_str()),
+                    };
+                    embedded_at(of, value, true, &at, findings)?;
                 }
             }
         }
         Value::Array(items) => {
-            if let Some(of) = schema.items() {
-                for item in items {
-                    embedded(of, item, true)?;
+            if let Some(of) = schema.items().filter(|of| of.has_resources()) {
+                for (i, item) in items.iter_mut().enumerate() {
+                    embedded_at(of, item, true, &format!("{at}[{i}]"), findings)?;
                 }
             }
         }

@@ -50,9 +50,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!({"type": "integer"}),
             value!("a"),
             vec![
-                "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\"",
-                SKIPPED,
-            ],
+                "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\""],
         ),
         (value!({"type": "integer"}), value!(1.0), vec![]),
         (value!({"type": "number"}), value!(1), vec![]),
@@ -75,9 +73,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!({"type": "string", "enum": ["a", "b"]}),
             value!("c"),
             vec![
-                "spec.x: Unsupported value: \"c\": supported values: \"a\", \"b\"",
-                SKIPPED,
-            ],
+                "spec.x: Unsupported value: \"c\": supported values: \"a\", \"b\""],
         ),
         (
             value!({"type": "string", "pattern": "^a+$"}),
@@ -87,7 +83,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
         (
             value!({"type": "string", "maxLength": 2}),
             value!("abc"),
-            vec!["spec.x: Too long: may not be more than 2 bytes", SKIPPED],
+            vec!["spec.x: Too long: may not be more than 2 bytes"],
         ),
         (
             value!({"type": "string", "minLength": 2}),
@@ -99,9 +95,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!(["a", 1]),
             vec![
                 "spec.x[1]: Invalid value: \"integer\": spec.x[1] in body must be of type string: \"integer\"",
-                "spec.x: Too many: 2: must have at most 1 item",
-                SKIPPED,
-            ],
+                "spec.x: Too many: 2: must have at most 1 item"],
         ),
         (
             value!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
@@ -111,23 +105,19 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
         (
             value!({"type": "object", "properties": {"y": {"type": "string"}}, "required": ["y"]}),
             value!({}),
-            vec!["spec.x.y: Required value", SKIPPED],
+            vec!["spec.x.y: Required value"],
         ),
         (
             value!({"x-kubernetes-int-or-string": true}),
             value!(true),
             vec![
-                "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\"",
-                SKIPPED,
-            ],
+                "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\""],
         ),
         (
             value!({"type": "string", "format": "ipv4"}),
             value!("x"),
             vec![
-                "spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\"",
-                SKIPPED,
-            ],
+                "spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\""],
         ),
         (
             value!({"type": "integer", "not": {"minimum": 5}}),
@@ -190,7 +180,7 @@ fn an_update_lets_through_what_was_there_before() {
     let mut new = gear(value!({"x": "long", "y": 2}));
     assert!(kind.before_update(&mut new, &old).is_empty());
     let mut new = gear(value!({"x": "longer", "y": 2}));
-    assert_eq!(kind.before_update(&mut new, &old).len(), 2);
+    assert_eq!(kind.before_update(&mut new, &old).len(), 1);
 }
 
 #[test]

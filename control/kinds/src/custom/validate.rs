@@ -174,7 +174,10 @@ fn type_error(schema: &Schema, rules: &Rules, value: &Value, name: &str) -> Opti
     let types = schema.types();
     let (of, called, format) = type_of(value);
     let texts = matches!(value, Value::String(_) | Value::Array(_));
-    let whole = matches!(value, Value::Float(number) if number.fract() == 0.0);
+    // Beyond this a float may be another number than was written.
+    const MOST: f64 = 9_007_199_254_740_991.0;
+    let whole =
+        matches!(value, Value::Float(number) if number.fract() == 0.0 && number.abs() <= MOST);
     let fits = types.has(of)
         || (whole && types.has(Types::INTEGER))
         || (of == Types::INTEGER && types.has(Types::NUMBER));
