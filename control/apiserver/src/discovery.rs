@@ -77,7 +77,10 @@ pub fn answer(context: &Context, path: &str) -> Result<Option<Response<Body>>, S
         .strip_prefix("/apis")
         .is_some_and(|rest| rest.matches('/').count() < 2);
     if !is_group {
-        only_get(context)?;
+        // Who answers for custom resources does not look at methods.
+        if DOCUMENTS.contains_key(path) || path == "/api" {
+            only_get(context)?;
+        }
         representable(headers, MEDIA_TYPES)?;
     }
     let format = Format::of_document(headers, context.query())?;

@@ -1,7 +1,7 @@
 //! What the client wants to get: media type and shape, from its `Accept`.
 
-use http::{HeaderMap, HeaderValue};
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 
 use control_types::status::Status;
 
@@ -263,7 +263,11 @@ pub fn without_protobuf(headers: &mut HeaderMap) {
         parts.next() == Some("application/vnd.kubernetes.protobuf")
             && !parts.any(|part| part.starts_with("as="))
     };
-    if !accept.split(',').map(str::trim).any(|clause| is_protobuf(&clause)) {
+    if !accept
+        .split(',')
+        .map(str::trim)
+        .any(|clause| is_protobuf(&clause))
+    {
         return;
     }
     let rest: Vec<&str> = accept

@@ -353,9 +353,11 @@ fn embedded_at(
     }
     if inner && schema.is_embedded() && value.as_object().is_some() {
         let dot = if at.is_empty() { "" } else { "." };
-        findings.extend(metadata_of(value)?.into_iter().map(|said| {
-            said.replacen("\"metadata", &format!("\"{at}{dot}metadata"), 1)
-        }));
+        findings.extend(
+            metadata_of(value)?
+                .into_iter()
+                .map(|said| said.replacen("\"metadata", &format!("\"{at}{dot}metadata"), 1)),
+        );
     }
     match value {
         Value::Object(map) => {

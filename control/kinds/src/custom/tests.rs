@@ -50,7 +50,8 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!({"type": "integer"}),
             value!("a"),
             vec![
-                "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\""],
+                "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\"",
+            ],
         ),
         (value!({"type": "integer"}), value!(1.0), vec![]),
         (value!({"type": "number"}), value!(1), vec![]),
@@ -72,8 +73,7 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
         (
             value!({"type": "string", "enum": ["a", "b"]}),
             value!("c"),
-            vec![
-                "spec.x: Unsupported value: \"c\": supported values: \"a\", \"b\""],
+            vec!["spec.x: Unsupported value: \"c\": supported values: \"a\", \"b\""],
         ),
         (
             value!({"type": "string", "pattern": "^a+$"}),
@@ -95,7 +95,8 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!(["a", 1]),
             vec![
                 "spec.x[1]: Invalid value: \"integer\": spec.x[1] in body must be of type string: \"integer\"",
-                "spec.x: Too many: 2: must have at most 1 item"],
+                "spec.x: Too many: 2: must have at most 1 item",
+            ],
         ),
         (
             value!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
@@ -111,13 +112,13 @@ fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
             value!({"x-kubernetes-int-or-string": true}),
             value!(true),
             vec![
-                "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\""],
+                "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\"",
+            ],
         ),
         (
             value!({"type": "string", "format": "ipv4"}),
             value!("x"),
-            vec![
-                "spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\""],
+            vec!["spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\""],
         ),
         (
             value!({"type": "integer", "not": {"minimum": 5}}),

@@ -287,8 +287,7 @@ fn check_versions(spec: &Value, old: Option<&Value>, whole: &Path<'_>, errors: &
     let before = old.map_or(&[][..], |old| old.at("spec").items("versions"));
     let unchanged = |version: &Value| {
         before.iter().any(|one| {
-            one.text("name") == version.text("name")
-                && same(one.at("schema"), version.at("schema"))
+            one.text("name") == version.text("name") && same(one.at("schema"), version.at("schema"))
         })
     };
     for (i, version) in versions.iter().enumerate() {
