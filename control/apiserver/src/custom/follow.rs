@@ -7,24 +7,46 @@ use control_store::{Range, Revision, Store};
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
+use jiff::Timestamp;
 use rustc_hash::FxHashMap;
+use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::build::{self, Built};
 use super::{Definitions, GROUP, PLURAL, Snapshot};
 use crate::api::{Api, Served};
 use crate::cache::{Keyed as _, ResourceCache};
-use crate::duties::condition_is_true;
+use crate::duties::{self, Names, condition_is_true};
 use crate::storage::{self, Transform};
 
 /// A definition and what was made of it.
 #[derive(Debug)]
 pub(super) struct Known {
     revision: Revision,
-    spec: Value,
-    names: Value,
+    /// What it was made of, in few bytes: definitions are large.
+    content: Digest,
+    /// When it was created, for who came first has the names.
+    since: Option<Timestamp>,
+    pub(super) group: Box<str>,
+    pub(super) names: Names,
+    /// Whether all is said of it that the server has to say.
+    pub(super) settled: bool,
     deleting: bool,
     built: Option<Built>,
+}
+
+type Digest = [u8; 32];
+
+/// The digest of the parts of a definition that decide what is served.
+fn digest(definition: &Value) -> Digest {
+    let mut hash = Sha256::new();
+    for path in [&["spec"][..], &["status", "acceptedNames"]] {
+        if let Some(part) = definition.path(path) {
+            hash.update(part.to_vec());
+        }
+        hash.update([0]);
+    }
+    hash.finalize().into()
 }
 
 impl std::fmt::Debug for Built {
@@ -65,11 +87,10 @@ fn is_served(definition: &Value) -> bool {
 impl Known {
     /// What a definition makes; `before`: what it made of an earlier state.
     fn of(revision: Revision, definition: &Value, before: Option<Self>) -> Self {
-        let part = |path: &[&str]| definition.path(path).cloned().unwrap_or_default();
-        let (spec, names) = (part(&["spec"]), part(&["status", "acceptedNames"]));
+        let content = digest(definition);
         let served = is_served(definition);
         let built = match before {
-            Some(before) if before.spec == spec && before.names == names && served => before.built,
+            Some(before) if before.content == content && served => before.built,
             _ => None,
         };
         let built = if served {
@@ -84,11 +105,16 @@ impl Known {
                 .terminating
                 .store(terminating, Ordering::Relaxed);
         }
+        let deleting = meta::is_deleting(definition);
+        let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
         Self {
             revision,
-            spec,
-            names,
-            deleting: meta::is_deleting(definition),
+            content,
+            since: meta::creation_timestamp(definition),
+            group: group.into(),
+            names: Names::held(definition),
+            settled: deleting || duties::is_settled(definition),
+            deleting,
             built,
         }
     }
@@ -128,6 +154,29 @@ impl Definitions {
             .store(Arc::new(Snapshot::of(&known, 0, 1)));
         *definitions.known.lock().await = known;
         Ok((definitions, caches))
+    }
+
+    /// The names of the definitions of which something is to be said yet, the oldest
+    /// first.
+    pub(crate) async fn unsettled(&self) -> Vec<String> {
+        let known = self.known.lock().await;
+        let mut open: Vec<(Option<Timestamp>, Revision, &String)> = known
+            .iter()
+            .filter(|(_, one)| !one.settled)
+            .map(|(name, one)| (one.since, one.revision, name))
+            .collect();
+        open.sort_unstable();
+        open.into_iter().map(|(.., name)| name.clone()).collect()
+    }
+
+    /// Adds the names that other definitions of a group have.
+    pub(crate) async fn names_of_others(&self, group: &str, own: &str, to: &mut Names) {
+        let known = self.known.lock().await;
+        for (name, one) in known.iter() {
+            if &*one.group == group && name != own {
+                to.extend(&one.names);
+            }
+        }
     }
 
     /// Whether what is served is as new as the cache of definitions.

@@ -1,5 +1,6 @@
 //! APIServices of this server: one for every group and version that it serves.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use control_types::meta;
@@ -28,7 +29,16 @@ pub(super) static CUSTOM: Duty = Duty {
     name: "API services of custom resources",
     follows: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     every: Duration::from_secs(30),
-    run: |api| register_custom(api).boxed(),
+    run: |api| register_custom(api, false).boxed(),
+    stop: None,
+};
+
+/// Puts back what others changed of them.
+pub(super) static CUSTOM_KEPT: Duty = Duty {
+    name: "API services of custom resources, looked at again",
+    follows: &[],
+    every: Duration::from_secs(30),
+    run: |api| register_custom(api, true).boxed(),
     stop: None,
 };
 
@@ -120,9 +130,9 @@ async fn own_metrics(api: &Api) -> Result<(), Status> {
 }
 
 /// One for every version of a group that definitions bring, while they do.
-async fn register_custom(api: &Api) -> Result<(), Status> {
+async fn register_custom(api: &Api, thoroughly: bool) -> Result<(), Status> {
     api.definitions.refresh(api).await?;
-    let mut wanted = Vec::new();
+    let mut wanted = HashSet::new();
     {
         let now = api.definitions.now();
         for group in now.groups() {
@@ -130,10 +140,17 @@ async fn register_custom(api: &Api) -> Result<(), Status> {
         }
     }
     let served = api.resource(GROUP, PLURAL)?;
-    for object in served.cache()?.state().objects.iter() {
+    let state = served.cache()?.state();
+    for object in state.objects.iter() {
         let (version, group) = object.name().split_once('.').unwrap_or_default();
-        if object.label(MANAGED) == Some("true") && !wanted.contains(&(group, version)) {
+        if object.label(MANAGED) != Some("true") {
+            continue;
+        }
+        if !wanted.contains(&(group, version)) {
             own::delete(api, served, object.name()).await?;
+        } else if !thoroughly {
+            // With many definitions most are there: they are looked at in their time.
+            wanted.remove(&(group, version));
         }
     }
     let written = wanted.into_iter().map(|(group, version)| async move {

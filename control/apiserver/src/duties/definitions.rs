@@ -27,74 +27,97 @@ pub(super) const PLURAL: &str = "customresourcedefinitions";
 pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 async fn run(api: &Api) -> Result<(), Status> {
+    api.definitions.refresh(api).await?;
     let served = api.resource(GROUP, PLURAL)?;
-    let mut all = own::all(api, GROUP, PLURAL)?;
-    // Who came first has the names.
-    all.sort_by_key(|one| {
-        let version = meta::resource_version(one).parse::<u64>();
-        (meta::creation_timestamp(one), version.unwrap_or_default())
-    });
-    for at in 0..all.len() {
-        let mut one = all[at].clone();
-        let name = meta::name(&one).to_owned();
+    // Names that were given in this round, and are not in the cache yet.
+    let mut given: Vec<(String, Names)> = Vec::new();
+    for name in api.definitions.unsettled().await {
+        let Some(found) = served.cache()?.get(&name) else {
+            continue;
+        };
+        let mut one = found.value().map_err(Status::internal)?;
+        // The end of a definition is a duty of its own.
         if meta::is_deleting(&one) {
-            // Its end is a duty of its own; names are free when it has begun.
-            if !meta::has_finalizer(&one, FINALIZER) {
-                all[at].remove_path(&["status", "acceptedNames"]);
-            }
             continue;
         }
-        // Who has all names asks for none: with many definitions most have them.
+        let group = one
+            .str_at(&["spec", "group"])
+            .unwrap_or_default()
+            .to_owned();
+        // Who has all names asks for none.
         let has_names = one.path(&["spec", "names"]) == one.path(&["status", "acceptedNames"]);
-        let taken = if has_names {
-            Taken::default()
-        } else {
-            Taken::by_others(&all, at)
-        };
+        let mut taken = Names::default();
+        if !has_names {
+            api.definitions
+                .names_of_others(&group, &name, &mut taken)
+                .await;
+            for (_, names) in given.iter().filter(|(of, _)| *of == group) {
+                taken.extend(names);
+            }
+        }
         if judge(&mut one, &taken) {
             own::change(api, served, &name, |stored| judge(stored, &taken)).await?;
-            all[at] = one;
+            given.push((group, Names::held(&one)));
         }
     }
     Ok(())
 }
 
-/// The names that other definitions of a group have.
-#[derive(Debug, Default)]
-struct Taken {
+/// Names that definitions of a group have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
     resources: HashSet<String>,
     kinds: HashSet<String>,
 }
 
-impl Taken {
-    fn by_others(all: &[Value], own: usize) -> Self {
-        let group = all[own].str_at(&["spec", "group"]);
-        let mut taken = Self::default();
-        for (at, other) in all.iter().enumerate() {
-            let Some(names) = other.path(&["status", "acceptedNames"]) else {
-                continue;
-            };
-            if at == own || other.str_at(&["spec", "group"]) != group {
-                continue;
-            }
-            let text = |member: &str| {
-                let text = names.str_at(&[member]).filter(|text| !text.is_empty());
-                text.map(str::to_owned)
-            };
-            taken.resources.extend(text("plural"));
-            taken.resources.extend(text("singular"));
-            let short = names.items_at(&["shortNames"]);
-            taken
-                .resources
-                .extend(short.iter().filter_map(Value::as_str).map(str::to_owned));
-            taken.kinds.extend(text("kind"));
-            taken.kinds.extend(text("listKind"));
-        }
-        taken
+impl Names {
+    /// Those that a definition holds: until nothing is left of its objects.
+    pub(crate) fn held(definition: &Value) -> Self {
+        let mut out = Self::default();
+        let names = definition.path(&["status", "acceptedNames"]);
+        let gone = meta::is_deleting(definition) && !meta::has_finalizer(definition, FINALIZER);
+        let Some(names) = names.filter(|_| !gone) else {
+            return out;
+        };
+        let text = |member: &str| {
+            let text = names.str_at(&[member]).filter(|text| !text.is_empty());
+            text.map(str::to_owned)
+        };
+        out.resources.extend(text("plural"));
+        out.resources.extend(text("singular"));
+        let short = names.items_at(&["shortNames"]);
+        out.resources
+            .extend(short.iter().filter_map(Value::as_str).map(str::to_owned));
+        out.kinds.extend(text("kind"));
+        out.kinds.extend(text("listKind"));
+        out
+    }
+
+    /// Adds others.
+    pub(crate) fn extend(&mut self, others: &Self) {
+        self.resources.extend(others.resources.iter().cloned());
+        self.kinds.extend(others.kinds.iter().cloned());
     }
 }
 
-fn judge(definition: &mut Value, taken: &Taken) -> bool {
+/// Whether the server has said all that it has to say of a definition, whatever
+/// becomes of others.
+pub(crate) fn is_settled(definition: &Value) -> bool {
+    let said = |wanted: Condition| {
+        conditions::find(definition, wanted.kind).is_some_and(|said| {
+            let same = |member, text: &str| said.str_at(&[member]) == Some(text);
+            same("status", wanted.status)
+                && same("reason", wanted.reason)
+                && same("message", &wanted.message)
+        })
+    };
+    definition.path(&["spec", "names"]) == definition.path(&["status", "acceptedNames"])
+        && conditions::is_true(definition, "NamesAccepted")
+        && conditions::is_true(definition, "Established")
+        && approve(definition).is_none_or(said)
+}
+
+fn judge(definition: &mut Value, taken: &Names) -> bool {
     let naming = name(definition, taken);
     let establishing = establish(definition);
     let approval = approve(definition).is_some_and(|said| conditions::set(definition, &said));
@@ -102,7 +125,7 @@ fn judge(definition: &mut Value, taken: &Taken) -> bool {
 }
 
 /// Accepts the names that are free; the last that is not is told.
-fn name(definition: &mut Value, taken: &Taken) -> bool {
+fn name(definition: &mut Value, taken: &Names) -> bool {
     let asked = definition
         .path(&["spec", "names"])
         .cloned()
@@ -262,23 +285,24 @@ mod tests {
     #[test]
     fn free_names_are_accepted_and_the_definition_established() {
         let mut one = definition("gears", "Gear");
-        assert!(judge(&mut one, &Taken::default()));
+        assert!(judge(&mut one, &Names::default()));
         assert_eq!(
             one.path(&["status", "acceptedNames"]),
             one.path(&["spec", "names"])
         );
         assert!(conditions::is_true(&one, "NamesAccepted"));
         assert!(conditions::is_true(&one, "Established"));
-        assert!(!judge(&mut one, &Taken::default()), "nothing is left to do");
+        assert!(is_settled(&one));
+        assert!(!judge(&mut one, &Names::default()), "nothing is left to do");
     }
 
     #[test]
     fn names_of_others_are_refused_and_the_last_is_told() {
         let mut first = definition("gears", "Gear");
-        judge(&mut first, &Taken::default());
+        judge(&mut first, &Names::default());
+        let taken = Names::held(&first);
         let mut all = vec![first, definition("cogs", "Gear")];
-        let taken = Taken::by_others(&all, 1);
-        assert!(judge(&mut all[1], &taken));
+        assert!(!is_settled(&all[1]) && judge(&mut all[1], &taken));
         let said = conditions::find(&all[1], "NamesAccepted").expect("said");
         assert_eq!(said.str_at(&["reason"]), Some("ListKindConflict"));
         assert_eq!(
@@ -289,7 +313,7 @@ mod tests {
         let accepted = all[1].path(&["status", "acceptedNames"]).cloned();
         assert_eq!(accepted, Some(value!({"plural": "cogs", "kind": ""})));
         // The names become free.
-        assert!(judge(&mut all[1], &Taken::default()));
+        assert!(judge(&mut all[1], &Names::default()));
         assert!(conditions::is_true(&all[1], "Established"));
     }
 }

@@ -43,6 +43,7 @@ use crate::server::Error;
 
 pub(crate) use api_services::local_priority;
 pub(crate) use conditions::is_true as condition_is_true;
+pub(crate) use definitions::{Names, is_settled};
 
 /// Changes that come together are looked at once.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -76,6 +77,7 @@ static ALL: &[&Duty] = &[
     &flow_control::DUTY,
     &api_services::REGISTRATION,
     &api_services::CUSTOM,
+    &api_services::CUSTOM_KEPT,
     &api_services::AVAILABILITY,
     &definitions::DUTY,
     &definition_ends::DUTY,
