@@ -157,11 +157,10 @@ impl Constraints {
         let same = equivalents::of(api, attributes.served, attributes.subresource);
         // Earlier rules come first.
         rules.iter().find_map(|rule| {
-            let others = same
+            let mut others = same
                 .iter()
                 .filter(|other| other.api_version != attributes.served.api_version);
             others
-                .into_iter()
                 .find(|other| rule.matches(Asked::of(attributes, other)))
                 .map(Arc::clone)
         })
