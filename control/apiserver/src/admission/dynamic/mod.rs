@@ -223,7 +223,7 @@ impl Attributes<'_> {
                 if let Some(version) = &options.resource_version {
                     preconditions.insert("resourceVersion", version.as_str());
                 }
-                if preconditions.as_object().is_some_and(|map| map.len() > 0) {
+                if preconditions.as_object().is_some_and(|map| !map.is_empty()) {
                     object.insert("preconditions", preconditions);
                 }
                 if let Some(orphan) = options.orphan_dependents {

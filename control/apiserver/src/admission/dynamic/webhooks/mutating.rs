@@ -85,7 +85,7 @@ pub async fn mutate(
                 })
             }
         };
-        carried.into_version_of(attributes, &found).await?;
+        carried.convert_to(attributes, &found).await?;
         let facts = (carried.object.as_ref(), carried.old.as_ref());
         if !conditions::are_met(attributes, hook, &found, facts, "admit")? {
             continue;
@@ -104,9 +104,7 @@ pub async fn mutate(
     }
     if let (Some(mut carried), Some(object)) = (carried, object) {
         if carried.dirty {
-            carried
-                .into_version_of(attributes, attributes.served)
-                .await?;
+            carried.convert_to(attributes, attributes.served).await?;
             if let Some(changed) = carried.object {
                 *object = changed;
             }
@@ -256,7 +254,7 @@ fn patched(
 // === impl Carried ===
 
 impl Carried {
-    async fn into_version_of(
+    async fn convert_to(
         &mut self,
         attributes: &Attributes<'_>,
         served: &Arc<Served>,
