@@ -6,7 +6,7 @@ use std::time::Duration;
 use control_pki::Authority;
 use ipnet::IpNet;
 
-use crate::{CONTROLLERS, Controller, Error};
+use crate::{CONTROLLERS, Controller, Error, TokenSigner};
 
 /// The settings of the controllers. The defaults are those of
 /// kube-controller-manager.
@@ -24,6 +24,8 @@ pub struct Config {
     /// The certificates, in PEM, by which pods know the API server. Without
     /// them no `kube-root-ca.crt` is published.
     pub root_ca_pem: Option<String>,
+    /// Signs tokens that lie in Secrets. Without it such Secrets stay empty.
+    pub token_signer: Option<TokenSigner>,
     /// Signs certificates that were asked for and approved. Without it nobody
     /// does here.
     pub authority: Option<Arc<Authority>>,
@@ -49,6 +51,7 @@ impl Default for Config {
             node_mask_ipv4: 24,
             node_mask_ipv6: 64,
             root_ca_pem: None,
+            token_signer: None,
             authority: None,
             certificate_life: Duration::from_secs(365 * 24 * 3600),
             node_grace_period: Duration::from_secs(50),

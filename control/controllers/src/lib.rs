@@ -23,6 +23,7 @@ use ipnet::IpNet;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+mod account_tokens;
 mod cluster_role;
 mod config;
 mod context;
@@ -50,6 +51,7 @@ mod written;
 mod certificates;
 mod token_cleaner;
 
+pub use account_tokens::{Sign, TokenSigner};
 pub use config::Config;
 pub use context::{Context, Key, Kind};
 
@@ -59,7 +61,7 @@ pub struct Controller {
     /// is one.
     pub name: &'static str,
     /// The service account in `kube-system` that has the rights it needs, by
-    /// the bootstrap policy (`system:controller:…`).
+    /// the bootstrap policy (`system:controller:…`); empty: it acts as the reader.
     pub service_account: &'static str,
     /// Registers with the caches it needs, and returns its work: a future that
     /// ends after shutdown.
@@ -93,6 +95,7 @@ pub static CONTROLLERS: &[Controller] = &[
     certificates::SIGNING,
     certificates::CLEANING,
     token_cleaner::CONTROLLER,
+    account_tokens::CONTROLLER,
 ];
 
 /// As whom the controllers speak to the API server.
@@ -165,7 +168,10 @@ pub async fn run(
     let context = Context::new(identities.reader, config, shutdown.clone());
     let mut controllers: JoinSet<&'static str> = JoinSet::new();
     for controller in selected {
-        let own = (identities.account)(controller.service_account);
+        let own = match controller.service_account {
+            "" => context.client.clone(),
+            account => (identities.account)(account),
+        };
         let work = (controller.start)(&context.with_client(own));
         let name = controller.name;
         controllers.spawn(async move {

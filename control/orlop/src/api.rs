@@ -9,11 +9,12 @@ use std::{
 
 use arc_swap::ArcSwap;
 use clap::Args;
-use control_access::User;
+use control_access::{Reference, Tokens, User};
 use control_apiserver::{
     ApiServer, Authorities, Config, Kubelets, ProxyIdentity, access::ClusterAccess,
 };
 use control_client::{Client, RequestBody};
+use control_controllers::TokenSigner;
 use control_encryption::{Encryption, OwnKeys, Source};
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config, write_private,
@@ -74,6 +75,7 @@ pub struct Api {
     pub authority: String,
     /// Signs certificates as that authority.
     pub signer: Arc<Authority>,
+    tokens: Tokens,
     /// Where other hosts reach the server.
     pub url: String,
     rotation: Rotation,
@@ -139,6 +141,7 @@ impl Options {
         };
         let settings = self.access.settings(&pki)?;
         let tokens = self.access.tokens(pki.service_account_key);
+        let own_tokens = tokens.clone();
         let access = ClusterAccess::configured(trust, tokens, settings)
             .map_err(Error::Settings)?
             .publishing(published);
@@ -193,6 +196,7 @@ impl Options {
             tls,
             authority,
             signer: Arc::new(pki.ca),
+            tokens: own_tokens,
             rotation,
             following: (encrypted, encryption, read),
             url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
@@ -251,6 +255,20 @@ impl Options {
 }
 
 impl Api {
+    /// Signs the tokens that lie in Secrets.
+    pub fn token_signer(&self) -> TokenSigner {
+        let tokens = self.tokens.clone();
+        TokenSigner(Arc::new(move |namespace, name, uid, secret| {
+            let account = Reference {
+                name: name.to_owned(),
+                uid: uid.to_owned(),
+            };
+            tokens
+                .issue_legacy(namespace, &account, secret)
+                .map_err(|error| error.to_string())
+        }))
+    }
+
     /// A client in this process, as that user.
     pub fn client(&self, user: User) -> Client {
         let service = self

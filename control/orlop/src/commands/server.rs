@@ -67,6 +67,7 @@ where
         let accounts: Vec<_> = control_controllers::CONTROLLERS
             .iter()
             .map(|controller| controller.service_account)
+            .filter(|account| !account.is_empty())
             .map(|name| (name, api.client(account(name)).named(name)))
             .collect();
         Identities {
@@ -85,6 +86,7 @@ where
             cluster_cidrs: options.cluster_cidr,
             root_ca_pem: Some(api.authority.clone()),
             authority: Some(api.signer.clone()),
+            token_signer: Some(api.token_signer()),
             ..control_controllers::Config::default()
         },
         shutdown.clone(),

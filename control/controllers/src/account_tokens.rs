@@ -1,0 +1,312 @@
+//! Fills Secrets of the type `kubernetes.io/service-account-token` with a token of
+//! the service account that they name, and removes them with it (KEP-2799: nobody
+//! makes such Secrets unasked any more).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use control_client::{Client, DeleteOptions, Discard, Meta, Queue, Resource, Selection, View};
+use control_client::{Reflector, reflect, resources};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Controller;
+use crate::context::{Key, Kind};
+use crate::views::ServiceAccount;
+use crate::work::{self, Outcome};
+
+const ACCOUNT: &str = "kubernetes.io/service-account.name";
+const UID: &str = "kubernetes.io/service-account.uid";
+
+/// Signs the token that lies in a Secret: namespace, account's name and uid, and
+/// the Secret's name; says why it cannot.
+pub type Sign = dyn Fn(&str, &str, &str, &str) -> Result<String, String> + Send + Sync;
+
+/// Who signs tokens.
+#[derive(Clone)]
+pub struct TokenSigner(pub Arc<Sign>);
+
+impl std::fmt::Debug for TokenSigner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("TokenSigner")
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps tokens in the Secrets that are there for them. Acts as the controller
+/// manager itself, as in Kubernetes.
+pub const CONTROLLER: Controller = Controller {
+    name: "serviceaccount-token-controller",
+    service_account: "",
+    start: |ctx| {
+        let shutdown = ctx.shutdown.clone();
+        let Some(signer) = ctx.config.token_signer.clone() else {
+            return Box::pin(async move { shutdown.cancelled().await });
+        };
+        let selection = Selection::all().fields("type=kubernetes.io/service-account-token");
+        let this = Arc::new(Tokens {
+            client: ctx.client.clone(),
+            signer,
+            authority: ctx.config.root_ca_pem.clone().unwrap_or_default(),
+            secrets: reflect(&ctx.client, selection),
+            accounts: ctx.service_accounts(),
+            queue: work::queue(),
+        });
+        let listener = Arc::clone(&this);
+        this.accounts.on_change(move |change| {
+            // What an account's deletion, or its making, means for its Secrets.
+            if change.previous.is_some() == change.current.is_some() {
+                return;
+            }
+            let Some(account) = change.latest() else {
+                return;
+            };
+            let (namespace, name) = (&account.metadata.namespace, &account.metadata.name);
+            for secret in listener.secrets.cache().snapshot().namespace(namespace) {
+                if secret.account() == Some(name.as_str()) {
+                    listener.queue.add(Key::of(&secret.metadata));
+                }
+            }
+        });
+        Box::pin(async move {
+            this.accounts.ready().await;
+            let mut changes = this.secrets.changes();
+            let told = async {
+                while let Some(change) = changes.recv().await {
+                    if let Some(secret) = &change.current {
+                        this.queue.add(Key::of(&secret.metadata));
+                    }
+                }
+            };
+            let work = work::call(&this, |this, key| async move { this.sync(key).await });
+            tokio::select! {
+                () = told => {}
+                () = this.queue.run("serviceaccount-token", 2, &shutdown, work) => {}
+            }
+        })
+    },
+};
+
+/// A Secret for a token.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Secret {
+    metadata: Meta,
+    data: Option<BTreeMap<String, String>>,
+}
+
+impl View for Secret {
+    const RESOURCE: Resource = resources::SECRETS;
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Secret {
+    fn annotation(&self, wanted: &str) -> Option<&str> {
+        self.metadata.annotations.get(wanted)
+    }
+
+    /// The account that it names.
+    fn account(&self) -> Option<&str> {
+        self.annotation(ACCOUNT).filter(|name| !name.is_empty())
+    }
+
+    fn holds(&self, key: &str) -> &str {
+        let data = self.data.as_ref().and_then(|data| data.get(key));
+        data.map_or("", String::as_str)
+    }
+}
+
+struct Tokens {
+    client: Client,
+    signer: TokenSigner,
+    authority: String,
+    secrets: Reflector<Secret>,
+    accounts: Arc<Kind<ServiceAccount>>,
+    queue: Queue<Key>,
+}
+
+/// What is to be done with a Secret.
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    Nothing,
+    /// Its account does not exist, or is another of the same name.
+    Delete,
+    /// These entries of it are missing or wrong.
+    Fill {
+        authority: bool,
+        namespace: bool,
+        token: bool,
+    },
+}
+
+/// What a Secret needs, given the uid of the account that it names.
+fn decide(secret: &Secret, account: Option<&str>, authority: &str) -> Action {
+    if secret.account().is_none() || secret.metadata.is_terminating() {
+        return Action::Nothing;
+    }
+    let wanted = secret.annotation(UID).filter(|uid| !uid.is_empty());
+    let Some(uid) = account.filter(|uid| wanted.is_none_or(|wanted| wanted == *uid)) else {
+        return Action::Delete;
+    };
+    debug_assert!(!uid.is_empty());
+    let authority = !authority.is_empty() && secret.holds("ca.crt") != STANDARD.encode(authority);
+    let namespace = secret.holds("namespace").is_empty();
+    let token = secret.holds("token").is_empty();
+    if authority || namespace || token {
+        return Action::Fill {
+            authority,
+            namespace,
+            token,
+        };
+    }
+    Action::Nothing
+}
+
+impl Tokens {
+    async fn sync(&self, key: Key) -> Outcome {
+        let cache = self.secrets.cache();
+        let Some(secret) = cache.get(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
+        let Some(account) = secret.account() else {
+            return Ok(None);
+        };
+        let uid = match self.accounts.get(&key.namespace, account) {
+            Some(account) => Some(account.metadata.uid.to_string()),
+            // It may have been made a moment ago.
+            None => self.asked_uid(&key.namespace, account).await?,
+        };
+        match decide(&secret, uid.as_deref(), &self.authority) {
+            Action::Nothing => Ok(None),
+            Action::Delete => {
+                let options = DeleteOptions::of_uid(secret.metadata.uid.as_str());
+                let deleted = self
+                    .client
+                    .delete(&resources::SECRETS, &key.namespace, &key.name, &options)
+                    .await;
+                match deleted {
+                    Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
+                    _ => Ok(None),
+                }
+            }
+            Action::Fill {
+                authority,
+                namespace,
+                token,
+            } => {
+                let missing = [
+                    ("ca.crt", authority),
+                    ("namespace", namespace),
+                    ("token", token),
+                ];
+                self.fill(&key, &secret, uid.as_deref().unwrap_or_default(), &missing)
+                    .await
+            }
+        }
+    }
+
+    async fn asked_uid(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<String>, control_client::Error> {
+        let found: Result<ServiceAccount, _> = self
+            .client
+            .get(&resources::SERVICE_ACCOUNTS, namespace, name)
+            .await;
+        match found {
+            Ok(account) => Ok(Some(account.metadata.uid.to_string())),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes what is missing into the Secret as it is now; nothing when that is
+    /// another than what was looked at.
+    async fn fill(&self, key: &Key, seen: &Secret, uid: &str, missing: &[(&str, bool)]) -> Outcome {
+        let (namespace, account) = (&*key.namespace, seen.account().unwrap_or_default());
+        let mut now: Value = match self
+            .client
+            .get(&resources::SECRETS, namespace, &key.name)
+            .await
+        {
+            Ok(now) => now,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if now["metadata"]["resourceVersion"] != json!(seen.metadata.resource_version.as_str()) {
+            // The change comes to us, too.
+            return Ok(None);
+        }
+        for (entry, _) in missing.iter().filter(|(_, is)| *is) {
+            let text = match *entry {
+                "ca.crt" => self.authority.clone(),
+                "namespace" => namespace.to_owned(),
+                _ => match (self.signer.0)(namespace, account, uid, &key.name) {
+                    Ok(token) => token,
+                    Err(error) => {
+                        tracing::error!(%key, error, "a token cannot be signed");
+                        return Ok(None);
+                    }
+                },
+            };
+            now["data"][*entry] = json!(STANDARD.encode(text));
+        }
+        now["metadata"]["annotations"][UID] = json!(uid);
+        let written = self
+            .client
+            .update::<Discard>(&resources::SECRETS, namespace, &key.name, &now)
+            .await;
+        match written {
+            Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(annotations: Value, data: Value) -> Secret {
+        let secret = json!({"metadata": {"name": "s", "annotations": annotations}, "data": data});
+        serde_json::from_value(secret).expect("a secret")
+    }
+
+    #[test]
+    fn a_secret_is_filled_for_its_account_and_goes_with_it() {
+        let named = json!({ACCOUNT: "robot"});
+        let empty = secret(named.clone(), Value::Null);
+        let all = Action::Fill {
+            authority: true,
+            namespace: true,
+            token: true,
+        };
+        assert_eq!(decide(&empty, Some("u1"), "pem"), all);
+        assert_eq!(decide(&empty, None, "pem"), Action::Delete);
+        let full = json!({"token": "eA==", "namespace": "YQ==", "ca.crt": STANDARD.encode("pem")});
+        assert_eq!(
+            decide(&secret(named.clone(), full.clone()), Some("u1"), "pem"),
+            Action::Nothing
+        );
+        assert_eq!(
+            decide(&secret(named, full.clone()), Some("u1"), "new"),
+            Action::Fill {
+                authority: true,
+                namespace: false,
+                token: false
+            }
+        );
+        let of_other = secret(json!({ACCOUNT: "robot", UID: "u0"}), full.clone());
+        assert_eq!(decide(&of_other, Some("u1"), "pem"), Action::Delete);
+        assert_eq!(
+            decide(&secret(json!({}), full), None, "pem"),
+            Action::Nothing
+        );
+    }
+}
