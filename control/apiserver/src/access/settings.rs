@@ -2,7 +2,7 @@
 //! the server runs.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,14 +118,14 @@ impl Default for Settings {
 
 /// Reads an `AuthenticationConfiguration`.
 fn authentication(
-    path: &PathBuf,
+    path: &Path,
     algorithms: &[String],
     own: &[String],
 ) -> Result<(Vec<u8>, authentication::Authentication), SettingsError> {
     let text = read(path)?;
     let mut read =
         authentication::parse(&text, own).map_err(|source| SettingsError::Configuration {
-            path: path.clone(),
+            path: path.to_owned(),
             source,
         })?;
     for issuer in &mut read.issuers {
@@ -136,19 +136,19 @@ fn authentication(
 
 /// Reads an `AuthorizationConfiguration`.
 fn authorization(
-    path: &PathBuf,
+    path: &Path,
 ) -> Result<(Vec<u8>, Vec<authorization::Authorizer>), SettingsError> {
     let text = read(path)?;
     let read = authorization::parse(&text).map_err(|source| SettingsError::Configuration {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })?;
     Ok((text, read))
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>, SettingsError> {
+fn read(path: &Path) -> Result<Vec<u8>, SettingsError> {
     std::fs::read(path).map_err(|source| SettingsError::File {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
     })
 }
@@ -255,7 +255,7 @@ impl Live {
 }
 
 /// Has a file read anew.
-type Take = fn(&Live, &PathBuf) -> Result<(), SettingsError>;
+type Take = fn(&Live, &Path) -> Result<(), SettingsError>;
 
 /// Looks whether a file has changed, until shutdown. A file that cannot be used
 /// leaves all as it was.
