@@ -17,7 +17,8 @@ use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
 use control_encryption::{Encryption, OwnKeys, Source};
 use control_pki::{
-    Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config, write_private,
+    Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config_within,
+    write_private,
 };
 use http_body_util::BodyExt;
 use ipnet::IpNet;
@@ -25,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
-use crate::{access, address, error::Error, listen, rotation::Rotation, store};
+use crate::{access, address, error::Error, listen, requests, rotation::Rotation, store};
 
 /// Where the API server keeps its state and listens.
 // Another command flattens it into options of its own: groups need unique names.
@@ -61,6 +62,8 @@ pub struct Options {
     /// pki/encryption.key of the data folder.
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub requests: requests::Options,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -119,7 +122,9 @@ impl Options {
         let serving = pki.serving(self.names(advertise)).map_err(Error::Pki)?;
         let identity =
             ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt")).map_err(Error::Pki)?;
-        let tls = server_config(Arc::clone(&identity), &[&trust]).map_err(Error::Pki)?;
+        let limits = self.requests.tls();
+        let tls =
+            server_config_within(Arc::clone(&identity), &[&trust], &limits).map_err(Error::Pki)?;
         let encrypted = self.encrypted(dir);
         let failed = |error| Error::Encryption(crate::run::all_causes(&error));
         if let Source::Keys(path) = &encrypted {
@@ -156,7 +161,7 @@ impl Options {
             kubelets: Some(kubelets.clone()),
             proxy_identity: Some(proxy.clone()),
             node_metrics: true,
-            chain: control_apiserver::chain::Settings::default(),
+            chain: self.requests.settings()?,
         })
         .await
         .map_err(Error::ApiServer)?;

@@ -50,6 +50,12 @@ pub enum Error {
     /// The node agent.
     #[error(transparent)]
     NodeAgent(node_agent::Error),
+    /// The audit policy.
+    #[error(transparent)]
+    AuditPolicy(control_apiserver::audit::PolicyError),
+    /// Where audit events go.
+    #[error(transparent)]
+    Audit(control_apiserver::audit::Error),
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),

@@ -13,6 +13,7 @@ mod config;
 mod error;
 mod join;
 mod listen;
+mod requests;
 mod rotation;
 mod run;
 mod store;
