@@ -9,7 +9,7 @@ use control_types::value::Value;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn binding(at: usize) -> Value {
-    let (kind, namespace) = if at % 2 == 0 {
+    let (kind, namespace) = if at.is_multiple_of(2) {
         ("ClusterRoleBinding", String::new())
     } else {
         ("RoleBinding", format!("ns-{}", at % 100))
@@ -48,7 +48,7 @@ fn decisions(bench: &mut Criterion) {
     ] {
         assert_eq!(rbac.allows(&question), expected, "{name}");
         bench.bench_function(name, |bench| {
-            bench.iter(|| black_box(rbac.allows(black_box(&question))))
+            bench.iter(|| black_box(rbac.allows(black_box(&question))));
         });
     }
 }

@@ -419,7 +419,7 @@ mod tests {
     fn ranges_are_no_names() {
         let of = |accept: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
             acceptable(&headers, false).map_err(|status| (status.code, status.message))
         };
         for accept in ["*/*", "text/html, */*;q=0.1", "application/yaml;q=1", ""] {
@@ -460,7 +460,7 @@ mod tests {
     fn errors_are_plain_whatever_shape_was_asked_for() {
         let of = |accept: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, http::HeaderValue::from_static(accept));
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
             let format = Format::of_error(&headers, None);
             (format.media, format.pretty)
         };

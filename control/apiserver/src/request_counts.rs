@@ -342,7 +342,7 @@ impl RequestCounts {
 
     /// Writes all of them.
     pub(crate) fn write(&self, page: &mut Page) {
-        let requests = sorted(&self.requests, |key| key.labels());
+        let requests = sorted(&self.requests, Key::labels);
         totals(&requests, page);
         for (name, help, of) in [
             (

@@ -2,6 +2,11 @@
 //! answering, and its memory stays under a stated bound. Client and server are one
 //! process here, so the bounds hold for both together.
 
+#![allow(
+    clippy::large_futures,
+    reason = "a test may hold a server and its clients on its stack"
+)]
+
 mod common;
 
 use std::net::SocketAddr;

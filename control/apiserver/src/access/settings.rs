@@ -135,9 +135,7 @@ fn authentication(
 }
 
 /// Reads an `AuthorizationConfiguration`.
-fn authorization(
-    path: &Path,
-) -> Result<(Vec<u8>, Vec<authorization::Authorizer>), SettingsError> {
+fn authorization(path: &Path) -> Result<(Vec<u8>, Vec<authorization::Authorizer>), SettingsError> {
     let text = read(path)?;
     let read = authorization::parse(&text).map_err(|source| SettingsError::Configuration {
         path: path.to_owned(),

@@ -54,12 +54,12 @@ pub struct Event {
 #[must_use]
 pub fn status(code: u16, failure: Option<&Status>) -> Value {
     let mut told = value!({"metadata": {}});
-    if let Some(failure) = failure {
-        if let Value::Object(all) = failure.to_value() {
-            for (key, value) in all.iter() {
-                if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata" | "code") {
-                    told.insert(key.clone(), value.clone());
-                }
+    if let Some(failure) = failure
+        && let Value::Object(all) = failure.to_value()
+    {
+        for (key, value) in all.iter() {
+            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata" | "code") {
+                told.insert(key.clone(), value.clone());
             }
         }
     }

@@ -185,7 +185,8 @@ impl Policy {
 
 impl Rule {
     fn validate(&self) -> Result<(), String> {
-        if !self.paths.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let of_resources = !(self.resources.is_empty() && self.namespaces.is_empty());
+        if of_resources && !self.paths.is_empty() {
             return Err(
                 "rules cannot apply to both regular resources and non-resource URLs".into(),
             );

@@ -136,7 +136,10 @@ struct Out {
 #[derive(Debug)]
 enum Place {
     Log(Log),
-    Webhook { remote: Remote, backoff: Duration },
+    Webhook {
+        remote: Box<Remote>,
+        backoff: Duration,
+    },
 }
 
 // === impl Sink ===
@@ -150,7 +153,7 @@ impl Sink {
                 Place::Log(log)
             }
             To::Webhook { config, backoff } => Place::Webhook {
-                remote: open(&config)?,
+                remote: Box::new(open(&config)?),
                 backoff,
             },
         };
@@ -405,7 +408,7 @@ impl Out {
     fn lose(&self, count: u64, why: &str) {
         // Once for many: a full buffer would else fill the log, too.
         let before = self.lost.fetch_add(count, Ordering::Relaxed);
-        if before == 0 || before % 1000 == 0 {
+        if before == 0 || before.is_multiple_of(1000) {
             tracing::error!(lost = before + count, why, "audit events are lost");
         }
     }

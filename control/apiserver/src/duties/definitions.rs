@@ -301,7 +301,7 @@ mod tests {
         let mut first = definition("gears", "Gear");
         judge(&mut first, &Names::default());
         let taken = Names::held(&first);
-        let mut all = vec![first, definition("cogs", "Gear")];
+        let mut all = [first, definition("cogs", "Gear")];
         assert!(!is_settled(&all[1]) && judge(&mut all[1], &taken));
         let said = conditions::find(&all[1], "NamesAccepted").expect("said");
         assert_eq!(said.str_at(&["reason"]), Some("ListKindConflict"));

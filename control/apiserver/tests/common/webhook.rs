@@ -1,5 +1,7 @@
 //! A webhook of ours on loopback, over TLS, that answers as a test wants it to.
 
+#![allow(dead_code, reason = "no test needs all of it")]
+
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;

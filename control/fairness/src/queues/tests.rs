@@ -148,7 +148,7 @@ impl Simulation {
             if let Some(release) = simulation.set.next_release() {
                 simulation.later(release, Event::Release);
             }
-            if simulation.happened % 7 == 0 {
+            if simulation.happened.is_multiple_of(7) {
                 check(&simulation.set);
             }
         }
@@ -259,7 +259,7 @@ fn a_full_queue_refuses_and_who_gives_up_makes_room() {
         length: 2,
     };
     let mut set = set(Discipline::Queue(queueing), 1);
-    let mut start = |set: &mut QueueSet<Bell>| set.start(ms(0), &one("a"), Bell::default());
+    let start = |set: &mut QueueSet<Bell>| set.start(ms(0), &one("a"), Bell::default());
     assert!(matches!(start(&mut set), Start::Executing(_)));
     let Start::Waiting(tired) = start(&mut set) else {
         panic!("one seat");

@@ -16,9 +16,7 @@ const DEPTH: usize = 128;
 
 /// What a schema says that no structural one can; nothing for most.
 pub(crate) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
-    if schema.as_object().is_none() {
-        return None;
-    }
+    schema.as_object()?;
     if depth > DEPTH {
         return Some("OpenAPIV3Schema is nested too deep".into());
     }
