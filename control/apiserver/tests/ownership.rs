@@ -343,3 +343,46 @@ async fn writes_by_many_managers_are_answered_as_a_stock_server_does() {
         wrong.join("\n")
     );
 }
+
+#[tokio::test]
+async fn a_key_that_comes_twice_in_a_configuration_is_told_as_validation_wants_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    let config =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: twice\ndata:\n  a: b\n  a: c\n";
+    let finding = "error converting YAML to JSON: yaml: unmarshal errors:\n  line 7: key \"a\" already set in map";
+    let apply = async |validation: &str| {
+        let path = format!(
+            "/api/v1/namespaces/default/configmaps/twice?fieldManager=m&fieldValidation={validation}"
+        );
+        let mut request = Request::builder()
+            .method(Method::PATCH)
+            .uri(path)
+            .header("content-type", "application/apply-patch+yaml")
+            .body(body::full(config))
+            .expect("a request");
+        request.extensions_mut().insert(root());
+        let answer = server.service().oneshot(request).await.expect("infallible");
+        let warnings: Vec<String> = answer
+            .headers()
+            .get_all("warning")
+            .iter()
+            .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
+            .collect();
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.expect("a body");
+        let object = Value::from_slice(&bytes.to_bytes()).expect("JSON");
+        (code, warnings, object)
+    };
+    let (code, _, status) = apply("Strict").await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        status.str_at(&["message"]),
+        Some(&*format!("error strict decoding YAML: {finding}"))
+    );
+    let (code, warnings, object) = apply("Warn").await;
+    assert_eq!((code, object.str_at(&["data", "a"])), (201, Some("c")));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let (code, warnings, _) = apply("Ignore").await;
+    assert_eq!((code, warnings), (200, Vec::new()));
+}

@@ -145,8 +145,9 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         let endpoint = Endpoint::own_kind(&context.api, expected, "scale");
         let force = options.force.unwrap_or_default();
         return change(context, served, &options, Managers::Given, |old| {
-            let tree = endpoint.apply(Some(old), &config, &options.field_manager, force)?;
-            patch::decode_applied(tree, &config, expected)
+            let tree = endpoint.apply(Some(old), &config.tree, &options.field_manager, force)?;
+            config.judge(context, options.field_validation)?;
+            patch::decode_applied(tree, &config.tree, expected)
         })
         .await;
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
+use control_types::yaml;
 use http::header::CONTENT_TYPE;
 
 use crate::api::Served;
@@ -13,7 +14,7 @@ use crate::chain::Context;
 use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::{self, Answer};
 use crate::verbs::create;
 use crate::verbs::patches::{Patch, unstructured};
@@ -125,8 +126,9 @@ async fn apply(
     let force = options.force.unwrap_or_default();
     let key = served.key(&context.info.namespace, &context.info.name);
     let applied = |live: Option<&Value>| {
-        let tree = endpoint.apply(live, &config, &options.field_manager, force)?;
-        let mut new = decode_applied(tree, &config, Expected::of(served))?;
+        let tree = endpoint.apply(live, &config.tree, &options.field_manager, force)?;
+        config.judge(context, options.field_validation)?;
+        let mut new = decode_applied(tree, &config.tree, Expected::of(served))?;
         check_identity(context, served, &mut new)?;
         served.kind.default(&mut new);
         Ok(new)
@@ -188,16 +190,58 @@ async fn apply(
     Err(last)
 }
 
-/// Reads the configuration of an apply.
+/// A configuration that is applied.
+#[derive(Debug)]
+pub struct Config {
+    /// The configuration; of a key that came twice, the last value.
+    pub tree: Value,
+    /// What a strict reader would not take.
+    findings: Vec<String>,
+}
+
+impl Config {
+    /// Refuses or warns of what a strict reader would not take; stock does so when
+    /// the configuration has been applied, and what that refuses is told first.
+    ///
+    /// # Errors
+    /// 400 when validation is strict.
+    pub fn judge(&self, context: &Context, validation: FieldValidation) -> Result<(), Status> {
+        let told = self
+            .findings
+            .iter()
+            .map(|finding| format!("error converting YAML to JSON: {finding}"));
+        match validation {
+            FieldValidation::Ignore => Ok(()),
+            FieldValidation::Warn => {
+                context.warnings.extend(told);
+                Ok(())
+            }
+            FieldValidation::Strict => told.take(1).try_for_each(|why| {
+                Err(Status::bad_request(format!(
+                    "error strict decoding YAML: {why}"
+                )))
+            }),
+        }
+    }
+}
+
+/// Reads a configuration, which is YAML.
 ///
 /// # Errors
-/// 400 when it is no YAML, or no object.
-pub fn read_config(bytes: &[u8]) -> Result<Value, Status> {
-    let config = decode::from_yaml(bytes)
-        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-    match config {
-        Value::Object(_) => Ok(config),
-        Value::Null => Ok(Value::object()),
+/// 400 when it is none, or no object.
+pub fn read_config(bytes: &[u8]) -> Result<Config, Status> {
+    let document = yaml::read(bytes).map_err(|error| {
+        Status::bad_request(format!(
+            "error decoding YAML: error converting YAML to JSON: {error}"
+        ))
+    })?;
+    let findings = document.findings;
+    match document.value {
+        tree @ Value::Object(_) => Ok(Config { tree, findings }),
+        Value::Null => Ok(Config {
+            tree: Value::object(),
+            findings,
+        }),
         other => Err(Status::bad_request(format!(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             other.type_name()

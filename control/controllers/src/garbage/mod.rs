@@ -7,7 +7,7 @@
 
 mod graph;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use control_client::{
 };
 use control_types::registry;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +30,12 @@ use crate::{Controller, LONGEST_DELAY, custom, ownership};
 /// must not stop the collection of all others.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
-/// How often custom resources are looked for.
+/// How often custom resources are looked for though no definition changed.
 const DISCOVERY: Duration = Duration::from_secs(30);
+/// How long changes of definitions are gathered: one comes to be in several writes.
+const SETTLING: Duration = Duration::from_millis(100);
+/// The resource that defines others.
+const DEFINITIONS: &str = "customresourcedefinitions";
 
 /// How many objects are worked on at once.
 const WORKERS: usize = 20;
@@ -44,6 +49,8 @@ pub const CONTROLLER: Controller = Controller {
             client: ctx.client.clone(),
             graph: Mutex::default(),
             resources: RwLock::default(),
+            defined: Notify::new(),
+            puzzling: Mutex::default(),
             queue: Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY),
         });
         let shutdown = ctx.shutdown.clone();
@@ -56,6 +63,10 @@ struct Collector {
     graph: Mutex<Graph>,
     /// By the number that nodes carry.
     resources: RwLock<Vec<Resource>>,
+    /// A definition of a custom resource changed.
+    defined: Notify,
+    /// Objects with owners of kinds that were not known when they were judged.
+    puzzling: Mutex<HashSet<Text>>,
     queue: Queue<Text>,
 }
 
@@ -89,6 +100,7 @@ impl Collector {
                 self.find_custom(&mut tasks, &shutdown).await;
                 tokio::select! {
                     () = shutdown.cancelled() => return,
+                    () = self.defined.notified() => tokio::time::sleep(SETTLING).await,
                     () = tokio::time::sleep(DISCOVERY) => {}
                 }
             }
@@ -109,6 +121,9 @@ impl Collector {
                     };
                     if !self.known().iter().any(same) {
                         self.follow(resource, tasks, shutdown);
+                        for uid in std::mem::take(&mut *self.puzzling()) {
+                            self.queue.add(uid);
+                        }
                     }
                 }
             }
@@ -122,6 +137,10 @@ impl Collector {
         self.resources
             .read()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn puzzling(&self) -> MutexGuard<'_, HashSet<Text>> {
+        self.puzzling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -143,6 +162,7 @@ impl Collector {
             all.push(resource.clone());
             all.len() - 1
         };
+        let defines = resource.plural == DEFINITIONS;
         let selection = Selection::all().metadata_only();
         let reflector = reflect_resource::<Metadata>(&self.client, resource, selection);
         let mut changes = reflector.changes();
@@ -154,6 +174,9 @@ impl Collector {
                     change = changes.recv() => change,
                 };
                 let Some(change) = change else { break };
+                if defines {
+                    this.defined.notify_one();
+                }
                 let mut concerned = Vec::new();
                 {
                     let mut graph = this.graph();
@@ -163,6 +186,7 @@ impl Collector {
                     let (before, after) = (uid(&change.previous), uid(&change.current));
                     if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
                         concerned.append(&mut graph.remove(&gone));
+                        this.puzzling().remove(&gone);
                     }
                     if let Some(object) = &change.current {
                         concerned.append(&mut graph.put(number, &object.metadata));
@@ -244,7 +268,14 @@ impl Collector {
         let mut gone: HashMap<&str, bool> = HashMap::new();
         for owner in &meta.owner_references {
             if self.graph().get(&owner.uid).is_none() {
-                gone.insert(&owner.uid, self.is_gone(owner, &node.namespace).await?);
+                let Some(resource) = self.resource_of(owner) else {
+                    // An owner of a kind that nobody knows counts as there: better
+                    // to keep too much. It is judged again when the kind is known.
+                    self.puzzling().insert(uid.into());
+                    continue;
+                };
+                let is_gone = self.is_gone(&resource, owner, &node.namespace).await?;
+                gone.insert(&owner.uid, is_gone);
             }
         }
         let verdict = {
@@ -286,19 +317,20 @@ impl Collector {
         }
     }
 
-    /// Whether an owner that the graph does not know is really gone. An owner
-    /// of a kind that nobody knows counts as there: better to keep too much.
-    async fn is_gone(&self, owner: &OwnerReference, namespace: &str) -> Result<bool, Error> {
-        let Some(resource) = self.resource_of(owner) else {
-            return Ok(false);
-        };
+    /// Whether an owner that the graph does not know is really gone.
+    async fn is_gone(
+        &self,
+        resource: &Resource,
+        owner: &OwnerReference,
+        namespace: &str,
+    ) -> Result<bool, Error> {
         if resource.namespaced && namespace.is_empty() {
             // such an owner cannot be named; upstream only warns, too
             return Ok(false);
         }
         match self
             .client
-            .get::<Metadata>(&resource, namespace, &owner.name)
+            .get::<Metadata>(resource, namespace, &owner.name)
             .await
         {
             Ok(found) => Ok(found.metadata.uid != owner.uid),
