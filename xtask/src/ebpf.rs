@@ -145,7 +145,7 @@ pub fn build(workspace: &Path, out: &Path) -> Result<PathBuf, Error> {
     Ok(out.to_owned())
 }
 
-/// Installs `bpf-linker` from crates.io into cargo's home; does nothing if it is
+/// Installs `bpf-linker` from the registry into cargo's home; does nothing if it is
 /// there.
 ///
 /// # Errors

@@ -36,6 +36,10 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is made once"
+)]
 enum Command {
     /// A whole cluster of this one machine, which others may join.
     #[command(after_help = commands::up::EXAMPLES)]
