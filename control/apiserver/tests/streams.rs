@@ -464,7 +464,7 @@ async fn proxies_do_not_lead_back_to_this_host() {
         (
             "/api/v1/namespaces/default/services/none/proxy/",
             404,
-            "endpoints \"none\" not found",
+            "services \"none\" not found",
         ),
         (
             "/api/v1/namespaces/default/services/kubernetes:444/proxy/",

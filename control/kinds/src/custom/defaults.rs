@@ -184,6 +184,7 @@ fn fits(schema: &Value, default: &Value, whole: bool, at: &Path<'_>, errors: &mu
     let compiled = Schema::compile_part(&stated);
     let shown = at.to_string();
     let before = errors.len();
+    errors.extend(validate::of_no_type(schema, default, &shown));
     validate::check(&compiled, default, None, Some(&shown), errors);
     if errors.len() > before {
         return;

@@ -93,6 +93,16 @@ fn wrong_type(name: &str, wanted: &str, found: &str) -> FieldError {
     )
 }
 
+/// What a value is told that stands under a type that there is not: nothing is of it.
+pub(crate) fn of_no_type(schema: &Value, value: &Value, name: &str) -> Option<FieldError> {
+    const KNOWN: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+    let wanted = schema
+        .str_at(&["type"])
+        .filter(|wanted| !wanted.is_empty())?;
+    let (_, found, _) = type_of(value);
+    (!KNOWN.contains(&wanted)).then(|| wrong_type(name, wanted, found))
+}
+
 /// Looks at one value and all below it.
 fn one(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> Found {
     let mut found = Found::default();
