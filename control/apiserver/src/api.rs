@@ -65,7 +65,7 @@ pub struct Api {
     pub lifecycle: Lifecycle,
     /// Who is served first.
     pub(crate) fairness: Arc<Fairness>,
-    /// Ends watches and upgraded connections.
+    /// Ends what callers in the process hold open, and the server's own tasks.
     pub shutdown: CancellationToken,
     /// Tells this run of the server from every other.
     pub(crate) instance: uuid::Uuid,

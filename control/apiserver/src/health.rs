@@ -190,9 +190,7 @@ async fn check(api: &Api, name: &str) -> Result<(), String> {
         "informer-sync" if api.caches.applied() + BEHIND < api.store().revision() => {
             Err("the caches are far behind the store".into())
         }
-        "shutdown" if api.lifecycle.is_stopping() || api.shutdown.is_cancelled() => {
-            Err("process is shutting down".into())
-        }
+        "shutdown" if api.lifecycle.is_stopping() => Err("process is shutting down".into()),
         _ => Ok(()),
     }
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tokio_util::sync::CancellationToken;
+
 /// The stages of a server's end: it is told to stop and says that it is not ready;
-/// after a while, in which clients go elsewhere, it takes nothing new.
+/// after a while, in which clients go elsewhere, watches of clients over the network
+/// end and nothing new is taken; callers in the process come last.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
-    stopping: AtomicBool,
+    stopping: CancellationToken,
+    draining: CancellationToken,
     refuses: AtomicBool,
     open: Arc<AtomicUsize>,
 }
@@ -27,13 +31,31 @@ impl Drop for Open {
 impl Lifecycle {
     /// The server was told to stop: from now on it is not ready.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.stopping.cancel();
     }
 
     /// Whether it was.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.is_cancelled()
+    }
+
+    /// Cancelled once it was.
+    #[must_use]
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    /// Watches and other streams of clients over the network end. Watchers look up
+    /// when they are woken next.
+    pub(crate) fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    /// Cancelled once they do.
+    #[must_use]
+    pub fn draining(&self) -> &CancellationToken {
+        &self.draining
     }
 
     /// A request begins.

@@ -136,18 +136,30 @@ impl ApiServer {
         }))
     }
 
-    /// Serves listeners until `shutdown`: then the server is not ready any more.
-    /// After the delay that the settings name it ends watches, lets open requests
-    /// finish, and stops its own tasks. The in-process transport must not be used
-    /// afterwards.
+    /// As [`ApiServer::serve_with`], where nobody calls the server in the process.
     pub async fn serve(
         self,
         listeners: impl IntoIterator<Item = TcpListener>,
         tls: Tls,
         shutdown: CancellationToken,
     ) {
+        self.serve_with(listeners, tls, shutdown, async {}).await;
+    }
+
+    /// Serves listeners until `shutdown`: then the server is not ready any more, and
+    /// its address is taken back. After the delay that the settings name it ends
+    /// watches and lets open requests finish. Then it waits for `callers`, by which
+    /// those in the process are told to end and do, and stops its own tasks. The
+    /// in-process transport must not be used afterwards.
+    pub async fn serve_with(
+        self,
+        listeners: impl IntoIterator<Item = TcpListener>,
+        tls: Tls,
+        shutdown: CancellationToken,
+        callers: impl Future<Output = ()>,
+    ) {
         let settings = &self.api.config.chain;
-        let (stop, close) = (self.api.shutdown.clone(), CancellationToken::new());
+        let close = CancellationToken::new();
         let grace = settings.shutdown_grace;
         let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
             let chain = self.chain.clone();
@@ -160,7 +172,8 @@ impl ApiServer {
             tokio::time::sleep(settings.shutdown_delay).await;
             // Watches last as long as their clients: they must be ended, or
             // the connections never drain.
-            stop.cancel();
+            lifecycle.drain();
+            self.api.caches.rouse();
             if settings.shutdown_retry_after {
                 lifecycle.refuse();
                 let drained = async {
@@ -174,6 +187,8 @@ impl ApiServer {
             close.cancel();
         };
         let (_, ()) = tokio::join!(serving, ending);
+        callers.await;
+        self.api.shutdown.cancel();
         for task in [self.feeder, self.upkeep] {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "a task of the server ended badly");

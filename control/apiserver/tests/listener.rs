@@ -44,8 +44,46 @@ struct Target {
     served: tokio::task::JoinHandle<()>,
 }
 
+/// A server and what it takes to serve it.
+struct Unserved {
+    dir: tempfile::TempDir,
+    cluster: Cluster,
+    tls: Arc<ArcSwap<rustls::ServerConfig>>,
+    address: SocketAddr,
+    server: Option<ApiServer>,
+    listener: Option<TcpListener>,
+}
+
 async fn target(settings: Settings) -> Target {
     let alone = ALONE.lock().await;
+    let mut parts = unserved(settings).await;
+    let stop = CancellationToken::new();
+    let server = parts.server.take().expect("a server");
+    let listener = parts.listener.take().expect("a listener");
+    let served = tokio::spawn(server.serve([listener], Arc::clone(&parts.tls), stop.clone()));
+    parts.target(alone, stop, served)
+}
+
+impl Unserved {
+    fn target(
+        self,
+        alone: tokio::sync::MutexGuard<'static, ()>,
+        stop: CancellationToken,
+        served: tokio::task::JoinHandle<()>,
+    ) -> Target {
+        Target {
+            _alone: alone,
+            _dir: self.dir,
+            address: self.address,
+            authority: self.cluster.ca.certificate_pem().to_owned(),
+            admin: self.cluster.administrator().expect("issued"),
+            stop,
+            served,
+        }
+    }
+}
+
+async fn unserved(settings: Settings) -> Unserved {
     let dir = tempfile::tempdir().expect("a directory");
     let first = common::server(dir.path()).await;
     let mut config = first.api().config.clone();
@@ -59,17 +97,13 @@ async fn target(settings: Settings) -> Target {
     let server = ApiServer::new(config).await.expect("a server");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let stop = CancellationToken::new();
-    let tls = Arc::new(ArcSwap::from_pointee(tls));
-    let served = tokio::spawn(server.serve([listener], tls, stop.clone()));
-    Target {
-        _alone: alone,
-        _dir: dir,
+    Unserved {
+        dir,
+        cluster,
+        tls: Arc::new(ArcSwap::from_pointee(tls)),
         address,
-        authority: cluster.ca.certificate_pem().to_owned(),
-        admin: cluster.administrator().expect("issued"),
-        stop,
-        served,
+        server: Some(server),
+        listener: Some(listener),
     }
 }
 
@@ -482,6 +516,78 @@ async fn texts_that_multiply_themselves_are_refused() {
     assert_grown_less(before, 64 * MIB);
     let well = common::send(&server, &root(), Method::GET, "/readyz", &[], None).await;
     assert_eq!(well.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_go_first_and_callers_in_the_process_last() {
+    let alone = ALONE.lock().await;
+    let mut parts = unserved(Settings::default()).await;
+    let server = parts.server.take().expect("a server");
+    let api = Arc::clone(server.api());
+    let service = server.service();
+    let (stop, told) = (CancellationToken::new(), CancellationToken::new());
+    let (say, ended) = tokio::sync::oneshot::channel::<()>();
+    let callers = {
+        let told = told.clone();
+        async move {
+            told.cancel();
+            let _ = ended.await;
+        }
+    };
+    let tls = Arc::clone(&parts.tls);
+    let listener = parts.listener.take().expect("a listener");
+    let stopped = stop.clone();
+    let served = tokio::spawn(async move {
+        server.serve_with([listener], tls, stopped, callers).await;
+    });
+    let target = parts.target(alone, stop, served);
+    let watch = "/api/v1/namespaces/default/configmaps?watch=1";
+    let mut outside = target.connect(b"http/1.1").await;
+    let head = format!("GET {watch} HTTP/1.1\r\nhost: x\r\n\r\n");
+    outside.write_all(head.as_bytes()).await.expect("sent");
+    let mut inside = http::Request::get(watch)
+        .body(control_apiserver::body::empty())
+        .expect("a request");
+    inside.extensions_mut().insert(root());
+    let inside = tower::ServiceExt::oneshot(service.clone(), inside)
+        .await
+        .expect("infallible");
+    let mut inside = inside.into_body();
+    target.stop.cancel();
+    // The client outside sees an orderly end, and no port any more.
+    let mut all = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, outside.read_to_end(&mut all)).await;
+    end.expect("in time").expect("an orderly end");
+    assert!(all.ends_with(b"0\r\n\r\n"), "the stream was cut off");
+    tokio::time::timeout(PATIENCE, told.cancelled())
+        .await
+        .expect("callers are told");
+    assert!(TcpStream::connect(target.address).await.is_err());
+    assert!(api.lifecycle.is_stopping() && !api.shutdown.is_cancelled());
+    // Meanwhile callers in the process write, and see what they write.
+    let mut written = http::Request::post("/api/v1/namespaces/default/configmaps")
+        .body(control_apiserver::body::full(
+            r#"{"metadata":{"name":"last-word"}}"#,
+        ))
+        .expect("a request");
+    written.extensions_mut().insert(root());
+    let written = tower::ServiceExt::oneshot(service, written)
+        .await
+        .expect("infallible");
+    assert_eq!(written.status(), 201);
+    let mut seen = Vec::new();
+    while !seen.windows(9).any(|text| text == b"last-word") {
+        let frame = http_body_util::BodyExt::frame(&mut inside);
+        let frame = tokio::time::timeout(PATIENCE, frame)
+            .await
+            .expect("in time");
+        let frame = frame.expect("the watch goes on").expect("a frame");
+        seen.extend(frame.into_data().expect("data"));
+    }
+    assert!(!target.served.is_finished());
+    say.send(()).expect("it waits for its callers");
+    target.end().await;
+    assert!(api.shutdown.is_cancelled());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -285,9 +285,10 @@ impl Api {
         Client::in_process(service, user)
     }
 
-    /// Serves until `shutdown`, then lets open requests finish. Clients in
-    /// this process must have ended before.
-    pub async fn serve(self, shutdown: CancellationToken) {
+    /// Serves until `shutdown`. Then the server is not ready any more, and lets
+    /// clients over the network go and open requests finish; then `callers` tells
+    /// those in this process to end, and waits until they have.
+    pub async fn serve(self, shutdown: CancellationToken, callers: impl Future<Output = ()>) {
         let tls = Arc::new(ArcSwap::from_pointee(self.tls));
         let (source, encryption, read) = self.following;
         let upkeep = async {
@@ -297,7 +298,9 @@ impl Api {
                 () = source.follow(encryption, read, LOOK) => {}
             }
         };
-        let serving = self.server.serve(self.listeners, tls, shutdown.clone());
+        let serving = self
+            .server
+            .serve_with(self.listeners, tls, shutdown.clone(), callers);
         tokio::join!(serving, upkeep);
     }
 }

@@ -137,7 +137,7 @@ fn answered(context: &Context, response: Response<Incoming>) -> Response<Body> {
     let body = if context.parts.method == Method::HEAD {
         body::empty()
     } else {
-        until(body, context.api.shutdown.clone())
+        until(body, context.ending().clone())
     };
     Response::from_parts(parts, body)
 }

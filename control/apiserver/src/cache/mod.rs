@@ -199,15 +199,20 @@ impl Caches {
         let caches = Arc::clone(&self);
         let task = tokio::spawn(async move {
             caches.feed(from, shutdown).await;
-            // Nothing comes any more: watchers look up, and see why.
-            for cache in caches.reader.by_prefix.load().values() {
-                cache.rouse();
-            }
+            // Nothing comes any more.
+            caches.rouse();
         });
         if self.reach(now).await.is_err() {
             tracing::warn!(revision = now, "the caches are slow to fill");
         }
         Ok(task)
+    }
+
+    /// Lets all watchers look up, and see that they are to end.
+    pub(crate) fn rouse(&self) {
+        for cache in self.reader.by_prefix.load().values() {
+            cache.rouse();
+        }
     }
 
     /// Everything as of a revision, or as of now. The store is read page by

@@ -10,6 +10,8 @@ use control_types::status::Status;
 use http::request::Parts;
 
 use super::access::{Verdict, attributes, decide, denied};
+use tokio_util::sync::CancellationToken;
+
 use crate::api::Api;
 use crate::fairness::Opening;
 use crate::request::RequestInfo;
@@ -115,6 +117,17 @@ impl Context {
     /// Tells the audit log something; what was told first of a key stays.
     pub fn annotate(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
         self.annotations.add(key, value);
+    }
+
+    /// Cancelled when streams of this request are to end: those of clients over the
+    /// network before those of callers in the process, who have last words to write.
+    #[must_use]
+    pub fn ending(&self) -> &CancellationToken {
+        if self.parts.extensions.get::<User>().is_some() {
+            &self.api.shutdown
+        } else {
+            self.api.lifecycle.draining()
+        }
     }
 
     /// Whether the user may do something else than what was asked for.

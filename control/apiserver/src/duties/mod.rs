@@ -60,7 +60,7 @@ pub(crate) struct Duty {
     every: Duration,
     /// Makes the world as it should be.
     run: for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>,
-    /// What is done when the server stops.
+    /// What is done as soon as the server is told to stop, while clients go elsewhere.
     stop: Option<for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>>,
 }
 
@@ -130,6 +130,10 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
         wake.mark_changed();
     }
     let mut wait = duty.every;
+    let end = match duty.stop {
+        Some(_) => api.lifecycle.stopping().clone(),
+        None => shutdown,
+    };
     loop {
         let changed = async {
             if wakes.is_empty() {
@@ -139,7 +143,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
             let _ = select_all(all).await;
         };
         tokio::select! {
-            () = shutdown.cancelled() => break,
+            () = end.cancelled() => break,
             () = changed => tokio::time::sleep(SETTLE).await,
             () = tokio::time::sleep(wait) => {}
         }

@@ -52,7 +52,7 @@ pub async fn forward(context: &Context, target: &Target, body: Body) -> Answer {
         host: host_of(&context.parts).unwrap_or_default(),
     };
     let is_head = context.parts.method == Method::HEAD;
-    Ok(answer(response, links, is_head, &context.api.shutdown))
+    Ok(answer(response, links, is_head, context.ending()))
 }
 
 /// Where a proxied request goes.

@@ -1,7 +1,6 @@
 //! Requests for another protocol: passed on as they are; once the target has
 //! agreed (101), bytes go both ways until either side ends.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use control_types::status::Status;
@@ -107,7 +106,7 @@ pub async fn pass_with(
     };
     let target_side = hyper::upgrade::on(&mut answer);
     let (parts, _) = answer.into_parts();
-    let shutdown = context.api.shutdown.clone();
+    let shutdown = context.ending().clone();
     tokio::spawn(async move {
         // Both sides are there as soon as the answer has reached the client.
         match futures::future::try_join(client, target_side).await {
@@ -185,12 +184,12 @@ pub fn spawn_on<F>(
 ) where
     F: Future<Output = ()> + Send,
 {
-    let api = Arc::clone(&context.api);
+    let ending = context.ending().clone();
     tokio::spawn(async move {
         match client.await {
             Ok(client) => {
                 tokio::select! {
-                    () = api.shutdown.cancelled() => {}
+                    () = ending.cancelled() => {}
                     () = work(TokioIo::new(client)) => {}
                 }
             }

@@ -75,7 +75,7 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
     if !(200..=206).contains(&answer.status().as_u16()) {
         return Err(refusal(answer, name).await);
     }
-    let log = forward::until(answer.into_body(), context.api.shutdown.clone());
+    let log = forward::until(answer.into_body(), context.ending().clone());
     if websocket::is_asked(&context.parts.method, &context.parts.headers) {
         return text::send(context, log);
     }

@@ -20,6 +20,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
@@ -99,6 +100,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     // In a box, since a stream hands its state on with every item.
     let watcher = Box::new(Watcher {
         api: Arc::clone(api),
+        ending: context.ending().clone(),
         served: Arc::clone(served),
         opening: context.take_opening(),
         sent: api.metrics.requests.watch(
@@ -151,6 +153,7 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 /// One watch.
 struct Watcher {
     api: Arc<Api>,
+    ending: CancellationToken,
     served: Arc<Served>,
     /// Its place among requests until it has begun, and among watches until it ends.
     opening: Option<Opening>,
@@ -273,7 +276,7 @@ impl Watcher {
 
     /// Waits until there may be something to say; `false` when the watch is over.
     async fn woken(&mut self) -> bool {
-        if self.api.shutdown.is_cancelled() {
+        if self.ending.is_cancelled() {
             return false;
         }
         let until = if self.bookmarks {
@@ -292,7 +295,7 @@ impl Watcher {
             () = served.gone(), if served.kind.family().is_some() => false,
             () = &mut self.timer => true,
         };
-        woken && !self.api.shutdown.is_cancelled() && Instant::now() < self.deadline
+        woken && !self.ending.is_cancelled() && Instant::now() < self.deadline
     }
 
     /// The next event out of the store's history, if it concerns this watcher;
@@ -301,7 +304,7 @@ impl Watcher {
         let past = self.past.as_mut()?;
         let next = tokio::select! {
             next = past.next() => next,
-            () = self.api.shutdown.cancelled() => Err(control_store::Error::Closed),
+            () = self.ending.cancelled() => Err(control_store::Error::Closed),
             () = tokio::time::sleep_until(self.deadline) => Err(control_store::Error::Closed),
         };
         match next {

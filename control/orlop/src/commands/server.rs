@@ -41,24 +41,32 @@ pub async fn run(options: Options) -> Result<(), Error> {
 /// # Errors
 /// As [`run`].
 pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    Box::pin(serve_with(options, |_| async { Ok(()) }, shutdown)).await
+    Box::pin(serve_with(options, |_, _| async { Ok(()) }, shutdown)).await
 }
 
 /// Serves until `shutdown`, with one part more in the same process: `more`
-/// makes it once the API server is there. It ends before the server does.
+/// makes it once the API server is there, and ends it when the token that it is
+/// given says so.
+///
+/// At `shutdown` the server says at once that it is not ready. Clients over the
+/// network are let go while controllers, scheduler and `more` still work; these end
+/// when nobody else asks for anything, and the server outlives them, so that they
+/// write their last words to it.
 ///
 /// # Errors
 /// As [`run`], or what the part ended with.
 pub async fn serve_with<F>(
     options: Options,
-    more: impl FnOnce(&api::Api) -> F,
+    more: impl FnOnce(&api::Api, CancellationToken) -> F,
     shutdown: CancellationToken,
 ) -> Result<(), Error>
 where
     F: Future<Output = Result<(), Error>>,
 {
     let api = options.api.open().await?;
-    let more = more(&api);
+    // Told to the parts when the network's clients are gone.
+    let parting = CancellationToken::new();
+    let more = more(&api, parting.clone());
     let reader = api.client(component("kube-controller-manager"));
     let dns = options
         .cluster_dns
@@ -89,19 +97,18 @@ where
             token_signer: Some(api.token_signer()),
             ..control_controllers::Config::default()
         },
-        shutdown.clone(),
+        parting.clone(),
     );
     let scheduler = control_scheduler::run(
         api.client(component("kube-scheduler")),
         control_scheduler::Config::default(),
-        shutdown.clone(),
+        parting.clone(),
     );
     let addons = dns_service(
         api.client(User::named("system:apiserver", ["system:masters"])),
         dns,
     );
-    // The server outlives its callers, who write their last words to it.
-    let serving = CancellationToken::new();
+    let (serving, parted) = (shutdown.child_token(), CancellationToken::new());
     let parts = async {
         let parts = async {
             tokio::try_join!(
@@ -112,10 +119,16 @@ where
             )
         };
         let result = parts.await;
+        // One that ended of itself takes the others with it.
         serving.cancel();
+        parted.cancel();
         result.map(drop)
     };
-    let (result, ()) = tokio::join!(parts, api.serve(serving.clone()));
+    let callers = async {
+        parting.cancel();
+        parted.cancelled().await;
+    };
+    let (result, ()) = tokio::join!(parts, api.serve(serving.clone(), callers));
     result
 }
 

@@ -73,8 +73,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         cluster_cidr: options.cluster_cidr,
         api: options.api,
     };
-    let until = shutdown.clone();
-    let more = |api: &api::Api| {
+    let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);
         let client = api.client(User::named(join::user(&name), [NODES]));
         let server = api.url.clone();
