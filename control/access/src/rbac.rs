@@ -60,8 +60,17 @@ struct State {
 /// The bindings of one scope by their subjects.
 #[derive(Debug, Default)]
 struct Granted {
-    users: FxHashMap<String, Vec<Arc<Binding>>>,
-    groups: FxHashMap<String, Vec<Arc<Binding>>>,
+    users: FxHashMap<String, Bound>,
+    groups: FxHashMap<String, Bound>,
+}
+
+/// What one subject is bound to in one scope.
+#[derive(Debug, Default)]
+struct Bound {
+    bindings: Vec<Arc<Binding>>,
+    /// The roles that they name, each with how often: whether something is allowed
+    /// needs a look at each role, not at each binding.
+    roles: FxHashMap<Place, usize>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -218,12 +227,18 @@ impl Rbac {
     #[must_use]
     pub fn allows(&self, attributes: &Attributes) -> bool {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let namespace = &*attributes.namespace;
-        let found = state.visit(&attributes.user, namespace, |_, _, rules| {
-            let mut rules = rules.into_iter().flat_map(|rules| rules.iter());
-            rules.any(|rule| rule.allows(attributes)).then_some(())
-        });
-        found.is_some()
+        let mut bound = state.bound(&attributes.user, &attributes.namespace);
+        bound.any(|(_, bound)| {
+            let mut roles = bound.roles.keys();
+            roles.any(|role| {
+                let rules = state
+                    .roles
+                    .get(role)
+                    .into_iter()
+                    .flat_map(|rules| rules.iter());
+                rules.into_iter().any(|rule| rule.allows(attributes))
+            })
+        })
     }
 
     /// As [`Rbac::allows`], with reasons.
@@ -285,7 +300,7 @@ impl State {
         let granted = self.granted.entry(binding.place.0.clone()).or_default();
         for subject in &binding.subjects {
             let (index, name) = granted.of(subject);
-            index.entry(name.clone()).or_default().push(binding.clone());
+            index.entry(name.clone()).or_default().add(&binding);
         }
         self.bindings.insert(binding.place.clone(), binding);
     }
@@ -299,9 +314,9 @@ impl State {
         };
         for subject in &binding.subjects {
             let (index, name) = granted.of(subject);
-            if let Some(bindings) = index.get_mut(name) {
-                bindings.retain(|other| other.place != *place);
-                if bindings.is_empty() {
+            if let Some(bound) = index.get_mut(name) {
+                bound.remove(&binding);
+                if bound.bindings.is_empty() {
                     index.remove(name);
                 }
             }
@@ -319,27 +334,57 @@ impl State {
         namespace: &str,
         mut see: impl FnMut(Asking<'_>, &Binding, Option<&Arc<[Rule]>>) -> Option<T>,
     ) -> Option<T> {
-        let inside = (!namespace.is_empty()).then_some(namespace);
-        for scope in std::iter::once("").chain(inside) {
-            let Some(granted) = self.granted.get(scope) else {
-                continue;
-            };
-            let own = granted.users.get(&user.name);
-            let own = own.map(|bindings| (Asking::User(&user.name), bindings));
-            let groups = user.groups.iter().filter_map(|group| {
-                let bindings = granted.groups.get(group)?;
-                Some((Asking::Group(group), bindings))
-            });
-            for (subject, bindings) in own.into_iter().chain(groups) {
-                for binding in bindings {
-                    let rules = self.roles.get(&binding.role);
-                    if let Some(answer) = see(subject, binding, rules) {
-                        return Some(answer);
-                    }
+        for (subject, bound) in self.bound(user, namespace) {
+            for binding in &bound.bindings {
+                let rules = self.roles.get(&binding.role);
+                if let Some(answer) = see(subject, binding, rules) {
+                    return Some(answer);
                 }
             }
         }
         None
+    }
+
+    /// What the user and the user's groups are bound to, in the cluster and then in
+    /// the namespace (empty: none).
+    fn bound<'a>(
+        &'a self,
+        user: &'a User,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (Asking<'a>, &'a Bound)> {
+        let inside = (!namespace.is_empty()).then_some(namespace);
+        let scopes = std::iter::once("").chain(inside);
+        let scopes = scopes.filter_map(|scope| self.granted.get(scope));
+        scopes.flat_map(|granted| {
+            let own = granted.users.get(&user.name);
+            let own = own.map(|bound| (Asking::User(&user.name), bound));
+            let groups = user.groups.iter().filter_map(|group| {
+                let bound = granted.groups.get(group)?;
+                Some((Asking::Group(group), bound))
+            });
+            own.into_iter().chain(groups)
+        })
+    }
+}
+
+// === impl Bound ===
+
+impl Bound {
+    fn add(&mut self, binding: &Arc<Binding>) {
+        self.bindings.push(Arc::clone(binding));
+        *self.roles.entry(binding.role.clone()).or_default() += 1;
+    }
+
+    fn remove(&mut self, binding: &Binding) {
+        let before = self.bindings.len();
+        self.bindings.retain(|other| other.place != binding.place);
+        let gone = before - self.bindings.len();
+        if let Some(count) = self.roles.get_mut(&binding.role) {
+            *count -= gone.min(*count);
+            if *count == 0 {
+                self.roles.remove(&binding.role);
+            }
+        }
     }
 }
 
@@ -353,10 +398,7 @@ enum Asking<'a> {
 // === impl Granted ===
 
 impl Granted {
-    fn of<'a>(
-        &mut self,
-        subject: &'a Subject,
-    ) -> (&mut FxHashMap<String, Vec<Arc<Binding>>>, &'a String) {
+    fn of<'a>(&mut self, subject: &'a Subject) -> (&mut FxHashMap<String, Bound>, &'a String) {
         match subject {
             Subject::User(name) | Subject::Account(name) => (&mut self.users, name),
             Subject::Group(name) => (&mut self.groups, name),

@@ -234,6 +234,24 @@ impl Api {
             .ok_or_else(Status::unknown_path)
     }
 
+    /// What is served of a kind in a version.
+    #[must_use]
+    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Served>> {
+        let known = self.resources.values().find(|served| {
+            let resource = served.resource;
+            (resource.group, resource.version, resource.kind) == (group, version, kind)
+                && !served.is_review()
+        });
+        known.cloned().or_else(|| {
+            let definitions = self.definitions.now();
+            let custom = definitions.resources_of(group, version);
+            custom
+                .into_iter()
+                .find(|served| served.resource.kind == kind)
+                .cloned()
+        })
+    }
+
     /// All resources of the tables whose objects are stored, each in the version in
     /// which it is.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Served>> {

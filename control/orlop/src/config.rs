@@ -158,7 +158,7 @@ fn camel(long: &str) -> String {
 
 /// The name that a key was probably meant to be: at most a third of its letters
 /// are others.
-fn nearest<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|name| (distance(key, name), name))
         .min()

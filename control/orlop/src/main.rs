@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod access;
 mod address;
+mod admission;
 mod api;
 mod commands;
 mod config;

@@ -18,6 +18,8 @@ use crate::error::Error;
 #[derive(Args)]
 #[group(id = "requests")]
 pub struct Options {
+    #[command(flatten)]
+    admission: crate::admission::Options,
     /// Queue requests by priority and fairness; else the two limits refuse what is too much.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     enable_priority_and_fairness: bool,
@@ -205,6 +207,7 @@ impl Options {
             shutdown_delay: self.shutdown_delay_duration,
             shutdown_retry_after: self.shutdown_send_retry_after,
             audit: self.audit()?,
+            admission: self.admission.settings()?,
             ..Settings::default()
         })
     }

@@ -205,3 +205,65 @@ fn a_decision_does_not_look_at_the_bindings_of_others() {
     let each = began.elapsed() / 2000;
     assert!(each.as_micros() < 200, "{each:?}");
 }
+
+#[test]
+fn many_bindings_of_one_role_go_one_by_one() {
+    let everybody = value!({ "kind": "Group", "name": "system:authenticated" });
+    let bind = |name: &str| {
+        binding(
+            "ClusterRoleBinding",
+            "",
+            name,
+            ("ClusterRole", "reader"),
+            everybody.clone(),
+        )
+    };
+    let rbac = Rbac::new(&[
+        role("ClusterRole", "", "reader", reader()),
+        bind("a"),
+        bind("b"),
+    ]);
+    let question = ask(&User::named("ann", []), "get", "pods", "n", "x");
+    // The same binding again counts once.
+    rbac.set(PolicyKind::ClusterRoleBinding, &bind("b"));
+    assert!(rbac.allows(&question));
+    rbac.remove(PolicyKind::ClusterRoleBinding, "", "a");
+    assert!(rbac.allows(&question), "the other one still binds");
+    rbac.remove(PolicyKind::ClusterRoleBinding, "", "b");
+    assert!(!rbac.allows(&question));
+}
+
+/// Not a benchmark (that is `benches/rbac.rs`): only that the number of bindings is
+/// not what a decision costs.
+#[test]
+fn ten_thousand_bindings_of_a_group_cost_no_more_than_a_few() {
+    let bindings: Vec<Value> = (0..10_000)
+        .map(|at| {
+            let everybody = value!({ "kind": "Group", "name": "system:authenticated" });
+            binding(
+                "ClusterRoleBinding",
+                "",
+                &format!("b{at}"),
+                ("ClusterRole", "reader"),
+                everybody,
+            )
+        })
+        .collect();
+    let rbac = Rbac::new(
+        bindings
+            .iter()
+            .chain(&[role("ClusterRole", "", "reader", reader())]),
+    );
+    let question = ask(&User::named("ann", []), "delete", "pods", "n", "x");
+    let mut took: Vec<_> = (0..1000)
+        .map(|_| {
+            let began = std::time::Instant::now();
+            assert!(!rbac.allows(&question));
+            began.elapsed()
+        })
+        .collect();
+    took.sort_unstable();
+    // Unoptimised, and beside other tests: ten times what the bench allows. Looking at
+    // all bindings takes milliseconds.
+    assert!(took[500].as_micros() <= 200, "{:?}", took[500]);
+}

@@ -10,7 +10,7 @@ use control_types::value::Value;
 use crate::api::Served;
 use crate::chain::Context;
 
-use super::refuse;
+use super::{Plugin, on, refuse};
 
 const GROUP: &str = "certificates.k8s.io";
 /// Signs certificates of any client of this server.
@@ -46,8 +46,12 @@ pub(super) fn admit_create(context: &Context, object: &mut Value) {
     }
 }
 
-/// Refuses a request that is none, or that no one may make.
-pub(super) fn check_create(served: &Served, object: &Value) -> Result<(), Status> {
+/// Refuses a request that is none, or (`restricted`) that no one may make.
+pub(super) fn check_create(
+    served: &Served,
+    object: &Value,
+    restricted: bool,
+) -> Result<(), Status> {
     let text = object.str_at(&["spec", "request"]).unwrap_or_default();
     let asked = STANDARD
         .decode(text)
@@ -64,7 +68,7 @@ pub(super) fn check_create(served: &Served, object: &Value) -> Result<(), Status
         Status::invalid(resource.group, resource.kind, name, vec![cause])
     })?;
     let signer = object.str_at(&["spec", "signerName"]);
-    if signer == Some(CLIENTS) && asked.orgs.iter().any(|org| org == MASTERS) {
+    if restricted && signer == Some(CLIENTS) && asked.orgs.iter().any(|org| org == MASTERS) {
         let why = format!("use of {CLIENTS} signer with system:masters group is not allowed");
         return Err(refuse(served, object, &why));
     }
@@ -79,11 +83,14 @@ pub(super) fn check_update(
     new: &Value,
     old: &Value,
 ) -> Result<(), Status> {
-    let verb = match subresource {
-        "approval" => "approve",
-        "status" => "sign",
+    let (verb, plugin) = match subresource {
+        "approval" => ("approve", Plugin::CertificateApproval),
+        "status" => ("sign", Plugin::CertificateSigning),
         _ => return Ok(()),
     };
+    if !on(&context.api, plugin) {
+        return Ok(());
+    }
     let part = |object: &Value| {
         let status = |field: &str| object.path(&["status", field]).cloned().unwrap_or_default();
         (status("certificate"), status("conditions"))

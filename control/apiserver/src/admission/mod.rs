@@ -8,11 +8,16 @@
 
 mod certificates;
 pub mod dynamic;
+mod event_rate;
 pub(crate) mod node_restriction;
+mod optional;
+mod owners;
+mod plugins;
 mod pod_security;
 pub(crate) mod quota;
 mod resize;
 mod service_account;
+mod settings;
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,6 +30,17 @@ use control_types::value::{Pick, Value};
 use crate::api::{Api, Served, name_of};
 use crate::cache::Cached;
 use crate::chain::Context;
+
+pub use self::event_rate::EventRates;
+pub use self::plugins::{ChoiceError, Plugin, Plugins};
+pub use self::settings::{Settings, SettingsError};
+pub use control_kinds::admission::Stay;
+
+/// Whether a plugin is on.
+#[inline]
+pub(crate) fn on(api: &Api, plugin: Plugin) -> bool {
+    api.config.chain.admission.plugins.has(plugin)
+}
 
 /// The namespaces that every cluster has and keeps.
 pub const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -63,7 +79,9 @@ pub async fn admit_create(
     object: &mut Value,
 ) -> Result<(), Status> {
     let api = &context.api;
+    let on = |plugin| on(api, plugin);
     if served.resource.namespaced {
+        optional::namespace(context).await?;
         living_namespace(context, served, object).await?;
     }
     let resource = (served.resource.group, served.resource.plural);
@@ -72,17 +90,23 @@ pub async fn admit_create(
     }
     match resource {
         ("", "pods") => admit_pod(context, served, object).await,
-        ("", "nodes") => {
+        ("", "nodes") if on(Plugin::TaintNodesByCondition) => {
             rules::taint_new_node(object);
             Ok(())
         }
         ("", "persistentvolumeclaims") => {
-            let classes = values(api, "storage.k8s.io", "storageclasses", "")?;
-            rules::default_storage_class(object, classes.iter());
-            rules::protect_from_deletion(served.resource.kind, object);
+            if on(Plugin::DefaultStorageClass) {
+                let classes = values(api, "storage.k8s.io", "storageclasses", "")?;
+                rules::default_storage_class(object, classes.iter());
+            }
+            if on(Plugin::StorageObjectInUseProtection) {
+                rules::protect_from_deletion(served.resource.kind, object);
+            }
             Ok(())
         }
-        ("", "persistentvolumes") | ("storage.k8s.io", "volumeattributesclasses") => {
+        ("", "persistentvolumes") | ("storage.k8s.io", "volumeattributesclasses")
+            if on(Plugin::StorageObjectInUseProtection) =>
+        {
             rules::protect_from_deletion(served.resource.kind, object);
             Ok(())
         }
@@ -90,7 +114,7 @@ pub async fn admit_create(
             certificates::admit_create(context, object);
             Ok(())
         }
-        ("networking.k8s.io", "ingresses") => {
+        ("networking.k8s.io", "ingresses") if on(Plugin::DefaultIngressClass) => {
             let classes = values(api, "networking.k8s.io", "ingressclasses", "")?;
             rules::default_ingress_class(object, classes.iter());
             Ok(())
@@ -116,13 +140,20 @@ pub fn check_create(
         new: object,
         old: None,
     };
-    pod_security::check(context, served, change, warnings)?;
+    let on = |plugin| on(&context.api, plugin);
+    if on(Plugin::PodSecurity) {
+        pod_security::check(context, served, change, warnings)?;
+    }
+    optional::check(context, served, change)?;
     match (served.resource.group, served.resource.plural) {
-        ("scheduling.k8s.io", "priorityclasses") => {
+        ("scheduling.k8s.io", "priorityclasses") if on(Plugin::Priority) => {
             check_global_default(&context.api, served, object, true)
         }
-        CERTIFICATES => certificates::check_create(served, object),
-        ("", "pods") => {
+        CERTIFICATES => {
+            let restricted = on(Plugin::CertificateSubjectRestriction);
+            certificates::check_create(served, object, restricted)
+        }
+        ("", "pods") if on(Plugin::RuntimeClass) => {
             let class = runtime_class(context, served, object)?;
             rules::check_runtime_class(object, class.as_ref())
                 .map_err(|why| refuse(served, object, &why))
@@ -132,12 +163,29 @@ pub fn check_create(
 }
 
 /// Admits an update, through the main resource (`subresource` empty) or another.
-pub fn admit_update(served: &Served, subresource: &str, new: &mut Value, old: &Value) {
+///
+/// # Errors
+/// 403.
+pub fn admit_update(
+    context: &Context,
+    served: &Served,
+    subresource: &str,
+    new: &mut Value,
+    old: &Value,
+) -> Result<(), Status> {
     let pods = (served.resource.group, served.resource.plural) == ("", "pods");
-    if pods && subresource.is_empty() {
-        rules::keep_priority(new, old);
-        rules::default_tolerations(new);
+    if !pods || !subresource.is_empty() {
+        return Ok(());
     }
+    let settings = &context.api.config.chain.admission;
+    optional::before_priority(context, served, new, Some(old))?;
+    if settings.plugins.has(Plugin::Priority) {
+        rules::keep_priority(new, old);
+    }
+    if settings.plugins.has(Plugin::DefaultTolerationSeconds) {
+        rules::default_tolerations(new, settings.stay);
+    }
+    optional::after_tolerations(context, new, Some(old))
 }
 
 /// Looks at an update that is otherwise right; `warnings` gets what the client is
@@ -170,12 +218,16 @@ pub fn check_update(
         new,
         old: Some(old),
     };
-    pod_security::check(context, served, change, warnings)?;
+    let on = |plugin| on(api, plugin);
+    if on(Plugin::PodSecurity) {
+        pod_security::check(context, served, change, warnings)?;
+    }
+    optional::check(context, served, change)?;
     match (served.resource.group, served.resource.plural, subresource) {
-        ("scheduling.k8s.io", "priorityclasses", "") => {
+        ("scheduling.k8s.io", "priorityclasses", "") if on(Plugin::Priority) => {
             check_global_default(api, served, new, false)
         }
-        ("", "persistentvolumeclaims", "") => {
+        ("", "persistentvolumeclaims", "") if on(Plugin::PersistentVolumeClaimResize) => {
             let class = rules::growing_claim_class(new, old);
             let Some(class) = class.map_err(|why| refuse(served, new, &why))? else {
                 return Ok(());
@@ -184,7 +236,7 @@ pub fn check_update(
             rules::check_growth(class.as_ref()).map_err(|why| refuse(served, new, &why))
         }
         ("", "pods", "" | "resize") => resize::check(context, served, subresource, new, old),
-        ("", "pods", "ephemeralcontainers") => {
+        ("", "pods", "ephemeralcontainers") if on(Plugin::ServiceAccount) => {
             service_account::check_ephemeral(context, served, new)
         }
         _ => Ok(()),
@@ -193,7 +245,9 @@ pub fn check_update(
 
 /// Gives a binding the place of its node, which the pod gets from it.
 pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
-    if let Some(node) = value(&context.api, "", "nodes", node) {
+    if on(&context.api, Plugin::PodTopologyLabels)
+        && let Some(node) = value(&context.api, "", "nodes", node)
+    {
         rules::topology_labels(&node, binding);
     }
 }
@@ -204,13 +258,14 @@ pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
 /// # Errors
 /// 403.
 pub fn admit_delete(
+    plugins: Plugins,
     user: Option<&User>,
     served: &Served,
     key: &str,
     object: &Value,
 ) -> Result<(), Status> {
     let namespaces = (served.resource.group, served.resource.plural) == ("", "namespaces");
-    if namespaces && IMMORTAL.contains(&name_of(key)) {
+    if namespaces && plugins.has(Plugin::NamespaceLifecycle) && IMMORTAL.contains(&name_of(key)) {
         return Err(Status::forbidden(
             "",
             "namespaces",
@@ -218,7 +273,10 @@ pub fn admit_delete(
             "this namespace may not be deleted",
         ));
     }
-    node_restriction::check_delete(user, served, object)
+    if plugins.has(Plugin::NodeRestriction) {
+        node_restriction::check_delete(user, served, object)?;
+    }
+    Ok(())
 }
 
 /// The namespace of a new object must exist and must not be going; an eviction, a
@@ -231,6 +289,9 @@ pub(crate) async fn living_namespace(
     served: &Served,
     object: &Value,
 ) -> Result<(), Status> {
+    if !on(&context.api, Plugin::NamespaceLifecycle) {
+        return Ok(());
+    }
     let namespace = context.info.namespace.as_str();
     let mut found = context.api.cached("", "namespaces", namespace);
     if found.is_none() {
@@ -261,19 +322,35 @@ pub(crate) async fn living_namespace(
 
 async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Result<(), Status> {
     let api = &context.api;
-    for range in values(api, "", "limitranges", &context.info.namespace)? {
-        rules::default_limits(&range, pod);
+    let settings = &api.config.chain.admission;
+    let on = |plugin| settings.plugins.has(plugin);
+    if on(Plugin::LimitRanger) {
+        for range in values(api, "", "limitranges", &context.info.namespace)? {
+            rules::default_limits(&range, pod);
+        }
     }
-    service_account::admit(context, served, pod).await?;
+    if on(Plugin::ServiceAccount) {
+        service_account::admit(context, served, pod).await?;
+    }
     node_restriction::check(context, served, "", pod, None)?;
-    let priority = priority(context, served, pod)?;
-    rules::assign_priority(pod, &priority).map_err(|why| refuse(served, pod, &why))?;
-    rules::default_tolerations(pod);
-    if let Some(class) = runtime_class(context, served, pod)? {
+    optional::before_priority(context, served, pod, None)?;
+    if on(Plugin::Priority) {
+        let priority = priority(context, served, pod)?;
+        rules::assign_priority(pod, &priority).map_err(|why| refuse(served, pod, &why))?;
+    }
+    if on(Plugin::DefaultTolerationSeconds) {
+        rules::default_tolerations(pod, settings.stay);
+    }
+    optional::after_tolerations(context, pod, None)?;
+    if on(Plugin::RuntimeClass)
+        && let Some(class) = runtime_class(context, served, pod)?
+    {
         rules::apply_runtime_class(pod, &class).map_err(|why| refuse(served, pod, &why))?;
     }
     let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
-    if let Some(node) = value(api, "", "nodes", node) {
+    if on(Plugin::PodTopologyLabels)
+        && let Some(node) = value(api, "", "nodes", node)
+    {
         rules::topology_labels(&node, pod);
     }
     Ok(())
@@ -324,6 +401,9 @@ fn check_limits(api: &Api, served: &Served, object: &Value) -> Result<(), Status
         ("", "persistentvolumeclaims") => true,
         _ => return Ok(()),
     };
+    if !on(api, Plugin::LimitRanger) {
+        return Ok(());
+    }
     for range in values(api, "", "limitranges", meta::namespace(object))? {
         if let Some(why) = rules::check_limits(&range, object, is_claim) {
             return Err(refuse(served, object, &why));

@@ -10,7 +10,7 @@ use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
 
-use super::refuse;
+use super::{Plugin, on, refuse};
 use crate::api::Served;
 use crate::chain::Context;
 
@@ -34,7 +34,7 @@ pub(super) fn check(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let Some(node) = context.user.node() else {
+    let Some(node) = agent(context) else {
         return Ok(());
     };
     let refused = |why: String| refuse(served, new, &why);
@@ -55,6 +55,12 @@ pub(super) fn check(
         (group, plural) => own(node, group, plural, meta::namespace(new), meta::name(new)),
     };
     decided.map_err(refused)
+}
+
+/// The node whose agent asks, where agents are restricted.
+fn agent(context: &Context) -> Option<&str> {
+    let node = context.user.node()?;
+    on(&context.api, Plugin::NodeRestriction).then_some(node)
 }
 
 /// Looks at a deletion.
@@ -89,7 +95,7 @@ pub(crate) fn check_eviction(
     served: &Served,
     pod: &Value,
 ) -> Result<(), Status> {
-    match context.user.node() {
+    match agent(context) {
         Some(node) => {
             rules::node_ends_pod(node, "evict", pod).map_err(|why| refuse(served, pod, &why))
         }
@@ -107,7 +113,7 @@ pub(crate) fn check_token(
     served: &Served,
     request: &Value,
 ) -> Result<(), Status> {
-    let Some(node) = context.user.node() else {
+    let Some(node) = agent(context) else {
         return Ok(());
     };
     let (namespace, account) = (&*context.info.namespace, &*context.info.name);

@@ -1,11 +1,13 @@
 //! `PodSecurity`: pods keep to what the labels of their namespace ask for; who makes
 //! what will make pods that do not is warned.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use control_kinds::pod_security::{self as rules, Existing, LevelVersion, Pod, Policy};
 use control_types::meta;
 use control_types::status::{Status, quote};
+use serde::Deserialize;
 
 use super::Change;
 use crate::api::Served;
@@ -26,6 +28,112 @@ const HARMLESS: &[&str] = &[
     "proxy",
     "status",
 ];
+
+/// What holds where no label says it, and who is not judged
+/// (`PodSecurityConfiguration`).
+#[derive(Debug)]
+pub(super) struct Usual {
+    pub policy: Policy,
+    exempt: Exemptions,
+}
+
+/// `PodSecurityConfiguration` of `pod-security.admission.config.k8s.io/v1`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Configuration {
+    #[serde(default)]
+    defaults: BTreeMap<String, String>,
+    #[serde(default)]
+    exemptions: Exemptions,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct Exemptions {
+    usernames: Vec<String>,
+    namespaces: Vec<String>,
+    runtime_classes: Vec<String>,
+}
+
+/// The members of `defaults`, which are labels without their domain.
+const MODES: [&str; 6] = [
+    "enforce",
+    "enforce-version",
+    "audit",
+    "audit-version",
+    "warn",
+    "warn-version",
+];
+
+impl Default for Usual {
+    fn default() -> Self {
+        Self {
+            policy: Policy::OPEN,
+            exempt: Exemptions::default(),
+        }
+    }
+}
+
+impl Usual {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// The members that are not known or say nothing.
+    pub fn new(configuration: Configuration) -> Result<Self, String> {
+        let Configuration {
+            defaults,
+            exemptions,
+        } = configuration;
+        if let Some(unknown) = defaults.keys().find(|key| !MODES.contains(&key.as_str())) {
+            return Err(format!("unknown field \"defaults.{unknown}\""));
+        }
+        let (policy, errors) = Policy::of(|label| {
+            let mode = label.rsplit('/').next().unwrap_or_default();
+            let said = defaults.get(mode).map(String::as_str);
+            // Nobody is warned because others are refused: it would have to be said.
+            said.or_else(|| (mode == "warn").then_some("privileged"))
+        });
+        match errors.first() {
+            None => Ok(Self {
+                policy,
+                exempt: exemptions,
+            }),
+            Some(error) => {
+                let mode = error.label.rsplit('/').next().unwrap_or_default();
+                Err(format!(
+                    "defaults.{mode}: Invalid value: {}: {}",
+                    quote(error.value),
+                    error.must
+                ))
+            }
+        }
+    }
+
+    /// Why nothing is judged of this, if so.
+    fn exempts(
+        &self,
+        user: &str,
+        namespace: &str,
+        class: impl FnOnce() -> Option<String>,
+    ) -> Option<&'static str> {
+        let Exemptions {
+            usernames,
+            namespaces,
+            runtime_classes,
+        } = &self.exempt;
+        let named = |list: &[String], name: &str| list.iter().any(|one| one == name);
+        if named(namespaces, namespace) {
+            return Some("namespace");
+        }
+        if named(usernames, user) {
+            return Some("user");
+        }
+        let class = (!runtime_classes.is_empty()).then(class).flatten();
+        class
+            .is_some_and(|class| named(runtime_classes, &class))
+            .then_some("runtimeClass")
+    }
+}
 
 /// Looks at namespaces, pods, and what makes pods.
 ///
@@ -58,7 +166,8 @@ fn namespace(
     change: Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let (new, errors) = Policy::of(|label| meta::label(change.new, label));
+    let usual = &context.api.config.chain.admission.pod_security;
+    let (new, errors) = usual.policy.with(|label| meta::label(change.new, label));
     let name = meta::name(change.new);
     let refused = || {
         let errors: Vec<_> = errors
@@ -75,11 +184,11 @@ fn namespace(
             Err(refused())
         };
     };
-    let (old, old_errors) = Policy::of(|label| meta::label(old, label));
+    let (old, old_errors) = usual.policy.with(|label| meta::label(old, label));
     if !errors.is_empty() && errors != old_errors {
         return Err(refused());
     }
-    if new.is_stricter_than(&old) {
+    if new.is_stricter_than(&old) && usual.exempts("", name, || None).is_none() {
         let began = Instant::now();
         let pods = super::values(&context.api, "", "pods", name)?;
         let is_late = || began.elapsed() > LOOK;
@@ -104,7 +213,16 @@ fn judge(
             Ok(())
         };
     };
-    let (policy, errors) = Policy::of(|label| found.label(label));
+    let usual = &context.api.config.chain.admission.pod_security;
+    let class = || {
+        let pod = Pod::within(change.new, served.kind.facts().template?)?;
+        pod.spec.str_at(&["runtimeClassName"]).map(str::to_owned)
+    };
+    if let Some(why) = usual.exempts(&context.user.name, namespace, class) {
+        context.annotate("pod-security.kubernetes.io/exempt", why);
+        return Ok(());
+    }
+    let (policy, errors) = usual.policy.with(|label| found.label(label));
     let operation = if change.old.is_some() {
         "update"
     } else {

@@ -64,10 +64,13 @@ pub(crate) fn owed(
         new: change.new,
         old: change.old,
     };
-    if !resource.namespaced || !request.is_measured() {
+    let api = &context.api;
+    if !resource.namespaced
+        || !request.is_measured()
+        || !super::on(api, super::Plugin::ResourceQuota)
+    {
         return Ok(Vec::new());
     }
-    let api = &context.api;
     let quotas = super::values(api, "", "resourcequotas", namespace)?;
     if quotas.is_empty() {
         return Ok(Vec::new());

@@ -6,7 +6,7 @@ use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 
-use super::{refuse, value};
+use super::{Plugin, on, refuse, value};
 use crate::api::Served;
 use crate::chain::Context;
 
@@ -22,12 +22,17 @@ pub(super) fn check(
     if node.is_empty() || meta::generation(new) == meta::generation(old) {
         return Ok(());
     }
-    let features = rules::features_for_update(new, old);
-    let resized = subresource == "resize";
+    let api = &context.api;
+    let features = if on(api, Plugin::NodeDeclaredFeatureValidator) {
+        rules::features_for_update(new, old)
+    } else {
+        Default::default()
+    };
+    let resized = subresource == "resize" && on(api, Plugin::PodResizeValidator);
     if features.is_empty() && !resized {
         return Ok(());
     }
-    let Some(found) = value(&context.api, "", "nodes", node) else {
+    let Some(found) = value(api, "", "nodes", node) else {
         let why = format!("node {} not found", quote(node));
         return Err(refuse(served, new, &why));
     };

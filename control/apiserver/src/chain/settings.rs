@@ -46,6 +46,8 @@ pub struct Settings {
     pub header_timeout: Duration,
     /// What is written down of requests; `None` for nothing.
     pub audit: Option<Arc<Audit>>,
+    /// Which steps of admission are on, and what they are told.
+    pub admission: Arc<crate::admission::Settings>,
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             shutdown_grace: Duration::from_secs(10),
             header_timeout: Duration::from_secs(32),
             audit: None,
+            admission: Arc::default(),
         }
     }
 }

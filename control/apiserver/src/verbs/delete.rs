@@ -161,7 +161,10 @@ async fn decide(
 ) -> Result<Decision, Status> {
     check_preconditions(served, key, object, options)?;
     let user = attributes.map(|attributes| &attributes.context.user);
-    admission::admit_delete(user, served, key, object)?;
+    let plugins = attributes.map_or_else(admission::Plugins::default, |attributes| {
+        attributes.context.api.config.chain.admission.plugins
+    });
+    admission::admit_delete(plugins, user, served, key, object)?;
     if let Some(attributes) = attributes.filter(|attributes| attributes.is_looked_at()) {
         let mut old = object.clone();
         if !served.is_stored_form() || served.converter().is_some() {

@@ -262,7 +262,7 @@ impl Change<'_> {
         let mut rounds = Rounds::default();
         loop {
             if self.view.is_none() {
-                admission::admit_update(self.served, self.subresource, new, old);
+                admission::admit_update(self.context, self.served, self.subresource, new, old)?;
             }
             if !dynamic::mutate(&attributes, Some(new), Some(old), &mut rounds).await? {
                 return Ok(());

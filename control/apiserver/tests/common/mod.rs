@@ -24,6 +24,15 @@ pub async fn server(dir: &Path) -> ApiServer {
 
 /// As [`server`], with settings of access.
 pub async fn server_with(dir: &Path, settings: Settings) -> ApiServer {
+    server_of(dir, settings, control_apiserver::chain::Settings::default()).await
+}
+
+/// As [`server`], with settings of access and of the request chain.
+pub async fn server_of(
+    dir: &Path,
+    settings: Settings,
+    chain: control_apiserver::chain::Settings,
+) -> ApiServer {
     let cluster = Cluster::load_or_create(dir.join("pki")).expect("keys");
     let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
@@ -40,7 +49,7 @@ pub async fn server_with(dir: &Path, settings: Settings) -> ApiServer {
         kubelets: None,
         proxy_identity: None,
         node_metrics: false,
-        chain: control_apiserver::chain::Settings::default(),
+        chain,
     })
     .await
     .expect("a server")

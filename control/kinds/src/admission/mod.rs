@@ -3,33 +3,48 @@
 //! those objects, keeps the order of the steps, and words the answer
 //! (`pods "x" is forbidden: …`) around the reasons given here.
 //!
-//! The steps are those that Kubernetes 1.36 turns on by default, in its order:
+//! The steps are those of Kubernetes 1.36, in its order; which of them are on is
+//! the API server's to say:
 //! first all that change the object, then, after the kind's own validation, all
 //! that only look at it.
 
 mod claims;
 mod classes;
+mod extended;
+mod external_ips;
 mod limits;
 mod node_restriction;
+mod node_selector;
 mod nodes;
 mod priority;
+mod pull;
 mod resize;
 mod runtime_class;
 mod secrets;
+mod toleration_limits;
 mod tolerations;
+mod topology;
 
 pub use claims::{check_growth, growing_claim_class};
 pub use classes::{default_ingress_class, default_storage_class, protect_from_deletion};
+pub use extended::tolerate_extended_resources;
+pub use external_ips::check_external_ips;
 pub use limits::{check_limits, default_limits};
 pub use node_restriction::{
     node_ends_pod, node_makes_pod, node_reports_claim, node_reports_pod, node_writes_node,
 };
+pub use node_selector::{NODE_SELECTOR, check_node_selector, read_node_selector, select_nodes};
 pub use nodes::{taint_new_node, topology_labels};
 pub use priority::{Priority, assign_priority, global_default, keep_priority};
+pub use pull::{always_pull, check_always_pull};
 pub use resize::{ResizeRefusal, check_features, check_resize, features_for_update};
 pub use runtime_class::{apply_runtime_class, check_runtime_class};
 pub use secrets::{check_ephemeral_secrets, check_secrets, limits_secrets};
-pub use tolerations::default_tolerations;
+pub use toleration_limits::{
+    ALLOWED_TOLERATIONS, DEFAULT_TOLERATIONS, add_tolerations, check_tolerations, read_tolerations,
+};
+pub use tolerations::{Stay, default_tolerations};
+pub use topology::check_anti_affinity;
 
 /// Why a request is refused: what follows `is forbidden: ` in the answer.
 pub type Refusal = String;

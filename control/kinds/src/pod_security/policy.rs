@@ -148,8 +148,13 @@ impl Modes {
     /// always one: enforcement that cannot be read is the strictest, and nobody is
     /// warned by what cannot be read.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
+        Self::OPEN.with(label)
+    }
+
+    /// As [`Modes::of`], where this holds for what no label says.
+    pub fn with<'a>(self, label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
         let mut errors = Vec::new();
-        let mut modes = Self::OPEN;
+        let mut modes = self;
         let mut read = |label_level: &'static str,
                         label_version: &'static str,
                         mode: &mut LevelVersion,

@@ -18,6 +18,7 @@ mod services;
 
 pub use amount::{Amount, Usage};
 pub use decide::{Charge, Request, assess, pay};
+pub(crate) use pods::qos_class;
 pub(crate) use pods::requests_of;
 
 use control_types::value::Value;

@@ -83,7 +83,7 @@ fn in_scope(scope: &Value, pod: &Value) -> bool {
     }
 }
 
-fn qos_class(pod: &Value) -> &str {
+pub(crate) fn qos_class(pod: &Value) -> &str {
     match pod.at("status").text("qosClass") {
         "" => qos::class(pod.at("spec")),
         class => class,

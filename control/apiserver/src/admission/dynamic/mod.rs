@@ -20,6 +20,7 @@ use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
+use crate::admission::{Plugin, on};
 use crate::api::Served;
 use crate::cache::{Cached, ResourceCache};
 use crate::chain::Context;
@@ -172,7 +173,8 @@ impl Attributes<'_> {
     /// Whether anybody could have a say.
     #[must_use]
     pub fn is_looked_at(&self) -> bool {
-        !self.context.api.dynamic.is_empty() && !self.is_exempt()
+        let api = &self.context.api;
+        (!api.dynamic.is_empty() && !self.is_exempt()) || on(api, Plugin::AlwaysDeny)
     }
 
     /// Policies and webhooks have no say about themselves: else one that forbids
@@ -309,13 +311,18 @@ async fn all_mutating(
     old: Option<&Value>,
     rounds: &mut Rounds,
 ) -> Result<(), Status> {
-    let dynamic = &attributes.context.api.dynamic;
-    if let Some(policies) = &dynamic.policies {
+    let api = &attributes.context.api;
+    if on(api, Plugin::MutatingAdmissionPolicy)
+        && let Some(policies) = &api.dynamic.policies
+    {
         policies
             .mutate(attributes, object.as_deref_mut(), old, rounds)
             .await?;
     }
-    webhooks::mutate(attributes, object, old, rounds).await
+    if on(api, Plugin::MutatingAdmissionWebhook) {
+        webhooks::mutate(attributes, object, old, rounds).await?;
+    }
+    always_deny(attributes)
 }
 
 /// First policies, then webhooks.
@@ -324,9 +331,33 @@ async fn all_validating(
     object: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let dynamic = &attributes.context.api.dynamic;
-    if let Some(policies) = &dynamic.policies {
+    let api = &attributes.context.api;
+    if on(api, Plugin::ValidatingAdmissionPolicy)
+        && let Some(policies) = &api.dynamic.policies
+    {
         policies.validate(attributes, object, old).await?;
     }
-    webhooks::validate(attributes, object, old).await
+    if on(api, Plugin::ValidatingAdmissionWebhook) {
+        webhooks::validate(attributes, object, old).await?;
+    }
+    Ok(())
+}
+
+/// `AlwaysDeny`: nothing is admitted, last of all.
+fn always_deny(attributes: &Attributes<'_>) -> Result<(), Status> {
+    if !on(&attributes.context.api, Plugin::AlwaysDeny) {
+        return Ok(());
+    }
+    let resource = attributes.served.resource;
+    let why = "admission control is denying all modifications";
+    let name = match attributes.name {
+        "" => "Unknown",
+        name => name,
+    };
+    Err(Status::forbidden(
+        resource.group,
+        resource.plural,
+        name,
+        why,
+    ))
 }

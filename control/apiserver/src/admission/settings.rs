@@ -1,0 +1,316 @@
+//! How admission is configured: which plugins are on, and the file of
+//! `--admission-control-config-file` (`AdmissionConfiguration` of
+//! `apiserver.config.k8s.io/v1`), in which each has a part, or names a file with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use control_kinds::admission::{self as rules, Stay};
+use control_types::value::{self, Value};
+use control_types::yaml;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::event_rate::{self, EventRates};
+use super::plugins::{Plugin, Plugins};
+use super::pod_security::Usual;
+
+/// What admission is told.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// The plugins that are on.
+    pub plugins: Plugins,
+    /// How long pods stay on a silent node that do not say it themselves.
+    pub stay: Stay,
+    pub(super) event_rates: Option<EventRates>,
+    pub(super) node_selectors: NodeSelectors,
+    pub(super) tolerations: Tolerations,
+    pub(super) pod_security: Usual,
+}
+
+/// Of `PodNodeSelector`: what namespaces want that do not say it, and what they may
+/// want, by their names.
+#[derive(Debug, Default)]
+pub(super) struct NodeSelectors {
+    pub usual: BTreeMap<String, String>,
+    pub allowed: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Of `PodTolerationRestriction`: where namespaces say nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tolerations {
+    #[serde(rename = "default")]
+    pub given: Vec<Value>,
+    #[serde(rename = "whitelist")]
+    pub allowed: Vec<Value>,
+}
+
+/// Why admission cannot be configured so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A file cannot be read.
+    #[error("cannot read admission configuration {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file is none of its kind.
+    #[error("{}: {why}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The part of a plugin is wrong.
+    #[error("admission plugin {name:?}: {why}")]
+    Plugin {
+        /// The plugin.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A plugin is on that cannot work without a configuration.
+    #[error(
+        "admission plugin \"EventRateLimit\" needs limits: give them in --admission-control-config-file"
+    )]
+    NoLimits,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    plugins: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    name: String,
+    #[serde(default)]
+    path: String,
+    configuration: Option<Value>,
+}
+
+const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
+
+impl Settings {
+    /// Settings with these plugins, configured by the file if there is one.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn new(plugins: Plugins, stay: Stay, file: Option<&Path>) -> Result<Self, SettingsError> {
+        let mut settings = Self {
+            plugins,
+            stay,
+            ..Self::default()
+        };
+        if let Some(path) = file {
+            settings.read(path)?;
+        }
+        if plugins.has(Plugin::EventRateLimit) && settings.event_rates.is_none() {
+            return Err(SettingsError::NoLimits);
+        }
+        Ok(settings)
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), SettingsError> {
+        let wrong = |why: String| SettingsError::Wrong {
+            path: path.to_owned(),
+            why,
+        };
+        let mut tree = document(path)?;
+        let (version, kind) = (tree.remove("apiVersion"), tree.remove("kind"));
+        let text = |value: &Option<Value>| {
+            value
+                .as_ref()
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (version, kind) = (text(&version), text(&kind));
+        if !VERSIONS.contains(&&*version) || kind != "AdmissionConfiguration" {
+            return Err(wrong(format!(
+                "expected apiVersion {} and kind AdmissionConfiguration, found {version:?} and {kind:?}",
+                VERSIONS[0]
+            )));
+        }
+        let file: File = value::from_value(&tree).map_err(|error| wrong(error.to_string()))?;
+        for part in file.plugins {
+            let Some(plugin) = Plugin::of(&part.name) else {
+                return Err(wrong(format!(
+                    "there is no admission plugin {:?}",
+                    part.name
+                )));
+            };
+            let configuration = match part.configuration {
+                Some(configuration) => configuration,
+                None if part.path.is_empty() => continue,
+                None => {
+                    let folder = path.parent().unwrap_or(Path::new("."));
+                    document(&folder.join(&part.path))?
+                }
+            };
+            self.take(plugin, configuration)
+                .map_err(|why| SettingsError::Plugin {
+                    name: part.name,
+                    why,
+                })?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, plugin: Plugin, of: Value) -> Result<(), String> {
+        match plugin {
+            Plugin::EventRateLimit => {
+                let group = "eventratelimit.admission.k8s.io";
+                let read: event_rate::Configuration = versioned(of, group, "Configuration")?;
+                self.event_rates = Some(EventRates::new(&read)?);
+            }
+            Plugin::PodSecurity => {
+                let group = "pod-security.admission.config.k8s.io";
+                self.pod_security = Usual::new(versioned(of, group, "PodSecurityConfiguration")?)?;
+            }
+            Plugin::PodTolerationRestriction => {
+                let group = "podtolerationrestriction.admission.k8s.io";
+                self.tolerations = versioned(of, group, "Configuration")?;
+            }
+            Plugin::PodNodeSelector => self.node_selectors = NodeSelectors::read(&of)?,
+            _ => return Err("it has no configuration here".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+impl NodeSelectors {
+    /// It has no version, and one member.
+    fn read(of: &Value) -> Result<Self, String> {
+        let all = of
+            .get("podNodeSelectorPluginConfig")
+            .and_then(Value::as_object);
+        let all = all.ok_or("podNodeSelectorPluginConfig: Required value")?;
+        let mut read = Self::default();
+        for (namespace, selector) in all.iter() {
+            let text = selector
+                .as_str()
+                .ok_or_else(|| format!("podNodeSelectorPluginConfig.{namespace}: it is no text"))?;
+            let selector = rules::read_node_selector(text)?;
+            if *namespace == "clusterDefaultNodeSelector" {
+                read.usual = selector;
+            } else {
+                read.allowed.insert(namespace.to_string(), selector);
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn document(path: &Path) -> Result<Value, SettingsError> {
+    let bytes = std::fs::read(path).map_err(|source| SettingsError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    match yaml::read(&bytes) {
+        Ok(document) => Ok(document.value),
+        Err(error) => Err(SettingsError::Wrong {
+            path: path.to_owned(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+/// Reads a configuration of a group in any version.
+fn versioned<T: DeserializeOwned>(mut of: Value, group: &str, kind: &str) -> Result<T, String> {
+    let (version, found) = (of.remove("apiVersion"), of.remove("kind"));
+    let version = version.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let found = found.as_ref().and_then(Value::as_str).unwrap_or_default();
+    if version.split_once('/').is_none_or(|(of, _)| of != group) || found != kind {
+        return Err(format!(
+            "expected kind {kind} of {group}, found {version:?} and {found:?}"
+        ));
+    }
+    value::from_value(&of).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n";
+
+    fn read(parts: &str, more: &[(&str, &str)]) -> Result<Settings, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("admission.yaml");
+        std::fs::write(&path, format!("{HEAD}{parts}")).expect("written");
+        for (name, text) in more {
+            std::fs::write(dir.path().join(name), text).expect("written");
+        }
+        Settings::new(Plugins::default(), Stay::default(), Some(&path))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parts_stand_in_the_file_or_beside_it() {
+        let settings = read(
+            "- name: EventRateLimit\n  path: events.yaml\n\
+             - name: PodNodeSelector\n  configuration:\n    podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: 'a=b', team: 'x=y'}\n\
+             - name: PodTolerationRestriction\n  configuration: {apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, default: [{key: a, operator: Exists}]}\n\
+             - name: PodSecurity\n  configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: baseline}}\n",
+            &[(
+                "events.yaml",
+                "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits: [{type: Server, qps: 1, burst: 1}]\n",
+            )],
+        );
+        let settings = settings.expect("right");
+        assert!(settings.event_rates.is_some());
+        assert_eq!(settings.node_selectors.usual["a"], "b");
+        assert_eq!(settings.node_selectors.allowed["team"]["x"], "y");
+        assert_eq!(settings.tolerations.given.len(), 1);
+        assert_eq!(
+            settings.pod_security.policy.enforce.to_string(),
+            "baseline:latest"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_plugin() {
+        for (parts, told) in [
+            (
+                "- name: Nothing\n  configuration: {}\n",
+                "there is no admission plugin \"Nothing\"",
+            ),
+            (
+                "- name: AlwaysDeny\n  configuration: {}\n",
+                "admission plugin \"AlwaysDeny\": it has no configuration here",
+            ),
+            (
+                "- name: EventRateLimit\n  configuration: {}\n",
+                "expected kind Configuration of eventratelimit.admission.k8s.io",
+            ),
+            (
+                "- name: EventRateLimit\n  path: none.yaml\n",
+                "cannot read admission configuration",
+            ),
+            (
+                "- name: PodSecurity\n  configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: strict}}\n",
+                "strict",
+            ),
+            ("- name: PodSecurity\n  nam: x\n", "nam"),
+        ] {
+            let why = read(parts, &[]).expect_err(told);
+            assert!(why.contains(told), "{why}");
+        }
+        let on = Plugins::choose(&["EventRateLimit".to_owned()], &[]).expect("known");
+        assert!(matches!(
+            Settings::new(on, Stay::default(), None),
+            Err(SettingsError::NoLimits)
+        ));
+    }
+}
