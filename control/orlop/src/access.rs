@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use control_access::configuration::authentication::Anonymous;
 use control_access::configuration::authorization::{self, Webhook};
-use control_access::oidc::{Issuer, Mapping};
+use control_access::oidc::{ALGORITHMS, Issuer, Mapping};
 use control_access::{Abac, FrontProxy, TokenFile, Tokens};
 use control_apiserver::access::{Settings, WebhookSettings};
 use control_pki::{ClientTrust, Cluster, ServiceAccountKey};
@@ -219,7 +219,6 @@ impl Options {
             bootstrap_tokens: self.enable_bootstrap_token_auth,
             issuers: self.issuer()?.into_iter().collect(),
             authentication_file: self.authentication_config.clone(),
-            algorithms: self.oidc_signing_algs.clone(),
             webhook_tokens: self.authentication_token_webhook_config_file.as_ref().map(
                 |kubeconfig| WebhookSettings {
                     kubeconfig: kubeconfig.clone(),
@@ -275,6 +274,14 @@ impl Options {
                 ))
             })?;
             required.push((claim.to_owned(), value.to_owned()));
+        }
+        let unknown = |one: &&String| !ALGORITHMS.contains(&one.as_str());
+        if let Some(unknown) = self.oidc_signing_algs.iter().find(unknown) {
+            let known = ALGORITHMS.join(", ");
+            let why = format!(
+                "oidc: unsupported signing alg: {unknown:?}; --oidc-signing-algs takes {known}"
+            );
+            return Err(Error::Option(why));
         }
         let groups = self.oidc_groups_claim.clone();
         Ok(Some(Issuer {
@@ -343,11 +350,16 @@ mod tests {
         assert!(
             matches!(email.issuer().expect("right").expect("an issuer").username, Mapping::Claim(_, prefix) if prefix.is_empty())
         );
-        assert!(
-            options(&["--oidc-issuer-url=http://i", "--oidc-client-id=a"])
-                .issuer()
-                .is_err()
-        );
+        for wrong in [
+            &["--oidc-issuer-url=http://i", "--oidc-client-id=a"][..],
+            &[
+                "--oidc-issuer-url=https://i",
+                "--oidc-client-id=a",
+                "--oidc-signing-algs=ES512,HS256",
+            ],
+        ] {
+            assert!(options(wrong).issuer().is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -1,14 +1,30 @@
-//! The keys of an issuer (RFC 7517), and signatures made with them (RFC 7515).
+//! The keys of an issuer (RFC 7517), and signatures made with them (RFC 7515): RSA
+//! with PKCS#1 and PSS padding, and ECDSA on the curves of NIST.
 
-use std::str::FromStr;
-
-use jsonwebtoken::jwk::JwkSet;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use aws_lc_rs::signature::{
+    self, EcdsaVerificationAlgorithm, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
+
+/// The algorithms by which issuers may sign (RFC 7518, section 3.1). Those with a
+/// shared secret are not among them: every client would be an issuer.
+pub const ALGORITHMS: [&str; 9] = [
+    "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512",
+];
 
 /// Keys, each with its identifier.
 #[derive(Clone)]
-pub struct Keys(Vec<(Option<String>, DecodingKey)>);
+pub struct Keys(Vec<(Option<String>, Key)>);
+
+#[derive(Clone)]
+enum Key {
+    /// Modulus and exponent.
+    Rsa(Vec<u8>, Vec<u8>),
+    /// The name of the curve, and a point on it, uncompressed (SEC 1, section 2.3.3).
+    Point(String, Vec<u8>),
+}
 
 /// Why no signature can be verified, or this one is not right.
 #[derive(Debug, thiserror::Error)]
@@ -54,27 +70,11 @@ impl Keys {
             .map_err(|error| KeysError::Unreadable(error.to_string()))?;
         let keys = set.get("keys").and_then(Value::as_array);
         let keys = keys.ok_or_else(|| KeysError::Unreadable("it has no keys".to_owned()))?;
-        let mut found = Vec::new();
-        for key in keys {
-            // One at a time: a set may hold kinds that others use.
-            let one = serde_json::json!({ "keys": [key] });
-            let Ok(set) = serde_json::from_value::<JwkSet>(one) else {
-                continue;
-            };
-            for jwk in &set.keys {
-                // A key shared with the issuer would make every client an issuer.
-                if matches!(
-                    jwk.algorithm,
-                    jsonwebtoken::jwk::AlgorithmParameters::OctetKey(_)
-                ) {
-                    continue;
-                }
-                if let Ok(key) = DecodingKey::from_jwk(jwk) {
-                    found.push((jwk.common.key_id.clone(), key));
-                }
-            }
-        }
-        Ok(Self(found))
+        let one = |key: &Value| {
+            let id = key.get("kid").and_then(Value::as_str).map(str::to_owned);
+            Some((id, Key::parse(key)?))
+        };
+        Ok(Self(keys.iter().filter_map(one).collect()))
     }
 
     /// The claims of a token that one of the keys signed with one of the
@@ -87,33 +87,227 @@ impl Keys {
         token: &str,
         algorithms: &[String],
     ) -> Result<Map<String, Value>, KeysError> {
-        let header = jsonwebtoken::decode_header(token)
-            .map_err(|error| KeysError::Malformed(error.to_string()))?;
-        let allowed: Vec<Algorithm> = algorithms
-            .iter()
-            .filter(|name| !name.starts_with("HS"))
-            .filter_map(|name| Algorithm::from_str(name).ok())
-            .collect();
-        if !allowed.contains(&header.alg) {
+        let malformed = |why: &str| KeysError::Malformed(why.to_owned());
+        let (signed, signature) = token
+            .rsplit_once('.')
+            .ok_or_else(|| malformed("it has no parts"))?;
+        let (header, claims) = signed
+            .split_once('.')
+            .ok_or_else(|| malformed("it has two parts"))?;
+        let decode = |part: &str| {
+            let bytes = URL_SAFE_NO_PAD.decode(part);
+            bytes.map_err(|error| KeysError::Malformed(error.to_string()))
+        };
+        let object = |bytes: &[u8]| {
+            serde_json::from_slice::<Map<String, Value>>(bytes)
+                .map_err(|error| KeysError::Malformed(error.to_string()))
+        };
+        let header = object(&decode(header)?)?;
+        // What must be understood, and is not (RFC 7515, section 4.1.11).
+        if header.contains_key("crit") {
+            return Err(malformed("it has critical headers"));
+        }
+        let text = |name: &str| header.get(name).and_then(Value::as_str);
+        let algorithm = text("alg").unwrap_or_default();
+        if !algorithms.iter().any(|one| one == algorithm) || !ALGORITHMS.contains(&algorithm) {
             let expected: Vec<String> = algorithms.iter().map(|one| format!("{one:?}")).collect();
             return Err(KeysError::Algorithm {
                 expected: expected.join(" "),
-                found: format!("{:?}", header.alg),
+                found: algorithm.to_owned(),
             });
         }
-        let mut validation = Validation::new(header.alg);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        validation.validate_aud = false;
-        for (id, key) in &self.0 {
-            if header.kid.is_some() && id.is_some() && header.kid != *id {
-                continue;
-            }
-            if let Ok(data) = jsonwebtoken::decode::<Map<String, Value>>(token, key, &validation) {
-                return Ok(data.claims);
-            }
+        let signature = decode(signature)?;
+        let wanted = text("kid");
+        let mut candidates = self.0.iter().filter(|(id, _)| {
+            let id = id.as_deref();
+            wanted.is_none() || id.is_none() || wanted == id
+        });
+        if candidates.any(|(_, key)| key.made(algorithm, signed.as_bytes(), &signature)) {
+            return object(&decode(claims)?);
         }
         Err(KeysError::Signature)
+    }
+}
+
+impl Key {
+    fn parse(key: &Value) -> Option<Self> {
+        let number = |name: &str| URL_SAFE_NO_PAD.decode(key.get(name)?.as_str()?).ok();
+        match key.get("kty")?.as_str()? {
+            "RSA" => Some(Self::Rsa(number("n")?, number("e")?)),
+            "EC" => {
+                let curve = key.get("crv")?.as_str()?;
+                let size: usize = match curve {
+                    "P-256" => 32,
+                    "P-384" => 48,
+                    "P-521" => 66,
+                    _ => return None,
+                };
+                let mut point = vec![4];
+                for name in ["x", "y"] {
+                    let number = number(name)?;
+                    // Zeros at the front may be left out, or there may be one too many.
+                    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+                    let number = &number[zeros..];
+                    point.resize(point.len() + size.checked_sub(number.len())?, 0);
+                    point.extend_from_slice(number);
+                }
+                Some(Self::Point(curve.to_owned(), point))
+            }
+            _ => None,
+        }
+    }
+
+    fn made(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::Rsa(n, e) => rsa(algorithm).is_some_and(|parameters| {
+                let key = RsaPublicKeyComponents { n, e };
+                key.verify(parameters, message, signature).is_ok()
+            }),
+            Self::Point(curve, point) => ecdsa(algorithm, curve).is_some_and(|algorithm| {
+                let key = UnparsedPublicKey::new(algorithm, point);
+                key.verify(message, signature).is_ok()
+            }),
+        }
+    }
+}
+
+fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
+    Some(match algorithm {
+        "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
+        "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
+        "RS512" => &signature::RSA_PKCS1_2048_8192_SHA512,
+        "PS256" => &signature::RSA_PSS_2048_8192_SHA256,
+        "PS384" => &signature::RSA_PSS_2048_8192_SHA384,
+        "PS512" => &signature::RSA_PSS_2048_8192_SHA512,
+        _ => return None,
+    })
+}
+
+/// An algorithm goes with one curve (RFC 7518, section 3.4).
+fn ecdsa(algorithm: &str, curve: &str) -> Option<&'static EcdsaVerificationAlgorithm> {
+    Some(match (algorithm, curve) {
+        ("ES256", "P-256") => &signature::ECDSA_P256_SHA256_FIXED,
+        ("ES384", "P-384") => &signature::ECDSA_P384_SHA384_FIXED,
+        ("ES512", "P-521") => &signature::ECDSA_P521_SHA512_FIXED,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::rand::SystemRandom;
+    use aws_lc_rs::rsa::KeySize;
+    use aws_lc_rs::signature::{
+        EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, RsaEncoding, RsaKeyPair,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn encode(bytes: impl AsRef<[u8]>) -> String {
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn input(algorithm: &str) -> String {
+        let header = json!({"alg": algorithm, "kid": "k"}).to_string();
+        format!(
+            "{}.{}",
+            encode(header),
+            encode(json!({"sub": "ann"}).to_string())
+        )
+    }
+
+    fn check(algorithm: &str, token: &str, key: Value) {
+        let mut key = key;
+        key["kid"] = json!("k");
+        let keys = Keys::parse(json!({"keys": [key]}).to_string().as_bytes()).expect("keys");
+        let all: Vec<String> = ALGORITHMS.map(str::to_owned).into();
+        let claims = keys.verify(token, &all).expect(algorithm);
+        assert_eq!(claims["sub"], "ann");
+        let (signed, _) = token.rsplit_once('.').expect("parts");
+        assert!(matches!(
+            keys.verify(&format!("{signed}.{}", encode([0; 132])), &all),
+            Err(KeysError::Signature)
+        ));
+        let others: Vec<String> = all.into_iter().filter(|one| one != algorithm).collect();
+        assert!(matches!(
+            keys.verify(token, &others),
+            Err(KeysError::Algorithm { .. })
+        ));
+    }
+
+    #[test]
+    fn signatures_on_every_curve_are_verified() {
+        for (algorithm, curve, signing) in [
+            (
+                "ES256",
+                "P-256",
+                &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+            ),
+            (
+                "ES384",
+                "P-384",
+                &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
+            ),
+            (
+                "ES512",
+                "P-521",
+                &signature::ECDSA_P521_SHA512_FIXED_SIGNING,
+            ),
+        ] {
+            let signing: &'static EcdsaSigningAlgorithm = signing;
+            let pair = EcdsaKeyPair::generate(signing).expect("a key");
+            let point = &pair.public_key().as_ref()[1..];
+            let (x, y) = point.split_at(point.len() / 2);
+            let input = input(algorithm);
+            let made = pair
+                .sign(&SystemRandom::new(), input.as_bytes())
+                .expect("signed");
+            let key = json!({"kty": "EC", "crv": curve, "x": encode(x), "y": encode(y)});
+            check(algorithm, &format!("{input}.{}", encode(made)), key);
+        }
+    }
+
+    #[test]
+    fn signatures_of_rsa_are_verified_with_either_padding() {
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let public = pair.public_key();
+        let (n, e) = (public.modulus(), public.exponent());
+        let key = json!({
+            "kty": "RSA",
+            "n": encode(n.big_endian_without_leading_zero()), "e": encode(e.big_endian_without_leading_zero())
+        });
+        let paddings: [(&str, &'static dyn RsaEncoding); 6] = [
+            ("RS256", &signature::RSA_PKCS1_SHA256),
+            ("RS384", &signature::RSA_PKCS1_SHA384),
+            ("RS512", &signature::RSA_PKCS1_SHA512),
+            ("PS256", &signature::RSA_PSS_SHA256),
+            ("PS384", &signature::RSA_PSS_SHA384),
+            ("PS512", &signature::RSA_PSS_SHA512),
+        ];
+        for (algorithm, padding) in paddings {
+            let input = input(algorithm);
+            let mut made = vec![0; pair.public_modulus_len()];
+            pair.sign(padding, &SystemRandom::new(), input.as_bytes(), &mut made)
+                .expect("signed");
+            check(algorithm, &format!("{input}.{}", encode(made)), key.clone());
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_before_any_key_is_tried() {
+        let keys = Keys::parse(br#"{"keys": []}"#).expect("no keys");
+        let all: Vec<String> = ALGORITHMS.map(str::to_owned).into();
+        let critical = encode(r#"{"alg":"ES256","crit":["b64"],"b64":false}"#);
+        for bad in ["", "a", "a.b", "..", "!.!.!", &format!("{critical}.e30.")] {
+            assert!(
+                matches!(keys.verify(bad, &all), Err(KeysError::Malformed(_))),
+                "{bad}"
+            );
+        }
+        // A point that is longer than its curve.
+        let long = json!({"kty": "EC", "crv": "P-256", "x": encode([1; 33]), "y": encode([1; 32])});
+        let keys = Keys::parse(json!({"keys": [long]}).to_string().as_bytes()).expect("a set");
+        assert_eq!(format!("{keys:?}"), "Keys { count: 0 }");
     }
 }

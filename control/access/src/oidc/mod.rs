@@ -1,13 +1,15 @@
 //! Users whom other issuers vouch for: OpenID Connect ID tokens, as flags or an
 //! `AuthenticationConfiguration` want them read. Keys are fetched elsewhere.
 
+mod distributed;
 mod keys;
 mod user;
 
 use control_cel::{Object, Program, Type};
 
-pub use self::keys::{Keys, KeysError};
-pub use self::user::OidcError;
+pub use self::distributed::Source;
+pub use self::keys::{ALGORITHMS, Keys, KeysError};
+pub use self::user::{Claims, OidcError};
 
 /// An issuer, and what is made of its claims.
 #[derive(Debug)]

@@ -23,7 +23,13 @@ pub enum OidcError {
     /// A claim is missing or wrong, or a rule refuses it.
     #[error("oidc: {0}")]
     Claim(String),
+    /// A claim that is elsewhere cannot be had.
+    #[error("oidc: could not expand distributed claims: {0}")]
+    Distributed(String),
 }
+
+/// What a token says, verified.
+pub type Claims = Map<String, Value>;
 
 /// How much later than its beginning a token may be used earlier: what clocks may
 /// differ by, in seconds.
@@ -45,13 +51,34 @@ impl Issuer {
     /// # Errors
     /// [`OidcError`].
     pub fn user(&self, token: &str, keys: &Keys, now: i64) -> Result<User, OidcError> {
+        self.user_of(&self.verified(token, keys, now)?)
+    }
+
+    /// The claims of a token that is of this issuer and for us, `now` (Unix seconds).
+    ///
+    /// # Errors
+    /// [`OidcError::Signature`] and [`OidcError::Verify`].
+    pub fn verified(&self, token: &str, keys: &Keys, now: i64) -> Result<Claims, OidcError> {
         let claims = keys.verify(token, &self.algorithms)?;
-        self.check_standard(&claims, now)?;
-        let tree = tree(&Value::Object(claims.clone()));
+        self.check_standard(&self.url, &claims, now)?;
+        Ok(claims)
+    }
+
+    /// The user that verified claims name.
+    ///
+    /// # Errors
+    /// [`OidcError::Claim`].
+    pub fn user_of(&self, claims: &Claims) -> Result<User, OidcError> {
+        // Only expressions look at it.
+        let tree = if self.has_expressions() {
+            tree(&Value::Object(claims.clone()))
+        } else {
+            Tree::Null
+        };
         let mut user = User {
-            name: self.name(&claims, &tree)?,
-            groups: self.groups_of(&claims, &tree)?,
-            uid: self.uid_of(&claims, &tree)?,
+            name: self.name(claims, &tree)?,
+            groups: self.groups_of(claims, &tree)?,
+            uid: self.uid_of(claims, &tree)?,
             ..User::default()
         };
         if let Some(id) = claims.get("jti").and_then(Value::as_str) {
@@ -97,16 +124,31 @@ impl Issuer {
         Ok(user)
     }
 
-    fn check_standard(&self, claims: &Map<String, Value>, now: i64) -> Result<(), OidcError> {
+    fn has_expressions(&self) -> bool {
+        let is_one = |mapping: &Mapping| matches!(mapping, Mapping::Expression(_));
+        let others = [&self.groups, &self.uid].into_iter().flatten();
+        is_one(&self.username)
+            || others.into_iter().any(is_one)
+            || !self.extra.is_empty()
+            || !self.claim_rules.is_empty()
+    }
+
+    /// Whether claims are of an issuer, for us, and hold `now`.
+    pub(super) fn check_standard(
+        &self,
+        url: &str,
+        claims: &Claims,
+        now: i64,
+    ) -> Result<(), OidcError> {
         let refuse = |why: String| Err(OidcError::Verify(why));
         let issuer = claims
             .get("iss")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        if issuer != self.url && issuer != "accounts.google.com" {
+        if issuer != url && issuer != "accounts.google.com" {
             return refuse(format!(
                 "oidc: id token issued by a different provider, expected {} got {}",
-                quote(&self.url),
+                quote(url),
                 quote(issuer)
             ));
         }

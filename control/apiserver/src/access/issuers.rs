@@ -1,14 +1,15 @@
 //! Other issuers' keys: found by OpenID Connect Discovery 1.0, fetched when the
-//! server starts and whenever a token is signed with a key that is not known.
+//! server starts and whenever a token is signed with a key that is not known; and
+//! the claims that their tokens only point at.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use control_access::Bearer;
-use control_access::oidc::{Issuer, Keys, OidcError};
-use http::Request;
-use http::header::ACCEPT;
+use control_access::oidc::{Claims, Issuer, Keys, OidcError, Source};
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Limited};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,8 @@ const RETRY: Duration = Duration::from_secs(10);
 const SELDOM: Duration = Duration::from_secs(2);
 /// How large a document may be.
 const MOST: usize = 1024 * 1024;
+/// How many issuers of distributed claims are known for one issuer at most.
+const OTHERS: usize = 16;
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// The issuers that are believed now.
@@ -35,11 +38,22 @@ pub(super) struct Issuers(ArcSwap<Vec<Arc<Known>>>);
 #[derive(Debug)]
 struct Known {
     issuer: Issuer,
+    provider: Provider,
+    /// Those whose tokens hold claims that tokens of this issuer point at.
+    others: Mutex<Vec<Arc<Provider>>>,
+    /// Ends the attempts at first.
+    gone: CancellationToken,
+}
+
+/// Where an issuer's keys come from, and those that it had last.
+#[derive(Debug)]
+struct Provider {
+    url: String,
+    discovery_url: Option<String>,
+    authority: Option<String>,
     keys: ArcSwapOption<Keys>,
     /// When keys were last fetched; held while they are.
     fetched: Mutex<Option<Instant>>,
-    /// Ends the attempts at first.
-    gone: CancellationToken,
 }
 
 impl Issuers {
@@ -60,7 +74,7 @@ impl Issuers {
                 let gone = known.gone.clone();
                 tokio::select! {
                     () = gone.cancelled() => {}
-                    () = known.begin() => {}
+                    () = known.provider.begin() => {}
                 }
             });
         }
@@ -89,13 +103,112 @@ impl Issuers {
 impl Known {
     fn new(issuer: Issuer) -> Arc<Self> {
         Arc::new(Self {
+            provider: Provider {
+                url: issuer.url.clone(),
+                discovery_url: issuer.discovery_url.clone(),
+                authority: issuer.authority.clone(),
+                keys: ArcSwapOption::empty(),
+                fetched: Mutex::default(),
+            },
             issuer,
-            keys: ArcSwapOption::empty(),
-            fetched: Mutex::default(),
+            others: Mutex::default(),
             gone: CancellationToken::new(),
         })
     }
 
+    async fn user(&self, token: &str) -> Result<Bearer, String> {
+        let now = jiff::Timestamp::now().as_second();
+        let verified = self
+            .provider
+            .with_keys(|keys| self.issuer.verified(token, keys, now));
+        let verified = verified
+            .await
+            .ok_or("oidc: authenticator not initialized")?;
+        let mut claims = verified.map_err(|error| error.to_string())?;
+        let source = self
+            .issuer
+            .source(&claims)
+            .map_err(|error| error.to_string())?;
+        if let Some(source) = source {
+            self.expand(&mut claims, &source, now)
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        let user = self
+            .issuer
+            .user_of(&claims)
+            .map_err(|error| error.to_string())?;
+        Ok(Bearer {
+            user,
+            ..Bearer::default()
+        })
+    }
+
+    /// Fetches the claim that is elsewhere.
+    async fn expand(
+        &self,
+        claims: &mut Claims,
+        source: &Source,
+        now: i64,
+    ) -> Result<(), OidcError> {
+        let asked = get(
+            &source.endpoint,
+            self.issuer.authority.as_deref(),
+            &source.access_token,
+        );
+        let answer = match tokio::time::timeout(TIMEOUT, asked).await {
+            Ok(answer) => answer,
+            Err(_) => Err("it does not answer".to_owned()),
+        };
+        let answer = answer.map_err(|why| {
+            let claim = &source.claim;
+            OidcError::Distributed(format!("while getting distributed claim {claim:?}: {why}"))
+        })?;
+        let token = String::from_utf8_lossy(&answer);
+        let token = token.trim();
+        let issuer = Issuer::issuer_of(source, token)?;
+        let provider = self.other(&issuer).await;
+        let expanded = provider.with_keys(|keys| {
+            let mut more = claims.clone();
+            self.issuer
+                .expand(&mut more, source, (token, &issuer), keys, now)?;
+            Ok(more)
+        });
+        let expanded = expanded.await.unwrap_or_else(|| {
+            Err(OidcError::Distributed(format!(
+                "verifying untrusted issuer {issuer} failed: verifier not initialized for issuer: {issuer:?}"
+            )))
+        });
+        *claims = expanded.map_err(OidcError::of_source)?;
+        Ok(())
+    }
+
+    /// The keys of another issuer; of many, the one that was made known first goes.
+    async fn other(&self, url: &str) -> Arc<Provider> {
+        let mut others = self.others.lock().await;
+        if let Some(known) = others.iter().find(|known| known.url == url) {
+            return Arc::clone(known);
+        }
+        if others.len() >= OTHERS {
+            others.remove(0);
+        }
+        let made = Arc::new(Provider {
+            url: url.to_owned(),
+            discovery_url: None,
+            authority: self.issuer.authority.clone(),
+            keys: ArcSwapOption::empty(),
+            fetched: Mutex::default(),
+        });
+        others.push(Arc::clone(&made));
+        drop(others);
+        made.fetch(None).await;
+        made
+    }
+}
+
+// === impl Provider ===
+
+impl Provider {
     async fn begin(&self) {
         while self.keys.load().is_none() {
             self.fetch(None).await;
@@ -105,26 +218,22 @@ impl Known {
         }
     }
 
-    async fn user(&self, token: &str) -> Result<Bearer, String> {
-        let Some(keys) = self.keys.load_full() else {
-            return Err("oidc: authenticator not initialized".to_owned());
-        };
-        let now = jiff::Timestamp::now().as_second();
-        let mut found = self.issuer.user(token, &keys, now);
+    /// What is verified with the keys, new ones if those at hand do not fit; none
+    /// when there are no keys.
+    async fn with_keys<T>(
+        &self,
+        mut verify: impl FnMut(&Keys) -> Result<T, OidcError>,
+    ) -> Option<Result<T, OidcError>> {
+        let keys = self.keys.load_full()?;
+        let found = verify(&keys);
         if let Err(OidcError::Signature(_)) = found {
             // Perhaps the issuer has a new key.
             self.fetch(Some(&keys)).await;
             if let Some(new) = self.keys.load_full().filter(|new| !Arc::ptr_eq(new, &keys)) {
-                found = self.issuer.user(token, &new, now);
+                return Some(verify(&new));
             }
         }
-        match found {
-            Ok(user) => Ok(Bearer {
-                user,
-                ..Bearer::default()
-            }),
-            Err(error) => Err(error.to_string()),
-        }
+        Some(found)
     }
 
     /// Fetches the keys, unless somebody just did or they are not `old` any more.
@@ -141,25 +250,25 @@ impl Known {
         match tokio::time::timeout(TIMEOUT, self.get_keys()).await {
             Ok(Ok(keys)) => self.keys.store(Some(Arc::new(keys))),
             Ok(Err(error)) => {
-                tracing::warn!(issuer = %self.issuer.url, %error, "an issuer's keys cannot be fetched");
+                tracing::warn!(issuer = %self.url, %error, "an issuer's keys cannot be fetched");
             }
-            Err(_) => tracing::warn!(issuer = %self.issuer.url, "an issuer does not answer"),
+            Err(_) => tracing::warn!(issuer = %self.url, "an issuer does not answer"),
         }
         *fetched = Some(Instant::now());
     }
 
     async fn get_keys(&self) -> Result<Keys, String> {
-        let url = match &self.issuer.discovery_url {
+        let url = match &self.discovery_url {
             Some(url) => url.clone(),
-            None => format!("{}{WELL_KNOWN}", self.issuer.url.trim_end_matches('/')),
+            None => format!("{}{WELL_KNOWN}", self.url.trim_end_matches('/')),
         };
         let document = self.get(&url).await?;
         let document: serde_json::Value = serde_json::from_slice(&document)
             .map_err(|error| format!("{url}: it is no discovery document: {error}"))?;
         let text = |field: &str| document.get(field).and_then(serde_json::Value::as_str);
-        if text("issuer") != Some(&self.issuer.url) {
+        if text("issuer") != Some(&self.url) {
             let found = text("issuer").unwrap_or_default();
-            let wanted = &self.issuer.url;
+            let wanted = &self.url;
             return Err(format!(
                 "oidc: issuer did not match the issuer returned by provider, expected {wanted:?} got {found:?}"
             ));
@@ -169,25 +278,36 @@ impl Known {
     }
 
     async fn get(&self, url: &str) -> Result<bytes::Bytes, String> {
-        let (uri, host) = https(url)?;
-        let trust = match &self.issuer.authority {
-            Some(pem) => Trust::Bundle(pem),
-            None => Trust::System,
-        };
-        let tls = tls(trust, None).map_err(|error| error.to_string())?;
-        let client = service_client(tls, &host).map_err(|error| error.to_string())?;
-        let request = Request::builder()
-            .uri(uri)
-            .header(ACCEPT, "application/json")
-            .body(body::empty())
-            .map_err(|error| error.to_string())?;
-        let answer = client.request(request).await;
-        let answer = answer.map_err(|error| format!("{url}: {}", explain(&error)))?;
-        if !answer.status().is_success() {
-            return Err(format!("{url}: the server answered {}", answer.status()));
-        }
-        let body = Limited::new(answer.into_body(), MOST).collect().await;
-        body.map(http_body_util::Collected::to_bytes)
-            .map_err(|error| format!("{url}: {error}"))
+        get(url, self.authority.as_deref(), "").await
     }
+}
+
+/// Fetches a document from an issuer's server; `token` is shown unless empty.
+async fn get(url: &str, authority: Option<&str>, token: &str) -> Result<bytes::Bytes, String> {
+    let (uri, host) = https(url)?;
+    let trust = match authority {
+        Some(pem) => Trust::Bundle(pem),
+        None => Trust::System,
+    };
+    let tls = tls(trust, None).map_err(|error| error.to_string())?;
+    let client = service_client(tls, &host).map_err(|error| error.to_string())?;
+    let mut request = Request::builder()
+        .uri(uri)
+        .header(ACCEPT, "application/json");
+    if !token.is_empty() {
+        let token = HeaderValue::from_str(&format!("Bearer {token}"));
+        let token = token.map_err(|error| error.to_string())?;
+        request = request.header(AUTHORIZATION, token);
+    }
+    let request = request
+        .body(body::empty())
+        .map_err(|error| error.to_string())?;
+    let answer = client.request(request).await;
+    let answer = answer.map_err(|error| format!("{url}: {}", explain(&error)))?;
+    if !answer.status().is_success() {
+        return Err(format!("{url}: the server answered {}", answer.status()));
+    }
+    let body = Limited::new(answer.into_body(), MOST).collect().await;
+    body.map(http_body_util::Collected::to_bytes)
+        .map_err(|error| format!("{url}: {error}"))
 }

@@ -252,7 +252,7 @@ impl ClusterAccess {
             }
         }
         if let Some(webhook) = &self.webhook_tokens {
-            match webhook.user(token, wanted).await {
+            match webhook.user(token, wanted, &here).await {
                 Ok(Some(bearer)) => return Ok(bearer),
                 Ok(None) => {}
                 Err(error) => errors.push(error),

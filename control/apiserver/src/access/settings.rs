@@ -9,7 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use control_access::configuration::authentication::Anonymous;
 use control_access::configuration::{ConfigurationError, authentication, authorization};
-use control_access::oidc::Issuer;
+use control_access::oidc::{ALGORITHMS, Issuer};
 use control_access::{Abac, FrontProxy, NodeGraph, Rbac, TokenFile};
 use control_pki::ClientTrust;
 use tokio_util::sync::CancellationToken;
@@ -37,8 +37,6 @@ pub struct Settings {
     /// An `AuthenticationConfiguration`, read anew when it changes; its issuers
     /// are believed besides those of `issuers`.
     pub authentication_file: Option<PathBuf>,
-    /// Which algorithms may sign ID tokens of the file's issuers.
-    pub algorithms: Vec<String>,
     /// A server that knows tokens.
     pub webhook_tokens: Option<WebhookSettings>,
     /// Which requests may come without credentials.
@@ -103,7 +101,6 @@ impl Default for Settings {
             bootstrap_tokens: true,
             issuers: Vec::new(),
             authentication_file: None,
-            algorithms: vec!["RS256".to_owned()],
             webhook_tokens: None,
             anonymous: Anonymous::Everywhere,
             authorizers: vec![
@@ -116,10 +113,10 @@ impl Default for Settings {
     }
 }
 
-/// Reads an `AuthenticationConfiguration`.
+/// Reads an `AuthenticationConfiguration`. Its issuers may sign by all algorithms:
+/// `--oidc-signing-algs` is about the issuer of the other flags.
 fn authentication(
     path: &Path,
-    algorithms: &[String],
     own: &[String],
 ) -> Result<(Vec<u8>, authentication::Authentication), SettingsError> {
     let text = read(path)?;
@@ -129,7 +126,7 @@ fn authentication(
             source,
         })?;
     for issuer in &mut read.issuers {
-        issuer.algorithms = algorithms.to_vec();
+        issuer.algorithms = ALGORITHMS.map(str::to_owned).into();
     }
     Ok((text, read))
 }
@@ -160,7 +157,6 @@ pub(super) struct Live {
     pub rbac: Arc<Rbac>,
     pub nodes: Arc<NodeGraph>,
     abac: Option<Abac>,
-    algorithms: Vec<String>,
     /// The issuers of service accounts' tokens: no other may claim to be one.
     own: Vec<String>,
     /// What holds when the file says nothing of it.
@@ -180,7 +176,6 @@ impl Live {
             rbac: Arc::default(),
             nodes: Arc::default(),
             abac: settings.abac,
-            algorithms: settings.algorithms,
             own: own.to_vec(),
             usual_anonymous: settings.anonymous,
             authentication_file: None,
@@ -188,7 +183,7 @@ impl Live {
         };
         let mut issuers = settings.issuers;
         if let Some(path) = settings.authentication_file {
-            let (text, read) = authentication(&path, &live.algorithms, own)?;
+            let (text, read) = authentication(&path, own)?;
             issuers.extend(read.issuers);
             if let Some(anonymous) = read.anonymous {
                 live.anonymous.store(Arc::new(anonymous));
@@ -211,7 +206,7 @@ impl Live {
         self.issuers.start();
         if let Some((path, text)) = self.authentication_file.clone() {
             let take: Take = |live, path| {
-                let (_, read) = authentication(path, &live.algorithms, &live.own)?;
+                let (_, read) = authentication(path, &live.own)?;
                 live.issuers.replace(read.issuers);
                 let anonymous = read
                     .anonymous

@@ -26,6 +26,8 @@ pub enum Reply {
     Object(Value),
     /// Answers a text with a code.
     Text(u16, &'static str),
+    /// Answers a text that was made.
+    Words(String),
     /// Lets one wait.
     Silence,
 }
@@ -86,6 +88,7 @@ impl Fake {
                                     (200, "application/json", Bytes::from(object.to_vec()))
                                 }
                                 Reply::Text(code, text) => (code, "text/plain", Bytes::from(text)),
+                                Reply::Words(text) => (200, "text/plain", Bytes::from(text)),
                                 Reply::Silence => std::future::pending().await,
                             };
                             let response = Response::builder()

@@ -36,8 +36,14 @@ impl WebhookTokens {
         })
     }
 
-    /// Whose token this is; nobody's that the server knows: `None`.
-    pub async fn user(&self, token: &str, audiences: &[String]) -> Result<Option<Bearer>, String> {
+    /// Whose token this is, for one of `audiences`; nobody's that the server knows:
+    /// `None`. A server that knows no audiences vouches for those in `here` only.
+    pub async fn user(
+        &self,
+        token: &str,
+        audiences: &[String],
+        here: &[String],
+    ) -> Result<Option<Bearer>, String> {
         let mut digest = Sha256::new();
         for part in std::iter::once(token).chain(audiences.iter().map(String::as_str)) {
             digest.update(part.len().to_le_bytes());
@@ -66,16 +72,15 @@ impl WebhookTokens {
             return Ok(None);
         }
         let offered = texts(&status, &["audiences"]);
-        // A server that knows no audiences vouches for this one only.
         let common: Vec<String> = if offered.is_empty() {
-            audiences.to_vec()
+            here.to_vec()
         } else {
             offered
                 .into_iter()
                 .filter(|one| audiences.contains(one))
                 .collect()
         };
-        if common.is_empty() && !audiences.is_empty() {
+        if common.is_empty() {
             self.answers.put(key, None, self.lasts);
             return Ok(None);
         }
