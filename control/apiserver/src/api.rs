@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use control_store::{Precondition, Revision, Store};
+use control_types::meta;
 use control_types::registry::{self, Resource, Subresource};
 use control_types::status::Status;
 use control_types::value::Value;
@@ -435,12 +436,29 @@ impl Served {
         self.stored_as == (self.resource.group, self.resource.version)
     }
 
+    /// Whether a cached object lies in the very form in which it is served. Objects of
+    /// a custom kind may have been stored in a version that was the stored one before.
+    #[must_use]
+    pub fn is_form_of(&self, object: &Cached) -> bool {
+        self.is_stored_form()
+            && (!self.resource.is_custom() || object.api_version() == self.api_version)
+    }
+
+    /// As [`Served::is_form_of`], of a tree; what only a webhook converts is looked at
+    /// by that.
+    #[must_use]
+    pub fn is_form_of_tree(&self, object: &Value) -> bool {
+        self.is_stored_form()
+            && (!self.resource.is_custom()
+                || self.converter().is_none() && meta::api_version(object) == self.api_version)
+    }
+
     /// The bytes of a cached object in the version that is served here.
     ///
     /// # Errors
     /// 500 when the bytes cannot be read.
     pub fn json(&self, object: &Cached) -> Result<bytes::Bytes, Status> {
-        if self.is_stored_form() {
+        if self.is_form_of(object) {
             return Ok(object.json_bytes());
         }
         Ok(self.tree(object)?.to_vec().into())
@@ -453,7 +471,7 @@ impl Served {
     /// 500 when the bytes cannot be read.
     pub fn tree(&self, object: &Cached) -> Result<Value, Status> {
         let mut value = object.value().map_err(Status::internal)?;
-        if !self.is_stored_form() {
+        if !self.is_form_of(object) {
             crate::convert::by_tables(&mut value, self)?;
         }
         Ok(value)

@@ -78,7 +78,7 @@ pub async fn as_read(api: &Api, object: &mut Value, served: &Served) -> Result<(
         if served.is_stored_form() {
             return Ok(());
         }
-        if served.resource.is_custom() {
+        if served.resource.is_custom() && meta::api_version(object) == served.api_version {
             to_storage(api, object, served).await?;
         }
     }
@@ -97,7 +97,7 @@ pub async fn to_storage(api: &Api, object: &mut Value, served: &Served) -> Resul
             let given = std::mem::take(object);
             *object = Box::pin(converter.one(api, given, &stored)).await?;
         }
-        served.cache()?.nature().settle(object);
+        served.cache()?.nature().settle_as_stored(object);
         return Ok(());
     }
     stored_form(object, served.resource);

@@ -194,23 +194,35 @@ impl Nature {
         }
     }
 
-    /// Brings a stored object into the present form of the kind; tells whether
-    /// it may have changed. Built-in kinds are stored in it. One that only a webhook
-    /// can bring into this version stays as it is.
+    /// Brings a stored object into the present form of the version in which it was
+    /// stored; tells whether it may have changed. Built-in kinds are stored in it.
+    ///
+    /// That need not be the version in which objects are stored now, which may lack
+    /// what another version shows: no version is taken in between. What only a
+    /// webhook can convert stays as it is.
     pub fn settle(&self, object: &mut Value) -> bool {
-        match self {
-            Self::BuiltIn(_) => false,
-            Self::Custom(kind, family) => {
-                let is_other = || {
-                    let (group, version) = meta::split_api_version(meta::api_version(object));
-                    (group, version) != (kind.group, kind.version)
-                };
-                if family.converter.is_some() && is_other() {
-                    return false;
-                }
-                kind.settle(object);
-                true
-            }
+        let Self::Custom(stored, family) = self else {
+            return false;
+        };
+        let (group, version) = meta::split_api_version(meta::api_version(object));
+        if (group, version) == (stored.group, stored.version) {
+            stored.settle(object);
+            return true;
+        }
+        if family.converter.is_some() {
+            return false;
+        }
+        // One of a version that there is not any more is of the present one.
+        let own = family.version(version).filter(|own| own.group == group);
+        own.unwrap_or(stored).settle(object);
+        true
+    }
+
+    /// Brings an object that a webhook need not convert into the version in which it
+    /// is to be stored. Built-in kinds have tables for that.
+    pub fn settle_as_stored(&self, object: &mut Value) {
+        if let Self::Custom(stored, _) = self {
+            stored.settle(object);
         }
     }
 }
@@ -224,6 +236,17 @@ impl<'a> Form<'a> {
         match self {
             Self::Typed(of) => coerce::coerce(object, of),
             Self::Custom(kind) => kind.coerce(object),
+        }
+    }
+
+    /// As [`Form::coerce`], of what an apply made.
+    ///
+    /// # Errors
+    /// When a value has the wrong type.
+    pub fn coerce_applied(self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+        match self {
+            Self::Typed(of) => coerce::coerce(object, of),
+            Self::Custom(kind) => kind.coerce_applied(object),
         }
     }
 

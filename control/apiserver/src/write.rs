@@ -130,14 +130,14 @@ impl Modification<'_> {
                     Decision::Delete(object) => (object, true, false),
                     Decision::Keep(object) => (object, false, false),
                 };
-                if deleted || created || !self.is_sealed_otherwise().await? {
+                if deleted || created || !self.is_stored_otherwise(&object).await? {
                     return Ok(Some(Done {
                         object: with_revision(object, self.revision),
                         deleted,
                         created,
                     }));
                 }
-                // Nothing of it changes but how it is encrypted.
+                // Nothing of it changes but how it is stored.
                 Decision::Put(object)
             }
         };
@@ -186,9 +186,24 @@ impl Modification<'_> {
 }
 
 impl Modification<'_> {
-    /// Whether the object is stored in another way than it would be now.
-    async fn is_sealed_otherwise(&self) -> Result<bool, Status> {
-        if self.dry_run || !self.api.transform.covers(self.served.resource) {
+    /// Whether the object is stored in another way than it would be now: encrypted by
+    /// another key, or in another version of its kind. `object`: as it would be written.
+    async fn is_stored_otherwise(&self, object: &Value) -> Result<bool, Status> {
+        if self.dry_run {
+            return Ok(false);
+        }
+        let served = self.served;
+        if served.resource.is_custom()
+            && meta::api_version(object) == served.api_version
+            && let Some(cached) = served.cache()?.get(self.key)
+            && cached.revision() == self.revision
+        {
+            let (group, version) = meta::split_api_version(cached.api_version());
+            if (group, version) != served.stored_as {
+                return Ok(true);
+            }
+        }
+        if !self.api.transform.covers(served.resource) {
             return Ok(false);
         }
         let stored = self.api.store().get(self.store_key.clone(), None).await;

@@ -4,13 +4,14 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{ask, events, root, send, server};
 use control_apiserver::ApiServer;
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
+use http_body_util::BodyExt as _;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const GEARS: &str = "/apis/example.com/v1/namespaces/default/gears";
@@ -182,4 +183,209 @@ async fn a_server_that_starts_serves_what_was_defined() {
     let (code, found) = ask(&second, &root(), Method::GET, &format!("{GEARS}/a"), None).await;
     assert_eq!(code, 200, "{found:?}");
     assert_eq!(found.str_at(&["spec", "color"]), Some("red"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_established_is_served_within_100_ms() {
+    const MOST: Duration = Duration::from_millis(100);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let get = async |path: &str| ask(&server, &root, Method::GET, path, None).await;
+    // What is made once for all definitions is not of this one.
+    for path in ["/openapi/v2", "/openapi/v3", "/apis"] {
+        assert_eq!(get(path).await.0, 200);
+    }
+    let watch = format!("{DEFINITIONS}?watch=1");
+    let mut watch = send(&server, &root, Method::GET, &watch, &[], None)
+        .await
+        .into_body();
+    let sent = Some(definition());
+    let (code, _) = ask(&server, &root, Method::POST, DEFINITIONS, sent).await;
+    assert_eq!(code, 201);
+    let begun = Instant::now();
+    let established = value!({"type": "Established", "status": "True"});
+    loop {
+        let frame = tokio::time::timeout(Duration::from_secs(20), watch.frame()).await;
+        let frame = frame.expect("in time").expect("more").expect("no error");
+        let line = frame.into_data().expect("data");
+        let events = line
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        let mut objects = events.map(|line| Value::from_slice(line).expect("an event"));
+        let says_so = |event: &Value| {
+            let conditions = event.items_at(&["object", "status", "conditions"]);
+            conditions.iter().any(|one| {
+                ["type", "status"]
+                    .iter()
+                    .all(|member| one.get(member) == established.get(member))
+            })
+        };
+        if objects.any(|event| says_so(&event)) {
+            break;
+        }
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    let since = Instant::now();
+    let mut shown = Vec::new();
+    for (path, is_shown) in SHOWN {
+        loop {
+            let (code, answer) = get(path).await;
+            let took = since.elapsed();
+            if code == 200 && is_shown(&answer) {
+                println!("{path}: shown {took:?} after it was established");
+                shown.push(took);
+                break;
+            }
+            assert!(took < Duration::from_secs(20), "{path}: {code} {answer:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    // Documents are made by many steps that a debug build takes slowly: their time is
+    // that of a release build (docs/performance.md).
+    assert!(shown[..3].iter().all(|took| *took < MOST), "{shown:?}");
+    assert!(shown[3..].iter().all(|took| *took < 50 * MOST), "{shown:?}");
+}
+
+/// Where a definition is seen, and how.
+const SHOWN: &[(&str, fn(&Value) -> bool)] = &[
+    (GEARS, |list| list.get("items").is_some()),
+    ("/apis/example.com/v1", |list| {
+        list.items_at(&["resources"]).len() == 3
+    }),
+    ("/apis", |list| {
+        let mut groups = list.items_at(&["groups"]).iter();
+        groups.any(|group| group.str_at(&["name"]) == Some("example.com"))
+    }),
+    ("/openapi/v3/apis/example.com/v1", |document| {
+        let path = ["components", "schemas", "com.example.v1.Gear"];
+        document.path(&path).is_some()
+    }),
+    ("/openapi/v2", |document| {
+        let path = ["definitions", "com.example.v1.Gear"];
+        document.path(&path).is_some()
+    }),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_stored_in_another_version_loses_nothing_until_it_is_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let ask = async |method: Method, path: &str, object: Option<Value>| {
+        ask(&server, &root, method, path, object).await
+    };
+    let version = |name: &str, field: &str, storage: bool| {
+        let mut properties = Value::object();
+        properties.insert(field.to_owned(), value!({"type": "string"}));
+        properties.insert("both", value!({"type": "string"}));
+        value!({"name": (name), "served": true, "storage": (storage), "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": (properties)}
+            }}
+        }})
+    };
+    let mut definition = definition();
+    let versions = |first: bool| {
+        value!([
+            (version("v1", "old", first)),
+            (version("v2", "new", !first))
+        ])
+    };
+    let spec = definition.get_mut("spec").expect("there");
+    spec.insert("versions", versions(true));
+    let (code, _) = ask(Method::POST, DEFINITIONS, Some(definition)).await;
+    assert_eq!(code, 201);
+    let served = async |path: &str, wanted: &Value| {
+        for _ in 0..200 {
+            let (_, found) = ask(Method::GET, path, None).await;
+            if found.get("spec") == Some(wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{path}: {:?}", ask(Method::GET, path, None).await);
+    };
+    let whole = value!({"both": "b", "old": "o"});
+    let (v1, v2) = (GEARS, GEARS.replace("/v1/", "/v2/"));
+    for _ in 0..200 {
+        if ask(Method::POST, v1, Some(gear("a", whole.clone())))
+            .await
+            .0
+            == 201
+        {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let path = format!("{DEFINITIONS}/gears.example.com");
+    let (_, mut definition) = ask(Method::GET, &path, None).await;
+    let spec = definition.get_mut("spec").expect("there");
+    spec.insert("versions", versions(false));
+    let (code, changed) = ask(Method::PUT, &path, Some(definition)).await;
+    assert_eq!(code, 200, "{changed:?}");
+    let (one, two) = (format!("{v1}/a"), format!("{v2}/a"));
+    served(&two, &value!({"both": "b"})).await;
+    served(&one, &whole).await;
+    let (_, list) = ask(Method::GET, v1, None).await;
+    assert_eq!(list.items_at(&["items"])[0].get("spec"), Some(&whole));
+    let (_, list) = ask(Method::GET, &v2, None).await;
+    let item = &list.items_at(&["items"])[0];
+    assert_eq!(item.str_at(&["apiVersion"]), Some("example.com/v2"));
+    assert_eq!(item.get("spec"), Some(&value!({"both": "b"})));
+    let seen = async |path: &str| {
+        let path = format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=1");
+        let events = events(send(&server, &root, Method::GET, &path, &[], None).await).await;
+        events[0].path(&["object", "spec"]).cloned()
+    };
+    assert_eq!(seen(v1).await, Some(whole));
+    assert_eq!(seen(&v2).await, Some(value!({"both": "b"})));
+    // A write that changes nothing stores it in the present version.
+    let (_, same) = ask(Method::GET, &two, None).await;
+    let before = same.path(&["metadata", "resourceVersion"]).cloned();
+    let (code, written) = ask(Method::PUT, &two, Some(same)).await;
+    assert_eq!(code, 200);
+    assert_ne!(
+        written.path(&["metadata", "resourceVersion"]).cloned(),
+        before
+    );
+    served(&one, &value!({"both": "b"})).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn null_that_is_applied_is_no_value_of_what_is_not_nullable() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    defined(&server).await;
+    let body = |field: &str| {
+        let mut spec = Value::object();
+        spec.insert(field.to_owned(), Value::Null);
+        Some(
+            value!({"apiVersion": "example.com/v1", "kind": "Gear", "metadata": {"name": "a"}, "spec": (spec)}),
+        )
+    };
+    let path = format!("{GEARS}/a?fieldManager=m");
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let answer = send(
+        &server,
+        &root,
+        Method::PATCH,
+        &path,
+        &headers,
+        body("replicas"),
+    )
+    .await;
+    assert_eq!(answer.status(), 422);
+    let answer = send(
+        &server,
+        &root,
+        Method::PATCH,
+        &path,
+        &headers,
+        body("color"),
+    )
+    .await;
+    assert_eq!(answer.status(), 201, "a default takes the place of null");
 }

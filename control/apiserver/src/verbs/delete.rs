@@ -145,7 +145,7 @@ async fn remove_for(
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");
     }
-    if !served.is_stored_form() || served.converter().is_some() {
+    if !served.is_form_of_tree(&object) {
         crate::convert::to_version(api, &mut object, served).await?;
     }
     Ok((object, done.deleted))
@@ -167,7 +167,7 @@ async fn decide(
     admission::admit_delete(plugins, user, served, key, object)?;
     if let Some(attributes) = attributes.filter(|attributes| attributes.is_looked_at()) {
         let mut old = object.clone();
-        if !served.is_stored_form() || served.converter().is_some() {
+        if !served.is_form_of_tree(&old) {
             crate::convert::to_version(&attributes.context.api, &mut old, served).await?;
         }
         served.form().complete(&mut old);

@@ -465,7 +465,16 @@ pub(crate) async fn respond(
             served.list_kind(),
             served.api_version.clone(),
             b",\"items\":[",
-            Box::new(|object, out| out.extend_from_slice(object.json())),
+            {
+                let served = Arc::clone(served);
+                Box::new(move |object, out| {
+                    if served.is_form_of(object) {
+                        out.extend_from_slice(object.json());
+                    } else {
+                        served.tree(object).unwrap_or_default().write(out);
+                    }
+                })
+            },
         ),
         Shape::Plain if served.is_stored_form() => (
             served.list_kind(),

@@ -258,7 +258,7 @@ pub fn decode_applied(
     config: &Value,
     expected: Expected<'_>,
 ) -> Result<Value, Status> {
-    expected.form.coerce(&mut tree).map_err(|error| {
+    expected.form.coerce_applied(&mut tree).map_err(|error| {
         let kind = format!(
             "{}, Kind={}",
             meta::join_api_version(expected.group, expected.version),

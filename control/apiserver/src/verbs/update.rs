@@ -282,7 +282,7 @@ impl Change<'_> {
             context, served, ..
         } = *self;
         let mut old = current.object;
-        if !served.is_stored_form() || served.converter().is_some() {
+        if !served.is_form_of_tree(&old) {
             crate::convert::to_version(&context.api, &mut old, served).await?;
         }
         served.form().complete(&mut old);

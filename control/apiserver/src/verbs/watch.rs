@@ -505,7 +505,7 @@ impl Watcher {
         } else {
             object
         };
-        if self.format.shape == Shape::Plain && self.served.is_stored_form() {
+        if self.format.shape == Shape::Plain && self.served.is_form_of(object) {
             if !in_protobuf {
                 return object.frame(change);
             }

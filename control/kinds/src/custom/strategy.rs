@@ -33,6 +33,23 @@ impl CustomKind {
     /// # Errors
     /// When metadata does not have its type.
     pub fn coerce(&self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+        self.coerce_with(object, |schema, object| schema.prune_nulls(object))
+    }
+
+    /// As [`CustomKind::coerce`], of what an apply made: nothing decodes that any
+    /// more, so that every `null` stays, for validation to see.
+    ///
+    /// # Errors
+    /// When metadata does not have its type.
+    pub fn coerce_applied(&self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
+        self.coerce_with(object, |_, _| ())
+    }
+
+    fn coerce_with(
+        &self,
+        object: &mut Value,
+        nulls: impl FnOnce(&Schema, &mut Value),
+    ) -> Result<Vec<String>, coerce::Error> {
         let mut findings = metadata_of(object)?;
         findings.extend(
             self.schema
@@ -40,7 +57,7 @@ impl CustomKind {
                 .into_iter()
                 .map(|path| format!("unknown field {}", crate::error::quoted(&path))),
         );
-        self.schema.prune_nulls(object);
+        nulls(&self.schema, object);
         if self.schema.has_resources() {
             let mut unknown = Vec::new();
             embedded_at(&self.schema, object, false, "", &mut unknown)?;
