@@ -62,6 +62,8 @@ pub struct Api {
     pub(crate) discovery: ArcSwapOption<Made>,
     /// What documents of OpenAPI last said of them.
     pub(crate) openapi: Merged,
+    /// When the server was made.
+    pub(crate) started: jiff::Timestamp,
     /// How far the server is from its end.
     pub lifecycle: Lifecycle,
     /// Who is served first.
@@ -175,6 +177,7 @@ impl Api {
         let seats = config.chain.max_requests + config.chain.max_mutating_requests;
         Self {
             fairness: Arc::new(Fairness::new(seats)),
+            started: jiff::Timestamp::now(),
             lifecycle: Lifecycle::default(),
             config,
             caches,

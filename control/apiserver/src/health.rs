@@ -45,14 +45,23 @@ pub fn version() -> Value {
 /// Answers a health check: `/livez`, `/readyz`, `/healthz`, each with
 /// `?verbose`, `?exclude=` and one path per check.
 pub async fn health(context: &Context, path: &str) -> Response<Body> {
+    let health = &context.api.metrics.health;
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
-    let root = parts.next().unwrap_or_default();
+    let root = match parts.next() {
+        Some("readyz") => "readyz",
+        Some("livez") => "livez",
+        _ => "healthz",
+    };
     if let Some(one) = parts.next() {
         return match names(root).find(|name| *name == one) {
-            Some(name) => match check(&context.api, name).await {
-                Ok(()) => reply::text(200, "ok"),
-                Err(why) => reply::text(500, format!("internal server error: {why}\n")),
-            },
+            Some(name) => {
+                let checked = check(&context.api, name).await;
+                health.count(root, name, checked.is_ok());
+                match checked {
+                    Ok(()) => reply::text(200, "ok"),
+                    Err(why) => reply::text(500, format!("internal server error: {why}\n")),
+                }
+            }
             None => reply::text(404, "404 page not found\n"),
         };
     }
@@ -69,7 +78,9 @@ pub async fn health(context: &Context, path: &str) -> Response<Body> {
         let outcome = if excluded.contains(&name) {
             Outcome::Excluded
         } else {
-            match check(&context.api, name).await {
+            let checked = check(&context.api, name).await;
+            health.count(root, name, checked.is_ok());
+            match checked {
                 Ok(()) => Outcome::Well,
                 Err(why) => {
                     tracing::info!(root, check = name, why, "a health check failed");

@@ -15,6 +15,8 @@ use crate::api::Api;
 use crate::body::Body;
 use crate::exposition::{Exposition, Page};
 use crate::fairness;
+use crate::health_counts::HealthCounts;
+use crate::process;
 use crate::reply;
 use crate::request_counts::{self, RequestCounts};
 
@@ -128,6 +130,8 @@ impl Policies {
 pub struct Metrics {
     registry: Registry,
     pub(crate) requests: RequestCounts,
+    /// Of health checks.
+    pub(crate) health: HealthCounts,
     pod_security: Family<PodSecurityLabels, Counter>,
     policies: Policies,
     /// Of admission webhooks.
@@ -151,6 +155,7 @@ impl Default for Metrics {
         Self {
             registry,
             requests: RequestCounts::default(),
+            health: HealthCounts::default(),
             pod_security,
             policies,
             webhooks,
@@ -208,14 +213,19 @@ impl Metrics {
 impl Api {
     /// The page that Prometheus reads.
     pub(crate) fn metrics_page(&self, headers: &HeaderMap) -> Response<Body> {
-        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        let form = Exposition::of(accept.unwrap_or_default());
+        let form = form(headers);
         let mut page = Page::new(form);
         match self.metrics.open_metrics() {
             Ok(text) => page.open_metrics(&text),
             Err(_) => return reply::text(500, "metrics cannot be written"),
         }
+        if let Some(more) = self.config.chain.more_metrics {
+            let mut text = String::new();
+            more(&mut text);
+            page.open_metrics(&text);
+        }
         self.metrics.requests.write(&mut page);
+        self.config.chain.gates.write(&mut page);
         request_counts::write_state(self, &mut page);
         fairness::write(&self.fairness, &mut page);
         if let Some(audit) = &self.config.chain.audit {
@@ -223,4 +233,19 @@ impl Api {
         }
         reply::bytes(200, form.media_type(), page.finish())
     }
+
+    /// The page by which it is judged how well the server does.
+    pub(crate) fn slis_page(&self, headers: &HeaderMap) -> Response<Body> {
+        let form = form(headers);
+        let mut page = Page::new(form);
+        self.metrics.health.write(&mut page);
+        process::write_start(&mut page);
+        reply::bytes(200, form.media_type(), page.finish())
+    }
+}
+
+/// In which form Prometheus wants a page.
+fn form(headers: &HeaderMap) -> Exposition {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    Exposition::of(accept.unwrap_or_default())
 }

@@ -236,6 +236,21 @@ impl ListOptions {
         finish("ListOptions", causes)
     }
 
+    /// Refuses what only the feature `WatchList` knows.
+    ///
+    /// # Errors
+    /// 422 when a watch asks for it.
+    pub fn refuse_initial_events(&self) -> Result<(), Status> {
+        let mut causes = Vec::new();
+        if self.send_initial_events.is_some() {
+            causes.push(forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+            ));
+        }
+        finish("ListOptions", causes)
+    }
+
     /// The resource version of a list as a number; `None` when absent.
     ///
     /// # Errors

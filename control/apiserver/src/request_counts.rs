@@ -34,6 +34,9 @@ const PATHS: &[&str] = &[
     "/livez",
     "/readyz",
     "/metrics",
+    "/metrics/slis",
+    "/statusz",
+    "/flagz",
     "/version",
     "/api",
     "/apis",
@@ -612,7 +615,7 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
             page.sample(name, &[("group", one.0), ("resource", one.1)], of(one));
         }
     }
-    process(page);
+    crate::process::write(page);
     let version = crate::health::version();
     let name = "kubernetes_build_info";
     page.family(name, Kind::Gauge, "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
@@ -633,87 +636,6 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
         .map(|(key, value)| (*key, value.as_str()))
         .collect();
     page.sample(name, &labels, 1.0);
-}
-
-/// What the process uses, out of proc(5); what cannot be read is left out.
-#[expect(clippy::cast_precision_loss, reason = "for metrics")]
-fn process(page: &mut Page) {
-    /// Ticks of the clock a second, which Linux shows to user space.
-    const TICKS: f64 = 100.0;
-    const PAGE: f64 = 4096.0;
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let stat = read("/proc/self/stat");
-    // The name in brackets may hold anything.
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .map_or("", |(_, rest)| rest)
-        .split_whitespace()
-        .collect();
-    let field = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
-    let booted = read("/proc/stat")
-        .lines()
-        .find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
-    let limits = read("/proc/self/limits");
-    let descriptors = limits.lines().find_map(|line| {
-        line.strip_prefix("Max open files")?
-            .split_whitespace()
-            .next()?
-            .parse::<f64>()
-            .ok()
-    });
-    let open = std::fs::read_dir("/proc/self/fd")
-        .map(|all| all.count() as f64)
-        .ok();
-    let cpu = field(11)
-        .zip(field(12))
-        .map(|(user, system)| (user + system) / TICKS);
-    let began = booted
-        .zip(field(19))
-        .map(|(booted, ticks)| booted + ticks / TICKS);
-    for (name, kind, help, value) in [
-        (
-            "process_cpu_seconds",
-            Kind::Counter,
-            "Total user and system CPU time spent in seconds.",
-            cpu,
-        ),
-        (
-            "process_max_fds",
-            Kind::Gauge,
-            "Maximum number of open file descriptors.",
-            descriptors,
-        ),
-        (
-            "process_open_fds",
-            Kind::Gauge,
-            "Number of open file descriptors.",
-            open,
-        ),
-        (
-            "process_resident_memory_bytes",
-            Kind::Gauge,
-            "Resident memory size in bytes.",
-            field(21).map(|pages| pages * PAGE),
-        ),
-        (
-            "process_start_time_seconds",
-            Kind::Gauge,
-            "Start time of the process since unix epoch in seconds.",
-            began,
-        ),
-        (
-            "process_virtual_memory_bytes",
-            Kind::Gauge,
-            "Virtual memory size in bytes.",
-            field(20),
-        ),
-    ] {
-        if let Some(value) = value {
-            page.family(name, kind, help);
-            let total = if kind == Kind::Counter { "_total" } else { "" };
-            page.sample(&format!("{name}{total}"), &[], value);
-        }
-    }
 }
 
 // === impl Counts ===

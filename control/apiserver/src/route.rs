@@ -15,7 +15,7 @@ use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{
     aggregate, discovery, encryption, fairness, health, node_metrics, oidc, openapi, paths,
-    reviews, subresources, verbs,
+    reviews, subresources, verbs, zpages,
 };
 
 /// Finds the handler of a request and lets it answer.
@@ -185,6 +185,12 @@ async fn paths(context: &Context) -> Answer {
     }
     if path == "/metrics" {
         return Ok(context.api.metrics_page(&context.parts.headers));
+    }
+    if path == "/metrics/slis" {
+        return Ok(context.api.slis_page(&context.parts.headers));
+    }
+    if let Some(page) = zpages::answer(&context.api, path, &context.parts.headers) {
+        return page;
     }
     if let Some(page) = fairness::dump(&context.api, path, context.query()) {
         return Ok(page);

@@ -11,6 +11,7 @@ use control_access::configuration::authorization::{self, Webhook};
 use control_access::oidc::{ALGORITHMS, Issuer, Mapping};
 use control_access::{Abac, FrontProxy, TokenFile, Tokens};
 use control_apiserver::access::{Settings, WebhookSettings};
+use control_apiserver::features::{Feature, Gates};
 use control_pki::{ClientTrust, Cluster, ServiceAccountKey};
 
 use crate::error::Error;
@@ -189,7 +190,7 @@ impl Options {
     ///
     /// # Errors
     /// Files that cannot be used, flags that contradict each other.
-    pub fn settings(&self, pki: &Cluster) -> Result<Settings, Error> {
+    pub fn settings(&self, pki: &Cluster, gates: Gates) -> Result<Settings, Error> {
         let trust = ClientTrust::new(pki.front_proxy_ca.certificate_pem()).map_err(Error::Pki)?;
         let webhook = self.authorization_webhook_config_file.as_ref();
         let authorizers = if self.authorization_config.is_some() {
@@ -214,7 +215,7 @@ impl Options {
             .map(|path| parsed(path, TokenFile::parse))
             .transpose()?;
         Ok(Settings {
-            front_proxy: Some((trust, self.front_proxy())),
+            front_proxy: Some((trust, self.front_proxy(gates))),
             token_file,
             bootstrap_tokens: self.enable_bootstrap_token_auth,
             issuers: self.issuer()?.into_iter().collect(),
@@ -237,12 +238,16 @@ impl Options {
         })
     }
 
-    fn front_proxy(&self) -> FrontProxy {
+    fn front_proxy(&self, gates: Gates) -> FrontProxy {
         let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
         FrontProxy {
             names: self.requestheader_allowed_names.clone(),
             user: lower(&self.requestheader_username_headers),
-            uid: lower(&self.requestheader_uid_headers),
+            uid: if gates.enabled(Feature::RemoteRequestHeaderUID) {
+                lower(&self.requestheader_uid_headers)
+            } else {
+                Vec::new()
+            },
             group: lower(&self.requestheader_group_headers),
             extra: lower(&self.requestheader_extra_headers_prefix),
         }
@@ -376,9 +381,14 @@ mod tests {
             &["--token-auth-file=/does/not/exist"],
             &[&policies],
         ] {
-            assert!(options(wrong).settings(&pki).is_err(), "{wrong:?}");
+            assert!(
+                options(wrong).settings(&pki, Gates::default()).is_err(),
+                "{wrong:?}"
+            );
         }
-        let settings = options(&[]).settings(&pki).expect("the defaults");
+        let settings = options(&[])
+            .settings(&pki, Gates::default())
+            .expect("the defaults");
         assert_eq!(settings.authorizers.len(), 2);
     }
 }

@@ -1,12 +1,12 @@
 //! Which steps of admission are on: kube-apiserver's options, under its names.
 
+use control_types::nearest::nearest;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use control_apiserver::admission::{ChoiceError, Plugin, Plugins, Settings, Stay};
 
-use crate::config::nearest;
 use crate::error::Error;
 
 /// Admission plugins.

@@ -33,10 +33,8 @@ use crate::{access, address, error::Error, listen, requests, rotation::Rotation,
 #[derive(Args)]
 #[group(id = "api")]
 pub struct Options {
-    /// Options in a file of apiVersion orlop.dev/v1alpha1: each under its name, written as
-    /// dataDir. What the command line says wins.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub file: crate::config::File,
     /// Folder of the store, the authorities and the keys; made if missing.
     #[arg(long, default_value = "/var/lib/orlop/server")]
     pub data_dir: PathBuf,
@@ -64,6 +62,9 @@ pub struct Options {
     pub encryption_provider_config: Option<PathBuf>,
     #[command(flatten)]
     pub requests: requests::Options,
+    /// All options and their values, for `/flagz`.
+    #[arg(skip)]
+    pub flags: Vec<(String, String)>,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -96,7 +97,7 @@ impl Options {
     /// What cannot be used: folder, store, certificates, address.
     pub async fn open(&self) -> Result<Api, Error> {
         let dir = &self.data_dir;
-        if let Some(path) = &self.config {
+        if let Some(path) = &self.file.config {
             tracing::info!(path = %path.display(), "options are those of a file");
         }
         // The socket first: what cannot listen leaves nothing behind.
@@ -144,7 +145,9 @@ impl Options {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
-        let settings = self.access.settings(&pki)?;
+        let mut chain = self.requests.settings()?;
+        chain.flags = self.flags.clone().into();
+        let settings = self.access.settings(&pki, chain.gates)?;
         let tokens = self.access.tokens(pki.service_account_key);
         let own_tokens = tokens.clone();
         let access = ClusterAccess::configured(trust, tokens, settings)
@@ -161,7 +164,7 @@ impl Options {
             kubelets: Some(kubelets.clone()),
             proxy_identity: Some(proxy.clone()),
             node_metrics: true,
-            chain: self.requests.settings()?,
+            chain,
         })
         .await
         .map_err(Error::ApiServer)?;

@@ -2,25 +2,47 @@
 //!
 //! ```yaml
 //! apiVersion: orlop.dev/v1alpha1
-//! kind: ServerConfiguration        # of `orlop server`; ApiserverConfiguration, UpConfiguration
+//! kind: ServerConfiguration        # of `orlop server`; NodeAgentConfiguration of `orlop node-agent`
 //! dataDir: /var/lib/orlop/server
 //! serviceClusterIpRange: [10.96.0.0/16, fd00:96::/112]
+//! featureGates: {WatchList: false}
 //! ```
 //!
 //! Every option of the command may stand there under its own name, written as
 //! Kubernetes writes fields. What the command line says wins. Keys that are no
-//! options are refused, each with the one that was probably meant.
+//! options are refused, each with the one that was probably meant. `orlop config
+//! COMMAND` prints a whole file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Command;
+use control_types::nearest::nearest;
 use serde_json::{Map, Value};
 
 /// The version of the files.
 const API_VERSION: &str = "orlop.dev/v1alpha1";
 /// Commands that take a file.
-const COMMANDS: [&str; 3] = ["server", "apiserver", "up"];
+pub const COMMANDS: [&str; 7] = [
+    "server",
+    "apiserver",
+    "up",
+    "agent",
+    "node-agent",
+    "scheduler",
+    "controllers",
+];
+
+/// Names the file.
+// Several commands flatten it: groups need unique names.
+#[derive(clap::Args, Debug)]
+#[group(id = "file")]
+pub struct File {
+    /// Options in a file of apiVersion orlop.dev/v1alpha1: each under its name, written as
+    /// dataDir. What the command line says wins. `orlop config` prints such a file.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +75,9 @@ pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsS
     let Some(name) = name.filter(|name| COMMANDS.contains(name)) else {
         return Ok(arguments);
     };
+    let mut program = program.clone();
+    // Options that all commands have are theirs only then.
+    program.build();
     let Some(command) = program.find_subcommand(name) else {
         return Ok(arguments);
     };
@@ -65,7 +90,12 @@ pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsS
     })?;
     let given: Vec<String> = arguments
         .iter()
-        .filter_map(|one| one.to_str()?.strip_prefix("--"))
+        .filter_map(|one| {
+            let one = one.to_str()?;
+            // The one option that has a short form.
+            let short = one.starts_with("-v").then_some("v");
+            short.or_else(|| one.strip_prefix("--"))
+        })
         .map(|one| one.split('=').next().unwrap_or(one).to_owned())
         .collect();
     let added =
@@ -94,18 +124,13 @@ fn of_file(
 ) -> Result<Vec<String>, String> {
     let mut file: Map<String, Value> =
         serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    let kind = format!("{}{}Configuration", name[..1].to_uppercase(), &name[1..]);
+    let kind = kind(name);
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", kind.as_str())] {
         if file.remove(key).as_ref().and_then(Value::as_str) != Some(wanted) {
             return Err(format!("{key} must be {wanted}"));
         }
     }
-    let known: Vec<(String, &clap::Arg)> = command
-        .get_arguments()
-        .filter_map(|one| Some((one.get_long()?, one)))
-        .filter(|(long, _)| !matches!(*long, "help" | "version" | "config"))
-        .map(|(long, one)| (camel(long), one))
-        .collect();
+    let known = keys(command);
     let mut out = Vec::new();
     for (key, value) in file {
         let Some((_, argument)) = known.iter().find(|(name, _)| *name == key) else {
@@ -128,11 +153,132 @@ fn of_file(
                     out.push(format!("--{long}={}", scalar(&key, item)?));
                 }
             }
+            (Value::Object(pairs), true) if takes_pairs(argument) => {
+                for (name, value) in pairs {
+                    out.push(format!("--{long}={name}={}", scalar(&key, value)?));
+                }
+            }
             (value, true) => out.push(format!("--{long}={}", scalar(&key, value)?)),
             (_, false) => return Err(format!("`{key}` must be true or false")),
         }
     }
     Ok(out)
+}
+
+/// The kind of a command's file.
+fn kind(command: &str) -> String {
+    let name = camel(command);
+    let (first, rest) = name.split_at(1);
+    format!("{}{rest}Configuration", first.to_uppercase())
+}
+
+/// The keys of a command's file, and the options that they are.
+fn keys(command: &Command) -> Vec<(String, &clap::Arg)> {
+    command
+        .get_arguments()
+        .filter_map(|one| Some((one.get_long()?, one)))
+        .filter(|(long, _)| !matches!(*long, "help" | "version" | "config"))
+        .map(|(long, one)| (camel(long), one))
+        .collect()
+}
+
+/// Whether the values of an option are names with values of their own.
+fn takes_pairs(argument: &clap::Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    names.iter().any(|name| name.contains('='))
+}
+
+/// A whole file of a command: every key with what it is for and its default.
+pub fn printed(mut program: Command, name: &str) -> String {
+    program.build();
+    let mut page = format!("apiVersion: {API_VERSION}\nkind: {}\n", kind(name));
+    let Some(command) = program.find_subcommand(name) else {
+        return page;
+    };
+    for (key, argument) in keys(command) {
+        page.push('\n');
+        for line in argument
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+            .lines()
+        {
+            page.push_str(&format!("# {line}\n"));
+        }
+        let possible: Vec<String> = argument
+            .get_possible_values()
+            .iter()
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        if !possible.is_empty() {
+            page.push_str(&format!("# One of {}.\n", possible.join(", ")));
+        }
+        let defaults: Vec<String> = argument
+            .get_default_values()
+            .iter()
+            .map(|value| plain(&value.to_string_lossy()))
+            .collect();
+        let is_list = matches!(argument.get_action(), clap::ArgAction::Append)
+            || argument.get_value_delimiter().is_some();
+        page.push_str(&match (&defaults[..], is_list) {
+            // What has no default is shown, and not said.
+            ([], true) if takes_pairs(argument) => format!("# {key}: {{}}\n"),
+            ([], true) => format!("# {key}: []\n"),
+            ([], false) if !argument.get_action().takes_values() => format!("{key}: false\n"),
+            ([], false) => format!("# {key}:\n"),
+            (all, true) => format!("{key}: [{}]\n", all.join(", ")),
+            ([one, ..], false) => format!("{key}: {one}\n"),
+        });
+    }
+    page
+}
+
+/// A value as YAML writes it.
+fn plain(text: &str) -> String {
+    let is_plain = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '/')
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
+    if is_plain {
+        text.to_owned()
+    } else {
+        Value::from(text).to_string()
+    }
+}
+
+/// All options of the command that was given, by name, with the values that hold.
+pub fn values(mut program: Command, matches: &clap::ArgMatches) -> Vec<(String, String)> {
+    program.build();
+    let Some((name, matches)) = matches.subcommand() else {
+        return Vec::new();
+    };
+    let Some(command) = program.find_subcommand(name) else {
+        return Vec::new();
+    };
+    let arguments = command.get_arguments();
+    let mut all: Vec<(String, String)> = arguments
+        .filter_map(|argument| {
+            let long = argument
+                .get_long()
+                .filter(|long| !matches!(*long, "help" | "version"))?;
+            let given = matches.try_get_raw(argument.get_id().as_str()).ok()?;
+            let given: Vec<String> = given
+                .into_iter()
+                .flatten()
+                .map(|value| value.to_string_lossy().into_owned())
+                .collect();
+            let is_list = matches!(argument.get_action(), clap::ArgAction::Append)
+                || argument.get_value_delimiter().is_some();
+            let value = if is_list {
+                format!("[{}]", given.join(","))
+            } else {
+                given.join(",")
+            };
+            Some((long.to_owned(), value))
+        })
+        .collect();
+    all.sort();
+    all
 }
 
 fn scalar(key: &str, value: &Value) -> Result<String, String> {
@@ -154,34 +300,6 @@ fn camel(long: &str) -> String {
         out.push_str(letters.as_str());
     }
     out
-}
-
-/// The name that a key was probably meant to be: at most a third of its letters
-/// are others.
-pub(crate) fn nearest<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names
-        .map(|name| (distance(key, name), name))
-        .min()
-        .filter(|(distance, name)| *distance <= name.len().max(key.len()).div_ceil(3))
-        .map(|(_, name)| name)
-}
-
-/// How many letters must be added, dropped or changed (Levenshtein), whatever
-/// their case.
-fn distance(left: &str, right: &str) -> usize {
-    let (left, right) = (left.to_lowercase(), right.to_lowercase());
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (at, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (place, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(row[place] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -258,7 +376,6 @@ mod tests {
             let error = arguments(file, &[]).expect_err(told);
             assert!(error.contains(told), "{error}");
         }
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]
@@ -282,5 +399,74 @@ mod tests {
             expand(&program(), plain.clone()).expect("not its affair"),
             plain
         );
+    }
+
+    #[test]
+    fn pairs_are_written_as_a_map() {
+        let command = Command::new("server").arg(
+            Arg::new("gates")
+                .long("feature-gates")
+                .value_name("NAME=BOOL")
+                .action(ArgAction::Append),
+        );
+        let text = "apiVersion: orlop.dev/v1alpha1\nkind: ServerConfiguration\nfeatureGates: {A: true, B: false}\n";
+        let found = of_file(&command, "server", text, &[]).expect("usable");
+        assert_eq!(found, ["--feature-gates=A=true", "--feature-gates=B=false"]);
+    }
+
+    #[test]
+    fn a_printed_file_says_every_option_and_changes_nothing() {
+        use clap::CommandFactory;
+        for name in COMMANDS {
+            let text = printed(crate::Arguments::command(), name);
+            let mut program = crate::Arguments::command();
+            program.build();
+            let command = program.find_subcommand(name).expect("a command");
+            // Every key is known, those that are commented out as well.
+            let whole: String = text
+                .lines()
+                .map(|line| {
+                    match line.strip_prefix("# ").filter(|rest| {
+                        rest.split_once(':').is_some_and(|(key, rest)| {
+                            !key.contains(' ') && matches!(rest, "" | " []" | " {}")
+                        })
+                    }) {
+                        Some(key) => format!("{key}\n"),
+                        None => format!("{line}\n"),
+                    }
+                })
+                .collect();
+            of_file(command, name, &whole, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            for argument in command.get_arguments() {
+                let Some(long) = argument.get_long() else {
+                    continue;
+                };
+                if matches!(long, "help" | "version" | "config") {
+                    continue;
+                }
+                let key = camel(long);
+                assert!(
+                    whole
+                        .lines()
+                        .any(|line| line.starts_with(&format!("{key}:"))),
+                    "{key}"
+                );
+            }
+            let given = of_file(command, name, &text, &[]).expect("usable");
+            let required = command
+                .get_arguments()
+                .filter(|one| one.is_required_set())
+                .filter_map(|one| Some(format!("--{}=/x", one.get_long()?)));
+            let arguments = ["orlop".to_owned(), name.to_owned()];
+            let plain: Vec<String> = arguments.iter().cloned().chain(required).collect();
+            let told = plain.iter().cloned().chain(given);
+            let of = |arguments: Vec<String>| {
+                let matches = crate::Arguments::command()
+                    .try_get_matches_from(arguments)
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
+                values(crate::Arguments::command(), &matches)
+            };
+            assert_eq!(of(told.collect()), of(plain), "{name}");
+        }
     }
 }

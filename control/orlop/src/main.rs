@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod access;
 mod address;
@@ -14,6 +14,7 @@ mod config;
 mod error;
 mod join;
 mod listen;
+mod logging;
 mod requests;
 mod rotation;
 mod run;
@@ -27,13 +28,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     name = "orlop",
     version,
     about = "A Kubernetes 1.36 compatible cluster for bare metal",
-    max_term_width = 100,
-    after_help = "The log's detail is set by ORLOP_LOG, as in ORLOP_LOG=debug or \
-                  ORLOP_LOG=control_controllers=trace."
+    max_term_width = 100
 )]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    logging: logging::Logging,
 }
 
 #[derive(Subcommand)]
@@ -66,6 +67,8 @@ enum Command {
     Certs(commands::certs::Options),
     /// How what is stored is encrypted, and with another key.
     Encryption(commands::encryption::Options),
+    /// Print the configuration file of a command: all its options with their defaults.
+    Config(commands::config::Options),
     /// Look into a running node.
     Debug {
         #[command(subcommand)]
@@ -89,20 +92,33 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let command = Arguments::parse_from(arguments).command;
-    let done = match command {
-        Command::Up(options) => run::service(commands::up::run(options)),
-        Command::Agent(options) => run::service(commands::agent::run(options)),
-        Command::Reset(options) => run::service(commands::reset::run(options)),
+    let matches = Arguments::command().get_matches_from(arguments);
+    let flags = config::values(Arguments::command(), &matches);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let log = &arguments.logging;
+    let done = match arguments.command {
+        Command::Up(mut options) => {
+            options.api.flags = flags;
+            run::service(log, commands::up::run(options))
+        }
+        Command::Agent(options) => run::service(log, commands::agent::run(options)),
+        Command::Reset(options) => run::service(log, commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
-        Command::Server(options) => run::service(commands::server::run(options)),
-        Command::Apiserver(options) => run::service(commands::apiserver::run(options)),
-        Command::Scheduler(options) => run::service(commands::scheduler::run(options)),
-        Command::NodeAgent(options) => run::service(commands::node_agent::run(options)),
+        Command::Server(mut options) => {
+            options.api.flags = flags;
+            run::service(log, commands::server::run(options))
+        }
+        Command::Apiserver(mut options) => {
+            options.flags = flags;
+            run::service(log, commands::apiserver::run(options))
+        }
+        Command::Scheduler(options) => run::service(log, commands::scheduler::run(options)),
+        Command::NodeAgent(options) => run::service(log, commands::node_agent::run(options)),
+        Command::Config(options) => commands::config::run(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
-        Command::Controllers(options) => run::service(commands::controllers::run(options)),
+        Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),
         Command::Demo(options) => run::command(commands::demo::run(options)),
     };

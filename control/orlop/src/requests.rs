@@ -8,6 +8,7 @@ use control_apiserver::{
         Audit, Batch, Format, LogOptions, Mode as AuditMode, Policy, SinkOptions, To, Truncate,
     },
     chain::{Origins, Settings},
+    features::Gates,
 };
 
 use control_pki::TlsLimits;
@@ -23,6 +24,9 @@ pub struct Options {
     /// Queue requests by priority and fairness; else the two limits refuse what is too much.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     enable_priority_and_fairness: bool,
+    /// What is to be on or off of Kubernetes' features; docs/operations.md has the list.
+    #[arg(long, value_delimiter = ',', value_name = "NAME=BOOL")]
+    feature_gates: Vec<String>,
     /// Reading requests at the same time; the sum of both limits is what priority and fairness divides.
     #[arg(long, default_value_t = 400)]
     max_requests_inflight: usize,
@@ -195,7 +199,9 @@ impl Options {
             .map_err(|error| {
                 Error::Option(format!("--cors-allowed-origins cannot be used: {error}"))
             })?;
+        let gates = Gates::parse(self.feature_gates.iter().map(String::as_str));
         Ok(Settings {
+            gates: gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))?,
             priority_and_fairness: self.enable_priority_and_fairness,
             max_requests: self.max_requests_inflight,
             max_mutating_requests: self.max_mutating_requests_inflight,
@@ -328,6 +334,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_refused() {
         assert!(settings(&["--cors-allowed-origins=("]).is_err());
+        assert!(settings(&["--feature-gates=WatchList=false,NoSuch=true"]).is_err());
         assert!(settings(&["--audit-policy-file=/nowhere", "--audit-log-path=-"]).is_err());
         assert!(Command::try_parse_from(["orlop", "--goaway-chance=0.5"]).is_err());
     }

@@ -5,13 +5,9 @@ use std::{error::Error as StdError, future::Future};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;
-
-/// What is logged unless told otherwise. A machine that joins meets a server
-/// that it cannot know yet, and believes its authority by the hash: no news.
-const USUAL: &str = "info,kube_client::client::tls=error";
+use crate::logging::Logging;
 
 /// Runs a command that ends by itself.
 ///
@@ -26,13 +22,11 @@ pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Erro
 ///
 /// # Errors
 /// The service's own, or [`Error::Start`].
-pub fn service(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    let filter = EnvFilter::try_from_env("ORLOP_LOG").unwrap_or_else(|_| EnvFilter::new(USUAL));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(std::io::stderr)
-        .init();
+pub fn service(
+    logging: &Logging,
+    work: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    logging.begin();
     command(work)
 }
 

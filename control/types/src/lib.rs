@@ -11,6 +11,7 @@ pub mod json_patch;
 pub mod labels;
 pub mod meta;
 pub mod names;
+pub mod nearest;
 pub mod protobuf;
 pub mod quantity;
 pub mod registry;

@@ -18,7 +18,7 @@ use std::time::Instant;
 use control_access::{Attributes, User};
 use control_types::status::Status;
 use futures::FutureExt;
-use http::header::{CONNECTION, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, CONNECTION, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 
@@ -27,6 +27,7 @@ use crate::api::Api;
 use crate::audit;
 use crate::body::{self, Body};
 use crate::fairness::{Asked, Refused, Seat};
+use crate::features::Feature;
 use crate::listen::Farewell;
 use crate::negotiate::Format;
 use crate::reply::{self, Answer};
@@ -81,11 +82,21 @@ impl Chain {
     pub(crate) async fn answer(self, request: Request<Body>) -> Response<Body> {
         let began = Instant::now();
         let open = self.api.lifecycle.begin();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let head = parts.method == Method::HEAD;
         let info = RequestInfo::parse(&parts.method, parts.uri.path(), parts.uri.query());
         let info = Arc::new(info);
         let is_long = info.is_long_running();
+        if !self
+            .api
+            .config
+            .chain
+            .gates
+            .enabled(Feature::APIResponseCompression)
+            && !info.path.starts_with("/openapi/")
+        {
+            parts.headers.remove(ACCEPT_ENCODING);
+        }
         let key = Key::of(&self.api, &info, &parts);
         let counts = &self.api.metrics.requests;
         let running = counts.begin(key, &info);
@@ -229,7 +240,7 @@ impl Chain {
             }
             if entry.wants_response() {
                 // Its object is to be read before it is packed.
-                parts.headers.remove(http::header::ACCEPT_ENCODING);
+                parts.headers.remove(ACCEPT_ENCODING);
             }
             if entry.wants_request() && time.is_some() && !info.is_read_only() {
                 let bytes = crate::decode::read(body).await?;

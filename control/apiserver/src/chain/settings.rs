@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::cors::Origins;
 use crate::audit::Audit;
+use crate::features::Gates;
 
 /// Settings of the chain. The defaults are kube-apiserver's.
 #[derive(Debug, Clone)]
@@ -44,6 +45,12 @@ pub struct Settings {
     /// How long a client may take to send a request's head over HTTP/1.1, and how
     /// long a connection may be idle between requests.
     pub header_timeout: Duration,
+    /// What is on and off (`--feature-gates`).
+    pub gates: Gates,
+    /// All options and their values, by name, for `/flagz`.
+    pub flags: Arc<[(String, String)]>,
+    /// Metrics of other parts of the process, in OpenMetrics without an end.
+    pub more_metrics: Option<fn(&mut String)>,
     /// What is written down of requests; `None` for nothing.
     pub audit: Option<Arc<Audit>>,
     /// Which steps of admission are on, and what they are told.
@@ -65,6 +72,9 @@ impl Default for Settings {
             shutdown_retry_after: false,
             shutdown_grace: Duration::from_secs(10),
             header_timeout: Duration::from_secs(32),
+            gates: Gates::default(),
+            flags: Arc::default(),
+            more_metrics: None,
             audit: None,
             admission: Arc::default(),
         }

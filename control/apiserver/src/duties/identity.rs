@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Duty, own};
 use crate::api::Api;
+use crate::features::Feature;
 
 pub(super) static DUTY: Duty = Duty {
     name: "identity",
@@ -66,6 +67,9 @@ fn name_of(host: &str) -> String {
 }
 
 async fn run(api: &Api) -> Result<(), Status> {
+    if !api.config.chain.gates.enabled(Feature::APIServerIdentity) {
+        return Ok(());
+    }
     let host = host();
     let name = name_of(&host);
     let address =

@@ -27,6 +27,7 @@ use crate::body::{Body, BoxError};
 use crate::cache::{Cached, Change, Event, Next, Past, Position, Read, State, Tree, frame};
 use crate::chain::Context;
 use crate::fairness::Opening;
+use crate::features::Feature;
 use crate::negotiate::{Format, Media, STREAM_MEDIA_TYPES, Shape};
 use crate::options::{ListOptions, parse_revision};
 use crate::protobuf;
@@ -51,6 +52,9 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let mut options = ListOptions::parse(context.query())?;
     options.default_watch();
     options.validate(true)?;
+    if !context.api.config.chain.gates.enabled(Feature::WatchList) {
+        options.refuse_initial_events()?;
+    }
     let format = Format::of(&context.parts.headers, context.query())?;
     let media = format
         .media

@@ -22,6 +22,8 @@ time. Instead of --token, ORLOP_TOKEN may hold the token, which then is in no li
 /// Where the credentials are, and how to get them.
 #[derive(Args)]
 pub struct Options {
+    #[command(flatten)]
+    _file: crate::config::File,
     /// The API server to join at, such as https://10.0.0.1:6443.
     #[arg(long, value_name = "URL", requires_all = ["token", "ca_cert_hash"])]
     join: Option<String>,

@@ -12,6 +12,8 @@ use crate::{error::Error, run};
 /// Which controllers, with what.
 #[derive(Args)]
 pub struct Options {
+    #[command(flatten)]
+    _file: crate::config::File,
     /// Kubeconfig of a user with the rights of system:kube-controller-manager.
     #[arg(long)]
     kubeconfig: PathBuf,

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod apiserver;
 pub mod certs;
+pub mod config;
 pub mod controllers;
 pub mod credentials;
 pub mod debug;

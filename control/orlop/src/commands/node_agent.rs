@@ -14,6 +14,8 @@ use crate::{address, error::Error, run};
 /// For which node, and where.
 #[derive(Args)]
 pub struct Options {
+    #[command(flatten)]
+    _file: crate::config::File,
     /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user who may
     /// read Services and EndpointSlices.
     #[arg(long)]

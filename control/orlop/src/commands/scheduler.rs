@@ -11,6 +11,8 @@ use crate::{error::Error, run};
 /// Which pods, and whether others may be schedulers too.
 #[derive(Args)]
 pub struct Options {
+    #[command(flatten)]
+    _file: crate::config::File,
     /// Kubeconfig of a user with the rights of system:kube-scheduler.
     #[arg(long)]
     kubeconfig: PathBuf,

@@ -28,7 +28,7 @@ const KUBECONFIG: &str = "/etc/orlop/admin.kubeconfig";
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    api: api::Options,
+    pub api: api::Options,
     /// The pods' ranges, divided among nodes: at most one of each IP version.
     #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16")]
     cluster_cidr: Vec<IpNet>,
