@@ -79,7 +79,7 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        node_metrics: false,
+        whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })
     .await?;

@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
         proxy_identity: Some(ProxyIdentity::new(proxy)),
-        node_metrics: false,
+        whole: false,
         chain: control_apiserver::chain::Settings::default(),
     };
     let listener = tokio::net::TcpListener::bind((address.as_str(), port)).await?;

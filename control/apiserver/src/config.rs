@@ -34,8 +34,10 @@ pub struct Config {
     /// What this server shows to extension API servers; without it, they take
     /// it for anybody.
     pub proxy_identity: Option<ProxyIdentity>,
-    /// Whether this server serves `metrics.k8s.io` itself (it needs `kubelets`).
-    pub node_metrics: bool,
+    /// Whether this server is all there is, so that it does itself what other
+    /// components do beside a stock API server: it serves `metrics.k8s.io` (which
+    /// needs `kubelets`) and tells of policies what types say of them.
+    pub whole: bool,
     /// What the request chain is told.
     pub chain: Settings,
 }

@@ -123,6 +123,12 @@ impl Nature {
         }
     }
 
+    /// Why the object of this name is not deleted by itself; `None`: it may be.
+    #[must_use]
+    pub fn undeletable(&self, name: &str) -> Option<&'static str> {
+        (self.facts().undeletable)(name)
+    }
+
     /// Names of the selectable fields besides name and namespace.
     #[must_use]
     pub fn selectable(&self) -> &[&'static str] {

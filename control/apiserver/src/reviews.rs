@@ -54,6 +54,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     .await?;
     context.warnings.extend(decoded.warnings);
     let mut review = decoded.object;
+    check_namespace(context, served, &mut review)?;
     let writer = managed::manager_of(context, &options);
     Endpoint::of(&context.api, served, "").write(None, &mut review, &writer);
     let attributes = dynamic::Attributes {
@@ -73,9 +74,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         "TokenReview" => token_review(context, &review).await?,
         "SelfSubjectRulesReview" => rules_review(context, &review)?,
         kind => {
-            if served.resource.namespaced {
-                check_namespace(context, served, &mut review)?;
-            }
+            served.form().complete(&mut review);
             let errors = control_kinds::reviews::check(kind, &review);
             if !errors.is_empty() {
                 // The API tells no kind here.
@@ -97,16 +96,23 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     dynamic::validate(&attributes, Some(&review), None).await?;
     review.insert("status", status);
     served.form().complete(&mut review);
-    if served.resource.kind == "SelfSubjectRulesReview" {
-        // The answer is an object of its own, that repeats nothing.
-        review.insert("metadata", Value::object());
-        review.insert("spec", Value::object());
+    match served.resource.kind {
+        // These answers are objects of their own, that repeat nothing.
+        "SelfSubjectRulesReview" => {
+            review.insert("metadata", Value::object());
+            review.insert("spec", Value::object());
+        }
+        "SelfSubjectReview" => {
+            review.insert("metadata", Value::object());
+        }
+        _ => {}
     }
     if served.resource.kind == "SelfSubjectReview" {
         meta::set_creation_timestamp(&mut review, jiff::Timestamp::now());
     } else if review.get("metadata").is_none() {
         review.insert("metadata", Value::object());
     }
+    let review = reply::shaped(review, &served.kind, format);
     Ok(reply::value(201, &review, format))
 }
 

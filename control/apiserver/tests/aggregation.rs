@@ -51,7 +51,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: Some(ProxyIdentity::new(proxy)),
-        node_metrics: false,
+        whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })
     .await
@@ -507,7 +507,7 @@ async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
     let port = agent(&cluster, dir.path()).await;
     let mut config = server(dir.path(), cluster).await.api().config.clone();
     config.kubelets = Some(kubelets);
-    config.node_metrics = true;
+    config.whole = true;
     let server = ApiServer::new(config).await.expect("a server");
     let node = value!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
     let (code, _) = ask(&server, &root(), Method::POST, "/api/v1/nodes", Some(node)).await;

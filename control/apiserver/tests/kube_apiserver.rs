@@ -408,7 +408,7 @@ async fn each_reads_what_the_other_wrote() {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        node_metrics: false,
+        whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })
     .await

@@ -70,7 +70,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets.expect("usable")),
         proxy_identity: None,
-        node_metrics: false,
+        whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })
     .await

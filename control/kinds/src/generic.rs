@@ -44,6 +44,7 @@ pub(crate) const DEFAULT: Kind = Kind {
     row_conditions: no_conditions,
     allow_create_on_update: false,
     allow_unconditional_update: false,
+    undeletable: |_| None,
     graceful: None,
     begin_deletion: None,
     scale: None,

@@ -98,6 +98,8 @@ pub struct Kind {
     pub allow_unconditional_update: bool,
     /// The grace period of a deletion in seconds (given the one asked for); `None`: deleted at once.
     pub graceful: Option<fn(&Value, Option<i64>) -> i64>,
+    /// Names whose single deletion is refused, with the reason; a collection's is not.
+    pub undeletable: fn(&str) -> Option<&'static str>,
     /// What else a deletion marks where the server clears up before the object
     /// goes; no grace period runs then.
     pub begin_deletion: Option<fn(&mut Value)>,

@@ -1,11 +1,12 @@
 //! What a question about access must say (`SubjectAccessReview` and its
 //! siblings); nothing of them is ever stored.
 
+use control_types::value;
 use control_types::value::Value;
 
 use crate::FieldError;
 use crate::error::{Errors, Path};
-use crate::rules::collect;
+use crate::rules::{collect, labels, names};
 use crate::tree::Read;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -23,7 +24,7 @@ pub fn check(kind: &str, review: &Value) -> Vec<FieldError> {
         if !resource.is_null() && !other.is_null() {
             errors.invalid(
                 &SPEC.child("nonResourceAttributes"),
-                other.clone(),
+                shown(other),
                 "cannot be specified in combination with resourceAttributes",
             );
         }
@@ -42,16 +43,28 @@ pub fn check(kind: &str, review: &Value) -> Vec<FieldError> {
                 "at least one of user or group must be specified",
             );
         }
-        selector(
-            resource.at("fieldSelector"),
-            &at.child("fieldSelector"),
-            errors,
-        );
-        selector(
-            resource.at("labelSelector"),
-            &at.child("labelSelector"),
-            errors,
-        );
+        for (field, rule) in [
+            ("fieldSelector", field_key as KeyRule),
+            ("labelSelector", label_requirement),
+        ] {
+            selector(resource.at(field), rule, &at.child(field), errors);
+        }
+        let metadata = review.at("metadata");
+        let local = kind == "LocalSubjectAccessReview";
+        // Who writes is noted by the server itself.
+        let may_say = |key: &str| key == "managedFields" || (local && key == "namespace");
+        let said = metadata.as_object().into_iter().flatten();
+        if said
+            .into_iter()
+            .any(|(key, value)| !may_say(key) && says(value))
+        {
+            let why = if local {
+                "must be empty except for namespace"
+            } else {
+                "must be empty"
+            };
+            errors.invalid(&Path::new("metadata"), metadata.clone(), why);
+        }
         if kind != "LocalSubjectAccessReview" {
             return;
         }
@@ -66,16 +79,50 @@ pub fn check(kind: &str, review: &Value) -> Vec<FieldError> {
         if !other.is_null() {
             errors.invalid(
                 &SPEC.child("nonResourceAttributes"),
-                other.clone(),
+                shown(other),
                 "disallowed on this kind of request",
             );
         }
     })
 }
 
+/// Paths are shown as the server itself holds them.
+fn shown(other: &Value) -> Value {
+    value!({ "Path": (other.text("path")), "Verb": (other.text("verb")) })
+}
+
+/// Whether a member of metadata is more than its type's nothing.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        other => other.as_i64() != Some(0),
+    }
+}
+
+/// What a requirement must say beside its operator.
+type KeyRule = fn(&Value, &Path<'_>, &mut Errors);
+
+fn field_key(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+    if requirement.text("key").is_empty() {
+        errors.required(&at.child("key"), "must be specified");
+    }
+}
+
+fn label_requirement(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
+    labels::label_key(requirement.text("key"), &at.child("key"), errors);
+    for (i, value) in requirement.items("values").iter().enumerate() {
+        let value = value.as_str().unwrap_or_default();
+        let at = at.child("values");
+        errors.invalid_each(&at.index(i), value, names::label_value(value));
+    }
+}
+
 /// A selector, raw or taken apart. Operators that are not known here may be
 /// known to a client that is newer.
-fn selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn selector(selector: &Value, rule: KeyRule, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_null() {
         return;
     }
@@ -97,9 +144,6 @@ fn selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (i, requirement) in list.iter().enumerate() {
         let at = all.index(i);
         let values = requirement.items("values");
-        if requirement.text("key").is_empty() {
-            errors.required(&at.child("key"), "must be specified");
-        }
         match requirement.text("operator") {
             "In" | "NotIn" if values.is_empty() => errors.required(
                 &at.child("values"),
@@ -111,13 +155,12 @@ fn selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
             ),
             _ => {}
         }
+        rule(requirement, &at, errors);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use control_types::value;
-
     use super::*;
 
     #[test]
@@ -130,5 +173,36 @@ mod tests {
         });
         let found = check("LocalSubjectAccessReview", &local);
         assert_eq!(found[0].field, "spec.resourceAttributes.namespace");
+    }
+
+    #[test]
+    fn a_review_is_nothing_but_a_question() {
+        let named = |kind: &str, metadata: Value| {
+            let spec = value!({
+                "user": "u",
+                "resourceAttributes": {"namespace": (metadata.text("namespace"))}
+            });
+            check(kind, &value!({"metadata": (metadata), "spec": (spec)}))
+        };
+        let managed = value!({"managedFields": [{"manager": "m"}]});
+        assert!(named("SubjectAccessReview", managed).is_empty());
+        let here = value!({"namespace": "a", "labels": {}});
+        assert!(named("LocalSubjectAccessReview", here).is_empty());
+        let found = named("SubjectAccessReview", value!({"labels": {"a": "b"}}));
+        assert_eq!(found[0].field, "metadata");
+    }
+
+    #[test]
+    fn labels_asked_about_are_labels() {
+        let review = value!({"spec": {"resourceAttributes": {"labelSelector": {"requirements": [
+            {"key": "-", "operator": "Like"}, {"key": "a", "operator": "In", "values": ["-"]}
+        ]}}}});
+        let found = check("SelfSubjectAccessReview", &review);
+        let fields: Vec<&str> = found.iter().map(|error| error.field.as_str()).collect();
+        let at = "spec.resourceAttributes.labelSelector.requirements";
+        assert_eq!(
+            fields,
+            [format!("{at}[0].key"), format!("{at}[1].values[0]")]
+        );
     }
 }

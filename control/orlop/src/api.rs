@@ -91,11 +91,12 @@ pub struct Api {
 const LOOK: Duration = Duration::from_secs(5);
 
 impl Options {
-    /// Opens the store and the socket, makes what every cluster has.
+    /// Opens the store and the socket, makes what every cluster has. Where the
+    /// server is not `alone`, no other components are expected beside this process.
     ///
     /// # Errors
     /// What cannot be used: folder, store, certificates, address.
-    pub async fn open(&self) -> Result<Api, Error> {
+    pub async fn open(&self, alone: bool) -> Result<Api, Error> {
         let dir = &self.data_dir;
         if let Some(path) = &self.file.config {
             tracing::info!(path = %path.display(), "options are those of a file");
@@ -163,7 +164,7 @@ impl Options {
             node_ports: (30_000, 32_767),
             kubelets: Some(kubelets.clone()),
             proxy_identity: Some(proxy.clone()),
-            node_metrics: true,
+            whole: !alone,
             chain,
         })
         .await

@@ -23,6 +23,7 @@ mod random;
 mod request;
 mod service_account;
 mod tls;
+mod vouched;
 
 pub use authority::{Authority, Issued, Spec, Usage, check_certificate};
 pub use cluster::Cluster;

@@ -22,6 +22,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use crate::authority::check_certificate;
+use crate::vouched::Vouched;
 use crate::{Error, Issued};
 
 /// The authority whose clients are believed.
@@ -123,7 +124,8 @@ pub fn client_config(ca_pem: &str, own: Option<&Issued>) -> Result<ClientConfig,
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
         .map_err(tls("configure a client"))?
-        .with_root_certificates(roots(ca_pem)?);
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Vouched::new(ca_pem)?));
     match own {
         None => Ok(builder.with_no_client_auth()),
         Some(own) => builder
@@ -151,7 +153,7 @@ fn parse_key(pem: &str) -> Result<PrivateKeyDer<'static>, Error> {
         .map_err(|error| refused("read a private key", error))
 }
 
-fn roots(pem: &str) -> Result<RootCertStore, Error> {
+pub(crate) fn roots(pem: &str) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem)? {
         roots.add(certificate).map_err(tls("trust an authority"))?;
@@ -159,7 +161,7 @@ fn roots(pem: &str) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-fn tls(action: &'static str) -> impl FnOnce(rustls::Error) -> Error {
+pub(crate) fn tls(action: &'static str) -> impl FnOnce(rustls::Error) -> Error {
     move |error| refused(action, error)
 }
 

@@ -61,6 +61,7 @@ pub struct ClusterAccess {
     webhook_tokens: Option<WebhookTokens>,
     live: Arc<Live>,
     authorities: Option<Authorities>,
+    impersonations: impersonate::Lately,
     /// Set when the server starts.
     api: OnceLock<Weak<Api>>,
 }
@@ -100,6 +101,7 @@ impl ClusterAccess {
             live: Arc::new(Live::new(settings, tokens.issuers())?),
             tokens,
             authorities: None,
+            impersonations: impersonate::Lately::default(),
             api: OnceLock::new(),
         })
     }
@@ -121,6 +123,8 @@ impl ClusterAccess {
     /// anything.
     async fn identify(&self, parts: &Parts, notes: Notes<'_>) -> Result<User, Status> {
         let mut refused = false;
+        // Also of a client with a certificate, it is told that its header is none.
+        let token = bearer_token(parts, notes.warnings);
         if let Some(PeerCertificates(chain)) = parts.extensions.get::<PeerCertificates>() {
             if let Some(user) = self.proxied(chain, parts) {
                 return Ok(user);
@@ -134,7 +138,6 @@ impl ClusterAccess {
                 Err(_) => refused = true,
             }
         }
-        let token = bearer_token(parts, notes.warnings);
         if let Some(token) = token.or_else(|| websocket::bearer(&parts.method, &parts.headers)) {
             match self.bearer(&token, &[], notes).await {
                 Ok(bearer) => return Ok(bearer.user),
@@ -354,7 +357,9 @@ impl Access for ClusterAccess {
         }
         match impersonate::wanted(&parts.headers) {
             Ok(None) => None,
-            Ok(Some(wanted)) => Some(impersonate::apply(self, caller, wanted, info).boxed()),
+            Ok(Some(wanted)) => {
+                Some(impersonate::apply(self, &self.impersonations, caller, wanted, info).boxed())
+            }
             Err(status) => Some(futures::future::ready(Err(status)).boxed()),
         }
     }

@@ -196,7 +196,7 @@ impl Aggregator {
                 .or_default()
                 .push(remote);
         }
-        if api.config.node_metrics && api.config.kubelets.is_some() {
+        if api.config.whole && api.config.kubelets.is_some() {
             let own = self.own_metrics.get_or_init(|| {
                 let entry = node_metrics::entry();
                 Arc::new(Remote::own(

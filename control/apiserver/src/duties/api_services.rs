@@ -108,7 +108,7 @@ async fn register(api: &Api) -> Result<(), Status> {
         .await
         .into_iter()
         .collect::<Result<(), _>>()?;
-    if api.config.node_metrics && api.config.kubelets.is_some() {
+    if api.config.whole && api.config.kubelets.is_some() {
         own_metrics(api).await?;
     }
     Ok(())

@@ -36,6 +36,7 @@ use control_types::status::Status;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
@@ -45,7 +46,8 @@ pub(crate) use api_services::local_priority;
 pub(crate) use conditions::is_true as condition_is_true;
 pub(crate) use definitions::{Names, is_settled};
 
-/// Changes that come together are looked at once.
+/// A change after a pause is looked at at once; those that follow it within this
+/// time are looked at together.
 const SETTLE: Duration = Duration::from_millis(20);
 /// How long after a failure a duty is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -134,6 +136,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
         Some(_) => api.lifecycle.stopping().clone(),
         None => shutdown,
     };
+    let mut looked = Instant::now();
     loop {
         let changed = async {
             if wakes.is_empty() {
@@ -144,7 +147,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
         };
         tokio::select! {
             () = end.cancelled() => break,
-            () = changed => tokio::time::sleep(SETTLE).await,
+            () = changed => tokio::time::sleep_until(looked + SETTLE).await,
             () = tokio::time::sleep(wait) => {}
         }
         // Before the look: what comes during it is looked at again.
@@ -156,6 +159,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
             tracing::warn!(duty = duty.name, %error, "the server cannot look after its own");
             wait = RETRY.min(duty.every);
         }
+        looked = Instant::now();
     }
     if let Some(stop) = duty.stop
         && let Err(error) = stop(&api).await

@@ -1,8 +1,7 @@
 //! What types say of validating admission policies: `status.typeChecking`.
 //!
 //! A policy is looked at once per generation, as by the controller of
-//! kube-controller-manager, which may run beside this server: whoever comes first
-//! writes it.
+//! kube-controller-manager. Beside an API server that runs alone that one does it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +33,9 @@ pub(super) static DUTY: Duty = Duty {
 };
 
 async fn run(api: &Api) -> Result<(), Status> {
+    if !api.config.whole {
+        return Ok(());
+    }
     let served = api.resource(GROUP, POLICIES)?;
     for policy in own::all(api, GROUP, POLICIES)? {
         if !is_due(&policy) {

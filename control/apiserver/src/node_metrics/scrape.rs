@@ -33,7 +33,7 @@ pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
     let Some(kubelets) = api.config.kubelets.clone() else {
         return;
     };
-    if !api.config.node_metrics {
+    if !api.config.whole {
         return;
     }
     let mut rounds = 0_u32;

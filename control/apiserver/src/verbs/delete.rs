@@ -35,6 +35,15 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let name = &context.info.name;
     // Whatever comes of it, even if there is nothing to delete.
     context.warnings.extend(warnings(served, &options));
+    if let Some(why) = served.kind.undeletable(name) {
+        let resource = served.resource;
+        return Err(Status::forbidden(
+            resource.group,
+            resource.plural,
+            name,
+            why,
+        ));
+    }
     let (object, deleted) = remove(context, served, &key, &options, name).await?;
     Ok(if deleted && !returns_object(served) {
         let resource = served.resource;

@@ -48,7 +48,7 @@ pub async fn server_of(
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        node_metrics: false,
+        whole: false,
         chain,
     })
     .await

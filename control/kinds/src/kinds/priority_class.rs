@@ -27,6 +27,12 @@ pub(crate) static KIND: Kind = Kind {
     columns: columns::PRIORITY_CLASS,
     row,
     allow_unconditional_update: true,
+    undeletable: |name| {
+        SYSTEM
+            .iter()
+            .any(|(system, _)| *system == name)
+            .then_some("this is a system priority class and cannot be deleted")
+    },
     ..PLAIN
 };
 

@@ -93,7 +93,12 @@ pub(crate) fn tolerations(list: &[Value], at: &Path<'_>, errors: &mut Errors) {
                 );
             }
             "Exists" => {}
-            other => errors.not_supported(&at.child("operator"), other, &["Equal", "Exists"]),
+            // Those that compare numbers are known, but off (KEP-5471).
+            other => errors.not_supported(
+                &at.child("operator"),
+                other,
+                &["Equal", "Exists", "Lt", "Gt"],
+            ),
         }
         if !toleration.text("effect").is_empty() {
             effect(toleration.text("effect"), true, &at.child("effect"), errors);

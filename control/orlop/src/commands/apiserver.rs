@@ -8,6 +8,6 @@ use crate::{api, error::Error, run};
 /// What cannot be used: folder, store, certificates, address.
 pub async fn run(options: api::Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
-    options.open().await?.serve(shutdown, async {}).await;
+    options.open(true).await?.serve(shutdown, async {}).await;
     Ok(())
 }

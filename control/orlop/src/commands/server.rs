@@ -63,7 +63,7 @@ pub async fn serve_with<F>(
 where
     F: Future<Output = Result<(), Error>>,
 {
-    let api = options.api.open().await?;
+    let api = options.api.open(false).await?;
     // Told to the parts when the network's clients are gone.
     let parting = CancellationToken::new();
     let more = more(&api, parting.clone());

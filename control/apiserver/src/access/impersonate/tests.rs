@@ -68,7 +68,7 @@ fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
 fn as_caller(caller: &User, list: &[(&'static str, &'static str)]) -> Result<Impersonated, Status> {
     let wanted = wanted(&headers(list))?.expect("a user");
     let info = RequestInfo::parse(&Method::GET, "/api/v1/namespaces/a/pods", None);
-    apply(&ANN, caller, wanted, &info)
+    apply(&ANN, &Lately::default(), caller, wanted, &info)
         .now_or_never()
         .expect("nobody else is asked")
 }
@@ -123,7 +123,14 @@ fn a_constrained_right_holds_for_its_action_and_never_makes_a_master() {
         .expect("right")
         .expect("a user");
     let other = RequestInfo::parse(&Method::DELETE, "/api/v1/namespaces/a/pods/x", None);
-    let refused = apply(&ANN, &User::named("kim", []), wanted, &other).now_or_never();
+    let refused = apply(
+        &ANN,
+        &Lately::default(),
+        &User::named("kim", []),
+        wanted,
+        &other,
+    )
+    .now_or_never();
     assert_eq!(refused.expect("now").expect_err("another action").code, 403);
     let master = ask("kim", &[(USER, "bob"), (GROUP, "system:masters")]).expect_err("refused");
     assert!(
