@@ -14,8 +14,11 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As much is gathered: two TLS records of the largest size.
-const LIMIT: usize = 32 * 1024;
+/// As much is gathered: four TLS records of the largest size.
+const LIMIT: usize = 64 * 1024;
+/// Most answers are shorter: there is room for one at first. What is more is written
+/// by many streams, and gets all the room at once.
+const ANSWER: usize = 2 * 1024;
 
 /// Flushes that follow each other in less than this come from many streams.
 const BUSY: Duration = Duration::from_micros(200);
@@ -73,10 +76,16 @@ impl<S: AsyncWrite + Unpin> Gather<S> {
     /// Makes room for `length` more bytes; tells whether they are to be gathered,
     /// or are so many that they are better written as they lie.
     fn room(&mut self, length: usize, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        if self.pending.len() + length > LIMIT {
+        let wanted = self.pending.len() + length;
+        if wanted > LIMIT {
             ready!(self.drain(context))?;
         }
-        Poll::Ready(Ok(length < LIMIT))
+        let gathers = length < LIMIT;
+        if gathers && wanted > self.pending.capacity() {
+            let room = if wanted > ANSWER { LIMIT } else { ANSWER };
+            self.pending.reserve_exact(room - self.pending.len());
+        }
+        Poll::Ready(Ok(gathers))
     }
 }
 

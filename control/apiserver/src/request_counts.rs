@@ -657,11 +657,13 @@ impl Counts {
 // === impl Sent ===
 
 impl Sent {
-    /// An event of so many bytes was sent.
+    /// Events of so many bytes each were sent.
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    pub(crate) fn count(&self, bytes: usize) {
+    pub(crate) fn count(&self, sizes: &[usize]) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.observe(bytes as f64);
+        for bytes in sizes {
+            all.observe(*bytes as f64);
+        }
     }
 }
 

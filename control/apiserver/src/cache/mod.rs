@@ -13,7 +13,9 @@ mod object;
 mod past;
 mod resource;
 mod ring;
+mod runs;
 mod tree;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +33,9 @@ pub use object::{Cached, Change, Prepared, Reading, encode, frame};
 pub use past::{Next, Past};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
+pub use runs::{Run, Runs, Wanted};
 pub use tree::{Keyed, Position, Tree};
+pub use waiting::Waiter;
 
 use crate::storage::{self, Transform};
 use handoff::Handoff;

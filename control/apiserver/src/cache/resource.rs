@@ -13,7 +13,9 @@ use tokio::sync::watch;
 
 use super::object::{Cached, Change, DecodeError, Prepared, Reading};
 use super::ring::{Read, Ring};
+use super::runs::Runs;
 use super::tree::{Keyed, Tree};
+use super::waiting::{Waiter, Waiting};
 use crate::nature::Nature;
 
 /// Room for events that every resource begins with.
@@ -79,6 +81,9 @@ pub struct ResourceCache {
     state: ArcSwap<State>,
     ring: Ring<Event>,
     wake: watch::Sender<u64>,
+    waiting: Arc<Waiting>,
+    /// Events put together for several watchers.
+    runs: Runs,
     /// When watchers were woken last.
     woken: Mutex<Option<Instant>>,
     /// Events up to this revision are no longer (or were never) in the ring.
@@ -120,6 +125,8 @@ impl ResourceCache {
             }),
             ring: Ring::new(CAPACITY),
             wake: watch::Sender::new(0),
+            waiting: Arc::default(),
+            runs: Runs::default(),
             woken: Mutex::new(None),
             forgotten: AtomicU64::new(0),
             frames: [const { ArcSwapOption::const_empty() }; FRAMES],
@@ -168,7 +175,26 @@ impl ResourceCache {
         self.ring.read(sequence)
     }
 
-    /// Wakes up with every event.
+    /// The sequence number that the next event will get.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        self.ring.head()
+    }
+
+    /// Events put together for several watchers.
+    #[must_use]
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// A place among those who are woken by events: for a watcher, of which there
+    /// may be thousands.
+    #[must_use]
+    pub fn waiter(&self) -> Waiter {
+        self.waiting.join()
+    }
+
+    /// Wakes up with every event: for a part of the server.
     #[must_use]
     pub fn wake(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
@@ -177,6 +203,7 @@ impl ResourceCache {
     /// Wakes all who wait for events, though there is none.
     pub(super) fn rouse(&self) {
         self.wake.send_modify(|_| {});
+        self.waiting.wake();
     }
 
     /// The sequence number of the first event after `revision`.
@@ -381,7 +408,7 @@ impl ResourceCache {
     /// times the price of some together. Answers when it is to be called again then.
     pub(super) fn announce(&self, now: Instant) -> Option<Instant> {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        let watchers = self.wake.receiver_count();
+        let watchers = self.waiting.len();
         if watchers > CROWD
             && let Some(last) = *woken
         {
@@ -392,7 +419,9 @@ impl ResourceCache {
             }
         }
         *woken = Some(now);
+        drop(woken);
         self.wake.send_replace(self.ring.head());
+        self.waiting.wake();
         None
     }
 
@@ -465,7 +494,7 @@ mod tests {
     #[test]
     fn a_crowd_of_watchers_is_not_woken_before_the_last_time_is_over() {
         let cache = cache();
-        let watchers: Vec<_> = (0..=CROWD).map(|_| cache.wake()).collect();
+        let watchers: Vec<_> = (0..=CROWD).map(|_| cache.waiter()).collect();
         let now = Instant::now();
         assert_eq!(cache.announce(now), None);
         let due = cache.announce(now + TURN).expect("too early");

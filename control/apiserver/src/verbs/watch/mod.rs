@@ -1,0 +1,138 @@
+//! WATCH: events out of the ring, one task-less stream per watcher.
+//!
+//! Here a request becomes a [`watcher::Watcher`], which knows what to say next;
+//! [`stream::Stream`] is the body that lets it speak.
+
+mod stream;
+mod watcher;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_types::status::Status;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use tokio::time::Instant;
+
+use crate::api::{Api, Served};
+use crate::body::Body;
+use crate::cache::{State, Tree};
+use crate::chain::Context;
+use crate::features::Feature;
+use crate::negotiate::{Format, STREAM_MEDIA_TYPES};
+use crate::options::{ListOptions, parse_revision};
+use crate::reply::Answer;
+use crate::selection::Selection;
+use stream::Stream;
+use watcher::{Begin, Watcher};
+
+/// Answers a watch.
+///
+/// # Errors
+/// When options are malformed. A resource version that is too old is no error
+/// of the request: it is told in the stream.
+pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
+    let mut options = ListOptions::parse(context.query())?;
+    options.default_watch();
+    options.validate(true)?;
+    if !context.api.config.chain.gates.enabled(Feature::WatchList) {
+        options.refuse_initial_events()?;
+    }
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let media = format
+        .media
+        .stream_type()
+        .ok_or_else(|| Status::not_acceptable(STREAM_MEDIA_TYPES))?;
+    let info = &context.info;
+    let selection = Selection::new(
+        &served.kind,
+        served.scope(&info.namespace),
+        if info.name_in_path { &info.name } else { "" },
+        &options,
+    )?;
+    let revision = parse_revision(&options.resource_version)?;
+    let api = &context.api;
+    let cache = Arc::clone(served.cache()?);
+    // A client may say that it wants no beginning with all objects.
+    let initial = options
+        .send_initial_events
+        .unwrap_or(revision.is_none_or(|revision| revision == 0));
+    match revision {
+        None => api.catch_up().await?,
+        Some(0) => {}
+        Some(revision) if initial => api.reach(revision).await?,
+        Some(_) => {}
+    }
+    let applied = api.caches.applied();
+    let state = cache.state();
+    let snapshot_revision = applied.max(state.revision);
+    let (next, floor, past) = match revision {
+        Some(revision) if !initial && revision > 0 => match cache.first_after(revision) {
+            Ok(next) => (next, revision, None),
+            Err(_) => (0, revision, Some(api.caches.past(&cache, revision))),
+        },
+        _ => (state.next, state.revision, None),
+    };
+    let shortest = api.config.chain.min_request_timeout.as_secs().max(1);
+    let seconds = options
+        .timeout_seconds
+        .unwrap_or_else(|| shortest + rand::random_range(0..shortest));
+    let deadline = Instant::now() + Duration::from_secs(seconds.min(86_400));
+    let initial = if initial {
+        Some(converted(api, served, state, &selection).await?)
+    } else {
+        None
+    };
+    let watcher = Watcher::new(Begin {
+        api: Arc::clone(api),
+        ending: context.ending().clone(),
+        served: Arc::clone(served),
+        cache,
+        opening: context.take_opening(),
+        initial,
+        initial_bookmark: (options.send_initial_events == Some(true)
+            && options.allow_watch_bookmarks)
+            .then_some(snapshot_revision),
+        bookmarks: options.allow_watch_bookmarks,
+        selection,
+        format,
+        next,
+        floor,
+        delivered: snapshot_revision.max(floor),
+        deadline,
+        past,
+    });
+    let mut response = Response::new(Body::new(Stream::new(watcher)));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// All selected objects of a state in the version that is served, where that takes a
+/// webhook.
+async fn converted(
+    api: &Api,
+    served: &Served,
+    state: Arc<State>,
+    selection: &Selection,
+) -> Result<Arc<State>, Status> {
+    if served.converter().is_none() {
+        return Ok(state);
+    }
+    let objects = state
+        .objects
+        .prefixed(selection.prefix())
+        .filter(|object| selection.matches(object))
+        .cloned()
+        .collect();
+    let objects = served.all_in_version(api, objects).await?;
+    Ok(Arc::new(State {
+        objects: Tree::from_sorted(objects),
+        next: state.next,
+        revision: state.revision,
+    }))
+}
