@@ -109,7 +109,11 @@ async fn unserved(settings: Settings) -> Unserved {
 
 impl Target {
     async fn connect(&self, protocol: &[u8]) -> TlsStream<TcpStream> {
-        let mut tls = client_config(&self.authority, Some(&self.admin)).expect("usable");
+        self.connect_as(Some(&self.admin), protocol).await
+    }
+
+    async fn connect_as(&self, who: Option<&Issued>, protocol: &[u8]) -> TlsStream<TcpStream> {
+        let mut tls = client_config(&self.authority, who).expect("usable");
         tls.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(self.address).await.expect("connected");
         let name = ServerName::try_from("127.0.0.1").expect("a name");
@@ -181,6 +185,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -466,7 +471,306 @@ async fn a_request_is_not_hidden_in_another() {
     target.end().await;
 }
 
-/// Idle connections: a thousand, or as many as `ORLOP_IDLE` says. Ten thousand take
+/// What becomes of a request on HTTP/2: the first octet of its head, or the code by
+/// which stream or connection was ended.
+async fn verdict(stream: &mut (impl AsyncRead + Unpin)) -> Result<u8, u32> {
+    let reading = async {
+        loop {
+            let mut head = [0; 9];
+            if stream.read_exact(&mut head).await.is_err() {
+                return Err(u32::MAX);
+            }
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; usize::try_from(length).expect("small")];
+            if stream.read_exact(&mut payload).await.is_err() {
+                return Err(u32::MAX);
+            }
+            let code = |at: usize| {
+                u32::from_be_bytes([
+                    payload[at],
+                    payload[at + 1],
+                    payload[at + 2],
+                    payload[at + 3],
+                ])
+            };
+            match head[3] {
+                HEADERS => return Ok(payload[0]),
+                RST_STREAM => return Err(code(0)),
+                GOAWAY => return Err(code(4)),
+                _ => {}
+            }
+        }
+    };
+    let answer = tokio::time::timeout(PATIENCE, reading).await;
+    answer.expect("it says something")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_that_mean_something_to_another_hop_are_no_headers_of_http2() {
+    /// `:status: 200` and `:status: 400` of HPACK's table.
+    const OK: u8 = 0x88;
+    const BAD: u8 = 0x8c;
+    let target = target(Settings::default()).await;
+    let literal = |name: &str, value: &str| {
+        let mut out = vec![0, u8::try_from(name.len()).expect("short")];
+        out.extend_from_slice(name.as_bytes());
+        out.push(u8::try_from(value.len()).expect("short"));
+        out.extend_from_slice(value.as_bytes());
+        out
+    };
+    let with = |name: &str, value: &str| [head("/readyz"), literal(name, value)].concat();
+    for (what, block, good) in [
+        ("nothing odd", head("/readyz"), true),
+        ("connection", with("connection", "close"), false),
+        ("upgrade", with("upgrade", "websocket"), false),
+        (
+            "transfer-encoding",
+            with("transfer-encoding", "chunked"),
+            false,
+        ),
+        ("te", with("te", "gzip"), false),
+        ("upper case", with("X-Upper", "a"), false),
+        ("a line break", with("x", "a\r\nx-remote-user: boss"), false),
+        (
+            "a pseudo-header behind others",
+            [with("x", "y"), literal(":path", "/version")].concat(),
+            false,
+        ),
+        (
+            "two paths",
+            [head("/readyz"), literal(":path", "/version")].concat(),
+            false,
+        ),
+        ("an unknown pseudo-header", with(":user", "boss"), false),
+    ] {
+        let mut stream = target.connect(b"h2").await;
+        preface(&mut stream).await;
+        let open = frame(HEADERS, END_STREAM | END_HEADERS, 1, &block);
+        stream.write_all(&open).await.expect("sent");
+        match verdict(&mut stream).await {
+            Ok(OK) => assert!(good, "{what} was answered"),
+            Ok(found) => assert!(!good && found == BAD, "{what}: {found:#x}"),
+            Err(code) => assert!(!good, "{what}: {code}"),
+        }
+    }
+    // A length that is not that of the body.
+    let mut stream = target.connect(b"h2").await;
+    preface(&mut stream).await;
+    let block = [head("/readyz"), literal("content-length", "5")].concat();
+    let mut both = frame(HEADERS, END_HEADERS, 1, &block);
+    both.extend(frame(DATA, END_STREAM, 1, b"abcdefgh"));
+    stream.write_all(&both).await.expect("sent");
+    assert_ne!(verdict(&mut stream).await, Ok(OK));
+    target.is_well().await;
+    target.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_and_does_not_read_fills_no_memory() {
+    const PING: u8 = 6;
+    let target = target(Settings::default()).await;
+    let big = format!(
+        r#"{{"metadata":{{"name":"big"}},"data":{{"a":"{}"}}}}"#,
+        "x".repeat(800_000)
+    );
+    let made = target
+        .say(format!("POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{big}", big.len()).as_bytes())
+        .await;
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    target.is_well().await;
+    let before = memory();
+    // Frames that want an answer, whose answers nobody reads.
+    for one in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])] {
+        let mut stream = target.connect(b"h2").await;
+        preface(&mut stream).await;
+        let many = one.repeat(1000);
+        let flood = async {
+            for _ in 0..1000 {
+                if stream.write_all(&many).await.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), flood).await;
+        target.is_well().await;
+        assert_grown_less(before, 16 * MIB);
+    }
+    // Many large answers for which there is never room (SETTINGS_INITIAL_WINDOW_SIZE).
+    let mut stream = target.connect(b"h2").await;
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .expect("sent");
+    let no_room = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    stream.write_all(&no_room).await.expect("sent");
+    for number in 0..500_u32 {
+        let block = head("/api/v1/namespaces/default/configmaps/big");
+        let open = frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block);
+        stream.write_all(&open).await.expect("sent");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    target.is_well().await;
+    // 500 copies would be 400 MB; a stream holds no more than it may have ready.
+    assert_grown_less(before, 500 * 256 * 1024);
+    target.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_send_slowly_keep_nobody_out() {
+    const MANY: usize = 200;
+    let target = target(Settings {
+        header_timeout: Duration::from_secs(2),
+        ..Settings::default()
+    })
+    .await;
+    target.is_well().await;
+    let before = memory();
+    let mut slow = Vec::new();
+    for _ in 0..MANY {
+        let mut stream = target.connect(b"http/1.1").await;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ")
+            .await
+            .expect("sent");
+        slow.push(stream);
+    }
+    // No handshake at all.
+    let mut silent = Vec::new();
+    for _ in 0..MANY {
+        silent.push(TcpStream::connect(target.address).await.expect("connected"));
+    }
+    let began = std::time::Instant::now();
+    target.is_well().await;
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_grown_less(before, MANY * 200 * 1024 + 32 * MIB);
+    // They are sent away, dribbling or not.
+    for mut stream in slow {
+        let dribble = async {
+            while stream.write_all(b"a").await.is_ok() {
+                let mut rest = Vec::new();
+                let ended =
+                    tokio::time::timeout(Duration::from_millis(50), stream.read_to_end(&mut rest));
+                if ended.await.is_ok() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, dribble)
+            .await
+            .expect("it is closed");
+    }
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        let _ = ended.expect("it is closed");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+    target.is_well().await;
+    target.end().await;
+}
+
+/// Sends requests over one connection, a few ahead of their answers, and counts the
+/// answers with a code.
+async fn flood(
+    mut stream: TlsStream<TcpStream>,
+    requests: impl Iterator<Item = String>,
+    code: &str,
+) -> usize {
+    let mut found = 0;
+    let wanted = format!("HTTP/1.1 {code}");
+    for request in requests {
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            let read = tokio::time::timeout(PATIENCE, stream.read(&mut chunk)).await;
+            let read = read.expect("in time").expect("answered");
+            assert!(read > 0, "closed");
+            answer.extend_from_slice(&chunk[..read]);
+            let text = String::from_utf8_lossy(&answer);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let length = head
+                .lines()
+                .find_map(|line| {
+                    line.to_lowercase()
+                        .strip_prefix("content-length: ")?
+                        .parse()
+                        .ok()
+                })
+                .unwrap_or(0);
+            if body.len() >= length {
+                found += usize::from(head.starts_with(&wanted));
+                break;
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_clients_make_up_are_refused_and_not_kept() {
+    const MANY: usize = 600;
+    let target = target(Settings::default()).await;
+    target.is_well().await;
+    let get = |path: &str, headers: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: x\r\naccept: application/json\r\n{headers}\r\n\r\n")
+    };
+    let padding = "x".repeat(8000);
+    // Once, so that what is made once is there.
+    let warm = (0..50).map(|at| get("/api/v1/pods", &format!("authorization: Bearer w{at}")));
+    flood(target.connect_as(None, b"http/1.1").await, warm, "401").await;
+    let before = memory();
+    // Tokens of eight kilobytes, each another: forged, without algorithm, or nothing.
+    let tokens = (0..MANY).map(|at| {
+        let token = match at % 3 {
+            0 => format!("eyJhbGciOiJub25lIn0.e30{at}.{padding}"),
+            1 => format!("eyJhbGciOiJFUzI1NiJ9.e30{at}.{padding}"),
+            _ => format!("{at}{padding}"),
+        };
+        get("/api/v1/pods", &format!("authorization: Bearer {token}"))
+    });
+    let nobody = target.connect_as(None, b"http/1.1").await;
+    assert_eq!(flood(nobody, tokens, "401").await, MANY);
+    // Users who do not exist, of groups that do not, each a flow of its own.
+    let users = (0..MANY).map(|at| {
+        let user = format!(
+            "impersonate-user: u{at}\r\nimpersonate-group: g{at}{}",
+            &padding[..200]
+        );
+        get("/api/v1/pods", &user)
+    });
+    let admin = target.connect(b"http/1.1").await;
+    assert_eq!(flood(admin, users, "403").await, MANY);
+    // Groups, resources, and user agents that do not exist.
+    let paths = (0..MANY).map(|at| {
+        let path = format!("/apis/g{at}.example/v{at}/r{at}/{}", &padding[..200]);
+        get(&path, &format!("user-agent: a{at}"))
+    });
+    let admin = target.connect(b"http/1.1").await;
+    assert_eq!(flood(admin, paths, "404").await, MANY);
+    assert_grown_less(before, 16 * MIB);
+    let metrics = target
+        .say(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .await;
+    assert!(
+        !metrics.contains("g77.example"),
+        "a label that a client made up"
+    );
+    target.is_well().await;
+    target.end().await;
+}
+
+/// Idle connections: some hundreds, or as many as `ORLOP_IDLE` says. Ten thousand take
 /// twenty thousand descriptors and a minute of handshakes here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_cost_little_and_leave_room() {
@@ -490,104 +794,158 @@ async fn idle_connections_cost_little_and_leave_room() {
     target.end().await;
 }
 
+/// The answer's code to a body of a media type.
+async fn told(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    media: &str,
+    text: impl Into<bytes::Bytes>,
+) -> u16 {
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media)
+        .body(control_apiserver::body::full(text.into()))
+        .expect("a request");
+    request.extensions_mut().insert(root());
+    let answer = tower::ServiceExt::oneshot(server.service(), request).await;
+    answer.expect("infallible").status().as_u16()
+}
+
 #[tokio::test]
-async fn texts_that_multiply_themselves_are_refused() {
+async fn texts_that_multiply_themselves_or_nest_without_end_are_refused() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let _alone = ALONE.lock().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = common::server(dir.path()).await;
+    let map = control_types::value!({"metadata": {"name": "m"}, "data": {"a": ("x".repeat(1000))}});
+    let (code, _) = common::ask(&server, &root(), Method::POST, MAPS, Some(map)).await;
+    assert_eq!(code, 201);
     let before = memory();
-    let mut bomb = String::from(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n",
-    );
-    for at in 1..10 {
+    // Anchors that double with each line (a billion laughs), as lists and as merges.
+    let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\n";
+    let mut laughs = format!("{head}a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    let mut merges = format!("{head}data:\n  m0: &m0 {{k: v}}\n");
+    for at in 1..12 {
         let last = at - 1;
         let many = vec![format!("*a{last}"); 10].join(",");
-        bomb.push_str(&format!("a{at}: &a{at} [{many}]\n"));
+        laughs.push_str(&format!("a{at}: &a{at} [{many}]\n"));
+        merges.push_str(&format!(
+            "  m{at}: &m{at} {{a: *m{last}, b: *m{last}, c: *m{last}, d: *m{last}}}\n"
+        ));
     }
-    let mut request = http::Request::post("/api/v1/namespaces/default/configmaps")
-        .header("content-type", "application/yaml")
-        .body(control_apiserver::body::full(bomb))
-        .expect("a request");
-    request.extensions_mut().insert(root());
-    let answer = tower::ServiceExt::oneshot(server.service(), request)
-        .await
-        .expect("infallible");
-    assert_eq!(answer.status(), 400);
-    assert_grown_less(before, 64 * MIB);
+    let itself = format!("{head}data: &d\n  a: *d\n");
+    let deep = |open: &str, close: &str| {
+        let (open, close) = (open.repeat(100_000), close.repeat(100_000));
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"bomb\"}},\"data\":{open}{close}}}"
+        )
+    };
+    let lists = deep("[", "]");
+    let objects = deep("{\"a\":", "1}").replace("{\"a\":1}", "1");
+    let indented: String = (0..1000)
+        .map(|at| format!("{}a:\n", " ".repeat(at)))
+        .collect();
+    for (what, media, text) in [
+        ("laughs", "application/yaml", laughs.clone()),
+        ("merges", "application/yaml", merges),
+        ("itself", "application/yaml", itself),
+        ("lists", "application/json", lists.clone()),
+        ("objects", "application/json", objects),
+        ("lists in YAML", "application/yaml", lists.clone()),
+        ("keys of keys", "application/yaml", "? ".repeat(100_000)),
+        (
+            "indented",
+            "application/yaml",
+            format!("{head}data:\n{indented}"),
+        ),
+    ] {
+        assert_eq!(
+            told(&server, Method::POST, MAPS, media, text).await,
+            400,
+            "{what}"
+        );
+    }
+    let path = format!("{MAPS}/m");
+    for (what, media, text, code) in [
+        (
+            "laughs applied",
+            "application/apply-patch+yaml",
+            laughs,
+            400,
+        ),
+        (
+            "a deep merge patch",
+            "application/merge-patch+json",
+            lists.clone(),
+            400,
+        ),
+        (
+            "a deep strategic patch",
+            "application/strategic-merge-patch+json",
+            lists.clone(),
+            400,
+        ),
+        (
+            "a deep JSON patch",
+            "application/json-patch+json",
+            lists,
+            400,
+        ),
+    ] {
+        let path = format!("{path}?fieldManager=x");
+        assert_eq!(
+            told(&server, Method::PATCH, &path, media, text).await,
+            code,
+            "{what}"
+        );
+    }
+    // A patch that copies what it copied: 2^30 kilobytes.
+    let copies: Vec<String> = (0..30)
+        .map(|at| format!(r#"{{"op":"copy","from":"/data","path":"/data/c{at}"}}"#))
+        .collect();
+    let copies = format!("[{}]", copies.join(","));
+    let code = told(
+        &server,
+        Method::PATCH,
+        &path,
+        "application/json-patch+json",
+        copies,
+    )
+    .await;
+    assert!(matches!(code, 413 | 422), "copies: {code}");
+    let one = r#"{"op":"add","path":"/data/a","value":"b"}"#;
+    let many = format!("[{}]", vec![one; 10_001].join(","));
+    assert_eq!(
+        told(
+            &server,
+            Method::PATCH,
+            &path,
+            "application/json-patch+json",
+            many
+        )
+        .await,
+        413
+    );
+    // Protobuf: lengths beyond the end, and groups within groups.
+    let magic = b"k8s\0";
+    for (what, tail) in [
+        (
+            "a length beyond the end",
+            vec![0x12, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        ),
+        ("groups", vec![0x0b; 1_000_000]),
+        ("messages", [0x12, 0xc0, 0x84, 0x3d].repeat(100_000)),
+    ] {
+        let text = [&magic[..], &tail].concat();
+        let media = "application/vnd.kubernetes.protobuf";
+        let code = told(&server, Method::POST, MAPS, media, text).await;
+        assert!((400..500).contains(&code), "{what}: {code}");
+    }
+    assert_grown_less(before, 96 * MIB);
     let well = common::send(&server, &root(), Method::GET, "/readyz", &[], None).await;
     assert_eq!(well.status(), 200);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_go_first_and_callers_in_the_process_last() {
-    let alone = ALONE.lock().await;
-    let mut parts = unserved(Settings::default()).await;
-    let server = parts.server.take().expect("a server");
-    let api = Arc::clone(server.api());
-    let service = server.service();
-    let (stop, told) = (CancellationToken::new(), CancellationToken::new());
-    let (say, ended) = tokio::sync::oneshot::channel::<()>();
-    let callers = {
-        let told = told.clone();
-        async move {
-            told.cancel();
-            let _ = ended.await;
-        }
-    };
-    let tls = Arc::clone(&parts.tls);
-    let listener = parts.listener.take().expect("a listener");
-    let stopped = stop.clone();
-    let served = tokio::spawn(async move {
-        server.serve_with([listener], tls, stopped, callers).await;
-    });
-    let target = parts.target(alone, stop, served);
-    let watch = "/api/v1/namespaces/default/configmaps?watch=1";
-    let mut outside = target.connect(b"http/1.1").await;
-    let head = format!("GET {watch} HTTP/1.1\r\nhost: x\r\n\r\n");
-    outside.write_all(head.as_bytes()).await.expect("sent");
-    let mut inside = http::Request::get(watch)
-        .body(control_apiserver::body::empty())
-        .expect("a request");
-    inside.extensions_mut().insert(root());
-    let inside = tower::ServiceExt::oneshot(service.clone(), inside)
-        .await
-        .expect("infallible");
-    let mut inside = inside.into_body();
-    target.stop.cancel();
-    // The client outside sees an orderly end, and no port any more.
-    let mut all = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, outside.read_to_end(&mut all)).await;
-    end.expect("in time").expect("an orderly end");
-    assert!(all.ends_with(b"0\r\n\r\n"), "the stream was cut off");
-    tokio::time::timeout(PATIENCE, told.cancelled())
-        .await
-        .expect("callers are told");
-    assert!(TcpStream::connect(target.address).await.is_err());
-    assert!(api.lifecycle.is_stopping() && !api.shutdown.is_cancelled());
-    // Meanwhile callers in the process write, and see what they write.
-    let mut written = http::Request::post("/api/v1/namespaces/default/configmaps")
-        .body(control_apiserver::body::full(
-            r#"{"metadata":{"name":"last-word"}}"#,
-        ))
-        .expect("a request");
-    written.extensions_mut().insert(root());
-    let written = tower::ServiceExt::oneshot(service, written)
-        .await
-        .expect("infallible");
-    assert_eq!(written.status(), 201);
-    let mut seen = Vec::new();
-    while !seen.windows(9).any(|text| text == b"last-word") {
-        let frame = http_body_util::BodyExt::frame(&mut inside);
-        let frame = tokio::time::timeout(PATIENCE, frame)
-            .await
-            .expect("in time");
-        let frame = frame.expect("the watch goes on").expect("a frame");
-        seen.extend(frame.into_data().expect("data"));
-    }
-    assert!(!target.served.is_finished());
-    say.send(()).expect("it waits for its callers");
-    target.end().await;
-    assert!(api.shutdown.is_cancelled());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

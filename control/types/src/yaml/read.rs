@@ -97,7 +97,8 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
         events: Parser::new_from_str_with_options(text, options),
         anchors: FxHashMap::default(),
         nodes: 0,
-        most: NODES_AT_LEAST.max(4 * bytes.len()),
+        // What stands in a text takes two bytes a node at least: more are aliases.
+        most: NODES_AT_LEAST.max(bytes.len()),
         twice: Vec::new(),
     };
     let mut value = Value::Null;
@@ -106,7 +107,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
             None | Some((Event::StreamEnd | Event::DocumentEnd, _)) => break,
             Some((Event::StreamStart | Event::DocumentStart(..), _)) => {}
             Some((event, line)) => {
-                value = reader.node(event, line, 0)?.0;
+                value = reader.node(event, line)?;
                 break;
             }
         }
@@ -137,6 +138,96 @@ enum Name {
     Text(CompactString),
     Merge,
     Null,
+}
+
+/// A list or a map that is being read.
+enum Open {
+    List(List),
+    Map(Box<Mapping>),
+}
+
+struct List {
+    items: Vec<Value>,
+    anchor: usize,
+    nodes: usize,
+}
+
+#[derive(Default)]
+struct Mapping {
+    map: Map,
+    places: FxHashMap<CompactString, usize>,
+    given: FxHashMap<CompactString, ()>,
+    /// The key whose value comes next, and where it stands.
+    name: Option<Name>,
+    line: usize,
+    anchor: usize,
+    nodes: usize,
+}
+
+impl Name {
+    fn of(key: Value) -> Result<Self, Error> {
+        Ok(Self::Text(match key {
+            Value::String(text) => text,
+            Value::Int(number) => CompactString::from(number.to_string()),
+            Value::Bool(truth) => CompactString::from(truth.to_string()),
+            Value::Float(number) => CompactString::from(format_float(number)),
+            Value::Null => return Ok(Self::Null),
+            other => return Err(Error::Key(other.to_string())),
+        }))
+    }
+}
+
+impl Mapping {
+    /// Takes a member; `twice` is told of one that was there.
+    fn put(&mut self, name: Name, value: Value, twice: &mut Vec<String>) -> Result<(), Error> {
+        match name {
+            Name::Null => {
+                let shown = value.as_str().map_or_else(|| value.to_string(), quote);
+                return Err(Error::NullKey(shown));
+            }
+            Name::Text(name) => {
+                if self.given.insert(name.clone(), ()).is_some() {
+                    let (line, name) = (self.line, quote(&name));
+                    twice.push(format!("  line {line}: key {name} already set in map"));
+                }
+                self.set(name, value);
+            }
+            Name::Merge => {
+                let maps = match value {
+                    Value::Object(one) => vec![Value::Object(one)],
+                    // Of several the first weighs most.
+                    Value::Array(many) => many.into_iter().rev().collect(),
+                    _ => return Err(Error::Merge),
+                };
+                for one in maps {
+                    let Value::Object(mut one) = one else {
+                        return Err(Error::Merge);
+                    };
+                    for (name, value) in one.entries_mut().drain(..) {
+                        self.set(name.as_str().into(), value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: CompactString, value: Value) {
+        match self.places.get(&name) {
+            Some(place) => self.map.entries_mut()[*place].1 = value,
+            None => {
+                self.places.insert(name.clone(), self.map.len());
+                self.map.push_unchecked(Key::new(&name), value);
+            }
+        }
+    }
+}
+
+fn unexpected(line: usize) -> Error {
+    Error::Syntax {
+        line,
+        why: "did not find expected node content".into(),
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -176,18 +267,78 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A node, and of how many nodes it is.
-    fn node(
+    /// The node that begins with an event. What is open lies on a stack of its own:
+    /// how deep a text nests must not be how deep this program does.
+    fn node(&mut self, mut event: Event<'a>, mut line: usize) -> Result<Value, Error> {
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            let done = match event {
+                Event::SequenceEnd => match open.pop() {
+                    Some(Open::List(list)) => {
+                        Some(self.named(Value::Array(list.items), list.anchor, list.nodes)?)
+                    }
+                    _ => return Err(unexpected(line)),
+                },
+                Event::MappingEnd => match open.pop() {
+                    Some(Open::Map(map)) if map.name.is_none() => {
+                        Some(self.named(Value::Object(map.map), map.anchor, map.nodes)?)
+                    }
+                    _ => return Err(unexpected(line)),
+                },
+                event => {
+                    if open.len() > MAX_DEPTH {
+                        return Err(Error::TooDeep);
+                    }
+                    let is_key = match open.last_mut() {
+                        Some(Open::Map(map)) if map.name.is_none() => {
+                            map.line = line;
+                            true
+                        }
+                        _ => false,
+                    };
+                    match (is_key, event) {
+                        (true, Event::Scalar(text, ScalarStyle::Plain, _, None))
+                            if resolve(&text) == Plain::Merge =>
+                        {
+                            if let Some(Open::Map(map)) = open.last_mut() {
+                                map.name = Some(Name::Merge);
+                            }
+                            None
+                        }
+                        (_, event) => self.begun(event, line, &mut open)?,
+                    }
+                }
+            };
+            if let Some((value, nodes)) = done {
+                match open.last_mut() {
+                    None => return Ok(value),
+                    Some(Open::List(list)) => {
+                        list.nodes += nodes;
+                        list.items.push(value);
+                    }
+                    Some(Open::Map(map)) => match map.name.take() {
+                        // A key may have a name, too.
+                        None => map.name = Some(Name::of(value)?),
+                        Some(name) => {
+                            map.nodes += nodes + 1;
+                            map.put(name, value, &mut self.twice)?;
+                        }
+                    },
+                }
+            }
+            (event, line) = self.more()?;
+        }
+    }
+
+    /// A node that is whole with its first event, or opens one.
+    fn begun(
         &mut self,
         event: Event<'a>,
         line: usize,
-        depth: usize,
-    ) -> Result<(Value, usize), Error> {
-        if depth > MAX_DEPTH {
-            return Err(Error::TooDeep);
-        }
+        open: &mut Vec<Open>,
+    ) -> Result<Option<(Value, usize)>, Error> {
         self.count(1)?;
-        let (value, anchor, nodes) = match event {
+        match event {
             Event::Alias(id) => {
                 let (value, nodes) = match self.anchors.get(&id) {
                     Some(Some((value, nodes))) => (value, *nodes),
@@ -199,117 +350,48 @@ impl<'a> Reader<'a> {
                 }
                 let value = value.clone();
                 self.count(nodes)?;
-                return Ok((value, nodes));
+                Ok(Some((value, nodes)))
             }
-            Event::UnresolvedAlias(name) => return Err(Error::Anchor(name.into_owned())),
+            Event::UnresolvedAlias(name) => Err(Error::Anchor(name.into_owned())),
             Event::Scalar(text, style, anchor, tag) => {
                 let value = scalar(&text, style, tag.as_deref(), line)?;
-                (value, anchor, 1)
+                self.named(value, anchor, 1).map(Some)
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.begin(anchor);
-                let (mut items, mut nodes) = (Vec::new(), 1);
-                loop {
-                    match self.more()? {
-                        (Event::SequenceEnd, _) => break,
-                        (event, line) => {
-                            let (item, below) = self.node(event, line, depth + 1)?;
-                            nodes += below;
-                            items.push(item);
-                        }
-                    }
-                }
-                (Value::Array(items), anchor, nodes)
+                open.push(Open::List(List {
+                    items: Vec::new(),
+                    anchor,
+                    nodes: 1,
+                }));
+                Ok(None)
             }
             Event::MappingStart(_, anchor, _) => {
                 self.begin(anchor);
-                let (map, nodes) = self.mapping(depth)?;
-                (Value::Object(map), anchor, nodes)
+                open.push(Open::Map(Box::new(Mapping {
+                    anchor,
+                    nodes: 1,
+                    ..Mapping::default()
+                })));
+                Ok(None)
             }
-            _ => {
-                return Err(Error::Syntax {
-                    line,
-                    why: "did not find expected node content".into(),
-                });
-            }
-        };
+            _ => Err(unexpected(line)),
+        }
+    }
+
+    /// Keeps a node that has a name for its aliases.
+    fn named(
+        &mut self,
+        value: Value,
+        anchor: usize,
+        nodes: usize,
+    ) -> Result<(Value, usize), Error> {
         if anchor > 0 {
-            self.anchors.insert(anchor, Some((value.clone(), nodes)));
+            // Before it is copied.
             self.count(nodes)?;
+            self.anchors.insert(anchor, Some((value.clone(), nodes)));
         }
         Ok((value, nodes))
-    }
-
-    fn mapping(&mut self, depth: usize) -> Result<(Map, usize), Error> {
-        let mut map = Map::new();
-        let mut places: FxHashMap<CompactString, usize> = FxHashMap::default();
-        let mut given: FxHashMap<CompactString, ()> = FxHashMap::default();
-        let mut nodes = 1;
-        loop {
-            let (event, line) = self.more()?;
-            if matches!(event, Event::MappingEnd) {
-                return Ok((map, nodes));
-            }
-            let name = self.name(event, line)?;
-            let (event, at) = self.more()?;
-            let (value, below) = self.node(event, at, depth + 1)?;
-            nodes += below + 1;
-            let mut set = |name: CompactString, value: Value| match places.get(&name) {
-                Some(place) => map.entries_mut()[*place].1 = value,
-                None => {
-                    places.insert(name.clone(), map.len());
-                    map.push_unchecked(Key::new(&name), value);
-                }
-            };
-            match name {
-                Name::Null => {
-                    let shown = value.as_str().map_or_else(|| value.to_string(), quote);
-                    return Err(Error::NullKey(shown));
-                }
-                Name::Text(name) => {
-                    if given.insert(name.clone(), ()).is_some() {
-                        let name = quote(&name);
-                        self.twice
-                            .push(format!("  line {line}: key {name} already set in map"));
-                    }
-                    set(name, value);
-                }
-                Name::Merge => {
-                    let maps = match value {
-                        Value::Object(one) => vec![Value::Object(one)],
-                        // Of several the first weighs most.
-                        Value::Array(many) => many.into_iter().rev().collect(),
-                        _ => return Err(Error::Merge),
-                    };
-                    for one in maps {
-                        let Value::Object(mut one) = one else {
-                            return Err(Error::Merge);
-                        };
-                        for (name, value) in one.entries_mut().drain(..) {
-                            set(name.as_str().into(), value);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn name(&mut self, event: Event<'a>, line: usize) -> Result<Name, Error> {
-        if let Event::Scalar(text, ScalarStyle::Plain, _, None) = &event
-            && resolve(text) == Plain::Merge
-        {
-            return Ok(Name::Merge);
-        }
-        // A key may have a name, too.
-        let (value, _) = self.node(event, line, 0)?;
-        Ok(Name::Text(match value {
-            Value::String(text) => text,
-            Value::Int(number) => CompactString::from(number.to_string()),
-            Value::Bool(truth) => CompactString::from(truth.to_string()),
-            Value::Float(number) => CompactString::from(format_float(number)),
-            Value::Null => return Ok(Name::Null),
-            other => return Err(Error::Key(other.to_string())),
-        }))
     }
 
     fn begin(&mut self, anchor: usize) {

@@ -233,3 +233,39 @@ fn keys_whose_order_contradicts_itself_are_written_all_the_same() {
     assert!(count > 1_000);
     assert_eq!(to_string(&map.into()).lines().count(), count);
 }
+
+#[test]
+fn what_nests_without_end_is_refused_on_any_stack() {
+    let read_small = |text: String| {
+        let small = std::thread::Builder::new().stack_size(256 * 1024);
+        let reading = small.spawn(move || super::read(text.as_bytes()).map(|found| found.value));
+        reading.expect("a thread").join().expect("no overflow")
+    };
+    let indented: String = (0..200)
+        .map(|at| format!("{}a:\n", " ".repeat(at)))
+        .collect();
+    read_small(indented).expect("not that deep");
+    let deeper: String = (0..600)
+        .map(|at| format!("{}a:\n", " ".repeat(at)))
+        .collect();
+    for (what, text) in [
+        ("maps", deeper),
+        ("lists", "[".repeat(100_000)),
+        ("lists of lists", "- ".repeat(100_000)),
+        // A key may be a map, whose key may be a map.
+        ("keys", "? ".repeat(100_000)),
+        ("flow keys", "{? ".repeat(100_000)),
+        ("maps in lists", "- a: [".repeat(10_000)),
+    ] {
+        assert!(read_small(text).is_err(), "{what}");
+    }
+}
+
+#[test]
+fn a_key_that_is_a_map_is_none() {
+    let error = super::read(b"? {a: b}\n: c\n").expect_err("no JSON");
+    assert!(
+        error.to_string().starts_with("yaml: invalid map key: "),
+        "{error}"
+    );
+}
