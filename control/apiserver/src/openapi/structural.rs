@@ -203,14 +203,18 @@ fn nested(schema: &Value) -> Map {
     out
 }
 
-/// The members in the order in which documents have them.
-const ORDER: &[&str] = &[
+/// The members that say what a value is, in the order in which documents have them.
+const GENERIC: &[&str] = &[
     "description",
     "type",
     "nullable",
     "format",
     "title",
     "default",
+];
+
+/// The members behind them, which say what the value may be.
+const VALIDATING: &[&str] = &[
     "maximum",
     "exclusiveMaximum",
     "minimum",
@@ -225,6 +229,10 @@ const ORDER: &[&str] = &[
     "enum",
     "maxProperties",
     "minProperties",
+];
+
+/// The rest.
+const REST: &[&str] = &[
     "required",
     "items",
     "allOf",
@@ -239,7 +247,10 @@ const ORDER: &[&str] = &[
 
 /// Puts a member in its place.
 fn put(out: &mut Map, name: &'static str, value: Value) {
-    let place = |name: &str| ORDER.iter().position(|known| *known == name);
+    let place = |name: &str| {
+        let mut order = [GENERIC, VALIDATING, REST].into_iter().flatten();
+        order.position(|known| *known == name)
+    };
     let at = place(name);
     let entries = out.entries_mut();
     if let Some((_, old)) = entries.iter_mut().find(|(key, _)| key.as_str() == name) {
@@ -299,22 +310,7 @@ fn validation(schema: &Value, required: Vec<&str>, out: &mut Map) {
             out.insert(name, sorted(value));
         }
     };
-    for name in [
-        "maximum",
-        "exclusiveMaximum",
-        "minimum",
-        "exclusiveMinimum",
-        "maxLength",
-        "minLength",
-        "pattern",
-        "maxItems",
-        "minItems",
-        "uniqueItems",
-        "multipleOf",
-        "enum",
-        "maxProperties",
-        "minProperties",
-    ] {
+    for name in VALIDATING.iter().copied() {
         copy(name, out);
     }
     if !required.is_empty() {

@@ -7,6 +7,7 @@
 //! what follows: answers, warnings, annotations, metrics, changes.
 
 mod authorizer;
+mod choice;
 mod hooks;
 mod mutating;
 mod params;

@@ -14,8 +14,9 @@ use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 
+use super::choice::{Choice, choose};
 use super::hooks::{Binding, Hook, Policy};
-use super::{Asked, forbidden, namespace_object, params, question, request};
+use super::{Asked, forbidden, namespace_object, question, request};
 use crate::admission::dynamic::{Attributes, Operation, Rounds, equivalents};
 use crate::api::Served;
 use crate::decode::Expected;
@@ -147,11 +148,10 @@ fn select<'a>(
     old: Option<&Value>,
     errors: &mut Vec<String>,
 ) -> Vec<Invocation<'a>> {
-    let api = &attributes.context.api;
     let mut all = Vec::new();
     for hook in hooks {
         let policy = &*hook.policy;
-        let mut fail = |binding: Option<&Binding>, why: &str| {
+        let fail = |binding: Option<&Binding>, why: &str| {
             if !policy.ignore_failures {
                 let what = if binding.is_some() {
                     "binding"
@@ -162,51 +162,16 @@ fn select<'a>(
                 errors.push(refusal(policy, binding, &why));
             }
         };
-        let Some(constraints) = &policy.constraints else {
-            fail(
-                None,
-                "policy contained no match constraints, a required field",
-            );
+        let Some(Choice { matched, bindings }) = choose(hook, attributes, object, old, fail) else {
             continue;
         };
-        let matched = match constraints.find(attributes, object, old) {
-            Ok(Some(matched)) => matched,
-            Ok(None) => continue,
-            Err(status) => {
-                fail(None, &status.message);
-                continue;
-            }
-        };
-        let kind = match policy.params.as_ref().map(|kind| kind.resource(api)) {
-            Some(Err(why)) => {
-                fail(None, &why);
-                continue;
-            }
-            Some(Ok(kind)) => Some(kind),
-            None => None,
-        };
-        for binding in &hook.bindings {
-            let about = match &binding.constraints {
-                Some(constraints) => constraints.find(attributes, object, old),
-                None => Ok(Some(Arc::clone(&matched))),
-            };
-            let found = match about {
-                Ok(Some(_)) => {
-                    let reference = binding.params.as_ref();
-                    params::collect(kind.as_ref(), reference, attributes.namespace)
-                }
-                Ok(None) => continue,
-                Err(status) => Err(status.message),
-            };
-            match found {
-                Ok(found) => all.extend(found.into_iter().map(|params| Invocation {
-                    policy,
-                    binding,
-                    params,
-                    matched: Arc::clone(&matched),
-                })),
-                Err(why) => fail(Some(&**binding), &why),
-            }
+        for (binding, found) in bindings {
+            all.extend(found.into_iter().map(|params| Invocation {
+                policy,
+                binding,
+                params,
+                matched: Arc::clone(&matched),
+            }));
         }
     }
     all

@@ -9,6 +9,7 @@ use control_types::status::{Cause, Status};
 use control_types::value;
 use control_types::value::Value;
 
+use super::choice::{Choice, choose};
 use super::hooks::{Action, Binding, Hook, Policy};
 use super::{Asked, forbidden, namespace_object, params, question, request};
 use crate::admission::dynamic::{Attributes, equivalents};
@@ -47,63 +48,25 @@ pub(super) async fn run(
     object: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let api = &attributes.context.api;
     let asked = Asked::new(attributes.context);
     let resource = question(attributes);
     let mut denied: Option<Denial> = None;
     let mut namespace = None;
     for hook in hooks {
         let policy = &*hook.policy;
-        let mut fail = |binding: Option<&Binding>, why: &str| {
+        let fail = |binding: Option<&Binding>, why: &str| {
             if !policy.ignore_failures && denied.is_none() {
                 denied = Some(Denial::of_configuration(policy, binding, why));
             }
         };
-        let found = match &policy.constraints {
-            Some(constraints) => constraints.find(attributes, object, old),
-            None => {
-                fail(
-                    None,
-                    "policy contained no match constraints, a required field",
-                );
-                continue;
-            }
+        let choice = choose(hook, attributes, object, old, fail);
+        let Some(Choice {
+            matched,
+            bindings: chosen,
+        }) = choice
+        else {
+            continue;
         };
-        let matched = match found {
-            Ok(Some(matched)) => matched,
-            Ok(None) => continue,
-            Err(status) => {
-                fail(None, &status.message);
-                continue;
-            }
-        };
-        let kind = match policy.params.as_ref().map(|kind| kind.resource(api)) {
-            Some(Err(why)) => {
-                fail(None, &why);
-                continue;
-            }
-            Some(Ok(kind)) => Some(kind),
-            None => None,
-        };
-        let mut chosen: Vec<(&Binding, params::Found)> = Vec::new();
-        for binding in &hook.bindings {
-            let about = match &binding.constraints {
-                Some(constraints) => constraints.find(attributes, object, old),
-                None => Ok(Some(Arc::clone(&matched))),
-            };
-            let found = match about {
-                Ok(Some(_)) => {
-                    let reference = binding.params.as_ref();
-                    params::collect(kind.as_ref(), reference, attributes.namespace)
-                }
-                Ok(None) => continue,
-                Err(status) => Err(status.message),
-            };
-            match found {
-                Ok(found) => chosen.push((&**binding, found)),
-                Err(why) => fail(Some(&**binding), &why),
-            }
-        }
         if chosen.iter().all(|(_, found)| found.is_empty()) {
             continue;
         }

@@ -11,6 +11,7 @@ mod conditions;
 mod counts;
 mod hook;
 mod mutating;
+mod outcome;
 mod review;
 mod validating;
 

@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::call::{self, Failure, Versioned};
 use super::hook::Hook;
+use super::outcome::{self, ADMIT};
 use super::{conditions, hooks};
 use crate::admission::dynamic::{Attributes, Rounds};
 use crate::api::Served;
@@ -124,18 +125,8 @@ async fn one(
     round: usize,
     index: usize,
 ) -> Result<bool, Status> {
-    let context = attributes.context;
     let began = Instant::now();
     let asked = ask(attributes, hook, carried).await;
-    let counts = &context.api.metrics.webhooks;
-    let outcome = asked.as_ref().map(|_| ());
-    counts.asked(
-        hook,
-        "admit",
-        attributes.operation,
-        began.elapsed(),
-        outcome,
-    );
     let place = format!("round_{round}_index_{index}");
     let mutated = asked.as_ref().is_ok_and(|changed| *changed);
     let note = value!({
@@ -143,35 +134,12 @@ async fn one(
         "webhook": (hook.name.as_str()),
         "mutated": (mutated)
     });
-    context.annotate(
+    attributes.context.annotate(
         format!("mutation.webhook.admission.k8s.io/{place}"),
         String::from_utf8_lossy(&note.to_vec()).into_owned(),
     );
-    match asked {
-        Ok(changed) => Ok(changed),
-        Err(Failure::Calling { why, .. }) if hook.ignores_failures => {
-            tracing::warn!(
-                webhook = hook.name,
-                why,
-                "failed calling webhook, failing open"
-            );
-            counts.failed_open(hook, "admit");
-            context.annotate(
-                format!("failed-open.mutation.webhook.admission.k8s.io/{place}"),
-                hook.name.as_str(),
-            );
-            Ok(false)
-        }
-        Err(Failure::Calling { why, .. }) => {
-            tracing::warn!(
-                webhook = hook.name,
-                why,
-                "failed calling webhook, failing closed"
-            );
-            Err(call::failed(hook, &why))
-        }
-        Err(Failure::Rejected(status) | Failure::Internal(status)) => Err(status),
-    }
+    let changed = outcome::of(attributes, hook, &ADMIT, &place, began.elapsed(), asked)?;
+    Ok(changed.unwrap_or_default())
 }
 
 async fn ask(

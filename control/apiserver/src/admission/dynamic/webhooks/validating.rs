@@ -7,8 +7,9 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::future::join_all;
 
-use super::call::{self, Failure, Versioned};
+use super::call::{self, Versioned};
 use super::hook::Hook;
+use super::outcome::{self, VALIDATE};
 use super::{conditions, hooks};
 use crate::admission::dynamic::Attributes;
 
@@ -67,36 +68,9 @@ async fn one(
     versioned: &Versioned,
     index: usize,
 ) -> Result<(), Status> {
-    let context = attributes.context;
     let began = Instant::now();
     let asked = call::ask(attributes, hook, versioned, false).await;
-    let counts = &context.api.metrics.webhooks;
-    let outcome = asked.as_ref().map(|_| ());
-    let took = began.elapsed();
-    counts.asked(hook, "validating", attributes.operation, took, outcome);
-    match asked {
-        Ok(_) => Ok(()),
-        Err(Failure::Calling { why, .. }) if hook.ignores_failures => {
-            tracing::warn!(
-                webhook = hook.name,
-                why,
-                "failed calling webhook, failing open"
-            );
-            counts.failed_open(hook, "validating");
-            context.annotate(
-                format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}"),
-                hook.name.as_str(),
-            );
-            Ok(())
-        }
-        Err(Failure::Calling { why, .. }) => {
-            tracing::warn!(
-                webhook = hook.name,
-                why,
-                "failed calling webhook, failing closed"
-            );
-            Err(call::failed(hook, &why))
-        }
-        Err(Failure::Rejected(status) | Failure::Internal(status)) => Err(status),
-    }
+    let place = format!("round_0_index_{index}");
+    outcome::of(attributes, hook, &VALIDATE, &place, began.elapsed(), asked)?;
+    Ok(())
 }
