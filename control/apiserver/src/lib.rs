@@ -65,6 +65,7 @@ pub mod storage;
 pub mod streams;
 pub mod subresources;
 pub mod table;
+pub mod tracer;
 pub mod verbs;
 pub mod webhook;
 pub mod write;

@@ -226,6 +226,9 @@ impl Api {
         }
         self.metrics.requests.write(&mut page);
         self.config.chain.gates.write(&mut page);
+        if let Some(tracer) = &self.config.chain.tracer {
+            tracer.write(&mut page);
+        }
         request_counts::write_state(self, &mut page);
         fairness::write(&self.fairness, &mut page);
         if let Some(audit) = &self.config.chain.audit {

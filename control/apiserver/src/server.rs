@@ -194,6 +194,9 @@ impl ApiServer {
                 tracing::warn!(%error, "a task of the server ended badly");
             }
         }
+        if let Some(tracer) = &settings.tracer {
+            tracer.close().await;
+        }
         if let Some(audit) = &settings.audit {
             audit.close().await;
         }

@@ -56,6 +56,9 @@ pub enum Error {
     /// Where audit events go.
     #[error(transparent)]
     Audit(control_apiserver::audit::Error),
+    /// Where traces go.
+    #[error(transparent)]
+    Tracing(control_apiserver::tracer::Error),
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),

@@ -9,6 +9,7 @@ use control_apiserver::{
     },
     chain::{Origins, Settings},
     features::Gates,
+    tracer::{self, Tracer},
 };
 
 use control_pki::TlsLimits;
@@ -60,6 +61,9 @@ pub struct Options {
     /// Cipher suites by their IANA names; all that there are, none of them weak, unless given.
     #[arg(long, value_delimiter = ',')]
     tls_cipher_suites: Vec<String>,
+    /// Where traces of requests are sent: a TracingConfiguration of kube-apiserver.
+    #[arg(long, value_name = "FILE")]
+    tracing_config_file: Option<PathBuf>,
     /// File with the audit policy: which requests are written down, and how much of them.
     #[arg(long)]
     audit_policy_file: Option<PathBuf>,
@@ -212,10 +216,19 @@ impl Options {
             transport_security: self.strict_transport_security_directives.join("; "),
             shutdown_delay: self.shutdown_delay_duration,
             shutdown_retry_after: self.shutdown_send_retry_after,
+            tracer: self.tracer()?,
             audit: self.audit()?,
             admission: self.admission.settings()?,
             ..Settings::default()
         })
+    }
+
+    fn tracer(&self) -> Result<Option<std::sync::Arc<Tracer>>, Error> {
+        let Some(path) = &self.tracing_config_file else {
+            return Ok(None);
+        };
+        let config = tracer::Config::read(path).map_err(Error::Tracing)?;
+        Tracer::new(&config).map(Some).map_err(Error::Tracing)
     }
 
     fn audit(&self) -> Result<Option<std::sync::Arc<Audit>>, Error> {

@@ -34,6 +34,7 @@ use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::request_counts::{Done, Key};
 use crate::route;
+use crate::tracer::Traced;
 
 pub use access::*;
 pub use context::{Annotations, Context, Warnings};
@@ -57,12 +58,23 @@ struct Record {
     annotations: Annotations,
     /// What the audit log is told; `None` where nothing is.
     audit: Option<audit::Entry>,
+    /// What the collector of traces is told; `None` where nothing is.
+    traced: Option<Traced>,
     /// Under which id the request is found.
     id: Option<HeaderValue>,
     /// How long it waited for a seat.
     waited: std::time::Duration,
     /// Headers that the answer gets, good or bad.
     headers: HeaderMap,
+}
+
+impl Record {
+    /// A step that began then has ended.
+    fn step(&mut self, name: &'static str, began: Instant) {
+        if let Some(traced) = &mut self.traced {
+            traced.step(name, began);
+        }
+    }
 }
 
 impl Chain {
@@ -103,6 +115,9 @@ impl Chain {
         let format = Format::of_error(&parts.headers, parts.uri.query());
         let mut record = Record::default();
         let id = audit_id(&parts.headers);
+        if let Some(tracer) = &self.api.config.chain.tracer {
+            record.traced = tracer.begin(&parts, &info, id.to_str().unwrap_or_default());
+        }
         record.headers.insert("audit-id", id.clone());
         if self.api.config.chain.audit.is_some() {
             record.annotations = Annotations::kept();
@@ -151,8 +166,13 @@ impl Chain {
             // Its length is told, but in HTTP/2 not one byte of it may be sent.
             *response.body_mut() = body::empty();
         }
+        if let Some(traced) = &mut record.traced {
+            traced.answered(response.status().as_u16());
+        }
         if is_long {
-            response = response.map(|body| finish::until(body, (running, open)));
+            // It is traced as long as it lasts.
+            let until = (running, open, record.traced.take());
+            response = response.map(|body| finish::until(body, until));
         }
         let done = Done {
             code: response.status().as_u16(),
@@ -221,6 +241,7 @@ impl Chain {
                 let found = access.authenticate(&parts, notes).await;
                 let counts = &api.metrics.requests;
                 counts.authenticated(found.is_ok(), asked.elapsed());
+                record.step("authentication", asked);
                 match found {
                     Ok(user) => (user, false),
                     Err(status) => {
@@ -234,6 +255,9 @@ impl Chain {
             }
         };
         self.audit(record, info, &parts, Some(&caller));
+        if let Some(traced) = &mut record.traced {
+            traced.of(&caller);
+        }
         if let Some(entry) = &mut record.audit {
             if !entry.reach(audit::Stage::RequestReceived).await {
                 return Err(Status::internal("failed to store audit event"));
@@ -257,7 +281,10 @@ impl Chain {
         }
         let user = other.map_or(caller, |other| other.user);
         let wait = time.unwrap_or(settings.request_timeout) / 4;
-        let seat = match self.seat(record, info, &parts, &user, wait).await {
+        let asked = Instant::now();
+        let seat = self.seat(record, info, &parts, &user, wait).await;
+        record.step("priority-and-fairness", asked);
+        let seat = match seat {
             Ok(seat) => seat,
             Err(answer) => return Ok(answer),
         };
@@ -266,6 +293,7 @@ impl Chain {
         let verdict = self.allowed(record, &attributes).await?;
         let counts = &api.metrics.requests;
         counts.authorized(verdict == Verdict::Allow, asked.elapsed());
+        record.step("authorization", asked);
         if let Verdict::Deny(reason) = verdict {
             return Err(denied(&attributes, &reason));
         }
@@ -286,7 +314,9 @@ impl Chain {
             annotations: record.annotations.clone(),
             opening: Mutex::new(opening),
         };
+        let asked = Instant::now();
         let mut answer = route::route(context, body).await;
+        record.step("handler", asked);
         if let (Some(seat), Ok(response)) = (seat, &mut answer)
             && http_body::Body::size_hint(response.body())
                 .exact()

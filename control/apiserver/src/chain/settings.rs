@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cors::Origins;
 use crate::audit::Audit;
 use crate::features::Gates;
+use crate::tracer::Tracer;
 
 /// Settings of the chain. The defaults are kube-apiserver's.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub struct Settings {
     pub flags: Arc<[(String, String)]>,
     /// Metrics of other parts of the process, in OpenMetrics without an end.
     pub more_metrics: Option<fn(&mut String)>,
+    /// Who is told how requests went; `None` for nobody.
+    pub tracer: Option<Arc<Tracer>>,
     /// What is written down of requests; `None` for nothing.
     pub audit: Option<Arc<Audit>>,
     /// Which steps of admission are on, and what they are told.
@@ -75,6 +78,7 @@ impl Default for Settings {
             gates: Gates::default(),
             flags: Arc::default(),
             more_metrics: None,
+            tracer: None,
             audit: None,
             admission: Arc::default(),
         }
