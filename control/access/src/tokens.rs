@@ -11,7 +11,8 @@ mod verified;
 
 use std::sync::Arc;
 
-use control_pki::ServiceAccountKey;
+use arc_swap::ArcSwap;
+use control_pki::{ServiceAccountKey, ServiceAccountKeys};
 use control_types::status::quote;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ const LEEWAY: i64 = 60;
 /// Issues tokens and recognises them.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    key: Arc<ServiceAccountKey>,
+    keys: Arc<ArcSwap<ServiceAccountKeys>>,
     /// The first signs; all are believed.
     issuers: Vec<String>,
     audiences: Vec<String>,
@@ -205,8 +206,14 @@ impl Tokens {
     /// Tokens signed with `key`, of [`ISSUER`], accepted for it.
     #[must_use]
     pub fn new(key: Arc<ServiceAccountKey>) -> Self {
+        Self::with(key.into())
+    }
+
+    /// Tokens signed with one of `keys`, of [`ISSUER`], accepted for it.
+    #[must_use]
+    pub fn with(keys: ServiceAccountKeys) -> Self {
         Self {
-            key,
+            keys: Arc::new(ArcSwap::from_pointee(keys)),
             issuers: vec![ISSUER.to_owned()],
             audiences: vec![ISSUER.to_owned()],
             longest: None,
@@ -268,10 +275,17 @@ impl Tokens {
         &self.issuers
     }
 
-    /// The key that signs.
+    /// The keys: one signs, all are believed.
     #[must_use]
-    pub fn key(&self) -> &ServiceAccountKey {
-        &self.key
+    pub fn keys(&self) -> Arc<ServiceAccountKeys> {
+        self.keys.load_full()
+    }
+
+    /// From now on these are the keys, also of all clones.
+    pub fn replace_keys(&self, keys: ServiceAccountKeys) {
+        self.keys.store(Arc::new(keys));
+        // What a key vouched for that is gone is nobody's any more.
+        self.verified.clear();
     }
 
     /// Signs a token.
@@ -284,7 +298,7 @@ impl Tokens {
         } else {
             &spec.audiences
         };
-        self.key.sign(&Bound {
+        self.keys.load().signing().sign(&Bound {
             aud: Audiences::Many(audiences.clone()),
             exp: spec.expires_at,
             iat: spec.issued_at,
@@ -313,7 +327,8 @@ impl Tokens {
         account: &Reference,
         secret: &str,
     ) -> Result<String, control_pki::Error> {
-        self.key
+        let keys = self.keys.load();
+        keys.signing()
             .sign(&legacy::Legacy::of(namespace, account, secret))
     }
 
@@ -333,7 +348,7 @@ impl Tokens {
         if issuer != legacy::ISSUER && !self.issuers.contains(&issuer) {
             return Err(TokenError::Foreign);
         }
-        let claims = self.verified.get_or_verify(token, &self.key)?;
+        let claims = self.verified.get_or_verify(token, &self.keys)?;
         let wanted = if audiences.is_empty() {
             &self.audiences[..]
         } else {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use control_access::Tokens;
 use control_types::value;
+use control_types::value::Value;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response};
 
@@ -26,7 +27,7 @@ pub fn document(context: &Context, path: &str) -> Option<Response<Body>> {
             ("application/json", provider.to_vec())
         }
         KEYS => {
-            let keys = config.access.tokens()?.key().jwks();
+            let keys = config.access.tokens()?.keys().jwks();
             ("application/jwk-set+json", keys.to_string().into_bytes())
         }
         _ => return None,
@@ -40,12 +41,14 @@ pub fn document(context: &Context, path: &str) -> Option<Response<Body>> {
     Some(response)
 }
 
-fn provider(tokens: &Tokens, address: SocketAddr) -> value::Value {
+fn provider(tokens: &Tokens, address: SocketAddr) -> Value {
+    let keys = tokens.keys();
+    let algorithms: Vec<_> = keys.algorithms().into_iter().map(Value::from).collect();
     value!({
         "issuer": (tokens.issuer()),
         "jwks_uri": (format!("https://{address}{KEYS}")),
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["ES256"]
+        "id_token_signing_alg_values_supported": (algorithms)
     })
 }

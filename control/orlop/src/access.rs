@@ -2,7 +2,6 @@
 //! are kube-apiserver's.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,9 +11,10 @@ use control_access::oidc::{ALGORITHMS, Issuer, Mapping};
 use control_access::{Abac, FrontProxy, TokenFile, Tokens};
 use control_apiserver::access::{Settings, WebhookSettings};
 use control_apiserver::features::{Feature, Gates};
-use control_pki::{ClientTrust, Cluster, ServiceAccountKey};
+use control_pki::{ClientTrust, Cluster, ServiceAccountKeys};
 
 use crate::error::Error;
+use crate::token_keys;
 
 /// Authentication and authorization.
 #[derive(Args, Default)]
@@ -151,6 +151,8 @@ pub struct Options {
         default_value = "X-Remote-Extra-"
     )]
     pub requestheader_extra_headers_prefix: Vec<String>,
+    #[command(flatten)]
+    pub token_keys: token_keys::Options,
     /// Issuers of service accounts' tokens: the first signs, all are believed.
     #[arg(long, value_name = "URL")]
     pub service_account_issuer: Vec<String>,
@@ -175,10 +177,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 impl Options {
     /// Service accounts' tokens.
-    pub fn tokens(&self, key: ServiceAccountKey) -> Tokens {
+    pub fn tokens(&self, keys: ServiceAccountKeys) -> Tokens {
         let longest = self.service_account_max_token_expiration;
         let longest = longest.and_then(|time| i64::try_from(time.as_secs()).ok());
-        Tokens::new(Arc::new(key))
+        Tokens::with(keys)
             .of(
                 self.service_account_issuer.clone(),
                 self.api_audiences.clone(),

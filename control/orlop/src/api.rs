@@ -26,7 +26,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
-use crate::{access, address, error::Error, listen, requests, rotation::Rotation, store};
+use crate::{
+    access, address, error::Error, listen, requests, rotation::Rotation, store, token_keys,
+};
 
 /// Where the API server keeps its state and listens.
 // Another command flattens it into options of its own: groups need unique names.
@@ -80,6 +82,8 @@ pub struct Api {
     /// Signs certificates as that authority.
     pub signer: Arc<Authority>,
     tokens: Tokens,
+    /// The files of its keys, and what was read of them.
+    token_files: (token_keys::Files, token_keys::Seen),
     /// Where other hosts reach the server.
     pub url: String,
     rotation: Rotation,
@@ -149,7 +153,9 @@ impl Options {
         let mut chain = self.requests.settings()?;
         chain.flags = self.flags.clone().into();
         let settings = self.access.settings(&pki, chain.gates)?;
-        let tokens = self.access.tokens(pki.service_account_key);
+        let token_files = self.access.token_keys.files(&dir.join("pki"));
+        let (keys, seen) = token_files.load()?;
+        let tokens = self.access.tokens(keys);
         let own_tokens = tokens.clone();
         let access = ClusterAccess::configured(trust, tokens, settings)
             .map_err(Error::Settings)?
@@ -206,6 +212,7 @@ impl Options {
             authority,
             signer: Arc::new(pki.ca),
             tokens: own_tokens,
+            token_files: (token_files, seen),
             rotation,
             following: (encrypted, encryption, read),
             url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
@@ -295,11 +302,13 @@ impl Api {
     pub async fn serve(self, shutdown: CancellationToken, callers: impl Future<Output = ()>) {
         let tls = Arc::new(ArcSwap::from_pointee(self.tls));
         let (source, encryption, read) = self.following;
+        let (token_files, seen) = self.token_files;
         let upkeep = async {
             let rotated = self.rotation.run(shutdown.clone());
             tokio::select! {
                 () = rotated => {}
                 () = source.follow(encryption, read, LOOK) => {}
+                () = token_files.follow(self.tokens, seen) => {}
             }
         };
         let serving = self

@@ -19,6 +19,7 @@ mod requests;
 mod rotation;
 mod run;
 mod store;
+mod token_keys;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

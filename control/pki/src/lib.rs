@@ -19,6 +19,7 @@ mod cluster;
 mod error;
 mod files;
 mod kubeconfig;
+mod public_key;
 mod random;
 mod request;
 mod service_account;
@@ -31,6 +32,7 @@ pub use error::Error;
 pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
+pub use public_key::{PublicKey, ServiceAccountKeys};
 pub use request::{Request, Requested, names, public_key_hash, validity};
 pub use service_account::{Rejected, ServiceAccountKey};
 pub use tls::{

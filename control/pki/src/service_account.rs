@@ -1,31 +1,23 @@
 //! The key that signs service accounts' tokens.
 //!
-//! ES256 (ECDSA on P-256), which every verifier of Kubernetes tokens takes. The
-//! key's identifier is what kube-apiserver computes: the SHA-256 of the public
-//! key's DER (`SubjectPublicKeyInfo`), base64url without padding.
+//! ES256 (ECDSA on P-256) unless an operator brings another, which every verifier of
+//! Kubernetes tokens takes. The key's identifier is what kube-apiserver computes: the
+//! SHA-256 of the public key's DER (`SubjectPublicKeyInfo`), base64url without padding.
 
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use rcgen::{KeyPair, PublicKeyData};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
-use sha2::{Digest, Sha256};
 
+use crate::public_key::PublicKey;
 use crate::{Error, files};
 
-/// Signs and verifies tokens.
+/// Signs tokens, and knows those that it signed.
 pub struct ServiceAccountKey {
-    id: String,
     signing: EncodingKey,
-    verifying: DecodingKey,
-    validation: Validation,
-    public_pem: String,
-    /// The public point, uncompressed, without its first byte: X then Y.
-    point: Vec<u8>,
+    public: PublicKey,
 }
 
 /// Why a token is none of ours.
@@ -46,22 +38,14 @@ impl ServiceAccountKey {
     /// The key in `sa.key` of `dir`, made with `sa.pub` if it is not there.
     ///
     /// # Errors
-    /// [`Error::File`], [`Error::Malformed`] (also for a key that is not P-256)
-    /// or [`Error::Crypto`].
+    /// [`Error::File`], [`Error::Malformed`] or [`Error::Crypto`].
     pub fn load_or_create(dir: &Path) -> Result<Self, Error> {
         let path = dir.join("sa.key");
-        let key = Self::from_pem(
-            &if let Some(pem) = files::read(&path)? {
-                pem
-            } else {
-                let pem = KeyPair::generate()
-                    .map_err(Error::crypto("make a key"))?
-                    .serialize_pem();
-                files::write_private(&path, pem.as_bytes())?;
-                pem
-            },
-            &path,
-        )?;
+        if files::read(&path)?.is_none() {
+            let pair = KeyPair::generate().map_err(Error::crypto("make a key"))?;
+            files::write_private(&path, pair.serialize_pem().as_bytes())?;
+        }
+        let key = Self::load(&path)?;
         let public = dir.join("sa.pub");
         if files::read(&public)?.as_deref() != Some(key.public_pem()) {
             files::write_public(&public, key.public_pem().as_bytes())?;
@@ -69,39 +53,28 @@ impl ServiceAccountKey {
         Ok(key)
     }
 
-    fn from_pem(pem: &str, path: &Path) -> Result<Self, Error> {
+    /// The private key in a file: ECDSA on P-256 or P-384, or RSA; PEM.
+    ///
+    /// # Errors
+    /// [`Error::File`] or [`Error::Malformed`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
         let wrong = |detail: String| Error::Malformed {
             path: path.to_owned(),
-            expected: "service account key (ECDSA P-256, PEM)",
+            expected: "private key (ECDSA P-256 or P-384, or RSA, PEM)",
             detail,
         };
-        let pair = KeyPair::from_pem(pem).map_err(|error| wrong(error.to_string()))?;
-        if !pair.is_compatible(&rcgen::PKCS_ECDSA_P256_SHA256) {
-            return Err(wrong("it is a key of another kind".to_owned()));
-        }
-        // rcgen writes PKCS#8, whatever the file has.
-        let signing = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes())
-            .map_err(|error| wrong(error.to_string()))?;
-        let point = pair.public_key_raw().get(1..65).map(<[u8]>::to_vec);
-        let point = point.ok_or_else(|| wrong("its public point has another form".to_owned()))?;
-        let (x, y) = point.split_at(32);
-        let verifying =
-            DecodingKey::from_ec_components(&URL_SAFE_NO_PAD.encode(x), &URL_SAFE_NO_PAD.encode(y))
-                .map_err(|error| wrong(error.to_string()))?;
-        // Times and audiences are judged by who knows what they mean
-        // (control-access); here it is about the signature.
-        let mut validation = Validation::new(Algorithm::ES256);
-        validation.required_spec_claims.clear();
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        validation.validate_aud = false;
+        let pem = files::read(path)?.ok_or_else(|| wrong("there is no such file".to_owned()))?;
+        let pair = KeyPair::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
+        let public = PublicKey::of(&pair.subject_public_key_info()).map_err(wrong)?;
+        let signing = if public.algorithm == Algorithm::RS256 {
+            EncodingKey::from_rsa_pem(pem.as_bytes())
+        } else {
+            // rcgen writes PKCS#8, whatever the file has.
+            EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes())
+        };
         Ok(Self {
-            id: URL_SAFE_NO_PAD.encode(Sha256::digest(pair.subject_public_key_info())),
-            signing,
-            verifying,
-            validation,
-            public_pem: pair.public_key_pem(),
-            point,
+            signing: signing.map_err(|error| wrong(error.to_string()))?,
+            public,
         })
     }
 
@@ -110,9 +83,9 @@ impl ServiceAccountKey {
     /// # Errors
     /// [`Error::Crypto`].
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, Error> {
-        let mut header = Header::new(Algorithm::ES256);
+        let mut header = Header::new(self.public.algorithm);
         header.typ = None;
-        header.kid = Some(self.id.clone());
+        header.kid = Some(self.public.id.clone());
         jsonwebtoken::encode(&header, claims, &self.signing).map_err(|error| Error::Crypto {
             action: "sign a token",
             detail: error.to_string(),
@@ -125,34 +98,19 @@ impl ServiceAccountKey {
     /// # Errors
     /// [`Rejected`].
     pub fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, Rejected> {
-        let header = jsonwebtoken::decode_header(token).map_err(|_| Rejected::NotOurs)?;
-        if header.alg != Algorithm::ES256 || header.kid.as_ref().is_some_and(|id| *id != self.id) {
-            return Err(Rejected::NotOurs);
-        }
-        jsonwebtoken::decode(token, &self.verifying, &self.validation)
-            .map(|data| data.claims)
-            .map_err(Rejected::Invalid)
+        self.public.verify(token)
     }
 
     /// The public key, PEM.
     #[must_use]
     pub fn public_pem(&self) -> &str {
-        &self.public_pem
+        &self.public.pem
     }
 
-    /// The document of `/openid/v1/jwks` (RFC 7517).
+    /// Its public half.
     #[must_use]
-    pub fn jwks(&self) -> serde_json::Value {
-        let (x, y) = self.point.split_at(32);
-        json!({ "keys": [{
-            "use": "sig",
-            "kty": "EC",
-            "kid": self.id,
-            "crv": "P-256",
-            "alg": "ES256",
-            "x": URL_SAFE_NO_PAD.encode(x),
-            "y": URL_SAFE_NO_PAD.encode(y),
-        }]})
+    pub fn public(&self) -> &PublicKey {
+        &self.public
     }
 }
 
@@ -160,13 +118,18 @@ impl std::fmt::Debug for ServiceAccountKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("ServiceAccountKey")
-            .field("id", &self.id)
+            .field("id", &self.public.id)
             .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use jsonwebtoken::DecodingKey;
+    use serde_json::json;
+
     use super::*;
 
     fn key() -> (tempfile::TempDir, ServiceAccountKey) {
@@ -197,7 +160,8 @@ mod tests {
         let (header, _) = rest.split_once('.').expect("three parts");
         let claims = URL_SAFE_NO_PAD.encode(r#"{"sub":"b"}"#);
         let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
-        let symmetric = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{}"}}"#, key.id));
+        let symmetric =
+            URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{}"}}"#, key.public.id));
         for forged in [
             format!("{header}.{claims}.{signature}"),
             format!("{none}.{claims}."),
@@ -219,13 +183,14 @@ mod tests {
     fn the_key_set_and_the_public_file_are_of_the_same_key() {
         let (dir, key) = key();
         let pem = std::fs::read_to_string(dir.path().join("sa.pub")).expect("a file");
-        let jwk = &key.jwks()["keys"][0];
+        let jwk = &key.public().jwk();
         assert_eq!(jwk["kid"].as_str().map(str::len), Some(43));
         let token = key.sign(&json!({ "sub": "a" })).expect("signed");
         let header = jsonwebtoken::decode_header(&token).expect("a header");
         assert_eq!(header.kid.as_deref(), jwk["kid"].as_str());
         let decoding = DecodingKey::from_ec_pem(pem.as_bytes()).expect("a key");
-        let claims = jsonwebtoken::decode::<serde_json::Value>(&token, &decoding, &key.validation);
+        let claims =
+            jsonwebtoken::decode::<serde_json::Value>(&token, &decoding, &key.public.validation());
         assert_eq!(claims.expect("verified").claims["sub"], "a");
     }
 }

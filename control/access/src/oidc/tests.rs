@@ -6,6 +6,11 @@ use crate::configuration::authentication;
 
 const NOW: i64 = 1_000;
 
+/// The document that publishes a key.
+fn keys_of(key: &ServiceAccountKey) -> String {
+    format!("{{\"keys\":[{}]}}", key.public().jwk())
+}
+
 fn key() -> (tempfile::TempDir, ServiceAccountKey) {
     let dir = tempfile::tempdir().expect("a directory");
     let key = ServiceAccountKey::load_or_create(dir.path()).expect("a key");
@@ -33,7 +38,7 @@ const PLAIN: &str = "  claimMappings:\n    username: {claim: sub, prefix: 'x:'}\
 
 fn ask(issuer: &Issuer, claims: &Value) -> Result<crate::User, String> {
     let (_dir, key) = key();
-    let keys = Keys::parse(key.jwks().to_string().as_bytes()).expect("keys");
+    let keys = Keys::parse(keys_of(&key).as_bytes()).expect("keys");
     let token = key.sign(claims).expect("signed");
     issuer
         .user(&token, &keys, NOW)
@@ -114,7 +119,7 @@ fn what_is_not_of_the_issuer_is_refused() {
 fn forged_signatures_are_refused() {
     let (_dir, key) = key();
     let (_other_dir, other) = self::key();
-    let keys = Keys::parse(key.jwks().to_string().as_bytes()).expect("keys");
+    let keys = Keys::parse(keys_of(&key).as_bytes()).expect("keys");
     let plain = issuer(PLAIN);
     let refused = |token: &str| {
         let answer = plain.user(token, &keys, NOW);

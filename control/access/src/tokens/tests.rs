@@ -292,9 +292,9 @@ fn a_claim_that_contradicts_another_is_refused_although_it_is_signed() {
         "kubernetes.io": {"namespace": "a", "serviceaccount": {"name": "robot", "uid": "u1"}}
     });
     let all = World(ALL.to_vec());
-    let token = tokens.key().sign(&claims).expect("signed");
+    let token = tokens.keys().signing().sign(&claims).expect("signed");
     assert!(tokens.authenticate(&token, &[], 150, &all).is_err());
     claims["sub"] = "system:serviceaccount:a:robot".into();
-    let token = tokens.key().sign(&claims).expect("signed");
+    let token = tokens.keys().signing().sign(&claims).expect("signed");
     assert!(tokens.authenticate(&token, &[], 150, &all).is_ok());
 }

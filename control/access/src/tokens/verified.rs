@@ -4,7 +4,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use control_pki::ServiceAccountKey;
+use arc_swap::ArcSwap;
+use control_pki::ServiceAccountKeys;
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
@@ -25,11 +26,19 @@ impl std::fmt::Debug for Verified {
 }
 
 impl Verified {
-    /// The claims of a token that the key signed.
+    /// Knows none any more.
+    pub fn clear(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// The claims of a token that one of the keys signed.
     pub fn get_or_verify(
         &self,
         token: &str,
-        key: &ServiceAccountKey,
+        current: &ArcSwap<ServiceAccountKeys>,
     ) -> Result<Arc<Claims>, TokenError> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let known = |this: &Self| {
@@ -40,9 +49,14 @@ impl Verified {
             return Ok(claims);
         }
         // It names this cluster as its issuer: whatever signed it is not this cluster.
-        let claims = key.verify(token).map_err(|_| TokenError::Forged)?;
+        let keys = current.load_full();
+        let claims = keys.verify(token).map_err(|_| TokenError::Forged)?;
         let claims = Arc::new(claims);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&keys, &current.load()) {
+            // The key may have been taken away meanwhile.
+            return Ok(claims);
+        }
         if all.len() >= MOST {
             // Tokens come and go: those in use are soon known again.
             all.clear();

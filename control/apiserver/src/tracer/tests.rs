@@ -119,10 +119,7 @@ fn a_configuration_is_kube_apiservers() {
 }
 
 /// A collector that takes one request and keeps it.
-async fn collector() -> (
-    String,
-    tokio::task::JoinHandle<otlp::message::Request>,
-) {
+async fn collector() -> (String, tokio::task::JoinHandle<otlp::message::Request>) {
     use http_body_util::BodyExt;
     use prost::Message;
 
@@ -144,8 +141,7 @@ async fn collector() -> (
                     .expect("a body")
                     .to_bytes();
                 // A gRPC message has a head of five bytes.
-                let message =
-                    otlp::message::Request::decode(&bytes[5..]).expect("a message");
+                let message = otlp::message::Request::decode(&bytes[5..]).expect("a message");
                 let _ = kept.send(message).await;
                 let answer = http::Response::builder()
                     .header("content-type", "application/grpc")

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::error::Error;
+use crate::{error::Error, token_keys};
 
 /// Certificates that a running server makes anew by itself.
 const LEAVES: [&str; 4] = [
@@ -15,6 +15,16 @@ const LEAVES: [&str; 4] = [
     "apiserver-kubelet-client",
     "front-proxy-client",
 ];
+/// What can be made anew by hand.
+const NAMES: [&str; 5] = [
+    "admin",
+    "apiserver",
+    "apiserver-kubelet-client",
+    "front-proxy-client",
+    SERVICE_ACCOUNT,
+];
+/// The key of service accounts' tokens.
+const SERVICE_ACCOUNT: &str = "service-account";
 /// How long a running server takes at most to notice.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -35,8 +45,10 @@ enum Command {
     Status,
     /// Have certificates made anew now; a running server shows them within seconds.
     Rotate {
-        /// Which; all but the authorities unless given.
-        #[arg(value_parser = LEAVES, value_name = "NAME")]
+        /// Which; all but the authorities and service-account unless given. The last is the key
+        /// that signs service accounts' tokens: tokens of the old one are believed until its
+        /// sa-TIME.pub is deleted.
+        #[arg(value_parser = NAMES, value_name = "NAME")]
         names: Vec<String>,
     },
 }
@@ -58,6 +70,19 @@ pub async fn run(options: Options) -> Result<(), Error> {
             } else {
                 names
             };
+            let (keys, names): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(|name| name == SERVICE_ACCOUNT);
+            if !keys.is_empty() {
+                let kept = token_keys::rotate(&dir, Timestamp::now())?;
+                println!(
+                    "another key signs service accounts' tokens; delete {} when no token of the \
+                     old one is in use any more",
+                    kept.display()
+                );
+            }
+            if names.is_empty() {
+                return Ok(());
+            }
             rotate(&dir, &names).await
         }
     }
