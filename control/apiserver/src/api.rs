@@ -16,6 +16,7 @@ use crate::admission::quota::Turns;
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
+use crate::components::Components;
 use crate::config::Config;
 use crate::custom::Definitions;
 use crate::discovery::Made;
@@ -64,6 +65,8 @@ pub struct Api {
     pub(crate) openapi: Merged,
     /// When the server was made.
     pub(crate) started: jiff::Timestamp,
+    /// Other parts of the control plane.
+    pub components: Components,
     /// How far the server is from its end.
     pub lifecycle: Lifecycle,
     /// Who is served first.
@@ -186,6 +189,7 @@ impl Api {
             definitions,
             aggregator: Aggregator::default(),
             node_metrics: NodeMetrics::default(),
+            components: Components::default(),
             discovery: ArcSwapOption::empty(),
             openapi: Merged::default(),
             shutdown,

@@ -182,20 +182,28 @@ fn names(root: &str) -> impl Iterator<Item = &'static str> + use<> {
     first.iter().chain(STARTED).chain(last).copied()
 }
 
+/// Whether the store answers.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) async fn store(api: &Api) -> Result<(), String> {
+    let read = api.store().get(PROBE.into(), None);
+    match tokio::time::timeout(STORE, read).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("context deadline exceeded".to_owned()),
+    }
+}
+
 /// Does a check.
 ///
 /// # Errors
 /// Why it failed.
 async fn check(api: &Api, name: &str) -> Result<(), String> {
     match name {
-        "etcd" | "etcd-readiness" => {
-            let read = api.store().get(PROBE.into(), None);
-            match tokio::time::timeout(STORE, read).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
-                Err(_) => Err("error getting data from etcd: context deadline exceeded".into()),
-            }
-        }
+        "etcd" | "etcd-readiness" => store(api)
+            .await
+            .map_err(|why| format!("error getting data from etcd: {why}")),
         // The server answers nothing before its caches are filled; they are not
         // allowed to fall far behind afterwards.
         "informer-sync" if api.caches.applied() + BEHIND < api.store().revision() => {

@@ -176,7 +176,7 @@ fn status_of(error: ApplyError) -> Status {
 /// 500 without a reason: what stock makes of errors that it has no status for.
 pub fn unexplained(message: String) -> Status {
     let mut status = Status::internal("");
-    status.reason = "";
+    status.reason = "".into();
     status.message = message;
     status.details = None;
     status

@@ -306,7 +306,7 @@ pub fn why_no_number(error: &std::num::ParseIntError) -> &'static str {
 pub fn plain(message: impl Into<String>) -> Status {
     Status {
         code: 500,
-        reason: "",
+        reason: "".into(),
         message: message.into(),
         details: None,
         continue_token: String::new(),

@@ -9,6 +9,7 @@ use http::Method;
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
+use crate::components;
 use crate::nature::Nature;
 use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
@@ -110,7 +111,7 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
 async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answer {
     let info = &context.info;
     let named = info.name_in_path;
-    if named && served.is_review() && served.resource.plural != "componentstatuses" {
+    if named && served.is_review() && served.resource.plural != components::PLURAL {
         // What has no objects has no paths for them.
         return Err(Status::unknown_path());
     }
@@ -136,6 +137,9 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         .warnings
         .extend(deprecation(info).map(str::to_owned));
     match verb {
+        "get" | "list" if served.resource.plural == components::PLURAL => {
+            components::answer(&context, &served).await
+        }
         "get" => verbs::get::get(&context, &served).await,
         "list" => verbs::list::list(&context, &served).await,
         "watch" => verbs::watch::watch(&context, &served).await,

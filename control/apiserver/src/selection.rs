@@ -3,6 +3,7 @@
 use control_types::status::{Status, quote};
 use control_types::{fields, labels};
 
+use crate::api::Served;
 use crate::cache::{Cached, Keyed};
 use crate::nature::Nature;
 use crate::options::ListOptions;
@@ -16,6 +17,8 @@ pub struct Selection {
     only: Option<String>,
     labels: labels::Selector,
     fields: fields::Selector,
+    /// Fields that objects have only in the version that is served.
+    served_fields: fields::Selector,
 }
 
 impl Selection {
@@ -26,6 +29,23 @@ impl Selection {
     /// When a selector is malformed or names a field that the kind does not
     /// offer.
     pub fn new(
+        served: &Served,
+        namespace: &str,
+        name: &str,
+        options: &ListOptions,
+    ) -> Result<Self, Status> {
+        let mut selection = Self::of_kind(&served.kind, namespace, name, options)?;
+        if served.kind.family().is_some() && !served.is_stored_form() {
+            // Versions of a custom kind select by fields of their own.
+            let in_all = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
+            let terms = std::mem::take(&mut selection.fields.terms);
+            (selection.fields.terms, selection.served_fields.terms) =
+                terms.into_iter().partition(|term| in_all(&term.field));
+        }
+        Ok(selection)
+    }
+
+    fn of_kind(
         kind: &Nature,
         namespace: &str,
         name: &str,
@@ -73,6 +93,7 @@ impl Selection {
             only,
             labels,
             fields,
+            served_fields: fields::Selector::default(),
         })
     }
 
@@ -91,10 +112,37 @@ impl Selection {
     /// Whether every object of the namespace is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        self.only.is_none() && self.labels.is_everything() && self.fields.is_empty()
+        self.only.is_none()
+            && self.labels.is_everything()
+            && self.fields.is_empty()
+            && self.served_fields.is_empty()
     }
 
-    /// Whether an object is selected.
+    /// Whether objects must be looked at in the version that is served, too (see
+    /// [`Selection::matches_served`]).
+    #[must_use]
+    pub fn by_served_fields(&self) -> bool {
+        !self.served_fields.is_empty()
+    }
+
+    /// Whether an object that [matches](Selection::matches) is selected by what it is
+    /// in the version that is served. One that cannot be read in it is not.
+    #[must_use]
+    pub fn matches_served(&self, served: &Served, object: &Cached) -> bool {
+        if self.served_fields.is_empty() {
+            return true;
+        }
+        let Ok(tree) = served.tree(object) else {
+            return false;
+        };
+        let fields = served.kind.selectable_fields(&tree);
+        self.served_fields.matches(|name| {
+            let found = fields.iter().find(|(field, _)| *field == name);
+            found.map(|(_, value)| value.as_str())
+        })
+    }
+
+    /// Whether an object is selected, as far as its stored form tells.
     #[must_use]
     pub fn matches(&self, object: &Cached) -> bool {
         object.key().starts_with(&self.prefix)
@@ -145,7 +193,7 @@ mod tests {
             field_selector: fields.into(),
             ..ListOptions::default()
         };
-        Selection::new(
+        Selection::of_kind(
             &control_kinds::of("", "Pod").into(),
             namespace,
             "",

@@ -86,7 +86,7 @@ fn form(headers: &HeaderMap, kind: &str) -> Result<Form, Status> {
     });
     form.ok_or_else(|| Status {
         code: 406,
-        reason: "NotAcceptable",
+        reason: "NotAcceptable".into(),
         message: AVAILABLE.to_owned(),
         details: None,
         continue_token: String::new(),

@@ -39,8 +39,10 @@ fn definition(client: Value) -> Value {
                 "clientConfig": (client), "conversionReviewVersions": ["v1"]
             }},
             "versions": [
-                {"name": "v1", "served": true, "storage": true, "schema": (schema("host"))},
-                {"name": "v2", "served": true, "storage": false, "schema": (schema("address"))}
+                {"name": "v1", "served": true, "storage": true, "schema": (schema("host")),
+                 "selectableFields": [{"jsonPath": ".spec.host"}]},
+                {"name": "v2", "served": true, "storage": false, "schema": (schema("address")),
+                 "selectableFields": [{"jsonPath": ".spec.address"}]}
             ]
         }
     })
@@ -229,6 +231,94 @@ async fn owners_of_fields_are_found_in_other_versions() {
     assert_eq!(apply("v2", "two", value!({"size": 3})).await, 200);
     let (_, read) = ask(&server, &root, Method::GET, &format!("{V1}/a"), None).await;
     assert_eq!(read.get("spec"), Some(&value!({"size": 3})));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_selected_by_the_fields_of_the_version_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let fake = Fake::start(|_, question| convert(question)).await;
+    defined(&server, fake.at("/convert")).await;
+    let ask = async |method: Method, path: &str, object: Option<Value>| {
+        let (code, answer) = ask(&server, &root, method, path, object).await;
+        server.api().catch_up().await.expect("caches");
+        (code, answer)
+    };
+    for (name, host) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let sent = gear("v1", name, value!({"host": (host)}));
+        let (code, _) = ask(Method::POST, V1, Some(sent)).await;
+        assert_eq!(code, 201);
+    }
+    let names = |list: &Value| -> Vec<String> {
+        let items = list.items_at(&["items"]).iter();
+        items.map(|item| meta::name(item).to_owned()).collect()
+    };
+    // Path, code, who is found.
+    let one = format!("{V2}?fieldSelector=spec.address%3Dx&limit=1");
+    let table = [
+        (
+            format!("{V1}?fieldSelector=spec.host%3Dx"),
+            200,
+            vec!["a", "c"],
+        ),
+        (
+            format!("{V2}?fieldSelector=spec.address%3Dx"),
+            200,
+            vec!["a", "c"],
+        ),
+        (
+            format!("{V2}?fieldSelector=spec.address!%3Dx"),
+            200,
+            vec!["b"],
+        ),
+        (one.clone(), 200, vec!["a"]),
+        (format!("{V2}?fieldSelector=spec.host%3Dx"), 400, vec![]),
+    ];
+    for (path, code, found) in table {
+        let (got, list) = ask(Method::GET, &path, None).await;
+        assert_eq!(
+            (got, names(&list)),
+            (code, found.iter().map(ToString::to_string).collect()),
+            "{path}"
+        );
+    }
+    let (_, list) = ask(Method::GET, &one, None).await;
+    let next = list.str_at(&["metadata", "continue"]).unwrap_or_default();
+    let (_, list) = ask(Method::GET, &format!("{one}&continue={next}"), None).await;
+    assert_eq!(names(&list), ["c"]);
+
+    // A watch sees what comes to be selected, and what ceases to be, as it was.
+    let path = format!("{V2}?watch=true&resourceVersion=0&fieldSelector=spec.address%3Dx");
+    let watch = send(&server, &root, Method::GET, &path, &[], None).await;
+    for (name, address) in [("b", "x"), ("a", "z"), ("a", "w")] {
+        let change = Some(value!({"spec": {"address": (address)}}));
+        let (code, _) = ask(Method::PATCH, &format!("{V2}/{name}"), change).await;
+        assert_eq!(code, 200);
+    }
+    let (code, _) = ask(Method::DELETE, &format!("{V1}/c"), None).await;
+    assert_eq!(code, 200);
+    let seen: Vec<String> = events(watch)
+        .await
+        .iter()
+        .map(|event| {
+            let text = |path: &[&str]| event.str_at(path).unwrap_or_default();
+            let (name, address) = (
+                &["object", "metadata", "name"],
+                &["object", "spec", "address"],
+            );
+            format!("{} {} {}", text(&["type"]), text(name), text(address))
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "ADDED a x",
+            "ADDED c x",
+            "ADDED b x",
+            "DELETED a x",
+            "DELETED c x"
+        ]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -285,6 +285,11 @@ impl Api {
         }))
     }
 
+    /// What the server's handlers share.
+    pub fn shared(&self) -> Arc<control_apiserver::api::Api> {
+        Arc::clone(self.server.api())
+    }
+
     /// A client in this process, as that user.
     pub fn client(&self, user: User) -> Client {
         let service = self

@@ -25,7 +25,7 @@ use control_types::status::Status;
 pub fn plain_error(message: impl Into<String>) -> Status {
     Status {
         code: 500,
-        reason: "",
+        reason: "".into(),
         message: message.into(),
         details: None,
         continue_token: String::new(),

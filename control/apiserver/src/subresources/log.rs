@@ -153,7 +153,7 @@ fn generic(code: u16, text: &str, name: &str) -> Status {
     };
     Status {
         code,
-        reason,
+        reason: reason.into(),
         message: format!("{message} ( pods/log {name})"),
         details: Some(Details {
             name: name.to_owned(),

@@ -18,6 +18,7 @@ use crate::invalid;
 use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain};
+use crate::owners::{self, When};
 use crate::reply::{self, Answer};
 
 /// How often a generated name is tried anew.
@@ -90,6 +91,9 @@ pub async fn store(
     let given = meta::name(&object).to_owned();
     served.kind.default(&mut object);
     if managers == Managers::Writer {
+        context
+            .warnings
+            .extend(owners::dedup(&mut object, When::Sent));
         let name = managed::manager_of(context, options);
         Endpoint::of(&context.api, served, "").write(None, &mut object, &name);
     }
@@ -115,6 +119,9 @@ pub async fn store(
             break;
         }
     }
+    context
+        .warnings
+        .extend(owners::dedup(&mut object, When::Admitted));
     // Whoever changed the object may have moved it, or made it claim a version.
     check_namespace(context, served, &mut object)?;
     // One that was applied is not about any version.

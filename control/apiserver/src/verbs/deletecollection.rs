@@ -27,7 +27,7 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Bo
     let list_options = ListOptions::parse(context.query())?;
     list_options.validate(false)?;
     let options = delete::read_options(context, body).await?;
-    let selection = Selection::new(&served.kind, &context.info.namespace, "", &list_options)?;
+    let selection = Selection::new(served, &context.info.namespace, "", &list_options)?;
     let (snapshot, start) = list::snapshot(&context.api, served, &list_options, &selection).await?;
     let page = Page::new(&snapshot, &selection, start, list_options.page_size());
     for some in page.selected(&selection).chunks(AT_ONCE) {

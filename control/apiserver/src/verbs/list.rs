@@ -60,7 +60,7 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     }
     let info = &context.info;
     let selection = Selection::new(
-        &served.kind,
+        served,
         served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
@@ -70,8 +70,41 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
     respond(&context.api, served, page, selection, format).await
 }
 
-/// The snapshot that a request asks for, and the place where its page begins.
+/// The snapshot that a request asks for, and the place where its page begins. Where
+/// objects are selected by what they are in the version that is served, it holds only
+/// the selected ones.
 pub(crate) async fn snapshot(
+    api: &Api,
+    served: &Served,
+    options: &ListOptions,
+    selection: &Selection,
+) -> Result<(Snapshot, Option<String>), Status> {
+    let (mut snapshot, start) = whole(api, served, options, selection).await?;
+    if selection.by_served_fields() {
+        snapshot.objects = Arc::new(in_version(api, served, &snapshot.objects, selection).await?);
+    }
+    Ok((snapshot, start))
+}
+
+/// The selected objects in the version that is served, as far as it takes a webhook to
+/// bring them there.
+pub(crate) async fn in_version(
+    api: &Api,
+    served: &Served,
+    objects: &Tree<Cached>,
+    selection: &Selection,
+) -> Result<Tree<Cached>, Status> {
+    let stored = objects
+        .prefixed(selection.prefix())
+        .filter(|object| selection.matches(object))
+        .cloned()
+        .collect();
+    let mut objects = served.all_in_version(api, stored).await?;
+    objects.retain(|object| selection.matches_served(served, object));
+    Ok(Tree::from_sorted(objects))
+}
+
+async fn whole(
     api: &Api,
     served: &Served,
     options: &ListOptions,

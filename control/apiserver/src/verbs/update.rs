@@ -20,6 +20,7 @@ use crate::invalid;
 use crate::managed::{self, Endpoint};
 use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain, why_no_number};
+use crate::owners::{self, When};
 use crate::reply::{self, Answer};
 use crate::verbs::create;
 use crate::write::{Current, Decision};
@@ -68,6 +69,9 @@ pub async fn through(
         }
     }
     served.kind.default(&mut object);
+    context
+        .warnings
+        .extend(owners::dedup(&mut object, When::Sent));
     let change = Change {
         context,
         served,
@@ -302,6 +306,9 @@ impl Change<'_> {
                 );
             }
             self.admit(&mut new, &old).await?;
+            gathered
+                .warnings
+                .extend(owners::dedup(&mut new, When::Admitted));
         }
         escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;

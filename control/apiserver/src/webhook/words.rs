@@ -9,7 +9,7 @@ use rustls::CertificateError;
 use crate::service_client::explain;
 
 /// What failed between this server and `address`.
-pub(super) fn of_client(error: &hyper_util::client::legacy::Error, address: &str) -> String {
+pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, address: &str) -> String {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(one) = cause {
         if let Some(error) = one.downcast_ref::<io::Error>() {
@@ -145,7 +145,7 @@ pub(super) fn of_code(code: u16, text: &str) -> Status {
     };
     Status {
         code,
-        reason,
+        reason: reason.into(),
         message,
         details: Some(Details {
             causes: vec![Cause {

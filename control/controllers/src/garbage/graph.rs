@@ -130,6 +130,13 @@ impl Graph {
         concerned
     }
 
+    /// Forgets all objects of a resource. Returns whose fate may have changed.
+    pub fn remove_all(&mut self, resource: usize) -> Vec<Text> {
+        let of_it = self.nodes.iter().filter(|(_, n)| n.resource == resource);
+        let gone: Vec<Text> = of_it.map(|(uid, _)| uid.clone()).collect();
+        gone.iter().flat_map(|uid| self.remove(uid)).collect()
+    }
+
     /// Forgets an object that is gone. Returns whose fate may have changed.
     pub fn remove(&mut self, uid: &Text) -> Vec<Text> {
         let Some(node) = self.nodes.remove(uid) else {
@@ -311,6 +318,16 @@ mod tests {
         g.put(0, &meta("x", &[("b", false)], &[], false));
         assert_eq!(g.remove(&"b".into()), ["x"]);
         assert_eq!(judge(&g, "x"), Verdict::Delete);
+    }
+
+    #[test]
+    fn objects_of_a_resource_that_is_left_are_forgotten_and_their_dependents_judged() {
+        let mut g = Graph::default();
+        g.put(0, &meta("x", &[("a", false)], &[], false));
+        g.put(1, &meta("a", &[], &[], false));
+        g.put(1, &meta("b", &[], &[], false));
+        assert_eq!(g.remove_all(1), ["x"]);
+        assert!(g.get("a").is_none() && g.get("b").is_none() && g.get("x").is_some());
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub const CONTROLLER: Controller = Controller {
 struct Collector {
     client: Client,
     graph: Mutex<Graph>,
-    /// By the number that nodes carry.
-    resources: RwLock<Vec<Resource>>,
+    /// By the number that nodes carry; none where one was followed that is gone.
+    resources: RwLock<Vec<Option<Resource>>>,
     /// A definition of a custom resource changed.
     defined: Notify,
     /// Objects with owners of kinds that were not known when they were judged.
@@ -70,12 +70,21 @@ struct Collector {
     queue: Queue<Text>,
 }
 
+/// A custom resource that is followed.
+struct Custom {
+    resource: Resource,
+    /// The number that its objects carry.
+    number: usize,
+    /// Ends it.
+    stop: CancellationToken,
+}
+
 impl Collector {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut tasks = JoinSet::new();
         let mut reflectors = Vec::new();
         for resource in built_in() {
-            reflectors.push(self.follow(resource, &mut tasks, &shutdown));
+            reflectors.push(self.follow(resource, &mut tasks, &shutdown).1);
         }
         let lists = async {
             for reflector in &reflectors {
@@ -95,9 +104,10 @@ impl Collector {
             let collector = Arc::clone(&collector);
             async move { collector.sync(&uid).await }
         };
+        let mut followed = Vec::new();
         let discovery = async {
             loop {
-                self.find_custom(&mut tasks, &shutdown).await;
+                self.find_custom(&mut followed, &mut tasks, &shutdown).await;
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     () = self.defined.notified() => tokio::time::sleep(SETTLING).await,
@@ -112,28 +122,59 @@ impl Collector {
         while tasks.join_next().await.is_some() {}
     }
 
-    async fn find_custom(self: &Arc<Self>, tasks: &mut JoinSet<()>, shutdown: &CancellationToken) {
-        match custom::resources(&self.client).await {
-            Ok(found) => {
-                for resource in found {
-                    let same = |known: &Resource| {
-                        known.group == resource.group && known.plural == resource.plural
-                    };
-                    if !self.known().iter().any(same) {
-                        self.follow(resource, tasks, shutdown);
-                        for uid in std::mem::take(&mut *self.puzzling()) {
-                            self.queue.add(uid);
-                        }
-                    }
-                }
-            }
+    /// Follows the custom resources that there are, and only those: one that is not
+    /// served any more would be asked for in vain for ever.
+    async fn find_custom(
+        self: &Arc<Self>,
+        followed: &mut Vec<Custom>,
+        tasks: &mut JoinSet<()>,
+        shutdown: &CancellationToken,
+    ) {
+        let found = match custom::resources(&self.client).await {
+            Ok(found) => found,
             Err(error) => {
                 tracing::debug!(error = %error.chain(), "cannot look for custom resources");
+                return;
+            }
+        };
+        for gone in followed.extract_if(.., |known| !found.contains(&known.resource)) {
+            self.forget(&gone);
+        }
+        while tasks.try_join_next().is_some() {}
+        for resource in found {
+            if followed.iter().any(|known| known.resource == resource) {
+                continue;
+            }
+            let stop = shutdown.child_token();
+            let (number, _) = self.follow(resource.clone(), tasks, &stop);
+            followed.push(Custom {
+                resource,
+                number,
+                stop,
+            });
+            for uid in std::mem::take(&mut *self.puzzling()) {
+                self.queue.add(uid);
             }
         }
     }
 
-    fn known(&self) -> std::sync::RwLockReadGuard<'_, Vec<Resource>> {
+    /// Leaves a resource that is served no more, with the objects that it had.
+    fn forget(&self, gone: &Custom) {
+        tracing::debug!(resource = %gone.resource, "following it no more");
+        gone.stop.cancel();
+        let concerned = self.graph().remove_all(gone.number);
+        let mut all = self
+            .resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        all[gone.number] = None;
+        drop(all);
+        for uid in concerned {
+            self.queue.add(uid);
+        }
+    }
+
+    fn known(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<Resource>>> {
         self.resources
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -153,14 +194,17 @@ impl Collector {
         resource: Resource,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
-    ) -> Reflector<Metadata> {
+    ) -> (usize, Reflector<Metadata>) {
         let number = {
             let mut all = self
                 .resources
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            all.push(resource.clone());
-            all.len() - 1
+            let free = all.iter().position(Option::is_none).unwrap_or(all.len());
+            let length = all.len().max(free + 1);
+            all.resize_with(length, || None);
+            all[free] = Some(resource.clone());
+            free
         };
         let defines = resource.plural == DEFINITIONS;
         let selection = Selection::all().metadata_only();
@@ -180,6 +224,10 @@ impl Collector {
                 let mut concerned = Vec::new();
                 {
                     let mut graph = this.graph();
+                    if shutdown.is_cancelled() {
+                        // What was left must not come back.
+                        break;
+                    }
                     let uid = |object: &Option<Arc<Metadata>>| {
                         object.as_ref().map(|object| object.metadata.uid.clone())
                     };
@@ -198,7 +246,7 @@ impl Collector {
             }
             drop(kept);
         });
-        reflector
+        (number, reflector)
     }
 
     async fn sync(&self, uid: &Text) -> Outcome {
@@ -240,7 +288,7 @@ impl Collector {
     }
 
     fn resource(&self, node: &Node) -> Option<Resource> {
-        self.known().get(node.resource).cloned()
+        self.known().get(node.resource).cloned().flatten()
     }
 
     /// The object as it is on the server, unless it is gone.
@@ -349,6 +397,7 @@ impl Collector {
         }
         self.known()
             .iter()
+            .flatten()
             .find(|known| known.group == group && known.kind == owner.kind.as_str())
             .cloned()
     }

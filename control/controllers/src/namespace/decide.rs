@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use control_client::{Metadata, Resource};
 use jiff::Timestamp;
 
 use crate::views::Condition;
@@ -20,6 +21,20 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// Takes account of the objects of a resource that are left.
+    pub fn left(&mut self, resource: &Resource, objects: &[Metadata]) {
+        if objects.is_empty() {
+            return;
+        }
+        let name = format!("{}.{}", resource.plural, resource.group);
+        self.remaining.insert(name, objects.len());
+        for object in objects {
+            for finalizer in &object.metadata.finalizers {
+                *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
+            }
+        }
+    }
+
     /// Whether nothing is left and nothing went wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -121,6 +136,8 @@ pub fn conditions(old: &[Condition], sweep: &Sweep, now: Timestamp) -> Vec<Condi
 
 #[cfg(test)]
 mod tests {
+    use control_client::resources;
+
     use super::*;
 
     #[test]
@@ -151,6 +168,15 @@ mod tests {
             "False"
         );
         assert!(!sweep.is_clean());
+        let mut found = Sweep::default();
+        found.left(&resources::PODS, &[]);
+        assert_eq!(found, Sweep::default());
+        let waiting: Metadata =
+            serde_json::from_value(serde_json::json!({"metadata": {"finalizers": ["a/b"]}}))
+                .unwrap();
+        found.left(&resources::PODS, &[waiting.clone(), waiting]);
+        assert_eq!(found.remaining, BTreeMap::from([("pods.".into(), 2)]));
+        assert_eq!(found.finalizers, BTreeMap::from([("a/b".into(), 2)]));
         assert!(Sweep::default().is_clean());
     }
 

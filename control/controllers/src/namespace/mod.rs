@@ -69,7 +69,7 @@ impl Namespaces {
         if !namespace.metadata.is_terminating() || !ours {
             return Ok(None);
         }
-        let sweep = self.sweep(&key.name).await?;
+        let sweep = self.sweep(&key.name).await;
         self.report(&namespace, &sweep).await?;
         if !sweep.is_clean() {
             // pods need their grace period, other things their controllers
@@ -84,32 +84,31 @@ impl Namespaces {
         Ok(None)
     }
 
-    /// Deletes everything once and counts what is left.
-    async fn sweep(&self, namespace: &str) -> Result<Sweep, Error> {
+    /// Deletes everything once and counts what is left. Pods go before all else,
+    /// so that none runs without what protects and configures it (KEP-5080).
+    async fn sweep(&self, namespace: &str) -> Sweep {
         let mut sweep = Sweep::default();
         let (all, discovery) = self.resources().await;
         sweep.discovery = discovery;
-        let results =
-            futures::future::join_all(all.iter().map(|resource| self.clear(resource, namespace)))
-                .await;
-        for (resource, result) in all.iter().zip(results) {
-            match result {
-                Ok(left) if left.is_empty() => {}
-                Ok(left) => {
-                    let name = format!("{}.{}", resource.plural, resource.group);
-                    sweep.remaining.insert(name, left.len());
-                    for object in &left {
-                        for finalizer in &object.metadata.finalizers {
-                            *sweep.finalizers.entry(finalizer.to_string()).or_default() += 1;
-                        }
-                    }
+        let (pods, others): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|resource| *resource == resources::PODS);
+        for some in [pods, others] {
+            let cleared = some.iter().map(|resource| self.clear(resource, namespace));
+            let results = futures::future::join_all(cleared).await;
+            for (resource, result) in some.iter().zip(results) {
+                match result {
+                    Ok(left) => sweep.left(resource, &left),
+                    // a resource that is served no more holds nothing
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => sweep.failures.push(error.chain()),
                 }
-                // a resource that is served no more holds nothing
-                Err(error) if error.is_not_found() => {}
-                Err(error) => sweep.failures.push(error.chain()),
+            }
+            if !sweep.remaining.is_empty() {
+                break;
             }
         }
-        Ok(sweep)
+        sweep
     }
 
     async fn clear(&self, resource: &Resource, namespace: &str) -> Result<Vec<Metadata>, Error> {

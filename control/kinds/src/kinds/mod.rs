@@ -6,6 +6,7 @@ mod admission_policy;
 mod admission_policy_binding;
 mod api_service;
 mod certificate_signing_request;
+mod component_status;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -59,6 +60,7 @@ mod webhook_configuration;
 pub(crate) static ALL: &[&Kind] = &[
     &pod::KIND,
     &config_map::KIND,
+    &component_status::KIND,
     &secret::KIND,
     &service::KIND,
     &endpoint_slice::KIND,

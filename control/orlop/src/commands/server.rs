@@ -109,8 +109,11 @@ where
         dns,
     );
     let (serving, parted) = (shutdown.child_token(), CancellationToken::new());
+    let here = api.shared();
     let parts = async {
         let parts = async {
+            let _controllers = here.components.here("controller-manager");
+            let _scheduler = here.components.here("scheduler");
             tokio::try_join!(
                 async { controllers.await.map_err(Error::Controllers) },
                 async { scheduler.await.map_err(Error::Scheduler) },

@@ -16,13 +16,14 @@ use tokio::time::Instant;
 
 use crate::api::{Api, Served};
 use crate::body::Body;
-use crate::cache::{State, Tree};
+use crate::cache::State;
 use crate::chain::Context;
 use crate::features::Feature;
 use crate::negotiate::{Format, STREAM_MEDIA_TYPES};
 use crate::options::{ListOptions, parse_revision};
 use crate::reply::Answer;
 use crate::selection::Selection;
+use crate::verbs::list::in_version;
 use stream::Stream;
 use watcher::{Begin, Watcher};
 
@@ -45,7 +46,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         .ok_or_else(|| Status::not_acceptable(STREAM_MEDIA_TYPES))?;
     let info = &context.info;
     let selection = Selection::new(
-        &served.kind,
+        served,
         served.scope(&info.namespace),
         if info.name_in_path { &info.name } else { "" },
         &options,
@@ -113,25 +114,18 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
 }
 
 /// All selected objects of a state in the version that is served, where that takes a
-/// webhook.
+/// webhook or decides which are selected.
 async fn converted(
     api: &Api,
     served: &Served,
     state: Arc<State>,
     selection: &Selection,
 ) -> Result<Arc<State>, Status> {
-    if served.converter().is_none() {
+    if served.converter().is_none() && !selection.by_served_fields() {
         return Ok(state);
     }
-    let objects = state
-        .objects
-        .prefixed(selection.prefix())
-        .filter(|object| selection.matches(object))
-        .cloned()
-        .collect();
-    let objects = served.all_in_version(api, objects).await?;
     Ok(Arc::new(State {
-        objects: Tree::from_sorted(objects),
+        objects: in_version(api, served, &state.objects, selection).await?,
         next: state.next,
         revision: state.revision,
     }))

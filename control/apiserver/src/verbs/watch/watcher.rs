@@ -95,8 +95,9 @@ pub(super) struct Watcher {
     columns_sent: bool,
     refused: Option<Status>,
     ended: bool,
-    /// The last object that a webhook had to convert.
-    converted: Option<Arc<Cached>>,
+    /// What a webhook had to convert for the last event: the object, and what it was
+    /// before where that decides.
+    converted: Vec<Arc<Cached>>,
 }
 
 fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
@@ -145,7 +146,7 @@ impl Watcher {
             columns_sent: false,
             refused: None,
             ended: false,
-            converted: None,
+            converted: Vec::new(),
             begin,
         })
     }
@@ -424,25 +425,58 @@ impl Watcher {
         if !self.lacks(event) {
             return;
         }
-        let Some(object) = self.shown(event).map(Arc::clone) else {
-            return;
-        };
-        match self.begin.served.in_version(&self.begin.api, object).await {
-            Ok(converted) => self.converted = Some(converted),
-            Err(status) => self.refused = Some(status),
+        let needed: Vec<_> = self.needed(event).cloned().collect();
+        self.converted.clear();
+        for object in needed {
+            match self.begin.served.in_version(&self.begin.api, object).await {
+                Ok(converted) => self.converted.push(converted),
+                Err(status) => self.refused = Some(status),
+            }
         }
     }
 
     /// Whether an event is to be converted before it can be sent.
     fn lacks(&self, event: &Event) -> bool {
         self.begin.served.converter().is_some()
-            && self.shown(event).is_some_and(|object| {
+            && self.needed(event).any(|object| {
                 self.begin.served.needs_conversion(object)
-                    && !self
-                        .converted
-                        .as_ref()
-                        .is_some_and(|known| is_state(known, object))
+                    && !self.converted.iter().any(|known| is_state(known, object))
             })
+    }
+
+    /// The objects that must be in the version that is served before an event can be
+    /// judged and sent.
+    fn needed<'e>(&self, event: &'e Event) -> impl Iterator<Item = &'e Arc<Cached>> {
+        let selection = &self.begin.selection;
+        let (object, previous) = if !selection.by_served_fields() {
+            (self.shown(event), None)
+        } else if event.object.revision() <= self.begin.floor {
+            (None, None)
+        } else {
+            let stored = |object: &&Arc<Cached>| selection.matches(object);
+            let previous = event.previous.as_ref();
+            (Some(&event.object).filter(stored), previous.filter(stored))
+        };
+        object.into_iter().chain(previous)
+    }
+
+    /// What a webhook made of an object, or the object where none has to.
+    fn in_version<'o>(&'o self, object: &'o Cached) -> Option<&'o Cached> {
+        if !self.begin.served.needs_conversion(object) {
+            return Some(object);
+        }
+        let known = self.converted.iter().find(|known| is_state(known, object));
+        known.map(|known| &**known)
+    }
+
+    /// Whether this watcher sees an object.
+    fn selects(&self, object: &Cached) -> bool {
+        let selection = &self.begin.selection;
+        selection.matches(object)
+            && (!selection.by_served_fields()
+                || self
+                    .in_version(object)
+                    .is_some_and(|object| selection.matches_served(&self.begin.served, object)))
     }
 
     /// The object that an event shows to this watcher, if any.
@@ -464,11 +498,11 @@ impl Watcher {
         if event.object.revision() <= self.begin.floor {
             return None;
         }
-        let is = event.change != Change::Deleted && self.begin.selection.matches(&event.object);
+        let is = event.change != Change::Deleted && self.selects(&event.object);
         let was = event
             .previous
             .as_ref()
-            .is_some_and(|previous| self.begin.selection.matches(previous));
+            .is_some_and(|previous| self.selects(previous));
         match (was, is) {
             (false, false) => None,
             (false, true) => Some(self.frame(&event.object, Change::Added, true)),
@@ -477,10 +511,9 @@ impl Watcher {
                 Some(self.frame(&event.object, Change::Deleted, true))
             }
             (true, false) => {
-                let last = event
-                    .previous
-                    .as_ref()?
-                    .at_revision(event.object.revision(), Change::Deleted);
+                let previous = event.previous.as_ref()?;
+                let previous = self.in_version(previous).unwrap_or(previous);
+                let last = previous.at_revision(event.object.revision(), Change::Deleted);
                 Some(self.frame(&last, Change::Deleted, true))
             }
         }
@@ -492,9 +525,10 @@ impl Watcher {
         let in_protobuf = self.begin.format.media == Media::Protobuf;
         let converted;
         let object = if self.begin.served.needs_conversion(object) {
-            let known = self.converted.as_ref().filter(|known| {
+            let known = self.converted.iter().find(|known| {
                 crate::cache::Keyed::key(&***known) == crate::cache::Keyed::key(object)
             });
+            let known = self.in_version(object).or(known.map(|known| &**known));
             let Some(known) = known else {
                 return Bytes::new();
             };

@@ -297,6 +297,13 @@ pub(crate) const POD_DISRUPTION_BUDGET: &[Column] = &[
     AGE,
 ];
 
+pub(crate) const COMPONENT_STATUS: &[Column] = &[
+    NAME,
+    text("Status", "Status of the component conditions"),
+    text("Message", "Message of the component conditions"),
+    text("Error", "Error of the component conditions"),
+];
+
 pub(crate) const PRIORITY_CLASS: &[Column] = &[
     NAME,
     typed(

@@ -123,7 +123,7 @@ pub(super) async fn run(
             }
             // What is configured wrongly is forbidden, what fails is invalid.
             if !first.contains("failed to configure ") {
-                status.reason = "Invalid";
+                status.reason = "Invalid".into();
             }
             Err(status)
         }

@@ -271,12 +271,13 @@ impl Denial {
 
     fn status(self, attributes: &Attributes<'_>, object: Option<&Value>) -> Status {
         let mut status = forbidden(attributes, object, &self.message);
-        (status.code, status.reason) = match self.reason.as_str() {
+        let (code, reason) = match self.reason.as_str() {
             "Forbidden" => (403, "Forbidden"),
             "Unauthorized" => (401, "Unauthorized"),
             "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
             _ => (422, "Invalid"),
         };
+        (status.code, status.reason) = (code, reason.into());
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
                 reason: String::new(),

@@ -151,7 +151,7 @@ pub(super) fn refusal(name: &str, result: Option<&Value>) -> Status {
     // It does refuse, whatever else it says.
     status.code = status.code.clamp(400, 999);
     let denied = format!("admission webhook {} denied the request", quote(name));
-    status.message = match (status.message.as_str(), status.reason) {
+    status.message = match (status.message.as_str(), &*status.reason) {
         ("", "") => format!("{denied} without explanation"),
         ("", reason) => format!("{denied}: {reason}"),
         (message, _) => format!("{denied}: {message}"),

@@ -1,0 +1,249 @@
+//! `componentstatuses`: whether the other parts of the control plane are well.
+//!
+//! The store is read. A part that runs in this process is well while it runs, for it
+//! ends the process when it fails; others are asked where their stock counterparts
+//! listen on the same host, as kube-apiserver does.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use control_types::status::{Status, quote};
+use control_types::value;
+use control_types::value::Value;
+use http::Request;
+use http_body_util::{BodyExt as _, Limited};
+
+use crate::api::Served;
+use crate::chain::Context;
+use crate::negotiate::{Format, Shape};
+use crate::options::ListOptions;
+use crate::reply::{self, Answer};
+use crate::service_client::{Trust, service_client, tls};
+use crate::webhook::words;
+use crate::{body, health, table};
+
+/// The resource.
+pub(crate) const PLURAL: &str = "componentstatuses";
+
+/// How long a part may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How much of its answer is read, in bytes.
+const ANSWER: usize = 10 * 1024;
+
+/// The parts, and where each answers that is not in this process.
+const PARTS: [(&str, Option<&str>); 3] = [
+    ("controller-manager", Some("127.0.0.1:10257")),
+    ("scheduler", Some("127.0.0.1:10259")),
+    ("etcd-0", None),
+];
+
+/// Which parts run in this process.
+#[derive(Debug, Default)]
+pub struct Components {
+    here: Mutex<BTreeSet<&'static str>>,
+}
+
+/// A part that runs in this process, until this is dropped.
+#[derive(Debug)]
+pub struct Here<'a> {
+    components: &'a Components,
+    name: &'static str,
+}
+
+impl Components {
+    /// Notes that a part (`scheduler`, `controller-manager`) runs in this process.
+    #[must_use]
+    pub fn here(&self, name: &'static str) -> Here<'_> {
+        let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        here.insert(name);
+        drop(here);
+        Here {
+            components: self,
+            name,
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        here.contains(name)
+    }
+}
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        let mut here = self
+            .components
+            .here
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        here.remove(self.name);
+    }
+}
+
+/// Answers a GET of one status, or of all.
+///
+/// # Errors
+/// 404 for other names; 400 for malformed options.
+pub(crate) async fn answer(context: &Context, served: &Served) -> Answer {
+    let format = Format::of(&context.parts.headers, context.query())?;
+    let info = &context.info;
+    if info.name_in_path {
+        let Some((name, address)) = PARTS.iter().find(|(name, _)| *name == info.name) else {
+            return Err(Status::not_found("", "componentstatus", &info.name));
+        };
+        let object = status(name, &look(context, name, *address).await);
+        let shaped = reply::shaped(object, &served.kind, format);
+        return Ok(reply::value(200, &shaped, format));
+    }
+    let options = ListOptions::parse(context.query())?;
+    options.validate(false)?;
+    let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+    let labels = control_types::labels::Selector::parse(&options.label_selector)
+        .map_err(|error| bad(&error))?;
+    let fields = control_types::fields::Selector::parse(&options.field_selector)
+        .map_err(|error| bad(&error))?;
+    let looks = PARTS.iter().map(|(name, address)| async move {
+        let found = look(context, name, *address).await;
+        (*name, status(name, &found))
+    });
+    let items: Vec<Value> = futures::future::join_all(looks)
+        .await
+        .into_iter()
+        .filter(|(name, _)| {
+            labels.matches_with(|_| None)
+                && fields.matches(|field| (field == "metadata.name").then_some(*name))
+        })
+        .map(|(_, object)| object)
+        .collect();
+    let shown = match format.shape {
+        Shape::Table => {
+            let rows = items
+                .into_iter()
+                .map(|object| table::row(&served.kind, object, format));
+            table::table(&served.kind, rows.collect(), Value::object(), true, format)
+        }
+        Shape::Plain => {
+            let items: Value = items
+                .into_iter()
+                .map(|mut object| {
+                    object.remove("kind");
+                    object.remove("apiVersion");
+                    object
+                })
+                .collect();
+            value!({
+                "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": (items)
+            })
+        }
+        Shape::Metadata => {
+            let items: Value = items
+                .into_iter()
+                .map(|object| table::partial(object, &served.kind, format))
+                .collect();
+            let version = format!("meta.k8s.io/{}", format.shape_version);
+            value!({
+                "kind": "PartialObjectMetadataList", "apiVersion": (version),
+                "metadata": {}, "items": (items)
+            })
+        }
+    };
+    Ok(reply::value(200, &shown, format))
+}
+
+/// What is found of a part: what it says, or why it is not well.
+async fn look(context: &Context, name: &str, address: Option<&str>) -> Result<String, Ill> {
+    match address {
+        None => health::store(&context.api)
+            .await
+            .map(|()| "ok".to_owned())
+            .map_err(Ill::Error),
+        Some(_) if context.api.components.has(name) => Ok("ok".to_owned()),
+        Some(address) => ask(address).await.map_err(Ill::Message),
+    }
+}
+
+/// Why a part is not well.
+enum Ill {
+    /// What it answered, or that it did not.
+    Message(String),
+    /// What came of trying.
+    Error(String),
+}
+
+/// Asks a part at its usual place. Its certificate is nobody's that is known.
+async fn ask(address: &str) -> Result<String, String> {
+    let url = format!("https://{address}/healthz");
+    let failed = |why: String| format!("Get {}: {why}", quote(&url));
+    let config = tls(Trust::Anybody, None).map_err(|error| failed(error.to_string()))?;
+    let client = service_client(config, "localhost").map_err(|error| failed(error.to_string()))?;
+    let request = Request::get(&url)
+        .body(body::empty())
+        .map_err(|error| failed(error.to_string()))?;
+    let asked = async {
+        let response = client
+            .request(request)
+            .await
+            .map_err(|error| failed(words::of_client(&error, address)))?;
+        let code = response.status().as_u16();
+        if code >= 400 {
+            return Err(format!("HTTP probe failed with statuscode: {code}"));
+        }
+        let body = Limited::new(response.into_body(), ANSWER).collect().await;
+        let body = body.map_err(|error| failed(error.to_string()))?;
+        Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+    };
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .unwrap_or_else(|_| Err(failed("context deadline exceeded".to_owned())))
+}
+
+fn status(name: &str, found: &Result<String, Ill>) -> Value {
+    let mut condition = value!({"type": "Healthy"});
+    condition.insert("status", if found.is_ok() { "True" } else { "False" });
+    let (field, text) = match found {
+        Ok(text) | Err(Ill::Message(text)) => ("message", text),
+        Err(Ill::Error(text)) => ("error", text),
+    };
+    condition.insert(field, text.as_str());
+    value!({
+        "kind": "ComponentStatus", "apiVersion": "v1",
+        "metadata": {"name": (name)}, "conditions": [(condition)]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_here_as_long_as_it_runs() {
+        let components = Components::default();
+        let here = components.here("scheduler");
+        assert!(components.has("scheduler") && !components.has("controller-manager"));
+        drop(here);
+        assert!(!components.has("scheduler"));
+    }
+
+    #[tokio::test]
+    async fn a_part_that_does_not_listen_is_told_in_stocks_words() {
+        // Bound and never listened on: nobody else gets it meanwhile.
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket
+            .bind("127.0.0.1:0".parse().expect("address"))
+            .expect("bound");
+        let address = socket.local_addr().expect("address").to_string();
+        let why = ask(&address).await.expect_err("nobody is there");
+        assert_eq!(
+            why,
+            format!(
+                "Get \"https://{address}/healthz\": dial tcp {address}: connect: connection refused"
+            )
+        );
+        let object = status("scheduler", &Err(Ill::Message(why.clone())));
+        assert_eq!(
+            object.get("conditions"),
+            Some(&value!([{"type": "Healthy", "status": "False", "message": (why)}]))
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! `ComponentStatus`: whether a part of the control plane is well. It is never
+//! stored; the API server looks when somebody asks.
+
+use control_types::value::Value;
+
+use crate::Kind;
+use crate::generic::PLAIN;
+use crate::table::{Now, columns, name};
+use crate::tree::Read;
+
+pub(crate) static KIND: Kind = Kind {
+    group: "",
+    kind: "ComponentStatus",
+    namespaced: Some(false),
+    columns: columns::COMPONENT_STATUS,
+    row,
+    ..PLAIN
+};
+
+fn row(object: &Value, _: Now) -> Vec<Value> {
+    let health = object
+        .items("conditions")
+        .iter()
+        .find(|condition| condition.text("type") == "Healthy");
+    let text = |field: &str| health.map_or("", |health| health.text(field)).to_owned();
+    let status = match (health, text("status").as_str()) {
+        (None, _) => "Unknown",
+        (Some(_), "True") => "Healthy",
+        (Some(_), _) => "Unhealthy",
+    };
+    vec![
+        name(object),
+        status.into(),
+        text("message").into(),
+        text("error").into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_not_known_to_be_well_is_unhealthy() {
+        let status = |status: &str| {
+            let object = value!({"metadata": {"name": "scheduler"}, "conditions": [
+                {"type": "Healthy", "status": (status), "message": "m"}
+            ]});
+            row(&object, Now::default())[1].clone()
+        };
+        assert_eq!(status("True"), "Healthy".into());
+        assert_eq!(status("Unknown"), "Unhealthy".into());
+        let none = row(&value!({"metadata": {"name": "x"}}), Now::default());
+        assert_eq!(none[1], "Unknown".into());
+    }
+}
