@@ -1,5 +1,8 @@
 //! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
+mod beside;
+
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +10,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use control_access::User;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::body::{Body, BoxError};
 use crate::chain::Chain;
 use crate::gather::Gather;
+use beside::{Beside, Driver};
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -187,7 +191,8 @@ async fn connection(
         let chain = chain.clone();
         async move { Ok::<_, std::convert::Infallible>(chain.answer(request).await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let beside = Beside::default();
+    let mut builder = auto::Builder::new(beside.clone());
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -208,8 +213,9 @@ async fn connection(
     let connection =
         builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
     tokio::pin!(connection);
+    let mut driver = Driver::new(beside);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        ended = poll_fn(|context| driver.poll(connection.as_mut(), context)) => ended,
         () = async {
             tokio::select! {
                 () = shutdown.cancelled() => {}
@@ -217,7 +223,8 @@ async fn connection(
             }
         } => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            driver.woken();
+            poll_fn(|context| driver.poll(connection.as_mut(), context)).await
         }
     };
     if let Err(error) = ended {
