@@ -46,7 +46,7 @@ pub async fn run(client: Client, namespace: String) {
         .owns(deployments, config.clone())
         .owns(maps, config)
         .run(
-            |mill, client| reconcile(mill, client),
+            reconcile,
             |_, _, _| Action::requeue(Duration::from_millis(500)),
             Arc::new(client),
         )

@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(pod.str_at(&["spec", "nodeName"]), Some("n"));
         assert_eq!(pod.items_at(&["status", "conditions"]).len(), 1);
         let again = assign(&mut pod, &binding, "m", "", "p").expect_err("bound");
-        assert_eq!((again.code, again.reason), (409, "Conflict"));
+        assert_eq!((again.code, &*again.reason), (409, "Conflict"));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use control_types::value;
-use control_types::value::Value;
+use control_types::value::{Map, Value};
 
 use crate::rules::resources;
 use crate::tree::{Read, Write};
@@ -16,8 +16,8 @@ pub fn tolerate_extended_resources(pod: &mut Value) {
     let names: BTreeSet<String> = containers
         .into_iter()
         .flatten()
-        .flat_map(|container| container.dig(&["resources", "requests"]).as_object())
-        .flat_map(|requests| requests.iter())
+        .filter_map(|container| container.dig(&["resources", "requests"]).as_object())
+        .flat_map(Map::iter)
         .map(|(name, _)| name.to_string())
         .filter(|name| resources::is_extended(name))
         .collect();

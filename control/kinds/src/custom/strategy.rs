@@ -33,7 +33,7 @@ impl CustomKind {
     /// # Errors
     /// When metadata does not have its type.
     pub fn coerce(&self, object: &mut Value) -> Result<Vec<String>, coerce::Error> {
-        self.coerce_with(object, |schema, object| schema.prune_nulls(object))
+        self.coerce_with(object, Schema::prune_nulls)
     }
 
     /// As [`CustomKind::coerce`], of what an apply made: nothing decodes that any

@@ -50,9 +50,9 @@ mod tests {
             ]});
             row(&object, Now::default())[1].clone()
         };
-        assert_eq!(status("True"), "Healthy".into());
-        assert_eq!(status("Unknown"), "Unhealthy".into());
+        assert_eq!(status("True"), Value::from("Healthy"));
+        assert_eq!(status("Unknown"), Value::from("Unhealthy"));
         let none = row(&value!({"metadata": {"name": "x"}}), Now::default());
-        assert_eq!(none[1], "Unknown".into());
+        assert_eq!(none[1], Value::from("Unknown"));
     }
 }

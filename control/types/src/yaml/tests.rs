@@ -238,7 +238,7 @@ fn keys_whose_order_contradicts_itself_are_written_all_the_same() {
 fn what_nests_without_end_is_refused_on_any_stack() {
     let read_small = |text: String| {
         let small = std::thread::Builder::new().stack_size(256 * 1024);
-        let reading = small.spawn(move || super::read(text.as_bytes()).map(|found| found.value));
+        let reading = small.spawn(move || read(text.as_bytes()).map(|found| found.value));
         reading.expect("a thread").join().expect("no overflow")
     };
     let indented: String = (0..200)
@@ -263,7 +263,7 @@ fn what_nests_without_end_is_refused_on_any_stack() {
 
 #[test]
 fn a_key_that_is_a_map_is_none() {
-    let error = super::read(b"? {a: b}\n: c\n").expect_err("no JSON");
+    let error = read(b"? {a: b}\n: c\n").expect_err("no JSON");
     assert!(
         error.to_string().starts_with("yaml: invalid map key: "),
         "{error}"
