@@ -336,6 +336,11 @@ impl Context {
         }
     }
 
+    /// Who reads for all controllers: for lists that are seldom needed, and no cache's.
+    pub(crate) const fn reader(&self) -> &Client {
+        &self.reader
+    }
+
     /// What a controller tells people with; `component` is what `kubectl
     /// describe` shows as the event's source.
     #[must_use]

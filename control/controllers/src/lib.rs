@@ -34,6 +34,7 @@ mod endpoints;
 mod expectations;
 mod garbage;
 mod hash;
+mod legacy_tokens;
 mod namespace;
 mod node;
 mod ownership;
@@ -95,6 +96,7 @@ pub static CONTROLLERS: &[Controller] = &[
     certificates::SIGNING,
     certificates::CLEANING,
     token_cleaner::CONTROLLER,
+    legacy_tokens::CONTROLLER,
     account_tokens::CONTROLLER,
 ];
 
