@@ -1,6 +1,7 @@
 //! The API registry, object tree, codecs, selectors, quantities; no I/O.
 
 pub mod coerce;
+pub mod cron;
 pub mod duration;
 pub mod fields;
 pub mod generated;

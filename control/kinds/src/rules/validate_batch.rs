@@ -1,11 +1,12 @@
 //! Cron jobs and their schedules.
 
+use control_types::cron::{self, Schedule};
 use control_types::value::Value;
 
 use super::validate_job::job_spec;
 use super::{collect, meta, names, non_negative, validate_workload};
 use crate::FieldError;
-use crate::error::{Errors, Path, quoted};
+use crate::error::{Errors, Path};
 use crate::tree::Read;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -13,7 +14,7 @@ const SPEC: Path<'static> = Path::new("spec");
 pub(crate) fn cron_job(object: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::validate(object, Some(true), names::subdomain_name, errors);
-        cron_job_spec(object, errors);
+        cron_job_spec(object, None, errors);
         // its jobs get eleven more characters
         if object.at("metadata").text("name").len() > 52 {
             errors.invalid(
@@ -28,34 +29,48 @@ pub(crate) fn cron_job(object: &Value) -> Vec<FieldError> {
 pub(crate) fn cron_job_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
-        cron_job_spec(new, errors);
+        cron_job_spec(new, Some(old), errors);
     })
 }
 
-fn cron_job_spec(object: &Value, errors: &mut Errors) {
+fn cron_job_spec(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = object.at("spec");
+    let before = old.map(|old| old.at("spec"));
     let schedule = spec.text("schedule");
     let at = SPEC.child("schedule");
     if schedule.is_empty() {
         errors.required(&at, "");
-    } else if let Err(problem) = schedule_of(schedule) {
-        errors.invalid(&at, schedule, problem);
+    } else {
+        if let Err(problem) = Schedule::parse(schedule) {
+            errors.invalid(&at, schedule, problem.to_string());
+        }
+        // What has one may keep it.
+        let had_zone = before.is_some_and(|before| before.text("schedule").contains("TZ"));
+        match (schedule.contains("TZ"), had_zone) {
+            (true, true) if spec.has("timeZone") => errors.invalid(
+                &at,
+                schedule,
+                "cannot use both timeZone field and TZ or CRON_TZ in schedule",
+            ),
+            (true, false) => errors.invalid(
+                &at,
+                schedule,
+                "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+            ),
+            _ => {}
+        }
     }
     non_negative(
         spec.num("startingDeadlineSeconds"),
         &SPEC.child("startingDeadlineSeconds"),
         errors,
     );
-    if spec.has("timeZone") {
-        let zone = spec.text("timeZone");
-        let at = SPEC.child("timeZone");
-        if zone.is_empty() {
-            errors.invalid(&at, zone, "timeZone must be nil or non-empty string");
-        } else if zone.eq_ignore_ascii_case("local") {
-            errors.invalid(&at, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
-        } else if jiff::tz::TimeZone::get(zone).is_err() {
-            errors.invalid(&at, zone, format!("unknown time zone {zone}"));
-        }
+    let same_zone = before.is_some_and(|before| {
+        (before.has("timeZone"), before.text("timeZone"))
+            == (spec.has("timeZone"), spec.text("timeZone"))
+    });
+    if spec.has("timeZone") && !same_zone {
+        time_zone(spec.text("timeZone"), errors);
     }
     super::container::required_one_of(
         spec.text("concurrencyPolicy"),
@@ -74,92 +89,31 @@ fn cron_job_spec(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Checks the five fields of a schedule, or one of its names (`@daily`).
-fn schedule_of(text: &str) -> Result<(), String> {
-    if let Some(name) = text.strip_prefix('@') {
-        let known = matches!(
-            name,
-            "yearly" | "annually" | "monthly" | "weekly" | "daily" | "midnight" | "hourly"
+fn time_zone(zone: &str, errors: &mut Errors) {
+    let at = SPEC.child("timeZone");
+    if zone.is_empty() {
+        errors.invalid(&at, zone, "timeZone must be nil or non-empty string");
+        return;
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+    let is_part = |part: &str| {
+        let dots = matches!(part, "." | "..");
+        !dots && !part.starts_with('-') && (1..=14).contains(&part.len()) && part.chars().all(plain)
+    };
+    if !zone.split('/').all(is_part) {
+        errors.invalid(&at, zone, format!("unknown time zone {zone}"));
+        return;
+    }
+    if zone.eq_ignore_ascii_case("local") {
+        errors.invalid(
+            &at,
+            zone,
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
         );
-        if known || name.strip_prefix("every ").is_some_and(|d| !d.is_empty()) {
-            return Ok(());
-        }
-        return Err(format!("unrecognized descriptor: {text}"));
     }
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    if fields.len() != 5 {
-        return Err(format!(
-            "expected exactly 5 fields, found {}: [{}]",
-            fields.len(),
-            fields.join(" ")
-        ));
+    if let Err(problem) = cron::zone(zone) {
+        errors.invalid(&at, zone, problem.to_string());
     }
-    let months = [
-        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-    ];
-    let days = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-    let bounds: [(i64, i64, &[&str]); 5] = [
-        (0, 59, &[]),
-        (0, 23, &[]),
-        (1, 31, &[]),
-        (1, 12, &months),
-        (0, 6, &days),
-    ];
-    for (field, (least, most, names)) in fields.iter().zip(bounds) {
-        for part in field.split(',') {
-            schedule_part(part, least, most, names)?;
-        }
-    }
-    Ok(())
-}
-
-fn schedule_part(part: &str, least: i64, most: i64, names: &[&str]) -> Result<(), String> {
-    let (range, step) = match part.split_once('/') {
-        Some((range, step)) => (range, Some(step)),
-        None => (part, None),
-    };
-    let number = |text: &str| -> Result<i64, String> {
-        if let Some(i) = names.iter().position(|n| n.eq_ignore_ascii_case(text)) {
-            return Ok(i64::try_from(i).unwrap_or(0) + least);
-        }
-        text.parse::<i64>().map_err(|_| {
-            format!(
-                "failed to parse int from {text}: strconv.Atoi: parsing {}: invalid syntax",
-                quoted(text)
-            )
-        })
-    };
-    let (start, end) = match range {
-        "*" | "?" => (least, most),
-        _ => match range.split_once('-') {
-            Some((a, b)) => (number(a)?, number(b)?),
-            None => {
-                let n = number(range)?;
-                (n, if step.is_some() { most } else { n })
-            }
-        },
-    };
-    if let Some(step) = step
-        && number(step)? == 0
-    {
-        return Err(format!("step of range should be a positive number: {part}"));
-    }
-    if start < least {
-        return Err(format!(
-            "beginning of range ({start}) below minimum ({least}): {part}"
-        ));
-    }
-    if end > most {
-        return Err(format!(
-            "end of range ({end}) above maximum ({most}): {part}"
-        ));
-    }
-    if start > end {
-        return Err(format!(
-            "beginning of range ({start}) beyond end of range ({end}): {part}"
-        ));
-    }
-    Ok(())
 }
 
 pub(crate) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -173,26 +127,53 @@ pub(crate) fn cron_job_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use control_types::value;
+
     use super::*;
 
     #[test]
-    fn schedules_are_checked_field_by_field() {
-        for right in [
-            "*/5 * * * *",
-            "@daily",
-            "0 0 1 jan mon-fri",
-            "0,30 8-17/2 * * 0",
+    fn a_zone_in_the_schedule_is_only_kept() {
+        let object = |schedule: &str, zone: Value| {
+            let mut spec = value!({"schedule": (schedule)});
+            spec.insert("timeZone", zone);
+            value!({"spec": (spec)})
+        };
+        let said = |new: &Value, old: Option<&Value>| -> Vec<String> {
+            let mut errors = Errors::new();
+            cron_job_spec(new, old, &mut errors);
+            let errors = errors.into_vec();
+            let of = |error: &FieldError| error.field.starts_with("spec.schedule");
+            errors
+                .iter()
+                .filter(|error| of(error))
+                .map(|error| error.detail.clone())
+                .collect()
+        };
+        let with = object("TZ=UTC 0 * * * *", Value::Null);
+        assert!(said(&with, None)[0].starts_with("cannot use TZ or CRON_TZ in schedule"));
+        assert!(said(&with, Some(&with)).is_empty());
+        let both = object("TZ=UTC 0 * * * *", "UTC".into());
+        assert!(said(&both, Some(&with))[0].starts_with("cannot use both"));
+        assert!(said(&object("0 * * * *", Value::Null), None).is_empty());
+    }
+
+    #[test]
+    fn time_zones_are_names_of_the_database() {
+        let said = |zone: &str| {
+            let mut errors = Errors::new();
+            time_zone(zone, &mut errors);
+            errors.into_vec().len()
+        };
+        for (zone, wrong) in [
+            ("Europe/Berlin", 0),
+            ("UTC", 0),
+            ("", 1),
+            ("../etc/passwd", 1),
+            ("No/Where", 1),
+            ("Europe/berlin", 1),
+            ("Local", 1),
         ] {
-            assert_eq!(schedule_of(right), Ok(()), "{right}");
+            assert_eq!(said(zone), wrong, "{zone}");
         }
-        assert_eq!(
-            schedule_of("60 * * * *"),
-            Err("end of range (60) above maximum (59): 60".into())
-        );
-        assert!(
-            schedule_of("* * *")
-                .is_err_and(|e| e.starts_with("expected exactly 5 fields, found 3"))
-        );
-        assert!(schedule_of("@never").is_err());
     }
 }
