@@ -27,6 +27,7 @@ mod account_tokens;
 mod cluster_role;
 mod config;
 mod context;
+mod cronjob;
 mod custom;
 mod deployment;
 mod disruption;
@@ -34,6 +35,7 @@ mod endpoints;
 mod expectations;
 mod garbage;
 mod hash;
+mod job;
 mod legacy_tokens;
 mod namespace;
 mod node;
@@ -74,6 +76,9 @@ pub static CONTROLLERS: &[Controller] = &[
     deployment::CONTROLLER,
     replicaset::REPLICA_SET,
     replicaset::REPLICATION_CONTROLLER,
+    job::CONTROLLER,
+    cronjob::CONTROLLER,
+    job::TTL,
     endpoints::SLICES,
     endpoints::LEGACY,
     endpoints::MIRROR,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::common::{Condition, LabelSelector, Text, null_as_default};
 use super::workload::Template;
+use crate::job::policy::{FailurePolicy, SuccessPolicy};
 
 /// A condition of a Job: the common shape.
 pub type JobCondition = Condition;
@@ -21,6 +22,21 @@ pub struct Job {
     pub spec: JobSpec,
     /// What this controller reported last.
     pub status: JobStatus,
+}
+
+impl Job {
+    /// How it finished: `Complete` or `Failed`.
+    #[must_use]
+    pub fn finished(&self) -> Option<&str> {
+        let ends = |c: &&JobCondition| {
+            (c.r#type == "Complete" || c.r#type == "Failed") && c.status == "True"
+        };
+        self.status
+            .conditions
+            .iter()
+            .find(ends)
+            .map(|c| c.r#type.as_str())
+    }
 }
 
 /// A Job's spec.
@@ -49,6 +65,14 @@ pub struct JobSpec {
     pub managed_by: Text,
     /// `TerminatingOrFailed` (also when empty) or `Failed`.
     pub pod_replacement_policy: Text,
+    /// Failures that are borne for each index.
+    pub backoff_limit_per_index: Option<i32>,
+    /// Indexes that may fail.
+    pub max_failed_indexes: Option<i32>,
+    /// What becomes of failed pods.
+    pub pod_failure_policy: Option<FailurePolicy>,
+    /// When it has succeeded early.
+    pub success_policy: Option<SuccessPolicy>,
 }
 
 /// A Job's status.
@@ -74,6 +98,8 @@ pub struct JobStatus {
     pub ready: Option<i32>,
     /// Indexes done, such as `0,2-4`.
     pub completed_indexes: String,
+    /// Indexes that failed, where that is counted.
+    pub failed_indexes: Option<String>,
     /// Pods that ended and are not counted yet.
     pub uncounted_terminated_pods: Option<UncountedPods>,
 }

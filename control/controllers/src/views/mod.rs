@@ -14,9 +14,10 @@ mod pod;
 mod view_impls;
 mod workload;
 
-pub use batch::{CronJob, Job, JobCondition, JobSpec, JobStatus, UncountedPods};
+pub use batch::{CronJob, CronJobStatus, Job, JobCondition, JobSpec, JobStatus, UncountedPods};
 pub use certificate::{CertificateSigningRequest, RequestSpec, RequestStatus};
 pub use cluster::{ConfigMap, Namespace, ServiceAccount};
+pub(crate) use common::null_as_default;
 pub use common::{Condition, IntOrString, LabelSelector, Requirement, Text, seconds_now, upsert};
 pub use network::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
@@ -24,7 +25,7 @@ pub use network::{
 };
 pub use node::{Lease, Node, NodeAddress, Taint};
 pub(crate) use pod::deletion_order as pod_deletion_order;
-pub use pod::{Phase, Pod, PodPort, Toleration};
+pub use pod::{ContainerStatus, Phase, Pod, PodPort, Toleration};
 pub(crate) use workload::POD_TEMPLATE_HASH;
 pub use workload::{
     DaemonSet, Deployment, DeploymentSpec, DeploymentStatus, PodDisruptionBudget, ReplicaSet,
