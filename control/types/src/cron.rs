@@ -343,11 +343,9 @@ impl Fields {
             if now.second() == 0 {
                 return Some(at);
             }
+            // The next minute, looked at from the beginning.
             reset = true;
             at += i64::from(60 - now.second());
-            if self.civil(at)?.minute() != now.minute() {
-                continue 'wrapped;
-            }
         }
     }
 
