@@ -15,6 +15,7 @@ mod images;
 mod oracle;
 mod run;
 mod setup;
+mod supply_chain;
 mod test;
 mod vm;
 
@@ -72,6 +73,9 @@ enum Verb {
     },
     /// Format check, lints, and all tests: unit, property, netns, differential, e2e.
     Test(test::Options),
+    /// Hold the crates that are built in against deny.toml: licences, bans, sources, withdrawn
+    /// versions. Needs no network.
+    SupplyChain,
     /// Write the API tables from the published Kubernetes API.
     Generate {
         /// Only check that the committed tables are what would be written.
@@ -166,6 +170,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             cluster::status::status(&dir)
         }
         Verb::Test(options) => test::test(&options),
+        Verb::SupplyChain => supply_chain::check(),
         Verb::Generate { check } => generate::run(check),
         Verb::Oracle(options) => oracle::oracle(&options),
         Verb::Bench(options) => bench::bench(&options),

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     generate, oracle,
     run::{Step, cargo, run, say},
-    setup,
+    setup, supply_chain,
 };
 
 /// Which tests.
@@ -26,6 +26,8 @@ pub fn test(options: &Options) -> Result<(), Error> {
     let step = Step::begin("format");
     run(cargo().args(["fmt", "--check"]))?;
     step.done();
+    say("what is built in");
+    supply_chain::check()?;
     build::build()?;
     say("lints");
     run(cargo().args([

@@ -160,6 +160,76 @@ async fn requests_are_written_as_the_policy_says() {
 }
 
 #[tokio::test]
+async fn what_is_made_and_deleted_is_named_at_any_level() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.log");
+    let server = server(dir.path(), log(&path)).await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = value!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+    let (code, made) = ask(&server, &root(), Method::POST, secrets, Some(secret)).await;
+    assert_eq!(code, 201);
+    let one = format!("{secrets}/s");
+    let options = value!({"propagationPolicy": "Background"});
+    let (code, _) = ask(&server, &root(), Method::DELETE, &one, Some(options)).await;
+    assert_eq!(code, 200);
+    // A client that speaks protobuf writes zeros, which are no news.
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let bytes: &[u8] =
+        b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x09\x0a\x07\x0a\x01c\x12\0\x22\0";
+    let mut request = Request::post(maps)
+        .header("content-type", "application/vnd.kubernetes.protobuf")
+        .body(body::full(bytes))
+        .expect("a request");
+    request.extensions_mut().insert(root());
+    let answer = server.service().oneshot(request).await;
+    assert_eq!(answer.expect("infallible").status(), 201);
+    let (code, _) = ask(
+        &server,
+        &root(),
+        Method::DELETE,
+        &format!("{maps}/c"),
+        Some(value!({})),
+    )
+    .await;
+    assert_eq!(code, 200);
+
+    let all = events(&path);
+    let find = |uri: &str, verb: &str| {
+        let mut found = all.iter().filter(|event| {
+            event.str_at(&["requestURI"]) == Some(uri)
+                && event.str_at(&["verb"]) == Some(verb)
+                && event.str_at(&["stage"]) == Some("ResponseComplete")
+        });
+        found.next().expect("written")
+    };
+    let created = find(secrets, "create");
+    assert_eq!(created.str_at(&["objectRef", "name"]), Some("s"));
+    assert!(created.get("requestObject").is_none());
+    let deleted = find(&one, "delete");
+    let status = deleted.get("responseStatus").expect("a status");
+    assert_eq!(status.str_at(&["status"]), Some("Success"));
+    assert_eq!(status.str_at(&["details", "name"]), Some("s"));
+    assert_eq!(
+        status.str_at(&["details", "uid"]),
+        made.str_at(&["metadata", "uid"])
+    );
+    assert!(deleted.get("requestObject").is_none() && deleted.get("responseObject").is_none());
+    let created = find(maps, "create");
+    let sent = created
+        .path(&["requestObject", "metadata"])
+        .expect("metadata");
+    assert!(
+        sent.get("generateName").is_none() && sent.get("selfLink").is_none(),
+        "{sent:?}"
+    );
+    let deleted = find(&format!("{maps}/c"), "delete");
+    assert_eq!(
+        deleted.str_at(&["requestObject", "kind"]),
+        Some("DeleteOptions")
+    );
+}
+
+#[tokio::test]
 async fn watches_are_written_when_they_begin_and_end_and_failed_logins_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("audit.log");

@@ -47,6 +47,9 @@ impl std::fmt::Debug for Client {
     }
 }
 
+/// As what the server stands in metrics: a client has one.
+const HOST: &str = "apiserver";
+
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -527,7 +530,13 @@ impl Client {
                 request: format!("{method} {path}"),
                 source,
             })?;
-        self.transport.send(request).await.map_err(Error::Transport)
+        let began = std::time::Instant::now();
+        let answer = self.transport.send(request).await;
+        if let Ok(answer) = &answer {
+            let code = answer.status().as_u16();
+            crate::metrics::requested(HOST, method, code, began.elapsed());
+        }
+        answer.map_err(Error::Transport)
     }
 }
 

@@ -26,6 +26,7 @@ pub mod events;
 mod expiry;
 pub mod lease;
 mod meta;
+pub mod metrics;
 pub mod queue;
 pub mod reflector;
 mod resource;

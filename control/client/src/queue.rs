@@ -9,12 +9,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::metrics::{self, Seen, Visible};
 
 /// A work queue. Cloning is cheap; all clones are the same queue.
 pub struct Queue<K> {
@@ -33,7 +35,11 @@ struct State<K> {
     ready: VecDeque<K>,
     /// To be handed out: in `ready`, or added again while in `working`.
     dirty: FxHashSet<K>,
-    working: FxHashSet<K>,
+    /// Since when.
+    working: FxHashMap<K, Instant>,
+    /// Since when keys are ready.
+    since: FxHashMap<K, Instant>,
+    seen: Seen,
     failures: FxHashMap<K, u32>,
     /// Keys by the time they become ready; `waiting` has the time that counts.
     delayed: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -73,7 +79,9 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                 state: Mutex::new(State {
                     ready: VecDeque::new(),
                     dirty: FxHashSet::default(),
-                    working: FxHashSet::default(),
+                    working: FxHashMap::default(),
+                    since: FxHashMap::default(),
+                    seen: Seen::default(),
                     failures: FxHashMap::default(),
                     delayed: BinaryHeap::new(),
                     delayed_keys: FxHashMap::default(),
@@ -133,6 +141,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     pub fn add_rate_limited(&self, key: K) -> Duration {
         let delay = {
             let mut state = self.lock();
+            state.seen.retries += 1;
             let failures = state.failures.entry(key.clone()).or_insert(0);
             let delay = self
                 .inner
@@ -168,7 +177,11 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                 state.ripen(Instant::now());
                 if let Some(key) = state.ready.pop_front() {
                     state.dirty.remove(&key);
-                    state.working.insert(key.clone());
+                    let now = Instant::now();
+                    if let Some(since) = state.since.remove(&key) {
+                        state.seen.queued.queue(now - since);
+                    }
+                    state.working.insert(key.clone(), now);
                     if !state.ready.is_empty() {
                         self.inner.wake.notify_one();
                     }
@@ -195,7 +208,13 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     /// `key` was worked on. If it was added meanwhile it is ready again.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
-        if state.working.remove(key) && state.dirty.contains(key) {
+        let Some(began) = state.working.remove(key) else {
+            return;
+        };
+        let now = Instant::now();
+        state.seen.worked.queue(now - began);
+        if state.dirty.contains(key) {
+            state.since.insert(key.clone(), now);
             state.ready.push_back(key.clone());
             drop(state);
             self.inner.wake.notify_one();
@@ -237,6 +256,9 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         Fut: Future<Output = Result<Option<Duration>, E>> + Send,
         E: std::error::Error + Send + 'static,
     {
+        let visible: Weak<dyn Visible> =
+            Arc::downgrade(&(Arc::clone(&self.inner) as Arc<dyn Visible>));
+        metrics::register(name, visible);
         let mut set = tokio::task::JoinSet::new();
         for _ in 0..workers.max(1) {
             let queue = self.clone();
@@ -289,12 +311,32 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     }
 }
 
+impl<K: Send> Visible for Inner<K> {
+    fn look(&self) -> Seen {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let mut seen = state.seen.clone();
+        seen.depth = state.ready.len();
+        for began in state.working.values() {
+            let took = now.saturating_duration_since(*began);
+            seen.unfinished += took;
+            seen.longest = seen.longest.max(took);
+        }
+        seen
+    }
+}
+
 impl<K: Clone + Eq + Hash> State<K> {
     /// Whether there is one more key to hand out.
     fn make_ready(&mut self, key: K) -> bool {
-        if !self.dirty.insert(key.clone()) || self.working.contains(&key) {
+        if !self.dirty.insert(key.clone()) {
             return false;
         }
+        self.seen.adds += 1;
+        if self.working.contains_key(&key) {
+            return false;
+        }
+        self.since.insert(key.clone(), Instant::now());
         self.ready.push_back(key);
         true
     }

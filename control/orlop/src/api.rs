@@ -152,6 +152,7 @@ impl Options {
         };
         let mut chain = self.requests.settings()?;
         chain.flags = self.flags.clone().into();
+        chain.more_metrics = Some(control_client::metrics::write);
         let settings = self.access.settings(&pki, chain.gates)?;
         let token_files = self.access.token_keys.files(&dir.join("pki"));
         let (keys, seen) = token_files.load()?;

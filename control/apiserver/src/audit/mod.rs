@@ -19,7 +19,7 @@ use bytes::Bytes;
 use control_access::User;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_types::{protobuf, yaml};
+use control_types::{coerce, meta, protobuf, registry, yaml};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -246,6 +246,46 @@ impl Entry {
         self.event.request = Some(bytes);
     }
 
+    /// The client deletes with these options, which are written as the kind that they
+    /// are to kube-apiserver.
+    pub(crate) fn deletion(&mut self, headers: &HeaderMap, body: &Bytes) {
+        let Some((Some(mut tree), _)) = self.object(headers, body) else {
+            return;
+        };
+        tree.insert("kind", "DeleteOptions");
+        tree.insert("apiVersion", "meta.k8s.io/__internal");
+        self.event.request = Some(tree.to_vec().into());
+    }
+
+    /// Whether only the name is missing of what the client's object says.
+    pub(crate) fn wants_name(&self) -> bool {
+        let about = self.event.about.as_ref();
+        self.event.verb == "create" && about.is_some_and(|about| about.get("name").is_none())
+    }
+
+    /// The client sent this, of which only the name is written.
+    pub(crate) fn name(&mut self, headers: &HeaderMap, body: &Bytes) {
+        self.request(headers, body);
+        self.event.request = None;
+    }
+
+    /// It was answered a Status, though nothing failed: that something was deleted.
+    pub(crate) fn deleted(&mut self, headers: &HeaderMap, body: &Bytes) {
+        let Some((Some(tree), _)) = self.object(headers, body) else {
+            return;
+        };
+        let Some(told) = &mut self.event.status else {
+            return;
+        };
+        if meta::kind(&tree) == "Status" {
+            for key in ["status", "message", "reason", "details"] {
+                if let Some(value) = tree.get(key) {
+                    told.insert(key, value.clone());
+                }
+            }
+        }
+    }
+
     /// It was answered this.
     pub(crate) fn response(&mut self, headers: &HeaderMap, body: &Bytes) {
         self.event.response = self.object(headers, body).map(|(_, bytes)| bytes);
@@ -301,7 +341,15 @@ impl Entry {
             .and_then(|value| value.to_str().ok());
         let media = media.unwrap_or("application/json");
         let mut tree = if media.contains("protobuf") {
-            protobuf::decode(body).ok()?
+            let mut tree = protobuf::decode(body).ok()?;
+            // In protobuf zeros are written that JSON leaves out.
+            let version = meta::api_version(&tree);
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            if let Some(kind) = registry::schema_of(group, version, meta::kind(&tree)) {
+                coerce::coerce(&mut tree, kind).ok()?;
+                coerce::complete(&mut tree, kind);
+            }
+            tree
         } else if media.contains("yaml") {
             yaml::read(body).ok()?.value
         } else {

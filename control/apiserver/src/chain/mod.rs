@@ -41,6 +41,8 @@ pub use context::{Annotations, Context, Warnings};
 pub use cors::Origins;
 pub use settings::Settings;
 
+/// How large a Status may be that is looked into for the audit log.
+const STATUS: usize = 64 * 1024;
 /// Paths that are answered while the server stops, too.
 const ANSWERED_TO_THE_END: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 
@@ -149,7 +151,14 @@ impl Chain {
             }
         };
         if let Some(entry) = record.audit.take() {
-            response = tell(entry, response, failure.as_ref(), panicked, is_long).await;
+            response = tell(
+                entry,
+                response,
+                failure.as_ref(),
+                panicked,
+                (is_long, info.verb == "delete"),
+            )
+            .await;
         }
         reply::warn(&mut response, &record.warnings.take());
         cors::strict_transport(
@@ -266,9 +275,14 @@ impl Chain {
                 // Its object is to be read before it is packed.
                 parts.headers.remove(ACCEPT_ENCODING);
             }
-            if entry.wants_request() && time.is_some() && !info.is_read_only() {
+            let whole = entry.wants_request();
+            if (whole || entry.wants_name()) && time.is_some() && !info.is_read_only() {
                 let bytes = crate::decode::read(body).await?;
-                entry.request(&parts.headers, &bytes);
+                match info.verb {
+                    "delete" | "deletecollection" => entry.deletion(&parts.headers, &bytes),
+                    _ if whole => entry.request(&parts.headers, &bytes),
+                    _ => entry.name(&parts.headers, &bytes),
+                }
                 body = body::full(bytes);
             }
         }
@@ -452,7 +466,7 @@ async fn tell(
     response: Response<Body>,
     failure: Option<&Status>,
     panicked: bool,
-    is_long: bool,
+    (is_long, deletes): (bool, bool),
 ) -> Response<Body> {
     let code = response.status().as_u16();
     if code != 401 || failure.is_none() {
@@ -472,12 +486,19 @@ async fn tell(
         let last = audit::Last(Some(entry));
         return response.map(|body| finish::until(body, last));
     }
-    let response = if entry.wants_response() {
+    // What was deleted stands in a Status, which is written at any level.
+    let deleted = deletes && failure.is_none();
+    let response = if entry.wants_response() || deleted {
         let (head, body) = response.into_parts();
         match http_body_util::BodyExt::collect(body).await {
             Ok(all) => {
                 let bytes = all.to_bytes();
-                entry.response(&head.headers, &bytes);
+                if entry.wants_response() {
+                    entry.response(&head.headers, &bytes);
+                }
+                if deleted && bytes.len() <= STATUS {
+                    entry.deleted(&head.headers, &bytes);
+                }
                 Response::from_parts(head, body::full(bytes))
             }
             Err(error) => {
