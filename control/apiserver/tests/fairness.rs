@@ -231,14 +231,118 @@ async fn who_finds_no_seat_is_told_when_to_come_again_and_shown_in_dumps_and_met
     assert!(metrics.ends_with("# EOF\n"));
 }
 
-/// Two thousand clients of four service accounts that list all the time, and
-/// a node that renews its lease meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_too_many_is_told_when_to_come_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = common::server(dir.path()).await;
+    let ann = User::named("ann", []);
+    may_do_all(&server, "User", "ann").await;
+    narrow(&server, "ann").await;
+    until_classified(&server, &ann, "narrow").await;
+    // A request whose body does not come keeps its seat, which is the only one.
+    let (sender, comes) = tokio::sync::oneshot::channel::<()>();
+    let rest = futures::stream::once(async move {
+        let _ = comes.await;
+        Ok::<_, tower::BoxError>(http_body::Frame::data(bytes::Bytes::from(
+            r#"{"metadata":{"name":"late"}}"#,
+        )))
+    });
+    let mut slow = Request::post("/api/v1/namespaces/default/configmaps")
+        .header("content-type", "application/json")
+        .body(body::Body::new(http_body_util::StreamBody::new(Box::pin(
+            rest,
+        ))))
+        .expect("a request");
+    slow.extensions_mut().insert(ann.clone());
+    let mut service = server.service();
+    let slow = tokio::spawn(async move { service.call(slow).await.expect("infallible").status() });
+    let mut refused = None;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let answer = send(&server, &ann, Method::GET, "/api/v1/pods", &[], None).await;
+        if answer.status() == 429 {
+            refused = Some(answer);
+            break;
+        }
+    }
+    let refused = refused.expect("there is no seat left");
+    let header = |name: &str| refused.headers()[name].to_str().expect("text").to_owned();
+    let seconds: u32 = header("retry-after").parse().expect("seconds");
+    assert!((1..=32).contains(&seconds), "{seconds}");
+    assert_eq!(
+        header(SCHEMA_HEADER),
+        uid(&server, &format!("{SCHEMAS}/narrow")).await
+    );
+    assert_eq!(
+        header(LEVEL_HEADER),
+        uid(&server, &format!("{LEVELS}/narrow")).await
+    );
+    let bytes = refused
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    let status = control_types::value::Value::from_slice(&bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(
+        status.str_at(&["reason"]) == Some("TooManyRequests") || text.contains("Too many requests"),
+        "{text}"
+    );
+    // Others are served meanwhile, and the seat is free when the request is done.
+    let other = send(&server, &root(), Method::GET, "/api/v1/pods", &[], None).await;
+    assert_eq!(other.status(), 200);
+    sender.send(()).expect("it waits");
+    assert_eq!(slow.await.expect("no panic"), 201);
+    let free = send(&server, &ann, Method::GET, "/api/v1/pods", &[], None).await;
+    assert_eq!(free.status(), 200);
+}
+
+async fn may_do_all(server: &ApiServer, kind: &str, name: &str) {
+    let may = value!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "may-do-all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": (kind), "name": (name)}]
+    });
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let (code, answer) = ask(server, &root(), Method::POST, path, Some(may)).await;
+    assert_eq!(code, 201, "{answer:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_greedy_clients_do_not_slow_a_lease() {
+    let took = greedy(true).await;
+    // Unoptimised, with all clients in this process, and perhaps on a busy machine: the
+    // middle says whether the lease waits behind the crowd (seconds, then), the worst
+    // what the machine did. docs/performance.md has the figure of a release.
+    assert!(
+        took[took.len() / 2] <= Duration::from_millis(100),
+        "{took:?}"
+    );
+    assert!(took[took.len() - 1] <= Duration::from_secs(2), "{took:?}");
+}
+
+/// For the table of docs/performance.md: what it is without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a figure, not a promise"]
+async fn without_priority_and_fairness_a_lease_waits_with_everybody() {
+    greedy(false).await;
+}
+
+/// Two thousand clients of four service accounts that list all the time, and
+/// a node that renews its lease meanwhile: how long each renewal took, sorted.
+async fn greedy(fair: bool) -> Vec<Duration> {
     const CLIENTS: usize = 2000;
     const OBJECTS: usize = 200;
     let dir = tempfile::tempdir().expect("a directory");
-    let server = common::server(dir.path()).await;
+    let chain = control_apiserver::chain::Settings {
+        priority_and_fairness: fair,
+        // Without, so many that nobody is refused: all wait for the processor.
+        max_requests: if fair { 400 } else { 4000 },
+        ..control_apiserver::chain::Settings::default()
+    };
+    let server = common::server_of(dir.path(), Default::default(), chain).await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let namespace =
         value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-node-lease"}});
@@ -257,14 +361,7 @@ async fn two_thousand_greedy_clients_do_not_slow_a_lease() {
     });
     let (code, mut lease) = ask(&server, &node("n1"), Method::POST, leases, Some(lease)).await;
     assert_eq!(code, 201, "{lease:?}");
-    let may = value!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "greedy"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts:greedy"}]
-    });
-    let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    ask(&server, &root(), Method::POST, path, Some(may)).await;
+    may_do_all(&server, "Group", "system:serviceaccounts:greedy").await;
     let made = (0..OBJECTS).map(|at| {
         let object = value!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -333,8 +430,5 @@ async fn two_thousand_greedy_clients_do_not_slow_a_lease() {
         took[took.len() - 1]
     );
     assert!(served.load(Ordering::Relaxed) > CLIENTS);
-    // What the disk does now and then is not the clients' doing: of twenty, one
-    // may be late.
-    let late = took[took.len() - 2];
-    assert!(late <= Duration::from_millis(100), "{took:?}");
+    took
 }
