@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Raw};
 use crate::floors::{self, Tally};
+use crate::hook::Hook;
 use crate::recording::{self, Answer, Step};
 use crate::verdict::{self, Verdict};
 use crate::{Error, normal};
@@ -51,7 +52,7 @@ pub async fn check(options: &Options) -> Result<(), Error> {
         .transpose()
         .map_err(Error::Only)?;
     let groups = recording::read(&options.answers)?;
-    let mut runner = Runner::new(Client::new(&options.kubeconfig)?);
+    let mut runner = Runner::new(Client::new(&options.kubeconfig)?).await?;
     let mut tally = Tally::default();
     let mut shown = 0;
     for group in &groups {
@@ -63,6 +64,10 @@ pub async fn check(options: &Options) -> Result<(), Error> {
         }
         runner.begin().await?;
         for step in &group.steps {
+            if let Some(pause) = step.pause {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                continue;
+            }
             let got = runner.ask(step).await;
             let want = step.want.clone().unwrap_or_default();
             let want = Answer {
@@ -105,6 +110,9 @@ pub async fn check(options: &Options) -> Result<(), Error> {
 /// Asks one group after another.
 pub struct Runner {
     client: Client,
+    /// The same server, asked without a certificate.
+    nobody: Client,
+    hook: Hook,
     run: u64,
     count: u32,
     namespace: String,
@@ -115,15 +123,17 @@ static VARIABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\$\{([a-z0-9_.]+)\}").unwrap_or_else(|error| panic!("{error}")));
 
 impl Runner {
-    pub fn new(client: Client) -> Self {
+    pub async fn new(client: Client) -> Result<Self, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
+        Ok(Self {
+            nobody: client.without_certificate()?,
+            hook: Hook::start().await?,
             client,
             run: now.map_or(0, |now| now.as_secs() % 100_000),
             count: 0,
             namespace: String::new(),
             saved: BTreeMap::new(),
-        }
+        })
     }
 
     /// A plain GET of JSON.
@@ -137,6 +147,9 @@ impl Runner {
     pub async fn begin(&mut self) -> Result<(), Error> {
         self.count += 1;
         self.saved.clear();
+        let own = [("hook", &self.hook.url), ("hook.ca", &self.hook.bundle)];
+        let own = own.map(|(name, value)| (name.to_owned(), value.clone()));
+        self.saved.extend(own);
         self.namespace = format!("orc-{:05}-{}", self.run, self.count);
         let body = json!({"metadata": {"name": (self.namespace)}}).to_string();
         let path = "/api/v1/namespaces";
@@ -188,8 +201,12 @@ impl Runner {
             .iter()
             .map(|(name, value)| (name.clone(), self.filled(value)))
             .collect();
-        let raw = self
-            .client
+        let client = if step.anonymous {
+            &mut self.nobody
+        } else {
+            &mut self.client
+        };
+        let raw = client
             .call(&step.method, &path, body.as_deref(), &headers)
             .await;
         let answer = understood(&raw);
@@ -259,7 +276,14 @@ fn understood(raw: &Raw) -> Answer {
         .headers
         .get_all("warning")
         .iter()
-        .filter_map(|warning| warning.to_str().ok().map(str::to_owned))
+        // Bytes as letters: what is no ASCII is compared, too.
+        .map(|warning| {
+            warning
+                .as_bytes()
+                .iter()
+                .map(|byte| char::from(*byte))
+                .collect()
+        })
         .collect();
     warnings.sort();
     Answer {

@@ -27,6 +27,7 @@ pub struct Client {
     host: String,
     port: u16,
     tls: TlsConnector,
+    roots: rustls::RootCertStore,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -84,7 +85,7 @@ impl Client {
         let config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| wrong(&error))?
-            .with_root_certificates(roots)
+            .with_root_certificates(roots.clone())
             .with_client_auth_cert(chain, key)
             .map_err(|error| wrong(&error))?;
         let server = cluster["server"].as_str().unwrap_or_default();
@@ -97,6 +98,24 @@ impl Client {
                 .to_owned(),
             port: uri.port_u16().unwrap_or(443),
             tls: TlsConnector::from(Arc::new(config)),
+            roots,
+            connection: None,
+        })
+    }
+
+    /// A client of the same server that shows no certificate.
+    pub fn without_certificate(&self) -> Result<Self, Error> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::Server(error.to_string()))?
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        Ok(Self {
+            host: self.host.clone(),
+            port: self.port,
+            tls: TlsConnector::from(Arc::new(config)),
+            roots: self.roots.clone(),
             connection: None,
         })
     }

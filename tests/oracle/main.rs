@@ -20,6 +20,7 @@ mod ask;
 mod client;
 mod corpus;
 mod floors;
+mod hook;
 mod mutants;
 mod normal;
 mod recording;
@@ -39,6 +40,9 @@ pub enum Error {
     /// The server cannot be reached.
     #[error("the server does not answer: {0}")]
     Server(String),
+    /// The webhook that questions may speak of cannot be started.
+    #[error("no test webhook: {0}")]
+    Hook(String),
     /// An expression for groups is none.
     #[error("`--only` is no regular expression")]
     Only(#[source] regex::Error),

@@ -42,7 +42,7 @@ fn mask(pattern: &str, with: &'static str) -> Mask {
     )
 }
 
-static MASKS: LazyLock<[Mask; 9]> = LazyLock::new(|| {
+static MASKS: LazyLock<[Mask; 11]> = LazyLock::new(|| {
     [
         mask(r"\borc-[a-z0-9]+-\d+\b", "<ns>"),
         mask(
@@ -63,6 +63,9 @@ static MASKS: LazyLock<[Mask; 9]> = LazyLock::new(|| {
         // The certificate of the one who asks.
         mask(r"\bX509SHA256=[0-9a-f]{64}\b", "<certificate>"),
         mask(r"(ResourceVersion in record \()\d+", "${1}<set>"),
+        // Where this machine's servers are, and their certificates within texts.
+        mask(r"127\.0\.0\.1:\d{4,5}", "<address>"),
+        mask(r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]+", "<pem>"),
         mask(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     ]
 });
@@ -75,10 +78,13 @@ static CELLS: LazyLock<[Mask; 2]> = LazyLock::new(|| {
 });
 
 /// What stands allocated in a document of YAML.
-static DOCUMENT: LazyLock<[Mask; 2]> = LazyLock::new(|| {
+static DOCUMENT: LazyLock<[Mask; 5]> = LazyLock::new(|| {
     [
         mask(r"\b10\.96\.\d+\.\d+\b", "<ip>"),
         mask(r"(\bnodePort: )\d+", "${1}<port>"),
+        mask(r"(?m)^(\s*- )\d+s$", "${1}<age>"),
+        mask(r"(?m)^(\s*remainingItemCount: )\d+$", "${1}<set>"),
+        mask(r"(?m)^(\s*continue: )\S+$", "${1}<set>"),
     ]
 });
 
@@ -180,7 +186,7 @@ fn in_order(items: impl Iterator<Item = Value>) -> Value {
 }
 
 /// JSON with members in alphabetical order.
-fn sorted(value: &Value) -> String {
+pub fn sorted(value: &Value) -> String {
     fn ordered(value: &Value) -> Value {
         match value {
             Value::Object(map) => {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use flate2::Compression;
@@ -65,6 +66,12 @@ pub struct Step {
     /// The body: a value, or a text that is sent as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
+    /// Whether it is asked without a certificate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anonymous: bool,
+    /// For how many milliseconds nothing is asked; then it is no question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<u64>,
     /// What of the answer later questions use: name, and where it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
@@ -108,7 +115,7 @@ pub fn read(path: &Path) -> Result<Vec<Group>, Error> {
 
 /// Asks a stock server the questions of a corpus and keeps its answers.
 pub async fn record(options: &Options) -> Result<(), Error> {
-    let mut runner = Runner::new(Client::new(&options.kubeconfig)?);
+    let mut runner = Runner::new(Client::new(&options.kubeconfig)?).await?;
     let places = corpus::Places::read(&mut runner).await?;
     let groups = corpus::read(&options.corpus, &places, options.mutants, options.seed)?;
     let failed = |error: std::io::Error| Error::file(&options.out, error);
@@ -118,6 +125,10 @@ pub async fn record(options: &Options) -> Result<(), Error> {
     for mut group in groups {
         runner.begin().await?;
         for step in &mut group.steps {
+            if let Some(pause) = step.pause {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                continue;
+            }
             step.want = Some(runner.ask(step).await);
             count += 1;
         }

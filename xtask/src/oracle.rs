@@ -12,6 +12,10 @@ use clap::Args;
 use crate::error::Error;
 use crate::run::{cargo, run, say, target, wait_until, workspace};
 
+/// The recordings with thresholds: folders of `tests/oracle`, each with
+/// `answers.jsonl.gz` and `floors`.
+const CORPORA: [&str; 3] = ["", "policies", "edges"];
+
 /// What is asked.
 #[derive(Args, Default)]
 pub struct Options {
@@ -46,29 +50,42 @@ pub fn oracle(options: &Options) -> Result<(), Error> {
     build(&["--package", "control-apiserver", "--example", "apiserver"])?;
     build(&["--package", "tests", "--bin", "oracle"])?;
     let programs = target().join(if options.dev { "debug" } else { "release" });
-    let server = Server::start(&programs.join("examples/apiserver"))?;
     let folder = workspace().join("tests/oracle");
-    let own = folder.join("answers.jsonl.gz");
-    let mut command = Command::new(programs.join("oracle"));
-    command
-        .args(["check", "--kubeconfig"])
-        .arg(server.kubeconfig())
-        .arg("--answers")
-        .arg(options.answers.as_ref().unwrap_or(&own))
-        .args(["--show", &options.show.to_string()]);
-    if options.inexact {
-        command.arg("--inexact");
-    }
-    if let Some(only) = &options.only {
-        command.args(["--only", only]);
-    }
-    if options.answers.is_none() {
-        command.arg("--floors").arg(folder.join("floors"));
-        if options.raise {
-            command.arg("--raise");
+    let recordings = match &options.answers {
+        Some(answers) => vec![(answers.clone(), None)],
+        None => CORPORA
+            .map(|corpus| {
+                let folder = folder.join(corpus);
+                let floors = folder.join("floors");
+                (folder.join("answers.jsonl.gz"), Some(floors))
+            })
+            .to_vec(),
+    };
+    for (answers, floors) in recordings {
+        // A new one each time: questions take an empty server for granted.
+        let server = Server::start(&programs.join("examples/apiserver"))?;
+        let mut command = Command::new(programs.join("oracle"));
+        command
+            .args(["check", "--kubeconfig"])
+            .arg(server.kubeconfig())
+            .arg("--answers")
+            .arg(answers)
+            .args(["--show", &options.show.to_string()]);
+        if options.inexact {
+            command.arg("--inexact");
         }
+        if let Some(only) = &options.only {
+            command.args(["--only", only]);
+        }
+        if let Some(floors) = floors {
+            command.arg("--floors").arg(floors);
+            if options.raise {
+                command.arg("--raise");
+            }
+        }
+        run(&mut command)?;
     }
-    run(&mut command)
+    Ok(())
 }
 
 /// The API server while it runs; dropped, it ends and its folder goes.

@@ -119,7 +119,7 @@ impl Format {
             });
         format.pretty |= is_pretty(headers, query);
         for (key, value) in pairs(query.unwrap_or_default()) {
-            if key.as_str() == "includeObject" {
+            if key.as_str() == "includeObject" && format.shape == Shape::Table {
                 format.include = match value.as_str() {
                     "Object" => Include::Object,
                     "None" => Include::None,

@@ -335,15 +335,18 @@ impl WriteOptions {
         let mut dry_run = Vec::new();
         let mut causes = Vec::new();
         let mut validation = None;
+        let mut manager = None;
         for (key, value) in pairs(query.unwrap_or_default()) {
             match key.as_str() {
                 "dryRun" => dry_run.push(value),
-                "fieldManager" => options.field_manager = value,
-                "fieldValidation" => validation = Some(value),
-                "force" if !value.is_empty() => options.force = Some(boolean(&value)),
+                // Of several values the first holds.
+                "fieldManager" => _ = manager.get_or_insert(value),
+                "fieldValidation" => _ = validation.get_or_insert(value),
+                "force" => _ = options.force.get_or_insert(boolean(&value)),
                 _ => {}
             }
         }
+        options.field_manager = manager.unwrap_or_default();
         if kind == "PatchOptions" {
             if apply && options.field_manager.is_empty() {
                 causes.push(cause(
@@ -452,6 +455,10 @@ impl DeleteOptions {
                         options.propagation_policy = Some(value);
                     }
                     "dryRun" => dry_run.push(value),
+                    "uid" if !value.is_empty() => options.uid = Some(value),
+                    "resourceVersion" if !value.is_empty() => {
+                        options.resource_version = Some(value);
+                    }
                     _ => {}
                 }
             }

@@ -13,7 +13,6 @@ use http::{HeaderValue, Response, StatusCode};
 use control_types::meta;
 use control_types::registry::Resource;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
 
 use crate::body::{self, Body};
@@ -151,7 +150,11 @@ pub fn shaped(object: Value, kind: &Nature, format: Format) -> Value {
         Shape::Metadata => table::partial(object, kind, format),
         Shape::Table if meta::kind(&object) == "Status" => object,
         Shape::Table => {
-            let metadata = value!({"resourceVersion": (meta::resource_version(&object))});
+            let mut metadata = Value::object();
+            let revision = meta::resource_version(&object);
+            if !revision.is_empty() {
+                metadata.insert("resourceVersion", revision);
+            }
             table::table(
                 kind,
                 vec![table::row(kind, object, format)],
@@ -181,6 +184,18 @@ pub fn not_acceptable_shape(resource: &Resource, is_list: bool) -> Status {
         resource.kind
     );
     status
+}
+
+/// 406 for a client that wants the metadata of a list where there is one object.
+/// It is asked when the object is there: what a request does, it does before.
+///
+/// # Errors
+/// That.
+pub fn acceptable_for_one(resource: &Resource, format: Format) -> Result<(), Status> {
+    if format.of_list {
+        return Err(not_acceptable_shape(resource, false));
+    }
+    Ok(())
 }
 
 /// Puts bytes into a response, compressed when that is wanted and pays.
@@ -252,15 +267,32 @@ fn told(warnings: &[String]) -> Vec<&str> {
         .collect()
 }
 
+/// What reading YAML found wrong is told line by line.
+fn of_yaml(text: &str) -> Vec<String> {
+    const BEFORE: &str = "yaml: unmarshal errors:\n";
+    let inner = text.strip_prefix("error converting YAML to JSON: ");
+    let Some(found) = inner.unwrap_or(text).strip_prefix(BEFORE) else {
+        return vec![text.to_owned()];
+    };
+    found
+        .split('\n')
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
 /// Adds `Warning` headers.
 pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
     if warnings.is_empty() {
         return;
     }
-    for warning in told(warnings) {
+    let lines: Vec<String> = warnings.iter().flat_map(|text| of_yaml(text)).collect();
+    for warning in told(&lines) {
+        if warning.chars().any(char::is_control) {
+            // Go refuses to make a header of it.
+            continue;
+        }
         let escaped: String = warning
             .chars()
-            .filter(|letter| !letter.is_control())
             .flat_map(|letter| {
                 if matches!(letter, '"' | '\\') {
                     vec!['\\', letter]
@@ -277,6 +309,8 @@ pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
 
 #[cfg(test)]
 mod tests {
+    use control_types::value;
+
     use super::*;
 
     #[test]
@@ -284,7 +318,13 @@ mod tests {
         let mut response = text(200, "ok");
         warn(
             &mut response,
-            &["unknown field \"a\"".into(), "b".into(), "b".into()],
+            &[
+                "unknown field \"a\"".into(),
+                "b".into(),
+                "b".into(),
+                "yaml: unmarshal errors:\n  line 2: c\n  line 3: d".into(),
+                "no\nheader".into(),
+            ],
         );
         let said: Vec<_> = response
             .headers()
@@ -292,7 +332,8 @@ mod tests {
             .iter()
             .map(|header| header.to_str().expect("text").to_owned())
             .collect();
-        assert_eq!(said, [r#"299 - "unknown field \"a\"""#, r#"299 - "b""#]);
+        let wanted = [r#"unknown field \"a\""#, "b", "line 2: c", "line 3: d"];
+        assert_eq!(said, wanted.map(|text| format!("299 - \"{text}\"")));
     }
 
     #[test]

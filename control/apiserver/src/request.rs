@@ -247,11 +247,22 @@ fn first(query: Option<&str>, wanted: &str) -> Option<String> {
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     query
         .split('&')
-        .filter(|pair| !pair.is_empty())
+        // What cannot be read is left out, as Go does.
+        .filter(|pair| !pair.is_empty() && is_readable(pair))
         .map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (query_decode(key), query_decode(value))
         })
+}
+
+/// Whether every `%` begins an escape, and nothing is separated the older way.
+fn is_readable(pair: &str) -> bool {
+    let escape = |rest: &str| {
+        let mut digits = rest.bytes();
+        let mut digit = || digits.next().is_some_and(|digit| digit.is_ascii_hexdigit());
+        digit() && digit()
+    };
+    !pair.contains(';') && pair.split('%').skip(1).all(escape)
 }
 
 /// Decodes `%XX` escapes; anything that is not a valid escape stays as it is.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use control_types::registry;
-use control_types::status::Status;
+use control_types::status::{Status, quote};
 use http::Method;
 
 use crate::api::Served;
@@ -83,10 +83,11 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
             }
             return Err(Status::unknown_path());
         }
-        if info.namespace.is_empty()
-            && !matches!(info.verb, "list" | "watch")
-            && !served.is_review()
-        {
+        if info.namespace.is_empty() && served.is_review() {
+            // What can only be made has no path across namespaces.
+            return Err(Status::unknown_path());
+        }
+        if info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
             if resource.is_custom() {
                 return unknown(&context);
             }
@@ -98,6 +99,14 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
         }
         return Err(Status::unknown_path());
     }
+    if info.name_in_path
+        && context.parts.method != Method::POST
+        && let Some(why) = no_segment(&info.name)
+    {
+        let name = quote(&info.name);
+        let why = format!("Name parameter invalid: {name}: {why}");
+        return Err(Status::bad_request(why));
+    }
     if let Nature::Custom(kind, _) = &served.kind {
         context.warnings.extend(kind.deprecation.clone());
     }
@@ -106,6 +115,20 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     } else {
         subresources::route(context, served, body).await
     }
+}
+
+/// Why a name cannot be part of a key; `None`: it can.
+fn no_segment(name: &str) -> Option<String> {
+    match name {
+        "." | ".." => return Some(format!("may not be '{name}'")),
+        _ => {}
+    }
+    let found: Vec<String> = ["/", "%"]
+        .iter()
+        .filter(|sign| name.contains(**sign))
+        .map(|sign| format!("may not contain '{sign}'"))
+        .collect();
+    (!found.is_empty()).then(|| found.join(";"))
 }
 
 async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answer {
@@ -171,7 +194,7 @@ fn deprecation(info: &RequestInfo) -> Option<&'static str> {
 /// Everything that is no resource.
 async fn paths(context: &Context) -> Answer {
     let path = context.info.path.trim_end_matches('/');
-    if path.is_empty() {
+    if path.is_empty() || path == "/index.html" {
         return Ok(reply::json(
             200,
             paths::index(
@@ -185,6 +208,9 @@ async fn paths(context: &Context) -> Answer {
         path.strip_prefix(root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }) {
+        if context.info.path.ends_with('/') {
+            return unknown(context);
+        }
         return Ok(health::health(context, path).await);
     }
     if path == "/metrics" {

@@ -42,6 +42,14 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         }
         return Err(Status::unknown_path());
     }
+    let connects = matches!(name.as_str(), "exec" | "attach" | "portforward" | "proxy");
+    if connects
+        && context
+            .query_value("dryRun")
+            .is_some_and(|value| !value.is_empty())
+    {
+        return Err(Status::bad_request("dryRun is not supported"));
+    }
     let whole = matches!(
         name.as_str(),
         "status" | "approval" | "resize" | "ephemeralcontainers"

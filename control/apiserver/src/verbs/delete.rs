@@ -55,6 +55,7 @@ pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         );
         reply::value(200, &status.to_value(), format)
     } else {
+        reply::acceptable_for_one(served.resource, format)?;
         let code = if !deleted && options.orphan_dependents == Some(false) {
             202
         } else {

@@ -8,9 +8,9 @@ use crate::api::Served;
 use crate::body::Body;
 use crate::cache::Keyed;
 use crate::chain::Context;
-use crate::negotiate::Format;
+use crate::negotiate::{Format, Shape};
 use crate::options::ListOptions;
-use crate::reply::Answer;
+use crate::reply::{self, Answer};
 use crate::selection::Selection;
 use crate::verbs::list::Page;
 use crate::verbs::{delete, list};
@@ -43,6 +43,9 @@ pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Bo
                 Err(status) => return Err(status),
             }
         }
+    }
+    if format.shape == Shape::Metadata && !format.of_list {
+        return Err(reply::not_acceptable_shape(served.resource, true));
     }
     // The answer is what was found, not what became of it.
     list::respond(&context.api, served, page, selection, format).await

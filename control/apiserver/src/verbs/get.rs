@@ -1,10 +1,15 @@
 //! GET of one object: the cache's bytes.
 
+use control_types::status::Status;
+
 use crate::api::Served;
 use crate::chain::Context;
 use crate::negotiate::Format;
 use crate::options::parse_revision;
 use crate::reply::{self, Answer};
+
+/// What Go reads as true.
+const EXPORT: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 
 /// Answers one object.
 ///
@@ -12,8 +17,13 @@ use crate::reply::{self, Answer};
 /// 404 when there is none; 504 for a resource version from the future.
 pub async fn get(context: &Context, served: &Served) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
-    if format.of_list {
-        return Err(reply::not_acceptable_shape(served.resource, false));
+    if context
+        .query_value("export")
+        .is_some_and(|wanted| EXPORT.contains(&wanted.as_str()))
+    {
+        return Err(Status::bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported",
+        ));
     }
     let version = context.query_value("resourceVersion").unwrap_or_default();
     match parse_revision(&version)? {
@@ -26,6 +36,7 @@ pub async fn get(context: &Context, served: &Served) -> Answer {
         .cache()?
         .get(&key)
         .ok_or_else(|| served.not_found(&key))?;
+    reply::acceptable_for_one(served.resource, format)?;
     let object = served.in_version(&context.api, object).await?;
     reply::object(200, served.json(&object)?, &served.kind, format)
 }

@@ -105,7 +105,9 @@ pub async fn through(
         })
         .await;
     context.warnings.extend(said);
-    let shaped = reply::shaped(stored?, &served.kind, format);
+    let stored = stored?;
+    reply::acceptable_for_one(served.resource, format)?;
+    let shaped = reply::shaped(stored, &served.kind, format);
     Ok(reply::value(200, &shaped, format))
 }
 
@@ -150,6 +152,7 @@ async fn apply(
                 }
                 match create::store(context, served, new, options, create::Managers::Given).await {
                     Ok(object) => {
+                        reply::acceptable_for_one(served.resource, format)?;
                         let shaped = reply::shaped(object, &served.kind, format);
                         return Ok(reply::value(201, &shaped, format));
                     }
@@ -180,6 +183,7 @@ async fn apply(
             .await;
         match stored {
             Ok(object) => {
+                reply::acceptable_for_one(served.resource, format)?;
                 let shaped = reply::shaped(object, &served.kind, format);
                 return Ok(reply::value(200, &shaped, format));
             }
@@ -260,9 +264,8 @@ pub fn decode_applied(
 ) -> Result<Value, Status> {
     expected.form.coerce_applied(&mut tree).map_err(|error| {
         let kind = format!(
-            "{}, Kind={}",
-            meta::join_api_version(expected.group, expected.version),
-            expected.kind
+            "{}/{}, Kind={}",
+            expected.group, expected.version, expected.kind
         );
         managed::unexplained(format!(
             "failed to convert new object ({}) to proper version: unable to convert unstructured object to {kind}: {}",

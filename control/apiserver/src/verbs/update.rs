@@ -64,6 +64,7 @@ pub async fn through(
         if served.cache()?.get(&key).is_none() {
             let object =
                 create::store(context, served, object, &options, create::Managers::Writer).await?;
+            reply::acceptable_for_one(served.resource, format)?;
             let shaped = reply::shaped(object, &served.kind, format);
             return Ok(reply::value(201, &shaped, format));
         }
@@ -81,6 +82,7 @@ pub async fn through(
         view: None,
     };
     let done = change.store(&key, |_| Ok(object.clone())).await?;
+    reply::acceptable_for_one(served.resource, format)?;
     let shaped = reply::shaped(done, &served.kind, format);
     Ok(reply::value(200, &shaped, format))
 }
@@ -309,6 +311,8 @@ impl Change<'_> {
             gathered
                 .warnings
                 .extend(owners::dedup(&mut new, When::Admitted));
+            // Whoever changed the object may have moved it.
+            create::check_namespace(context, served, &mut new)?;
         }
         escalation::check(context, served, &new, Some(&old))?;
         self.check_version(key, &new, &old)?;

@@ -371,11 +371,19 @@ async fn read(response: Response<Incoming>) -> Result<Value, Error> {
             "0-length response with status code: {code} and content type: {media}"
         )));
     }
-    let object = Value::from_slice(&bytes).map_err(|error| {
-        Error::Answer(format!(
-            "couldn't get version/kind; json parse error: {error}"
-        ))
-    })?;
+    let object = match Value::from_slice(&bytes) {
+        Ok(object) => object,
+        // What is no JSON may be YAML.
+        Err(error) => crate::decode::from_yaml(&bytes).map_err(|_| {
+            Error::Answer(format!(
+                "couldn't get version/kind; json parse error: {error}"
+            ))
+        })?,
+    };
+    if object.is_null() {
+        // As Go has it, null says nothing about any field.
+        return Ok(Value::object());
+    }
     if object.as_object().is_none() {
         return Err(Error::Answer(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",

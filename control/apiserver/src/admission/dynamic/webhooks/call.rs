@@ -106,6 +106,12 @@ pub(super) async fn ask(
             _ => 503,
         },
     })?;
+    if let Some(why) = review::undecodable(version, &review) {
+        return Err(Failure::Calling {
+            why: format!("failed to call webhook: {why}"),
+            code: 503,
+        });
+    }
     let answer =
         review::read(version, &uid, mutating, &review).map_err(|why| Failure::Calling {
             why: format!("received invalid webhook response: {why}"),

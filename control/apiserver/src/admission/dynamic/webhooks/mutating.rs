@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control_types::json_patch::Patch;
+use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value;
 use control_types::value::Value;
@@ -15,6 +16,7 @@ use super::outcome::{self, ADMIT};
 use super::{conditions, hooks};
 use crate::admission::dynamic::{Attributes, Rounds};
 use crate::api::Served;
+use crate::options::plain;
 
 /// What is remembered from the first round to the second.
 #[derive(Debug, Default)]
@@ -186,6 +188,19 @@ async fn ask(
     }
     let changed = patched(attributes, carried.served.as_ref(), object, &patch)
         .map_err(|why| Failure::Internal(Status::internal(why)))?;
+    if meta::kind(object) != meta::kind(&changed) {
+        let (version, kind) = (meta::api_version(&changed), meta::kind(&changed));
+        let own = attributes.kind;
+        let internal = match own.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or_default(),
+        };
+        let version = version.rsplit('/').next().unwrap_or_default();
+        return Err(Failure::Internal(plain(format!(
+            "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+            own.kind
+        ))));
+    }
     let is_other = *object != changed;
     let mut changed = changed;
     if attributes.kind.kind == attributes.served.resource.kind {
@@ -204,9 +219,10 @@ fn patched(
     patch: &Patch,
 ) -> Result<Value, String> {
     let mut changed = object.clone();
-    patch
-        .apply(&mut changed)
-        .map_err(|error| error.to_string())?;
+    patch.apply(&mut changed).map_err(|error| {
+        let explained = patch.explain(object);
+        explained.unwrap_or_else(|| error.to_string())
+    })?;
     let form = if attributes.kind.kind == attributes.served.resource.kind {
         served.form()
     } else {

@@ -62,6 +62,44 @@ pub(super) fn encode(
     out
 }
 
+/// Why an answer is no review of this version at all, in Kubernetes' words.
+pub(super) fn undecodable(version: Version, review: &Value) -> Option<String> {
+    let text = |field: &str| review.str_at(&[field]).unwrap_or_default();
+    let (given, kind) = (text("apiVersion"), text("kind"));
+    let known = matches!(given, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1");
+    if !given.is_empty() && !kind.is_empty() {
+        if !known || kind != "AdmissionReview" {
+            return Some(format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                quote(kind),
+                quote(given)
+            ));
+        }
+        let given = given.trim_start_matches("admission.k8s.io/");
+        let wanted = version.as_str();
+        if given != wanted {
+            return Some(format!(
+                "converting ({given}.AdmissionReview) to ({wanted}.AdmissionReview): unknown conversion"
+            ));
+        }
+    }
+    let response = review.get("response")?;
+    if let Some(allowed) = response.get("allowed")
+        && !matches!(allowed, Value::Bool(_) | Value::Null)
+    {
+        return Some(format!(
+            "json: cannot unmarshal {} into Go struct field AdmissionResponse.response.allowed of type bool",
+            allowed.type_name()
+        ));
+    }
+    match STANDARD.decode(response.str_at(&["patch"]).unwrap_or_default()) {
+        Err(base64::DecodeError::InvalidByte(at, _)) => {
+            Some(format!("illegal base64 data at input byte {at}"))
+        }
+        _ => None,
+    }
+}
+
 /// Reads the answer to the review of `uid`.
 ///
 /// # Errors
