@@ -97,7 +97,7 @@ fn judge(secret: &Meta, tracked: Date, today: Date) -> Verdict {
     if created.is_none_or(|created| created >= border) {
         return Verdict::Stay;
     }
-    let date = |label: &str| secret.labels.get(label).map(|text| text.parse::<Date>());
+    let date = |label: &str| secret.labels.get(label).map(str::parse::<Date>);
     match date(LAST_USED) {
         Some(Err(_)) => return Verdict::Stay,
         Some(Ok(used)) if used >= border => return Verdict::Stay,
