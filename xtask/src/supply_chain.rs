@@ -125,7 +125,7 @@ impl Rules {
             let texts: Vec<&str> = values.split('"').skip(1).step_by(2).collect();
             match (section.as_str(), key.as_str()) {
                 ("licenses", "allow") => {
-                    rules.licences.extend(texts.iter().map(ToString::to_string))
+                    rules.licences.extend(texts.iter().map(ToString::to_string));
                 }
                 ("bans", "deny") => rules.banned.extend(texts.first().map(ToString::to_string)),
                 _ => {}
