@@ -93,12 +93,14 @@ pub(crate) fn tolerations(list: &[Value], at: &Path<'_>, errors: &mut Errors) {
                 );
             }
             "Exists" => {}
-            // Those that compare numbers are known, but off (KEP-5471).
-            other => errors.not_supported(
+            // Those that compare numbers are known, but off (KEP-5471); only who
+            // asks for one of them is told of them.
+            other @ ("Lt" | "Gt") => errors.not_supported(
                 &at.child("operator"),
                 other,
                 &["Equal", "Exists", "Lt", "Gt"],
             ),
+            other => errors.not_supported(&at.child("operator"), other, &["Equal", "Exists"]),
         }
         if !toleration.text("effect").is_empty() {
             effect(toleration.text("effect"), true, &at.child("effect"), errors);
