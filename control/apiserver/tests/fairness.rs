@@ -283,7 +283,7 @@ async fn who_comes_too_many_is_told_when_to_come_again() {
         .await
         .expect("a body")
         .to_bytes();
-    let status = control_types::value::Value::from_slice(&bytes).unwrap_or_default();
+    let status = value::Value::from_slice(&bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     assert!(
         status.str_at(&["reason"]) == Some("TooManyRequests") || text.contains("Too many requests"),
