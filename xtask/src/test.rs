@@ -49,6 +49,8 @@ pub fn test(options: &Options) -> Result<(), Error> {
     command.args([
         "test",
         "--workspace",
+        // One run tells all that is broken.
+        "--no-fail-fast",
         "--exclude",
         "ebpf-programs",
         "--exclude",
