@@ -11,6 +11,10 @@
 //! SERVICES  (address, port, protocol, scope) ──► Service { set, generation, count, … }
 //! SLOTS     (set, generation, slot)          ──► Backend { address, port, … }
 //! MEMBERS   (set, generation, address, port) ──► slot          only where affinity needs it
+//! MAGLEV    (set, generation, chunk)         ──► slots         only for consistent hashing
+//! SOURCES   (set, range)                     ──► 1             only with source ranges
+//! NODES     address                          ──► flags         this node's own addresses
+//! INSIDE    (0, range)                       ──► 1             ranges of pods
 //! ```
 //!
 //! An update writes the slots of the next generation, then replaces the one
@@ -29,11 +33,15 @@
 
 mod address;
 mod counter;
+mod maglev;
+mod node;
 mod service;
 mod socket;
 
 pub use address::{Address, Port, Protocol};
 pub use counter::{Counter, Hook};
+pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
+pub use node::{NodeFlags, Range};
 pub use service::{
     Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
     SetName, SlotKey,
@@ -42,7 +50,7 @@ pub use socket::{Affinity, AffinityKey, Original, OriginalKey};
 
 /// Version of every layout in this crate; part of the path at which maps are
 /// pinned.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Names of the maps, as they stand in the object and under the pin directory.
 pub mod maps {
@@ -52,6 +60,14 @@ pub mod maps {
     pub const SLOTS: &str = "SLOTS";
     /// [`MemberKey`](crate::MemberKey) to the slot (`u32`).
     pub const MEMBERS: &str = "MEMBERS";
+    /// [`MaglevKey`](crate::MaglevKey) to [`Sealed`](crate::Sealed)`<`[`MaglevChunk`](crate::MaglevChunk)`>`.
+    pub const MAGLEV: &str = "MAGLEV";
+    /// Prefix and [`Range`](crate::Range) to `u32`, always 1.
+    pub const SOURCES: &str = "SOURCES";
+    /// [`Address`](crate::Address) to [`NodeFlags`](crate::NodeFlags).
+    pub const NODES: &str = "NODES";
+    /// Prefix and [`Range`](crate::Range) to `u32`, always 1.
+    pub const INSIDE: &str = "INSIDE";
     /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
     pub const NAMES: &str = "NAMES";
     /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
@@ -66,7 +82,8 @@ pub mod maps {
     pub const LOGS: &str = "AYA_LOGS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 8] = [
-        SERVICES, SLOTS, MEMBERS, NAMES, ORIGINALS, AFFINITY, COUNTERS, LOGS,
+    pub const ALL: [&str; 12] = [
+        SERVICES, SLOTS, MEMBERS, MAGLEV, SOURCES, NODES, INSIDE, NAMES, ORIGINALS, AFFINITY,
+        COUNTERS, LOGS,
     ];
 }

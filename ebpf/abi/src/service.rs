@@ -9,8 +9,13 @@ use crate::{Address, Port, Protocol};
 pub struct Scope(pub u8);
 
 impl Scope {
-    /// From inside the cluster: pods and processes of nodes.
+    /// From inside the cluster: pods and processes of nodes. An entry of this
+    /// scope serves clients outside too, unless it is
+    /// [`SCOPED`](ServiceFlags::SCOPED).
     pub const INTERNAL: Self = Self(0);
+    /// From outside the cluster, where `externalTrafficPolicy` makes that
+    /// another set of backends.
+    pub const EXTERNAL: Self = Self(1);
 }
 
 /// What a client addresses.
@@ -18,7 +23,10 @@ impl Scope {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct ServiceKey {
-    /// The service's address: a cluster IP.
+    /// The service's address: a cluster IP, an external IP or a load
+    /// balancer's. [`Address::UNSPECIFIED`] stands for every address that
+    /// `NODES` marks [`PORTS`](crate::NodeFlags::PORTS): so a node port or host
+    /// port is one entry, however many addresses the node has.
     pub address: Address,
     /// The service's port.
     pub port: Port,
@@ -30,6 +38,19 @@ pub struct ServiceKey {
 }
 
 impl ServiceKey {
+    /// A key of a scope.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(address: Address, port: Port, protocol: Protocol, scope: Scope) -> Self {
+        Self {
+            address,
+            port,
+            protocol,
+            scope,
+            reserved: 0,
+        }
+    }
+
     /// A key for clients inside the cluster.
     #[inline(always)]
     #[must_use]
@@ -58,6 +79,28 @@ impl ServiceFlags {
     /// The backends are only those of this node, by a traffic policy `Local`:
     /// without any, clients are refused for another reason.
     pub const LOCAL_ONLY: Self = Self(1 << 1);
+    /// Clients outside the cluster are served by the entry of the same key with
+    /// scope [`EXTERNAL`](Scope::EXTERNAL) instead, and by none if it is missing.
+    pub const SCOPED: Self = Self(1 << 2);
+    /// Only clients whose address is in `SOURCES` under this entry's set
+    /// (`loadBalancerSourceRanges`); others are dropped.
+    pub const SOURCES: Self = Self(1 << 3);
+    /// Backends are chosen by consistent hashing over `MAGLEV`, a table of
+    /// [`table`](Service::table) places.
+    pub const MAGLEV: Self = Self(1 << 4);
+    /// Remote backends answer the client directly, instead of through this
+    /// node.
+    pub const DIRECT_RETURN: Self = Self(1 << 5);
+    /// Without any backend, clients are dropped silently instead of refused:
+    /// there are backends, but none that this node may use from outside
+    /// (`externalTrafficPolicy: Local`), and a refusal would end connections
+    /// that another node could serve.
+    pub const DROP_EMPTY: Self = Self(1 << 6);
+    /// A node port: no process of the node may bind it (`bind(2)`).
+    pub const NODE_PORT: Self = Self(1 << 7);
+    /// A cluster IP: addressed from outside, its clients are always shown as
+    /// this node.
+    pub const CLUSTER_IP: Self = Self(1 << 8);
 
     /// Are all flags of `other` set?
     #[inline(always)]
@@ -89,8 +132,8 @@ pub struct Service {
     pub flags: ServiceFlags,
     /// How long an unused affinity lasts, in seconds.
     pub affinity_seconds: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Places of the set's table in `MAGLEV`, a prime; zero without one.
+    pub table: u32,
 }
 
 /// Where a backend stands.
@@ -245,6 +288,8 @@ unsafe impl Plain for SlotKey {}
 unsafe impl Plain for Backend {}
 // SAFETY: 32 bytes: two u32, Address (16), two u16, u32.
 unsafe impl Plain for MemberKey {}
+// SAFETY: four u32.
+unsafe impl Plain for Address {}
 // SAFETY: one integer.
 unsafe impl Plain for u32 {}
 // SAFETY: bytes.
@@ -380,7 +425,7 @@ mod tests {
             count,
             flags: ServiceFlags::NONE,
             affinity_seconds: 0,
-            reserved: 0,
+            table: 0,
         }
     }
 

@@ -5,10 +5,10 @@ use core::mem::MaybeUninit;
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, LruHashMap, PerCpuArray};
+use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray};
 use ebpf_abi::{
-    Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Plain, Sealed,
-    Service, ServiceKey, SetName, SlotKey,
+    Address, Affinity, AffinityKey, Backend, Counter, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Plain, Range, Sealed, Service, ServiceKey, SetName, SlotKey,
 };
 use ebpf_logic::{Entropy, Maps};
 
@@ -24,6 +24,15 @@ static SLOTS: HashMap<SlotKey, Sealed<Backend>> =
     HashMap::with_max_entries(524_288, BPF_F_NO_PREALLOC);
 #[map]
 static MEMBERS: HashMap<MemberKey, u32> = HashMap::with_max_entries(131_072, BPF_F_NO_PREALLOC);
+#[map]
+static MAGLEV: HashMap<MaglevKey, Sealed<MaglevChunk>> =
+    HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
+#[map]
+static SOURCES: LpmTrie<Range, u32> = LpmTrie::with_max_entries(65_536, 0);
+#[map]
+static NODES: HashMap<Address, NodeFlags> = HashMap::with_max_entries(1_024, BPF_F_NO_PREALLOC);
+#[map]
+static INSIDE: LpmTrie<Range, u32> = LpmTrie::with_max_entries(1_024, 0);
 #[map]
 static NAMES: HashMap<u32, SetName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]

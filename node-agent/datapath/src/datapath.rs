@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::{
-    Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Sealed, Service,
-    ServiceKey, SetName, SlotKey, maps,
+    Address, Affinity, AffinityKey, Backend, Counter, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Range, Sealed, Service, ServiceKey, SetName, SlotKey, maps,
 };
 use node_agent_plan::{Action, Current};
 use rustix::fs::{FlockOperation, flock};
@@ -491,6 +491,10 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<ServiceKey, Sealed<Service>>(maps::SERVICES, MapType::Hash),
     Layout::of::<SlotKey, Sealed<Backend>>(maps::SLOTS, MapType::Hash),
     Layout::of::<MemberKey, u32>(maps::MEMBERS, MapType::Hash),
+    Layout::of::<MaglevKey, Sealed<MaglevChunk>>(maps::MAGLEV, MapType::Hash),
+    Layout::of::<(u32, Range), u32>(maps::SOURCES, MapType::LpmTrie),
+    Layout::of::<Address, NodeFlags>(maps::NODES, MapType::Hash),
+    Layout::of::<(u32, Range), u32>(maps::INSIDE, MapType::LpmTrie),
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),

@@ -89,7 +89,7 @@ fn put_broken(datapath: &mut Datapath, vip: &str) {
         count: 1,
         flags: ServiceFlags::NONE,
         affinity_seconds: 0,
-        reserved: 0,
+        table: 0,
     };
     datapath
         .apply(&[

@@ -465,7 +465,7 @@ impl Set {
             count: u32::try_from(self.desired.backends.len()).unwrap_or(u32::MAX),
             flags: self.desired.flags,
             affinity_seconds: self.desired.affinity_seconds,
-            reserved: 0,
+            table: 0,
         }
     }
 

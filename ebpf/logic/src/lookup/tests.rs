@@ -19,7 +19,7 @@ fn service(generation: u32, count: u32, flags: ServiceFlags) -> Service {
         count,
         flags,
         affinity_seconds: 10,
-        reserved: 0,
+        table: 0,
     }
 }
 

@@ -19,7 +19,7 @@ fn serve(model: &mut Model, set: u32, vip: Address, protocol: Protocol, backends
         count: u32::try_from(backends.len()).unwrap(),
         flags: ServiceFlags::NONE,
         affinity_seconds: 0,
-        reserved: 0,
+        table: 0,
     };
     model.put(key, service, backends);
 }

@@ -268,7 +268,7 @@ proptest! {
         for (address, set, generation, count) in services {
             let key = ServiceKey::internal(Address::v4([10, 96, 0, address]), Port::new(80), Protocol::TCP);
             let flags = ServiceFlags::NONE;
-            let entry = Entry { set, generation, count, flags, affinity_seconds: 0, reserved: 0 };
+            let entry = Entry { set, generation, count, flags, affinity_seconds: 0, table: 0 };
             maps.services.insert(key, entry);
         }
         for (set, name) in names {

@@ -1,0 +1,77 @@
+//! The node itself: its addresses, and which clients count as inside.
+
+use crate::{Address, Plain};
+
+/// What an address of this node is used for.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct NodeFlags(pub u32);
+
+impl NodeFlags {
+    /// Nothing particular.
+    pub const NONE: Self = Self(0);
+    /// Node ports and host ports answer here.
+    pub const PORTS: Self = Self(1);
+    /// A loopback address: only for processes of the node's own namespace.
+    pub const LOOPBACK: Self = Self(1 << 1);
+
+    /// Are all flags of `other` set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the flags of `other` too.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// An address under a number: what the kernel's longest-prefix tries compare,
+/// bit by bit.
+///
+/// `SOURCES` holds the ranges of a set under the set's number; `INSIDE` holds
+/// under zero the ranges of pods, whose clients are not outside.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Range {
+    /// The number, compared as a whole.
+    pub number: u32,
+    /// The address, IPv4 mapped; network order.
+    pub address: [u32; 4],
+}
+
+impl Range {
+    /// The prefix of a single address, with which one asks for its range.
+    pub const WHOLE: u32 = 32 + 128;
+
+    /// An address under a number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(number: u32, address: Address) -> Self {
+        Self {
+            number,
+            address: address.to_words(),
+        }
+    }
+
+    /// The bits that count of a range whose prefix is `bits` long in the
+    /// address's own family.
+    #[must_use]
+    pub const fn prefix(address: Address, bits: u8) -> u32 {
+        let before = if address.is_v4() { 96 } else { 0 };
+        32 + before + bits as u32
+    }
+}
+
+// SAFETY: one integer.
+unsafe impl Plain for NodeFlags {}
+// SAFETY: 20 bytes: five u32.
+unsafe impl Plain for Range {}
+
+const _: () = assert!(size_of::<Range>() == 20);
