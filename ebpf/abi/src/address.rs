@@ -16,8 +16,11 @@ use core::cmp::Ordering;
 pub struct Address([u32; 4]);
 
 impl Address {
-    /// `::`, which no service has.
+    /// `::`: in a service's key, every IPv6 address of the node that serves
+    /// node ports.
     pub const UNSPECIFIED: Self = Self([0; 4]);
+    /// `0.0.0.0`: the same for IPv4.
+    pub const UNSPECIFIED_V4: Self = Self::v4([0; 4]);
 
     /// The mapped form of an IPv4 address given in network order.
     #[inline(always)]
@@ -76,6 +79,18 @@ impl Address {
     pub const fn is_v4(self) -> bool {
         let [a, b, c, _] = self.0;
         a == 0 && b == 0 && c == V4_MARK
+    }
+
+    /// The unspecified address of this one's family: under it stand the node
+    /// ports that are reached at this address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn wildcard(self) -> Self {
+        if self.is_v4() {
+            Self::UNSPECIFIED_V4
+        } else {
+            Self::UNSPECIFIED
+        }
     }
 
     /// The last word: the IPv4 address in network order, if [`is_v4`](Self::is_v4).

@@ -24,9 +24,10 @@ impl Scope {
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct ServiceKey {
     /// The service's address: a cluster IP, an external IP or a load
-    /// balancer's. [`Address::UNSPECIFIED`] stands for every address that
-    /// `NODES` marks [`PORTS`](crate::NodeFlags::PORTS): so a node port or host
-    /// port is one entry, however many addresses the node has.
+    /// balancer's. [`Address::wildcard`] stands for every address of its family
+    /// that `NODES` marks [`PORTS`](crate::NodeFlags::PORTS): so a node port or
+    /// host port is one entry a family, however many addresses the node has.
+    /// The address's own entry, if there is one, goes first.
     pub address: Address,
     /// The service's port.
     pub port: Port,
