@@ -12,6 +12,8 @@ pub enum Hook {
     RecvMsg = 2,
     /// `getpeername(2)`.
     GetPeerName = 3,
+    /// `bind(2)`.
+    Bind = 4,
 }
 
 macro_rules! counters {
@@ -64,6 +66,62 @@ counters! {
     Reread = 9, "reread";
     /// A client kept its backend by affinity.
     AffinityKept = 10, "affinity_kept";
+    /// A client's packet was sent to a backend.
+    PacketTranslated = 11, "packet_translated";
+    /// A backend's packet was sent to its client as the service's.
+    ReplyTranslated = 12, "reply_translated";
+    /// An ICMP error was translated.
+    ErrorTranslated = 13, "icmp_error_translated";
+    /// A flow began.
+    FlowCreated = 14, "flow_created";
+    /// A flow was over and its entries were reused or removed.
+    FlowCollected = 15, "flow_collected";
+    /// A packet was answered with TCP reset or ICMP port unreachable, since its
+    /// service has no endpoint.
+    PacketRefused = 16, "packet_refused";
+    /// Dropped: no endpoint here that may serve from outside.
+    DroppedEmpty = 17, "dropped_no_local_endpoint";
+    /// Dropped: the client is in none of the service's source ranges.
+    DroppedSource = 18, "dropped_source_range";
+    /// Dropped: no room for another flow.
+    DroppedFlowsFull = 19, "dropped_flows_full";
+    /// Dropped: no port is free under which the client could be shown.
+    DroppedNoPort = 20, "dropped_no_port";
+    /// Dropped: this node has no address of the family as which the client
+    /// could be shown.
+    DroppedNoAddress = 21, "dropped_no_node_address";
+    /// Dropped: the service changed faster than it could be read.
+    DroppedUnstable = 22, "dropped_unstable";
+    /// Dropped: the backend is of another address family than the packet.
+    DroppedFamily = 23, "dropped_family";
+    /// Dropped: SCTP's ports are not translated.
+    DroppedSctpPort = 24, "dropped_sctp_port";
+    /// Dropped: a later fragment whose first was not seen.
+    DroppedFragment = 25, "dropped_fragment";
+    /// Dropped: there is no way to the backend or the client.
+    DroppedNoRoute = 26, "dropped_no_route";
+    /// Dropped: a packet's time to live is over.
+    DroppedExpired = 27, "dropped_hop_limit";
+    /// Dropped: a packet of a service whose header is cut off or contradicts
+    /// itself.
+    DroppedMalformed = 28, "dropped_malformed";
+    /// Dropped: the kernel could not change the packet.
+    DroppedUnwritable = 29, "dropped_unwritable";
+    /// Dropped and answered: the packet is larger than the way to the backend
+    /// takes.
+    DroppedTooBig = 30, "dropped_too_big";
+    /// A client's port was taken already at the backend and another was given.
+    PortReplaced = 31, "port_replaced";
+    /// A datagram flow was sent to another backend, since its own is gone.
+    FlowMoved = 32, "flow_moved";
+    /// A packet was sent to its backend in an outer header.
+    PacketEncapsulated = 33, "packet_encapsulated";
+    /// An outer header was removed.
+    PacketDecapsulated = 34, "packet_decapsulated";
+    /// Refused: `bind` of a node port.
+    RefusedBind = 35, "refused_bind";
+    /// XDP left a packet of a service to the programs behind it.
+    XdpPassed = 36, "xdp_passed";
 }
 
 impl Counter {
@@ -84,7 +142,15 @@ impl Counter {
     pub const fn is_fault(self) -> bool {
         matches!(
             self,
-            Self::RefusedUnstable | Self::RefusedFamily | Self::OriginalNotStored
+            Self::RefusedUnstable
+                | Self::RefusedFamily
+                | Self::OriginalNotStored
+                | Self::DroppedFlowsFull
+                | Self::DroppedNoPort
+                | Self::DroppedNoAddress
+                | Self::DroppedUnstable
+                | Self::DroppedFamily
+                | Self::DroppedUnwritable
         )
     }
 
@@ -103,6 +169,15 @@ impl Counter {
                 | Self::RefusedNoLocalEndpoint
                 | Self::RefusedUnstable
                 | Self::RefusedFamily
+                | Self::RefusedBind
+                | Self::PacketRefused
         )
+    }
+
+    /// Does it count packets that were dropped?
+    #[must_use]
+    pub const fn is_drop(self) -> bool {
+        let number = self as u32;
+        Self::DroppedEmpty as u32 <= number && number <= Self::DroppedTooBig as u32
     }
 }

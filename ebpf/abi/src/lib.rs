@@ -15,6 +15,10 @@
 //! SOURCES   (set, range)                     ──► 1             only with source ranges
 //! NODES     address                          ──► flags         this node's own addresses
 //! INSIDE    (0, range)                       ──► 1             ranges of pods
+//! CONFIG    0                                ──► Config        the node
+//! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
+//! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
+//! FRAGMENTS (source, destination, id)        ──► ports         of a first fragment
 //! ```
 //!
 //! An update writes the slots of the next generation, then replaces the one
@@ -32,14 +36,18 @@
 #![no_std]
 
 mod address;
+mod config;
 mod counter;
+mod flow;
 mod maglev;
 mod node;
 mod service;
 mod socket;
 
 pub use address::{Address, Port, Protocol};
+pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
+pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{NodeFlags, Range};
 pub use service::{
@@ -74,6 +82,14 @@ pub mod maps {
     pub const ORIGINALS: &str = "ORIGINALS";
     /// [`AffinityKey`](crate::AffinityKey) to [`Sealed`](crate::Sealed)`<`[`Affinity`](crate::Affinity)`>`.
     pub const AFFINITY: &str = "AFFINITY";
+    /// Zero to [`Sealed`](crate::Sealed)`<`[`Config`](crate::Config)`>`.
+    pub const CONFIG: &str = "CONFIG";
+    /// [`Tuple`](crate::Tuple) to [`FlowEntry`](crate::FlowEntry).
+    pub const FLOWS: &str = "FLOWS";
+    /// A queue of [`Tuple`](crate::Tuple).
+    pub const FLOW_LOG: &str = "FLOW_LOG";
+    /// [`FragmentKey`](crate::FragmentKey) to [`Sealed`](crate::Sealed)`<`[`FragmentPorts`](crate::FragmentPorts)`>`.
+    pub const FRAGMENTS: &str = "FRAGMENTS";
     /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
     pub const COUNTERS: &str = "COUNTERS";
 
@@ -82,8 +98,8 @@ pub mod maps {
     pub const LOGS: &str = "AYA_LOGS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 12] = [
+    pub const ALL: [&str; 16] = [
         SERVICES, SLOTS, MEMBERS, MAGLEV, SOURCES, NODES, INSIDE, NAMES, ORIGINALS, AFFINITY,
-        COUNTERS, LOGS,
+        CONFIG, FLOWS, FLOW_LOG, FRAGMENTS, COUNTERS, LOGS,
     ];
 }

@@ -293,6 +293,8 @@ unsafe impl Plain for MemberKey {}
 unsafe impl Plain for Address {}
 // SAFETY: one integer.
 unsafe impl Plain for u32 {}
+// SAFETY: one integer.
+unsafe impl Plain for u64 {}
 // SAFETY: bytes.
 unsafe impl Plain for SetName {}
 // SAFETY: u64 and a value whose size is a multiple of eight: `seal` asserts

@@ -62,19 +62,53 @@ impl Original {
     }
 }
 
-/// A client of a service with affinity. Clients are told apart by network
-/// namespace: when a socket connects, its source address is not chosen yet,
-/// and a pod's address and its namespace are one and the same.
+/// A client of a service with affinity: an address where a packet shows it,
+/// else a network namespace. When a socket connects, its source address is not
+/// chosen yet, and a pod's address and its namespace are one and the same.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct AffinityKey {
-    /// The cookie of the client's network namespace.
-    pub client: u64,
+    /// The client.
+    pub client: Address,
     /// The set of backends.
     pub set: u32,
     /// Zero.
     pub reserved: u32,
+}
+
+impl AffinityKey {
+    /// A client by its address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_address(client: Address, set: u32) -> Self {
+        Self {
+            client,
+            set,
+            reserved: 0,
+        }
+    }
+
+    /// A client by the cookie of its network namespace. It stands where a
+    /// multicast address would, which no client has.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_namespace(cookie: u64, set: u32) -> Self {
+        let mark = u32::from_ne_bytes([0xff, 0, 0, 0]);
+        let words = [mark, 0, cookie as u32, (cookie >> 32) as u32];
+        Self::of_address(Address::from_words(words), set)
+    }
+
+    /// The cookie, if the client is known by one.
+    #[must_use]
+    pub const fn namespace(&self) -> Option<u64> {
+        let [mark, _, low, high] = self.client.to_words();
+        if mark == u32::from_ne_bytes([0xff, 0, 0, 0]) {
+            Some((high as u64) << 32 | low as u64)
+        } else {
+            None
+        }
+    }
 }
 
 /// The backend that a client keeps.
@@ -111,7 +145,7 @@ impl Affinity {
 unsafe impl Plain for OriginalKey {}
 // SAFETY: 24 bytes: Address (16), two u16, u32.
 unsafe impl Plain for Original {}
-// SAFETY: 16 bytes: u64, two u32.
+// SAFETY: 24 bytes: Address (16), two u32.
 unsafe impl Plain for AffinityKey {}
 // SAFETY: 32 bytes: u64, Address (16), two u16, u32.
 unsafe impl Plain for Affinity {}
@@ -119,6 +153,6 @@ unsafe impl Plain for Affinity {}
 const _: () = {
     assert!(size_of::<OriginalKey>() == 32);
     assert!(size_of::<Original>() == 24);
-    assert!(size_of::<AffinityKey>() == 16);
+    assert!(size_of::<AffinityKey>() == 24);
     assert!(size_of::<Affinity>() == 32);
 };

@@ -31,13 +31,13 @@ const ATTEMPTS: u32 = 8;
 /// Looks a service up and chooses a backend.
 ///
 /// `spread` places the choice: uniformly distributed over all of `u32`, it
-/// chooses uniformly. `client` identifies who asks, for affinity.
+/// chooses uniformly. `client` says who asks a set, for affinity.
 #[inline(always)]
 pub fn choose<M: Maps + Entropy>(
     maps: &M,
     key: &ServiceKey,
     spread: u32,
-    client: impl Fn() -> u64,
+    client: impl Fn(u32) -> AffinityKey,
 ) -> Choice {
     let mut attempt = 0;
     while attempt < ATTEMPTS {
@@ -53,7 +53,7 @@ pub fn choose<M: Maps + Entropy>(
                 };
             }
             let backend = if service.flags.contains(ServiceFlags::AFFINITY) {
-                with_affinity(maps, &service, spread, client())
+                with_affinity(maps, &service, spread, &client)
             } else {
                 slot(maps, &service, scale(spread, service.count))
             };
@@ -81,13 +81,9 @@ fn with_affinity<M: Maps + Entropy>(
     maps: &M,
     service: &Service,
     spread: u32,
-    client: u64,
+    client: &impl Fn(u32) -> AffinityKey,
 ) -> Option<Backend> {
-    let key = AffinityKey {
-        client,
-        set: service.set,
-        reserved: 0,
-    };
+    let key = client(service.set);
     let now = maps.now();
     let mut number = scale(spread, service.count);
     let mut kept = false;

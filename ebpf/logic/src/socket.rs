@@ -2,7 +2,8 @@
 //! costs nothing afterwards.
 
 use ebpf_abi::{
-    Address, Backend, Counter, Hook, Original, OriginalKey, Port, Protocol, Sealed, ServiceKey,
+    Address, AffinityKey, Backend, Counter, Hook, Original, OriginalKey, Port, Protocol, Sealed,
+    ServiceKey,
 };
 
 use crate::lookup::{Choice, choose};
@@ -152,7 +153,9 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     } else {
         maps.random()
     };
-    let backend = match choose(maps, &key, spread, || socket.namespace()) {
+    let backend = match choose(maps, &key, spread, |set| {
+        AffinityKey::of_namespace(socket.namespace(), set)
+    }) {
         Choice::Backend(backend) => backend,
         Choice::NoService => {
             // A socket that was connected to a service through this very

@@ -11,6 +11,10 @@ mod log;
 mod maps;
 #[cfg(target_arch = "bpf")]
 mod socket;
+#[cfg(target_arch = "bpf")]
+mod tc;
+#[cfg(target_arch = "bpf")]
+mod xdp;
 
 /// Helpers such as `bpf_ktime_get_ns` want a licence that the kernel knows;
 /// the kernel's list has no Apache-2.0, and this program is offered under

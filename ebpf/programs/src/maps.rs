@@ -5,10 +5,11 @@ use core::mem::MaybeUninit;
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, LpmTrie, LruHashMap, PerCpuArray};
+use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, Queue};
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Counter, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Plain, Range, Sealed, Service, ServiceKey, SetName, SlotKey,
+    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain,
+    Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::{Entropy, Maps};
 
@@ -41,6 +42,18 @@ static ORIGINALS: LruHashMap<OriginalKey, Sealed<Original>> =
 #[map]
 static AFFINITY: LruHashMap<AffinityKey, Sealed<Affinity>> =
     LruHashMap::with_max_entries(65_536, 0);
+#[map]
+pub(crate) static CONFIG: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
+// Taken at once, so that a flow never fails for want of memory, only for want
+// of room.
+#[map]
+static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
+// A place for each flow that fits into FLOWS: two entries a flow.
+#[map]
+static FLOW_LOG: Queue<Tuple> = Queue::with_max_entries(65_536, 0);
+#[map]
+static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
+    LruHashMap::with_max_entries(8_192, 0);
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
 

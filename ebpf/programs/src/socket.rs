@@ -57,6 +57,16 @@ fn orlop_getpeer6(ctx: SockAddrContext) -> i32 {
     GO_ON
 }
 
+#[cgroup_sock_addr(bind4)]
+fn orlop_bind4(_ctx: SockAddrContext) -> i32 {
+    GO_ON
+}
+
+#[cgroup_sock_addr(bind6)]
+fn orlop_bind6(_ctx: SockAddrContext) -> i32 {
+    GO_ON
+}
+
 #[inline(always)]
 fn answer(verdict: Verdict) -> i32 {
     match verdict {

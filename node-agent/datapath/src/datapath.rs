@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Counter, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Range, Sealed, Service, ServiceKey, SetName, SlotKey, maps,
+    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Range,
+    Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current};
 use rustix::fs::{FlockOperation, flock};
@@ -52,6 +53,9 @@ pub struct Capacity {
     /// Clients of services with affinity (about 120 bytes each, taken at
     /// once). When full, the least recently used one is placed anew.
     pub affinity: u32,
+    /// Connections that packets make, as those of clients outside (about 420
+    /// bytes each, taken at once). When full, new ones are dropped.
+    pub flows: u32,
 }
 
 /// The maps and programs of a node.
@@ -107,6 +111,7 @@ impl Default for Capacity {
             members: 131_072,
             originals: 65_536,
             affinity: 16_384,
+            flows: 65_536,
         }
     }
 }
@@ -150,7 +155,9 @@ impl Datapath {
             .map_max_entries(maps::SLOTS, capacity.slots)
             .map_max_entries(maps::MEMBERS, capacity.members)
             .map_max_entries(maps::ORIGINALS, capacity.originals)
-            .map_max_entries(maps::AFFINITY, capacity.affinity);
+            .map_max_entries(maps::AFFINITY, capacity.affinity)
+            .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
+            .map_max_entries(maps::FLOW_LOG, capacity.flows);
         let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
             source: Box::new(source),
         })?;
@@ -498,6 +505,10 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
+    Layout::of::<u32, Sealed<Config>>(maps::CONFIG, MapType::Array),
+    Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),
+    Layout::of::<(), Tuple>(maps::FLOW_LOG, MapType::Queue),
+    Layout::of::<FragmentKey, Sealed<FragmentPorts>>(maps::FRAGMENTS, MapType::LruHash),
     Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
     Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
 ];

@@ -35,7 +35,9 @@ fn backends(count: u8) -> Vec<Backend> {
 }
 
 fn ask(model: &Model, client: u64) -> Choice {
-    choose(model, &key(), model.random(), || client)
+    choose(model, &key(), model.random(), |set| {
+        AffinityKey::of_namespace(client, set)
+    })
 }
 
 #[test]

@@ -1,0 +1,266 @@
+//! Connections that packets make: what becomes of each packet's addresses.
+//!
+//! A flow has two entries of one map. Each is found under what a packet
+//! carries when it arrives and says what it carries when it leaves, so that
+//! one lookup serves a packet of either direction:
+//!
+//! ```text
+//! client:cport  → VIP:vport     ──► client or node:port → backend:bport
+//! backend:bport → client or node:port ──► VIP:vport → client:cport
+//! ```
+//!
+//! The value of either, turned round, is the key of the other. The VIP is part
+//! of the first key, so that two services with the same backend do not meet.
+
+use crate::{Address, Plain, Port, Protocol, Sealed};
+
+/// From where to where.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Tuple {
+    /// Who sends.
+    pub source: Address,
+    /// Who is to receive.
+    pub destination: Address,
+    /// The sender's port.
+    pub source_port: Port,
+    /// The receiver's port.
+    pub destination_port: Port,
+    /// The protocol.
+    pub protocol: Protocol,
+    reserved8: u8,
+    reserved16: u16,
+}
+
+impl Tuple {
+    /// A tuple.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(
+        source: Address,
+        source_port: Port,
+        destination: Address,
+        destination_port: Port,
+        protocol: Protocol,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol,
+            reserved8: 0,
+            reserved16: 0,
+        }
+    }
+
+    /// The other direction.
+    #[inline(always)]
+    #[must_use]
+    pub const fn reversed(&self) -> Self {
+        Self::new(
+            self.destination,
+            self.destination_port,
+            self.source,
+            self.source_port,
+            self.protocol,
+        )
+    }
+}
+
+/// Properties of a flow's entry.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct FlowFlags(pub u32);
+
+impl FlowFlags {
+    /// The client's packets.
+    pub const NONE: Self = Self(0);
+    /// The backend's packets.
+    pub const REPLY: Self = Self(1);
+    /// The client is shown as this node.
+    pub const MASQUERADED: Self = Self(1 << 1);
+    /// The backend is on this node.
+    pub const LOCAL: Self = Self(1 << 2);
+    /// The backend answers the client directly: there is no entry for replies,
+    /// and the client's packets are not translated here.
+    pub const DIRECT: Self = Self(1 << 3);
+    /// The client came from outside the cluster.
+    pub const OUTSIDE: Self = Self(1 << 4);
+
+    /// Are all flags of `other` set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// With the flags of `other` too.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What becomes of a flow's packets in one direction; never changes.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Flow {
+    /// What they carry when they leave.
+    pub to: Tuple,
+    /// The set that the backend was chosen from.
+    pub set: u32,
+    /// The set's generation then.
+    pub generation: u32,
+    /// Properties.
+    pub flags: FlowFlags,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// An entry's changing part, one word, so that it is never torn: when it was
+/// last used, in [`TICK`](Life::TICK)s of the monotonic clock, and what was
+/// seen.
+///
+/// It is outside the seal. Were the element handed out for another flow at the
+/// very moment at which this one's packet writes it, that flow would be
+/// thought fresher, or further, than it is: no packet is misdirected by it.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Life(pub u64);
+
+impl Life {
+    /// Nanoseconds of a tick, as a power of two: about 1.07 seconds.
+    pub const TICK: u32 = 30;
+    /// The backend has answered.
+    pub const REPLIED: u32 = 1;
+    /// The client has sent FIN.
+    pub const CLIENT_FINISHED: u32 = 1 << 1;
+    /// The backend has sent FIN.
+    pub const BACKEND_FINISHED: u32 = 1 << 2;
+    /// Either side has sent RST, and none anything else since.
+    pub const RESET: u32 = 1 << 3;
+    /// The client has acknowledged the backend's answer.
+    pub const ESTABLISHED: u32 = 1 << 4;
+    /// Both sides have sent FIN.
+    pub const CLOSED: u32 = Self::CLIENT_FINISHED | Self::BACKEND_FINISHED;
+
+    /// Used at `used`, with what was seen.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(used: u32, seen: u32) -> Self {
+        Self((used as u64) << 32 | seen as u64)
+    }
+
+    /// When it was last used; ticks.
+    #[inline(always)]
+    #[must_use]
+    pub const fn used(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// What was seen.
+    #[inline(always)]
+    #[must_use]
+    pub const fn seen(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// A value of `FLOWS`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct FlowEntry {
+    /// What never changes.
+    pub flow: Sealed<Flow>,
+    /// What does.
+    pub life: Life,
+}
+
+/// Tells the fragments of a datagram (RFC 791, RFC 8200 section 4.5).
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct FragmentKey {
+    /// Who sends.
+    pub source: Address,
+    /// Who is to receive.
+    pub destination: Address,
+    /// The identification, as it stands in the header.
+    pub identification: u32,
+    /// The protocol.
+    pub protocol: Protocol,
+    reserved8: u8,
+    reserved16: u16,
+}
+
+impl FragmentKey {
+    /// A datagram.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(
+        source: Address,
+        destination: Address,
+        identification: u32,
+        protocol: Protocol,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            identification,
+            protocol,
+            reserved8: 0,
+            reserved16: 0,
+        }
+    }
+}
+
+/// The ports, which only the first fragment carries.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct FragmentPorts {
+    /// The sender's.
+    pub source_port: Port,
+    /// The receiver's.
+    pub destination_port: Port,
+    reserved: u32,
+}
+
+impl FragmentPorts {
+    /// Ports.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(source_port: Port, destination_port: Port) -> Self {
+        Self {
+            source_port,
+            destination_port,
+            reserved: 0,
+        }
+    }
+}
+
+// SAFETY: 40 bytes: two Address (16), two u16, two u8, u16.
+unsafe impl Plain for Tuple {}
+// SAFETY: 56 bytes: Tuple (40), four u32.
+unsafe impl Plain for Flow {}
+// SAFETY: 72 bytes: Sealed<Flow> (64), u64.
+unsafe impl Plain for FlowEntry {}
+// SAFETY: 40 bytes: two Address (16), u32, two u8, u16.
+unsafe impl Plain for FragmentKey {}
+// SAFETY: two u16, u32.
+unsafe impl Plain for FragmentPorts {}
+
+const _: () = {
+    assert!(size_of::<Tuple>() == 40);
+    assert!(size_of::<Flow>() == 56);
+    assert!(size_of::<FlowEntry>() == 72);
+    assert!(size_of::<FragmentKey>() == 40);
+    assert!(size_of::<FragmentPorts>() == 8);
+};
