@@ -23,12 +23,12 @@ pub mod volumes;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use control_client::events::{Format, Recorder};
 use control_client::lease::NodeLease;
-use control_client::{Client, Selection, reflect};
+use control_client::{Client, Metadata, Selection, reflect, reflect_resource, resources};
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
@@ -41,6 +41,8 @@ use crate::pod::cgroup::{Cgroups, Layout};
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
+use crate::pod::qos;
+use crate::pod::resize::Room;
 use crate::shared::{Attention, Registry, Shared};
 
 /// What the agent has to know.
@@ -171,7 +173,20 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         }
     };
     let services = reflect::<Service>(&client, Selection::all());
+    let own = reflect_resource::<Metadata>(
+        &client,
+        resources::NODES,
+        Selection {
+            metadata_only: true,
+            ..Selection::all().fields(format!("metadata.name={}", options.node_name))
+        },
+    );
     let resolv_conf = std::fs::read_to_string(&options.resolv_conf).unwrap_or_default();
+    let allocatable: std::collections::BTreeMap<String, String> = machine
+        .allocatable(options.most_pods)
+        .into_iter()
+        .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
+        .collect();
     let shared = Arc::new(Shared {
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
@@ -185,6 +200,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             cluster_domain: options.cluster_domain.clone(),
         },
         node_name: options.node_name.clone(),
+        node_object: own.cache(),
+        sysctls: Vec::new(),
         host_ips,
         dns: NodeDns {
             servers: options
@@ -196,11 +213,12 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             host: Resolver::parse(&resolv_conf),
         },
         cgroups: Some(cgroups),
-        allocatable: machine
-            .allocatable(options.most_pods)
-            .into_iter()
-            .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
-            .collect(),
+        room: Room {
+            cpu: qos::cpu(&allocatable).unwrap_or(0),
+            memory: qos::memory(&allocatable).unwrap_or(0),
+        },
+        grants: Mutex::default(),
+        allocatable,
         root: options.root.clone(),
         pod_pids: None,
         pods: Registry::default(),
@@ -227,6 +245,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     };
     let status = tokio::spawn(node::keep(shared.clone(), identity, shutdown.clone()));
     services.synced().await;
+    own.synced().await;
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
-use control_client::Client;
+use control_client::{Cache, Client, Metadata};
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use crate::pod::config::NodeFacts;
 use crate::pod::dns::NodeDns;
 use crate::pod::images::Images;
 use crate::pod::observed::Observed;
+use crate::pod::resize::Room;
 
 /// What all parts of the agent share. One per agent.
 pub struct Shared {
@@ -38,6 +39,10 @@ pub struct Shared {
     pub node: NodeFacts,
     /// The node's name.
     pub node_name: String,
+    /// The node's own object.
+    pub node_object: Cache<Metadata>,
+    /// Settings of the kernel beyond the safe ones that pods may change.
+    pub sysctls: Vec<String>,
     /// The node's addresses, the primary first.
     pub host_ips: Vec<String>,
     /// What pods get for name resolution.
@@ -46,6 +51,10 @@ pub struct Shared {
     pub cgroups: Option<Cgroups>,
     /// What the node has for pods, for the downward API.
     pub allocatable: std::collections::BTreeMap<String, String>,
+    /// The same of CPU and memory, as numbers.
+    pub room: Room,
+    /// Held while resources are granted.
+    pub grants: Mutex<()>,
     /// The agent's own folder: `/var/lib/kubelet`.
     pub root: PathBuf,
     /// Most processes of one pod, if that is limited.
@@ -132,6 +141,17 @@ impl Registry {
     #[must_use]
     pub fn all(&self) -> Vec<Entry> {
         self.read(|all| all.values().cloned().collect())
+    }
+
+    /// What all pods but one hold of CPU and memory.
+    #[must_use]
+    pub fn room(&self, but: &str) -> Room {
+        self.read(|all| {
+            all.values()
+                .filter(|e| e.pod.uid() != but && !e.status.is_terminal())
+                .map(|e| Room::asked(&e.pod.spec))
+                .fold(Room::default(), Room::plus)
+        })
     }
 
     /// Writes a pod's entry.

@@ -4,7 +4,8 @@
 //! cluster's certificate, a common configuration), so an answer is good for
 //! two seconds; what a starting pod gets is never older.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_client::{Cache, Client, Error, resources};
@@ -13,8 +14,9 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Notify, OnceCell};
 
+use super::follow::{Follows, Key};
 use super::source::{
     ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
 };
@@ -22,24 +24,34 @@ use super::source::{
 /// How long an answer is good for.
 const GOOD_FOR: Duration = Duration::from_secs(2);
 
-type Key = (DataKind, String, String);
 type Asked = (Instant, Arc<OnceCell<Result<Arc<Data>, DataError>>>);
 
 /// The objects of an API server.
 pub struct ApiObjects {
     client: Client,
     services: Cache<Service>,
-    asked: Mutex<FxHashMap<Key, Asked>>,
+    asked: Arc<Mutex<FxHashMap<Key, Asked>>>,
+    follows: Follows,
 }
 
 impl ApiObjects {
     /// Over this client; `services` are all services of the cluster.
     #[must_use]
     pub fn new(client: Client, services: Cache<Service>) -> Self {
+        let asked: Arc<Mutex<FxHashMap<Key, Asked>>> = Arc::default();
+        let stale = asked.clone();
+        let changed = Arc::new(move |key: &Key| {
+            // what was asked before the change is no answer after it
+            stale
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(key);
+        });
         Self {
+            follows: Follows::new(client.clone(), changed),
             client,
             services,
-            asked: Mutex::new(FxHashMap::default()),
+            asked,
         }
     }
 
@@ -96,7 +108,7 @@ impl Objects for ApiObjects {
     ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
         Box::pin(async move {
             let cell = {
-                let mut asked = self.asked.lock().await;
+                let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
                 asked.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
                 let key = (kind, namespace.to_owned(), name.to_owned());
                 asked
@@ -143,6 +155,10 @@ impl Objects for ApiObjects {
                 })
                 .map_err(|error| error.chain())
         })
+    }
+
+    fn follow(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+        self.follows.set(uid, keys, wake);
     }
 
     fn services(&self, namespace: &str) -> Vec<Arc<Service>> {

@@ -57,6 +57,50 @@ pub struct PodSpec {
     pub readiness_gates: Vec<ReadinessGate>,
     pub overhead: BTreeMap<String, String>,
     pub resources: Option<Resources>,
+    pub node_selector: BTreeMap<String, String>,
+    pub affinity: Option<Affinity>,
+    pub os: Option<Os>,
+    pub priority: Option<i32>,
+    pub priority_class_name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Os {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Affinity {
+    pub node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeAffinity {
+    pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSelector {
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSelectorTerm {
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeSelectorRequirement {
+    pub key: String,
+    pub operator: String,
+    pub values: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +197,7 @@ pub struct Container {
     pub env_from: Vec<EnvFrom>,
     pub env: Vec<EnvVar>,
     pub resources: Resources,
+    pub resize_policy: Vec<ResizePolicy>,
     pub volume_mounts: Vec<VolumeMount>,
     pub volume_devices: Vec<serde::de::IgnoredAny>,
     pub restart_policy: Option<RestartPolicy>,
@@ -170,6 +215,14 @@ pub struct Container {
     pub tty: bool,
     /// Of ephemeral containers: whose process namespace to enter.
     pub target_container_name: String,
+}
+
+/// What a change of one resource asks of the container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResizePolicy {
+    pub resource_name: String,
+    pub restart_policy: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -1,6 +1,6 @@
 //! Where config maps, secrets, tokens and services come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -8,6 +8,9 @@ use control_client::{Meta, Resource, View, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::follow::Key;
 
 /// The data of a config map or of a secret: the two differ in nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub struct Data {
 }
 
 /// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataKind {
     /// `v1` ConfigMap.
     ConfigMap,
@@ -123,6 +126,12 @@ pub trait Objects: Send + Sync + 'static {
 
     /// The services whose variables a pod of that namespace gets.
     fn services(&self, namespace: &str) -> Vec<Arc<Service>>;
+
+    /// Has `wake` notified whenever one of the objects `keys` has changed,
+    /// instead of those that the pod `uid` followed before.
+    fn follow(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+        let _ = (uid, keys, wake);
+    }
 }
 
 // --- views

@@ -175,6 +175,30 @@ impl Cgroups {
         Ok(())
     }
 
+    /// Changes the limits of a pod's group; what is not limited any more is
+    /// opened.
+    ///
+    /// # Errors
+    /// When the group cannot be configured.
+    pub fn limit_pod(&self, class: QosClass, uid: &str, limits: PodLimits) -> io::Result<()> {
+        let group = self.layout.pod(class, uid);
+        self.set_shares(&group, limits.cpu_shares)?;
+        match self.version {
+            Version::One => {
+                let quota = limits.cpu_quota.unwrap_or(-1).to_string();
+                self.write("cpu", &group, "cpu.cfs_quota_us", &quota)?;
+                let memory = limits.memory.unwrap_or(-1).to_string();
+                self.write("memory", &group, "memory.limit_in_bytes", &memory)
+            }
+            Version::Two => {
+                let or_max = |n: Option<i64>| n.map_or_else(|| "max".to_owned(), |n| n.to_string());
+                let quota = format!("{} {CPU_PERIOD}", or_max(limits.cpu_quota));
+                self.write("", &group, "cpu.max", &quota)?;
+                self.write("", &group, "memory.max", &or_max(limits.memory))
+            }
+        }
+    }
+
     /// Removes a pod's group from every tree, with what is empty below it.
     /// Whether it is gone everywhere.
     #[must_use]

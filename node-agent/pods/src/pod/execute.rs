@@ -46,6 +46,7 @@ impl State {
                 name,
                 message,
                 probe,
+                again,
             } => {
                 let record = self
                     .observed
@@ -53,6 +54,9 @@ impl State {
                     .iter()
                     .find(|c| c.id == id)
                     .cloned();
+                if again {
+                    self.memory.again.insert(id);
+                }
                 if let Some(record) = record {
                     let grace = kill::grace_of(&self.pod, &name, probe);
                     let killed = kill::container(
@@ -70,6 +74,7 @@ impl State {
                     }
                 }
             }
+            Action::Resize => self.resize().await,
             Action::Start { name } => self.start(&name).await,
         }
     }
@@ -186,28 +191,31 @@ impl State {
             .runtime
             .run_pod_sandbox(api::RunPodSandboxRequest {
                 config: Some(config),
-                runtime_handler: self.runtime_handler().await,
+                runtime_handler: self.runtime_handler().await?,
             })
             .await
             .map(|_| ())
             .map_err(|e| e.to_string())
     }
 
-    /// The runtime's name for the pod's runtime class; the class's own name
-    /// when the class cannot be read.
-    async fn runtime_handler(&self) -> String {
+    /// The runtime's name for the pod's runtime class.
+    async fn runtime_handler(&self) -> Result<String, String> {
         #[derive(serde::Deserialize)]
         struct RuntimeClass {
             handler: String,
         }
         let Some(class) = self.pod.spec.runtime_class_name.as_deref() else {
-            return String::new();
+            return Ok(String::new());
         };
         self.shared
             .client
             .get::<RuntimeClass>(&control_client::resources::RUNTIME_CLASSES, "", class)
             .await
-            .map_or_else(|_| class.to_owned(), |found| found.handler)
+            .map(|found| found.handler)
+            .map_err(|error| match error {
+                control_client::Error::NotFound(_) => format!("RuntimeClass \"{class}\" not found"),
+                error => format!("failed to lookup RuntimeClass {class}: {}", error.chain()),
+            })
     }
 
     async fn start(&mut self, name: &str) {
@@ -217,7 +225,11 @@ impl State {
         };
         let now = Timestamp::now();
         let key = (name.to_owned(), definition_hash(container));
-        if self.observed.latest(name).is_some_and(|r| r.exited()) {
+        if self
+            .observed
+            .latest(name)
+            .is_some_and(|r| r.exited() && !self.memory.again.contains(&r.id))
+        {
             self.memory
                 .restarts
                 .entry(key)
@@ -339,6 +351,9 @@ impl State {
             .map_err(|e| refused("CreateContainerError", e))?;
         shared.normal(&pod, Some(name), "Created", "Container created");
         let id = made.container_id;
+        self.memory
+            .in_force
+            .insert(id.clone(), container.resources.clone());
         shared.attention.raise();
         shared
             .runtime

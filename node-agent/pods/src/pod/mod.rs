@@ -3,6 +3,8 @@
 //! `next` decides and `status` reports, both pure; `worker` drives them,
 //! `execute` and `kill` do what was decided.
 
+mod actuate;
+pub mod admit;
 pub mod backoff;
 pub mod cgroup;
 pub mod config;
@@ -21,5 +23,6 @@ pub mod probe;
 pub mod qos;
 pub mod quantity;
 pub mod report;
+pub mod resize;
 pub mod status;
 pub mod worker;

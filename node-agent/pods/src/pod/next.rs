@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backoff::Backoff;
 use super::observed::{self, Observed};
+use super::resize::{self, Change};
 use crate::cri::api::ContainerState;
-use crate::objects::pod::{Container, Pod, PodSpec, RestartPolicy};
+use crate::objects::pod::{Container, Pod, PodSpec, Resources, RestartPolicy};
 use crate::objects::status::Waiting;
 
 /// Something to be done, in the order given.
@@ -44,7 +45,13 @@ pub enum Action {
         message: String,
         /// Which probe asked for it, if one did.
         probe: Option<Verdict>,
+        /// Whether another is started in its place whatever the restart
+        /// policy says, and at once.
+        again: bool,
     },
+    /// Brings the limits of running containers, and of the pod, to what is
+    /// granted.
+    Resize,
     /// Fetches the image, makes the container and starts it.
     Start {
         /// Its name.
@@ -89,6 +96,14 @@ pub struct Memory {
     pub started: FxHashMap<String, bool>,
     /// By container id.
     pub verdicts: FxHashMap<String, Verdict>,
+    /// By container id: the resources in force.
+    pub in_force: FxHashMap<String, Resources>,
+    /// Ids of containers that were ended to be started anew.
+    pub again: FxHashSet<String>,
+    /// Why the last change of resources failed.
+    pub resize_error: Option<String>,
+    /// Resources are not changed before.
+    pub resize_retry: Option<Timestamp>,
     /// Whether the pod's volumes are there.
     pub volumes_ready: bool,
     /// Volumes are not tried before.
@@ -251,6 +266,7 @@ fn run(input: &Input<'_>) -> Step {
                     message: "Container is in \"Unknown\" state, try killing it before restart"
                         .to_owned(),
                     probe: None,
+                    again: false,
                 });
                 alive = true;
             }
@@ -259,7 +275,9 @@ fn run(input: &Input<'_>) -> Step {
                 start(input, container, Some(record), &mut step);
             }
             Some(record) => {
-                if restarts(container, spec, record.exit_code) {
+                if input.memory.again.contains(&record.id)
+                    || restarts(container, spec, record.exit_code)
+                {
                     alive = true;
                     start(input, container, Some(record), &mut step);
                 }
@@ -268,6 +286,16 @@ fn run(input: &Input<'_>) -> Step {
     }
     if !alive {
         kill_rest(input, &mut step);
+    } else if is_resizing(input.pod, observed, input.memory)
+        && !step
+            .actions
+            .iter()
+            .any(|a| matches!(a, Action::Kill { again: true, .. }))
+    {
+        match input.memory.resize_retry {
+            Some(retry) if retry > input.now => wake(&mut step, retry),
+            _ => step.actions.push(Action::Resize),
+        }
     }
     step
 }
@@ -414,6 +442,7 @@ fn unknown(record: &observed::Container) -> Action {
         name: record.name.clone(),
         message: "Init container is in \"Unknown\" state, try killing it before restart".to_owned(),
         probe: None,
+        again: false,
     }
 }
 
@@ -431,6 +460,13 @@ fn keep_or_kill(
     } else {
         "Container"
     };
+    let kill = |message: String, probe, again| Action::Kill {
+        id: record.id.clone(),
+        name: container.name.clone(),
+        message,
+        probe,
+        again,
+    };
     let why = if !record.hash.is_empty() && record.hash != definition_hash(container) {
         Some(format!("{kind} {} definition changed", container.name))
     } else {
@@ -442,7 +478,13 @@ fn keep_or_kill(
             None => None,
         }
     };
-    let Some(why) = why else { return true };
+    let Some(why) = why else {
+        if change_of(input, container, record) == Change::Restart {
+            let message = format!("Container {} resize requires restart", container.name);
+            step.actions.push(kill(message, None, true));
+        }
+        return true;
+    };
     // What a kill ends with is no success: exit code 137 or so.
     let again = verdict.is_none() || restarts(container, &input.pod.spec, 137);
     let message = if again {
@@ -450,13 +492,37 @@ fn keep_or_kill(
     } else {
         why
     };
-    step.actions.push(Action::Kill {
-        id: record.id.clone(),
-        name: container.name.clone(),
-        message,
-        probe: verdict,
-    });
+    step.actions.push(kill(message, verdict, verdict.is_none()));
     true
+}
+
+/// What a running container's resources need.
+fn change_of(input: &Input<'_>, container: &Container, record: &observed::Container) -> Change {
+    input
+        .memory
+        .in_force
+        .get(&record.id)
+        .map_or(Change::None, |in_force| resize::change(container, in_force))
+}
+
+/// Whether a resize is under way: a running container has other resources
+/// than it was granted.
+#[must_use]
+pub fn is_resizing(pod: &Pod, observed: &Observed, memory: &Memory) -> bool {
+    pod.spec
+        .init_containers
+        .iter()
+        .filter(|c| c.is_sidecar())
+        .chain(&pod.spec.containers)
+        .any(|c| {
+            observed.latest(&c.name).is_some_and(|record| {
+                record.running()
+                    && memory
+                        .in_force
+                        .get(&record.id)
+                        .is_some_and(|held| resize::change(c, held) != Change::None)
+            })
+        })
 }
 
 /// Has the container started, unless it must wait.
@@ -487,7 +553,9 @@ fn start(
         wake(step, failure.retry);
         return;
     }
-    if let Some(before) = before.filter(|b| b.exited()) {
+    if let Some(before) =
+        before.filter(|b| b.exited() && !input.memory.again.contains(&b.id))
+    {
         let key = (name.clone(), definition_hash(container));
         let ended = from_nanos(before.finished_at);
         if let Some(backoff) = input.memory.restarts.get(&key)

@@ -197,6 +197,7 @@ fn failed_liveness_ends_the_container_and_nothing_else() {
             name: "a".into(),
             message: "Container a failed liveness probe, will be restarted".into(),
             probe: Some(Verdict::Dead),
+            again: false,
         }]
     );
 }

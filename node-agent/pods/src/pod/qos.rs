@@ -177,6 +177,58 @@ pub fn pod_limits(spec: &PodSpec) -> PodLimits {
     }
 }
 
+/// What a pod asks for of one resource, with the overhead of its runtime:
+/// CPU in thousandths, anything else in units. The sum of what runs at the
+/// same time, or the largest init container where that is more.
+#[must_use]
+pub fn pod_request(spec: &PodSpec, name: &str) -> i64 {
+    let read = |text: &String| {
+        if name == "cpu" {
+            quantity::milli(text)
+        } else {
+            quantity::whole(text)
+        }
+        .unwrap_or(0)
+    };
+    let of = |r: &Resources| {
+        let found = r.requests.get(name).or_else(|| r.limits.get(name));
+        found.map_or(0, read)
+    };
+    let overhead = spec.overhead.get(name).map_or(0, read);
+    let pod_level = spec
+        .resources
+        .as_ref()
+        .filter(|r| r.requests.contains_key(name) || r.limits.contains_key(name));
+    if let Some(own) = pod_level {
+        return of(own).saturating_add(overhead);
+    }
+    let (mut running, mut largest) = (0_i64, 0_i64);
+    for container in &spec.init_containers {
+        let one = of(&container.resources);
+        if container.is_sidecar() {
+            running = running.saturating_add(one);
+            largest = largest.max(running);
+        } else {
+            largest = largest.max(running.saturating_add(one));
+        }
+    }
+    for container in &spec.containers {
+        running = running.saturating_add(of(&container.resources));
+    }
+    largest.max(running).saturating_add(overhead)
+}
+
+/// What holds both of two limits: for the time between them.
+#[must_use]
+pub fn widest(a: PodLimits, b: PodLimits) -> PodLimits {
+    let wider = |a: Option<i64>, b: Option<i64>| Some(a?.max(b?));
+    PodLimits {
+        cpu_shares: a.cpu_shares.max(b.cpu_shares),
+        cpu_quota: wider(a.cpu_quota, b.cpu_quota),
+        memory: wider(a.memory, b.memory),
+    }
+}
+
 fn add(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.saturating_add(b?))
 }

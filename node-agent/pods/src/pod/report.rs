@@ -9,7 +9,7 @@ use control_client::{Client, Error, Patch, View};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::status::OWN_CONDITIONS;
+use super::status::{OWN_CONDITIONS, RESIZE_CONDITIONS};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 
@@ -209,10 +209,11 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
         .iter()
         .map(|c| (c.r#type.as_str(), c))
         .collect();
-    let changed: Vec<Value> = new
+    let of_resize = |c: &str| RESIZE_CONDITIONS.contains(&c);
+    let mut changed: Vec<Value> = new
         .conditions
         .iter()
-        .filter(|c| OWN_CONDITIONS.contains(&c.r#type.as_str()))
+        .filter(|c| OWN_CONDITIONS.contains(&c.r#type.as_str()) || of_resize(&c.r#type))
         .filter(|c| own.get(c.r#type.as_str()) != Some(c))
         .map(|c| {
             let mut value = serde_json::to_value(c).unwrap_or_default();
@@ -227,6 +228,11 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
             value
         })
         .collect();
+    for gone in old.conditions.iter().filter(|c| of_resize(&c.r#type)) {
+        if new.condition(&gone.r#type).is_none() {
+            changed.push(json!({"$patch": "delete", "type": gone.r#type}));
+        }
+    }
     if !changed.is_empty() {
         status.insert("conditions".to_owned(), Value::Array(changed));
     }
@@ -310,6 +316,19 @@ mod tests {
                 "podIPs": [{"$patch": "replace"}, {"ip": "10.0.0.1"}],
                 "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null, "reason": null}],
             }})
+        );
+    }
+
+    #[test]
+    fn conditions_of_a_resize_go_with_it() {
+        let old = PodStatus {
+            conditions: vec![condition("PodResizePending", "True", "Deferred")],
+            ..PodStatus::default()
+        };
+        let patch = patch("u", &old, &PodStatus::default()).unwrap();
+        assert_eq!(
+            patch["status"]["conditions"],
+            json!([{"$patch": "delete", "type": "PodResizePending"}])
         );
     }
 

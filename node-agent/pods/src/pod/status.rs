@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::next::{self, Memory, from_nanos};
 use super::observed::{self, Observed};
 use super::qos;
+use super::resize::Pending;
 use crate::cri::api::ContainerState;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::status::{
@@ -24,6 +25,9 @@ pub const OWN_CONDITIONS: [&str; 5] = [
     "ContainersReady",
     "PodScheduled",
 ];
+
+/// Conditions of a resize: the agent's own, and only there while there is one.
+pub const RESIZE_CONDITIONS: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
 /// A verdict on the whole pod that ends it, whatever its containers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct Input<'a> {
     pub terminal: bool,
     /// Why the pod was ended, if it was.
     pub sentence: Option<&'a Sentence>,
+    /// A resize that cannot be granted now.
+    pub pending: Option<&'a Pending>,
     /// The node's addresses, the primary first.
     pub host_ips: &'a [String],
     /// The runtime's name, for container ids.
@@ -289,12 +295,29 @@ fn container_status(
             && (container.readiness_probe.is_none()
                 || input.ready.get(&record.id).copied().unwrap_or(false));
     }
-    if running.is_some() {
+    if records.first().is_some_and(|record| !is_lost(record)) {
         let resources = &container.resources;
-        if !resources.requests.is_empty() {
-            status.allocated_resources = Some(resources.requests.clone());
+        status.allocated_resources =
+            (!resources.requests.is_empty()).then(|| resources.requests.clone());
+        // what is in force, which for what does not run is what is granted
+        let in_force = running.and_then(|record| input.memory.in_force.get(&record.id));
+        let mut shown = resources.clone();
+        if let Some(held) = in_force {
+            for key in ["cpu", "memory"] {
+                for (to, from) in [
+                    (&mut shown.limits, &held.limits),
+                    (&mut shown.requests, &held.requests),
+                ] {
+                    match from.get(key) {
+                        Some(value) => to.insert(key.to_owned(), value.clone()),
+                        None => to.remove(key),
+                    };
+                }
+            }
         }
-        status.resources = Some(resources.clone());
+        status.resources = Some(shown);
+    }
+    if running.is_some() {
         status.volume_mounts = container
             .volume_mounts
             .iter()
@@ -310,6 +333,10 @@ fn container_status(
             .collect();
     }
     status
+}
+
+fn is_lost(record: &observed::Container) -> bool {
+    record.state == ContainerState::Unknown
 }
 
 fn terminated(input: &Input<'_>, record: &observed::Container) -> State {
@@ -427,11 +454,34 @@ fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condi
         .status
         .conditions
         .iter()
-        .filter(|c| !OWN_CONDITIONS.contains(&c.r#type.as_str()))
+        .filter(|c| {
+            !OWN_CONDITIONS.contains(&c.r#type.as_str())
+                && !RESIZE_CONDITIONS.contains(&c.r#type.as_str())
+        })
         .cloned()
         .collect();
     let found = [plain(sandbox), initialized, ready, containers, plain(true)];
-    for (r#type, (truth, reason, message)) in OWN_CONDITIONS.into_iter().zip(found) {
+    let resizes = if input.terminal {
+        [None, None]
+    } else {
+        let in_progress = next::is_resizing(input.pod, input.observed, input.memory);
+        let error = input.memory.resize_error.clone();
+        [
+            input
+                .pending
+                .map(|p| finding(true, p.reason, p.message.clone())),
+            in_progress.then(|| match error {
+                Some(error) => finding(true, "Error", error),
+                None => plain(true),
+            }),
+        ]
+    };
+    let always = OWN_CONDITIONS.into_iter().zip(found);
+    let resizing = RESIZE_CONDITIONS
+        .into_iter()
+        .zip(resizes)
+        .filter_map(|(kind, found)| Some((kind, found?)));
+    for (r#type, (truth, reason, message)) in always.chain(resizing) {
         let value = if truth { "True" } else { "False" };
         let old = input
             .old

@@ -19,8 +19,9 @@ use super::next::{self, Aim, Memory, Step, Verdict};
 use super::observed::Observed;
 use super::probe::{Kind, Probes, Report};
 use super::report::Reporter;
+use super::resize::{self, Grant, Pending};
 use super::status::{self, Sentence};
-use super::{config, observe};
+use super::{admit, config, observe};
 use crate::cri::api::{ContainerId, SandboxId};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
@@ -29,6 +30,9 @@ use crate::volumes::{Tokens, Volumes};
 
 /// How often volumes made of API objects are brought up to date.
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
+
+/// How often a resize that had no room is tried again.
+const ROOM_EVERY: Duration = Duration::from_secs(10);
 
 /// How often a pod looks at everything though nothing happened.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -104,7 +108,12 @@ struct Worker {
 /// All that is known of one pod.
 pub(super) struct State {
     pub(super) shared: Arc<Shared>,
+    /// The pod with the resources that it was granted.
     pub(super) pod: Arc<Pod>,
+    /// The pod as the API has it.
+    wanted: Arc<Pod>,
+    grant: Grant,
+    pending: Option<Pending>,
     pub(super) observed: Arc<Observed>,
     pub(super) memory: Memory,
     pub(super) volumes: Volumes,
@@ -122,13 +131,19 @@ pub(super) struct State {
     probes: Probes,
     reporter: Reporter,
     looked: Instant,
+    /// Notified when an object in a volume changed.
+    stale: Arc<Notify>,
 }
 
 impl Worker {
     async fn run(mut self) {
+        // before volumes are made, so that no change after that is missed
+        self.state.follow();
         self.state.adopt().await;
+        self.state.admit();
         loop {
             self.take();
+            self.state.refresh_volumes().await;
             let aim = self.state.aim();
             self.state.decide(aim);
             self.state.publish(false);
@@ -181,11 +196,15 @@ impl Worker {
         let now = Timestamp::now();
         let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
         let mut pause = LOOK_EVERY;
+        let stale = self.state.stale.clone();
         let times = [
             self.state.step.wake,
             self.state.deadline(),
             self.state.token_refresh(),
         ];
+        if self.state.pending.is_some() {
+            pause = pause.min(ROOM_EVERY);
+        }
         for at in times.into_iter().flatten() {
             pause = pause.min(until(at) + Duration::from_millis(5));
         }
@@ -199,16 +218,19 @@ impl Worker {
                 self.state.take_pod(wanted);
             }
             () = self.nudge.notified() => self.state.refresh().await,
+            () = stale.notified() => self.state.volumes_made = None,
             report = self.probes.recv() => {
                 if let Some(report) = report {
                     self.state.take_report(report);
                 }
             }
             () = tokio::time::sleep(pause) => {
+                if self.state.pending.is_some() {
+                    self.state.allocate();
+                }
                 if self.state.looked.elapsed() >= LOOK_EVERY {
                     self.state.refresh().await;
                 }
-                self.state.refresh_volumes().await;
             }
         }
     }
@@ -252,7 +274,17 @@ impl State {
         let reporter = Reporter::new(shared.client.clone(), pod.clone());
         let probes = Probes::new(shared.runtime.clone(), reports);
         let volumes = Volumes::new(&shared.root, pod.uid());
+        let grant = Grant::told(&pod.spec, &pod.status);
+        let wanted = pod;
+        let pod = if grant.covers(&wanted.spec) {
+            wanted.clone()
+        } else {
+            Arc::new(grant.applied(&wanted))
+        };
         Self {
+            wanted,
+            grant,
+            pending: None,
             status: Arc::new(pod.status.clone()),
             observed: Arc::new(Observed::default()),
             memory: Memory::default(),
@@ -270,9 +302,18 @@ impl State {
             probes,
             reporter,
             looked: Instant::now(),
+            stale: Arc::default(),
             shared,
             pod,
         }
+    }
+
+    /// Has itself told of changes of what is in the volumes.
+    fn follow(&self) {
+        let keys = Volumes::objects(&self.pod);
+        self.shared
+            .objects
+            .follow(self.pod.uid(), &keys, &self.stale);
     }
 
     /// Takes over what an agent before this one left running: what the API
@@ -289,6 +330,13 @@ impl State {
                 if told.ready {
                     self.ready.insert(record.id.clone(), true);
                 }
+                let in_force = told.resources.clone().or_else(|| {
+                    let container = self.pod.spec.container(&record.name);
+                    container.map(|c| c.resources.clone())
+                });
+                if let Some(in_force) = in_force {
+                    self.memory.in_force.insert(record.id.clone(), in_force);
+                }
             }
         }
         self.after_refresh();
@@ -299,7 +347,8 @@ impl State {
         if !wanted.gone {
             self.reporter.seen(wanted.pod.clone());
         }
-        self.pod = wanted.pod;
+        self.wanted = wanted.pod;
+        self.allocate();
         // labels and annotations may be in a volume
         if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
             self.volumes_made = self.volumes_made.filter(|_| {
@@ -311,6 +360,93 @@ impl State {
                     )
                 })
             });
+        }
+    }
+
+    /// Refuses a pod that the node cannot run, before anything of it is made.
+    fn admit(&mut self) {
+        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
+        if known || self.gone || self.pod.is_deleting() || self.pod.status.is_terminal() {
+            return;
+        }
+        let shared = self.shared.clone();
+        let _turn = shared.grants.lock();
+        let others: Vec<Arc<Pod>> = shared
+            .pods
+            .all()
+            .into_iter()
+            .filter(|e| e.pod.uid() != self.pod.uid() && !e.status.is_terminal())
+            .map(|e| e.pod)
+            .collect();
+        let own = shared.node_object.get("", &shared.node_name);
+        let node = admit::Node {
+            name: &shared.node_name,
+            label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
+            allocatable: &shared.allocatable,
+            sysctls: &shared.sysctls,
+        };
+        self.sentence = admit::refusal(&self.pod, node, &others);
+        match &self.sentence {
+            Some(sentence) => {
+                let said = sentence.message.trim_start_matches("Pod was rejected: ");
+                shared.warning(&self.pod, None, &sentence.reason, said);
+            }
+            None => shared.pods.put(Entry {
+                pod: self.pod.clone(),
+                observed: self.observed.clone(),
+                status: self.status.clone(),
+            }),
+        }
+    }
+
+    /// Grants the pod what it asks for, if the node has it; the pod is what
+    /// the API has, with what it was granted.
+    fn allocate(&mut self) {
+        let wanted = self.wanted.clone();
+        if self.grant.covers(&wanted.spec) {
+            self.pending = None;
+            self.pod = wanted;
+            return;
+        }
+        let granted = self.grant.applied(&wanted);
+        let ends = self.gone || wanted.is_deleting() || wanted.status.is_terminal();
+        if ends {
+            self.pending = None;
+            self.pod = Arc::new(granted);
+            return;
+        }
+        // one at a time, or two pods would be granted the same room
+        let shared = self.shared.clone();
+        let _turn = shared.grants.lock();
+        let others = shared.pods.room(wanted.uid());
+        match resize::admit(&wanted.spec, &granted.spec, others, shared.room) {
+            Ok(()) => {
+                self.grant = Grant::of(&wanted.spec);
+                self.pending = None;
+                self.memory.resize_error = None;
+                self.memory.resize_retry = None;
+                let message = format!("Pod resize started: {}", resize::summary(&wanted, ""));
+                shared.normal(&wanted, None, "ResizeStarted", message);
+                self.pod = wanted;
+                shared.pods.put(Entry {
+                    pod: self.pod.clone(),
+                    observed: self.observed.clone(),
+                    status: self.status.clone(),
+                });
+            }
+            Err(pending) => {
+                if self.pending.as_ref() != Some(&pending) {
+                    let message = format!(
+                        "Pod resize {}: {}",
+                        pending.reason,
+                        resize::summary(&wanted, &pending.message)
+                    );
+                    let event = format!("Resize{}", pending.reason);
+                    shared.warning(&wanted, None, &event, message);
+                }
+                self.pending = Some(pending);
+                self.pod = Arc::new(granted);
+            }
         }
     }
 
@@ -450,6 +586,8 @@ impl State {
         let lives = |id: &String| self.observed.containers.iter().any(|c| c.id == *id);
         self.memory.started.retain(|id, _| lives(id));
         self.memory.verdicts.retain(|id, _| lives(id));
+        self.memory.in_force.retain(|id, _| lives(id));
+        self.memory.again.retain(lives);
         self.ready.retain(|id, _| lives(id));
     }
 
@@ -506,6 +644,7 @@ impl State {
             ready: &self.ready,
             terminal: self.terminal,
             sentence: self.sentence.as_ref(),
+            pending: self.pending.as_ref(),
             host_ips: &self.shared.host_ips,
             runtime: &self.shared.runtime_name,
             now: Timestamp::now(),
@@ -560,6 +699,10 @@ impl State {
     /// the API forget the pod. Whether nothing is left to do.
     async fn finish(&mut self) -> bool {
         self.terminal = true;
+        let shared = self.shared.clone();
+        shared
+            .objects
+            .follow(self.pod.uid(), &Default::default(), &self.stale);
         self.probes.stop();
         self.publish(true);
         let uid = self.pod.uid().to_owned();

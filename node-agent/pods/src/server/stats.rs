@@ -122,7 +122,7 @@ pub(super) async fn cadvisor(shared: &Shared) -> Response<Body> {
 async fn containers(shared: &Shared) -> String {
     let stats = shared
         .runtime
-        .list_container_stats(api::ListContainerStatsRequest {})
+        .list_container_stats(api::ListContainerStatsRequest::default())
         .await
         .map(|answer| answer.stats)
         .unwrap_or_default();

@@ -14,7 +14,7 @@ mod host_path;
 pub mod payload;
 mod subpath;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -24,7 +24,8 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::cri::api::{self, MountPropagation};
 use crate::objects::pod::{Container, Pod};
-use crate::objects::source::{DataError, Objects};
+use crate::objects::follow::Key;
+use crate::objects::source::{DataError, DataKind, Objects};
 use crate::objects::volume::{EmptyDir, Source, Volume};
 use crate::pod::env::Variable;
 use crate::pod::expand::expand_strictly;
@@ -213,6 +214,33 @@ impl Volumes {
                     .map_err(io_error("cannot open", &path))
             }
         }
+    }
+
+    /// The objects that the pod's volumes are made of.
+    #[must_use]
+    pub fn objects(pod: &Pod) -> BTreeSet<Key> {
+        let mut keys = BTreeSet::new();
+        let mut add = |kind, name: &str| {
+            keys.insert((kind, pod.namespace().to_owned(), name.to_owned()));
+        };
+        for volume in &pod.spec.volumes {
+            match &volume.source {
+                Source::ConfigMap(map) => add(DataKind::ConfigMap, &map.name),
+                Source::Secret(secret) => add(DataKind::Secret, &secret.secret_name),
+                Source::Projected(projected) => {
+                    for source in &projected.sources {
+                        if let Some(map) = &source.config_map {
+                            add(DataKind::ConfigMap, &map.name);
+                        }
+                        if let Some(secret) = &source.secret {
+                            add(DataKind::Secret, &secret.name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        keys
     }
 
     /// Whether any volume changes when API objects do.

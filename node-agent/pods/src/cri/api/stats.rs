@@ -6,7 +6,20 @@ use super::config::UInt64Value;
 use super::container::ContainerMetadata;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct ListContainerStatsRequest {}
+pub struct ContainerStatsFilter {
+    #[prost(string, tag = "1")]
+    pub id: String,
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: String,
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub label_selector: BTreeMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ListContainerStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: Option<ContainerStatsFilter>,
+}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ContainerAttributes {

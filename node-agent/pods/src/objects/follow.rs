@@ -1,0 +1,133 @@
+//! Tells pods when an object that is in one of their volumes changes.
+//!
+//! One watch of metadata an object, by name, since a node may watch no more
+//! than the objects of its own pods (KEP-279); it lives as long as a pod wants
+//! it. What is watched is only a reason to look: data comes by a read, so a
+//! lost event costs time and nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control_client::{Client, Selection, reflect_resource, resources};
+use rustc_hash::FxHashMap;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::source::DataKind;
+
+/// An object: its kind, namespace and name.
+pub type Key = (DataKind, String, String);
+
+/// What is called with the key of an object that has changed, before its pods
+/// are told.
+pub type Changed = Arc<dyn Fn(&Key) + Send + Sync>;
+
+struct Followed {
+    pods: Pods,
+    task: AbortHandle,
+}
+
+type Pods = Arc<Mutex<FxHashMap<String, Arc<Notify>>>>;
+
+/// All objects that pods of this node follow.
+pub struct Follows {
+    client: Client,
+    changed: Changed,
+    all: Mutex<FxHashMap<Key, Followed>>,
+}
+
+impl Follows {
+    /// None yet.
+    #[must_use]
+    pub fn new(client: Client, changed: Changed) -> Self {
+        Self {
+            client,
+            changed,
+            all: Mutex::default(),
+        }
+    }
+
+    /// Has the pod follow exactly `keys`: `wake` is notified after each change
+    /// of one of them. No keys is the end of it.
+    pub fn set(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|key, followed| {
+            if keys.contains(key) {
+                return true;
+            }
+            let mut pods = followed
+                .pods
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            pods.remove(uid);
+            if pods.is_empty() {
+                followed.task.abort();
+            }
+            !pods.is_empty()
+        });
+        for key in keys {
+            let followed = all.entry(key.clone()).or_insert_with(|| {
+                let pods = Pods::default();
+                let task = watch(
+                    self.client.clone(),
+                    key.clone(),
+                    pods.clone(),
+                    self.changed.clone(),
+                );
+                Followed {
+                    task: tokio::spawn(task).abort_handle(),
+                    pods,
+                }
+            });
+            followed
+                .pods
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(uid.to_owned(), wake.clone());
+        }
+    }
+
+    /// How many objects are followed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.lock().map_or(0, |all| all.len())
+    }
+
+    /// Whether no object is followed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Drop for Follows {
+    fn drop(&mut self) {
+        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for followed in all.values() {
+            followed.task.abort();
+        }
+    }
+}
+
+async fn watch(client: Client, key: Key, pods: Pods, changed: Changed) {
+    let resource = match key.0 {
+        DataKind::ConfigMap => resources::CONFIG_MAPS,
+        DataKind::Secret => resources::SECRETS,
+    };
+    let selection = Selection {
+        namespace: Some(key.1.clone()),
+        fields: Some(format!("metadata.name={}", key.2)),
+        metadata_only: true,
+        ..Selection::default()
+    };
+    let reflector = reflect_resource::<control_client::Metadata>(&client, resource, selection);
+    let mut changes = reflector.changes();
+    while changes.recv().await.is_some() {
+        while changes.try_recv().is_some() {}
+        changed(&key);
+        let pods = pods.lock().unwrap_or_else(PoisonError::into_inner);
+        for wake in pods.values() {
+            wake.notify_one();
+        }
+    }
+}
