@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use control_client::{Cache, Client, Metadata};
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
+use control_client::{Cache, Client, Metadata};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 

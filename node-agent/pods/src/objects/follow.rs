@@ -55,10 +55,7 @@ impl Follows {
             if keys.contains(key) {
                 return true;
             }
-            let mut pods = followed
-                .pods
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut pods = followed.pods.lock().unwrap_or_else(PoisonError::into_inner);
             pods.remove(uid);
             if pods.is_empty() {
                 followed.task.abort();

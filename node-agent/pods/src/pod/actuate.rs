@@ -26,22 +26,16 @@ impl State {
             Ok(()) => {
                 self.memory.resize_error = None;
                 self.memory.resize_retry = None;
-                let message = format!(
-                    "Pod resize completed: {}",
-                    resize::summary(&self.pod, "")
-                );
+                let message = format!("Pod resize completed: {}", resize::summary(&self.pod, ""));
                 self.shared
                     .normal(&self.pod, None, "ResizeCompleted", message);
             }
             Err(error) => {
                 tracing::warn!(pod = self.pod.name(), error, "cannot resize the pod");
                 if self.memory.resize_error.as_ref() != Some(&error) {
-                    let message = format!(
-                        "Pod resize error: {}",
-                        resize::summary(&self.pod, &error)
-                    );
-                    self.shared
-                        .warning(&self.pod, None, "ResizeError", message);
+                    let message =
+                        format!("Pod resize error: {}", resize::summary(&self.pod, &error));
+                    self.shared.warning(&self.pod, None, "ResizeError", message);
                 }
                 self.memory.resize_error = Some(error);
                 self.memory.resize_retry = Some(later(Timestamp::now(), RETRY));
@@ -54,7 +48,6 @@ impl State {
         let class = qos::class(&pod.spec);
         let new = qos::pod_limits(&pod.spec);
         let mut changes = Vec::new();
-        let mut before = (*pod).clone();
         for container in pod.spec.all_containers() {
             let Some(record) = self
                 .observed
@@ -67,28 +60,13 @@ impl State {
                 continue;
             };
             if resize::change(container, held) == Change::Update {
-                let all = before
-                    .spec
-                    .init_containers
-                    .iter_mut()
-                    .chain(&mut before.spec.containers);
-                for old in all.filter(|c| c.name == container.name) {
-                    old.resources = held.clone();
-                }
                 changes.push((container, record.id.clone(), Amounts::of(held)));
             }
         }
         for (container, id, old) in &changes {
             self.check_memory(container, id, *old).await?;
         }
-        let old = qos::pod_limits(&before.spec);
-        let set = |limits| match &self.shared.cgroups {
-            None => Ok(()),
-            Some(cgroups) => cgroups
-                .limit_pod(class, pod.uid(), limits)
-                .map_err(|e| format!("cannot set the limits of the pod: {e}")),
-        };
-        set(qos::widest(old, new))?;
+        self.limit_pod(qos::widest(self.limits_in_force(), new))?;
         for (container, id, _) in changes {
             let linux = qos::container_resources(
                 container,
@@ -104,11 +82,36 @@ impl State {
                 })
                 .await
                 .map_err(|e| format!("cannot change container {}: {e}", container.name))?;
-            self.memory
-                .in_force
-                .insert(id, container.resources.clone());
+            self.memory.in_force.insert(id, container.resources.clone());
         }
-        set(new)
+        self.limit_pod(new)
+    }
+
+    /// The limits that the pod needs for what runs of it, and for what starts
+    /// with what is granted.
+    pub(super) fn limits_in_force(&self) -> qos::PodLimits {
+        let mut spec = self.pod.spec.clone();
+        let all = spec.init_containers.iter_mut().chain(&mut spec.containers);
+        for container in all {
+            let held = self
+                .observed
+                .latest(&container.name)
+                .filter(|record| record.running())
+                .and_then(|record| self.memory.in_force.get(&record.id));
+            if let Some(held) = held {
+                container.resources = held.clone();
+            }
+        }
+        qos::pod_limits(&spec)
+    }
+
+    pub(super) fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), String> {
+        let Some(cgroups) = &self.shared.cgroups else {
+            return Ok(());
+        };
+        cgroups
+            .limit_pod(qos::class(&self.pod.spec), self.pod.uid(), limits)
+            .map_err(|e| format!("cannot set the limits of the pod: {e}"))
     }
 
     /// Memory is not limited below what is in use: the kernel would end the

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::quantity;
 use super::qos;
+use super::quantity;
 use super::status::Sentence;
 use crate::objects::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 
@@ -66,7 +66,8 @@ pub fn refusal(pod: &Pod, node: Node<'_>, others: &[Arc<Pod>]) -> Option<Sentenc
         return refuse(&reason, message);
     }
     if !matches_node(spec, node) {
-        let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
+        let message =
+            "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
         return refuse("NodeAffinity", message.to_owned());
     }
     if takes_port(spec, others) {
@@ -99,9 +100,8 @@ fn forbidden_sysctl(spec: &PodSpec, allowed: &[String]) -> Option<String> {
         } else {
             "ipc"
         };
-        (!namespaced).then(|| {
-            format!("forbidden sysctl: \"{name}\" not allowed with host {which} enabled")
-        })
+        (!namespaced)
+            .then(|| format!("forbidden sysctl: \"{name}\" not allowed with host {which} enabled"))
     })
 }
 
@@ -143,7 +143,10 @@ fn matches_node(spec: &PodSpec, node: Node<'_>) -> bool {
         .affinity
         .as_ref()
         .and_then(|a| a.node_affinity.as_ref())
-        .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+        .and_then(|a| {
+            a.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        });
     selected && required.is_none_or(|r| r.node_selector_terms.iter().any(|t| term(t, node)))
 }
 
@@ -201,9 +204,7 @@ fn takes_port(spec: &PodSpec, others: &[Arc<Pod>]) -> bool {
     !wanted.is_empty()
         && others.iter().flat_map(|o| ports(&o.spec)).any(|taken| {
             wanted.iter().any(|w| {
-                w.0 == taken.0
-                    && w.1 == taken.1
-                    && (w.2 == taken.2 || any(&w.2) || any(&taken.2))
+                w.0 == taken.0 && w.1 == taken.1 && (w.2 == taken.2 || any(&w.2) || any(&taken.2))
             })
         })
 }
@@ -286,7 +287,10 @@ mod tests {
         };
         assert_eq!(reason(with("kernel/shm_rmid_forced", false)), None);
         assert_eq!(reason(with("kernel.msgmax", false)), None);
-        assert_eq!(reason(with("vm.swappiness", false)).unwrap(), "SysctlForbidden");
+        assert_eq!(
+            reason(with("vm.swappiness", false)).unwrap(),
+            "SysctlForbidden"
+        );
         assert_eq!(
             reason(with("net.ipv4.tcp_syncookies", true)).unwrap(),
             "SysctlForbidden"

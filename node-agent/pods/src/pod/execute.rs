@@ -335,6 +335,12 @@ impl State {
                 target,
             },
         );
+        let ended = self.observed.latest(name);
+        if ended.is_some_and(|record| self.memory.again.contains(&record.id)) {
+            // it may be started anew for other resources than it had
+            self.limit_pod(self.limits_in_force())
+                .map_err(|e| refused("CreateContainerError", e))?;
+        }
         let made = shared
             .runtime
             .create_container(api::CreateContainerRequest {

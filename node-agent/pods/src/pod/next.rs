@@ -553,9 +553,7 @@ fn start(
         wake(step, failure.retry);
         return;
     }
-    if let Some(before) =
-        before.filter(|b| b.exited() && !input.memory.again.contains(&b.id))
-    {
+    if let Some(before) = before.filter(|b| b.exited() && !input.memory.again.contains(&b.id)) {
         let key = (name.clone(), definition_hash(container));
         let ended = from_nanos(before.finished_at);
         if let Some(backoff) = input.memory.restarts.get(&key)

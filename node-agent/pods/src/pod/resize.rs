@@ -285,8 +285,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn spec(cpu: i64, memory: i64) -> PodSpec {
-        serde_json::from_value(serde_json::json!({"containers": [{"name": "a", "resources": {
-            "requests": {"cpu": format!("{cpu}m"), "memory": memory.to_string()}}}]}))
+        serde_json::from_value(
+            serde_json::json!({"containers": [{"name": "a", "resources": {
+            "requests": {"cpu": format!("{cpu}m"), "memory": memory.to_string()}}}]}),
+        )
         .unwrap()
     }
 

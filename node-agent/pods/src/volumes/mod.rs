@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::cri::api::{self, MountPropagation};
-use crate::objects::pod::{Container, Pod};
 use crate::objects::follow::Key;
+use crate::objects::pod::{Container, Pod};
 use crate::objects::source::{DataError, DataKind, Objects};
 use crate::objects::volume::{EmptyDir, Source, Volume};
 use crate::pod::env::Variable;
