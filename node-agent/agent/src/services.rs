@@ -8,7 +8,9 @@ use std::{
 
 use control_client::{Change, Client, Selection, View, reflect};
 use ebpf_abi::Protocol;
-use node_agent_datapath::{Applied, Capacity, Engine, Options as DatapathOptions, ensure_bpffs};
+use node_agent_datapath::{
+    Applied, Capacity, Engine, Options as DatapathOptions, TcWay, ensure_bpffs,
+};
 use node_agent_plan::{Config, Override};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -79,6 +81,7 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
             pin_dir: options.pin_dir.clone(),
             object: node_agent_datapath::embedded_object!(),
             capacity: Capacity::default(),
+            tc: TcWay::Auto,
         },
         Config {
             node: options.node_name.clone(),

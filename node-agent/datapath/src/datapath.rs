@@ -1,20 +1,23 @@
 //! Maps and programs in force at one cgroup.
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Range,
-    Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
+    Protocol, Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::batch::entries;
+use crate::devices::attach::{DeviceLinks, Followed, TcWay};
+use crate::devices::{self, Attachment, Device, Patterns};
 use crate::environment;
 use crate::error::Error;
 use crate::links::{self, Cost};
@@ -22,6 +25,8 @@ use crate::loader;
 use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
+use crate::sys;
+use crate::udp::{self, Moved};
 
 /// What to load and where to bring it into force.
 #[derive(Clone, Debug)]
@@ -34,6 +39,8 @@ pub struct Options {
     pub object: &'static [u8],
     /// How large new maps are; adopted ones keep their size.
     pub capacity: Capacity,
+    /// How programs are attached to devices.
+    pub tc: TcWay,
 }
 
 /// How many entries maps take. Memory is taken as entries come, except for the
@@ -70,12 +77,21 @@ pub struct Datapath {
     counters: Counters,
     capacity: Capacity,
     costs: Vec<Cost>,
+    /// Programs at devices; none where maps are only looked at.
+    devices: Option<DeviceLinks>,
+    originals: HashMap<MapData, Raw<OriginalKey>, Raw<Sealed<Original>>>,
+    config: Configuration,
+    /// Where another version's maps and links may be, which go once our
+    /// programs are at the devices too.
+    former: Option<PathBuf>,
+    directory: PathBuf,
     _log: Option<Reader>,
     /// Held while this value lives.
     _lock: Option<File>,
 }
 
 struct Counters(PerCpuArray<MapData, u64>);
+struct Configuration(Array<MapData, Raw<Sealed<Config>>>);
 
 /// What a map must look like.
 struct Layout {
@@ -90,6 +106,9 @@ const ENOENT: i32 = 2;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
 const E2BIG: i32 = 7;
+
+/// Below the links of the hooks of sockets.
+const DEVICE_LINKS: &str = "devices";
 
 /// How long to wait for another process to let go of the maps: one that was
 /// told to end, or killed, takes a moment.
@@ -161,12 +180,23 @@ impl Datapath {
         let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
             source: Box::new(source),
         })?;
-        let costs = links::load(&mut ebpf)?;
+        let mut costs = links::load(&mut ebpf)?;
+        let (mut devices, more) =
+            DeviceLinks::load(&mut ebpf, &links.join(DEVICE_LINKS), options.tc)?;
+        costs.extend(more);
         links::attach(&mut ebpf, &options.cgroup, &links)?;
-        remove_other_versions(&options.pin_dir, &directory)?;
+        devices.adopt()?;
 
         let mut datapath = Self::of_pinned(&directory, Some(lock))?;
         datapath.costs = costs;
+        datapath.devices = Some(devices);
+        if versions(&options.pin_dir)?.iter().any(|version| {
+            *version != directory && version.join("links").join(DEVICE_LINKS).exists()
+        }) {
+            datapath.former = Some(options.pin_dir.clone());
+        } else {
+            remove_other_versions(&options.pin_dir, &directory)?;
+        }
         if level > 0 {
             datapath._log = Some(Reader::start(&mut ebpf, &directory)?);
         }
@@ -282,6 +312,119 @@ impl Datapath {
         &self.costs
     }
 
+    /// Tells the packet programs of the node; until the first time, they pass
+    /// all packets on. The host's network namespace is that of the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`]; [`Error::Namespace`].
+    pub fn configure(&mut self, config: &Config) -> Result<(), Error> {
+        let config = Config {
+            host_namespace: sys::namespace_cookie()
+                .map_err(|source| Error::Namespace { source })?,
+            ..*config
+        };
+        let sealed = Raw(Sealed::new(&CONFIG_KEY, config));
+        self.config
+            .0
+            .set(0, sealed, 0)
+            .map_err(|source| Error::Map {
+                verb: "write",
+                map: maps::CONFIG,
+                source: Box::new(source),
+            })
+    }
+
+    /// What the packet programs know of the node; `None` if nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn configuration(&self) -> Result<Option<Config>, Error> {
+        let Raw(sealed) = self.config.0.get(&0, 0).map_err(unreadable(maps::CONFIG))?;
+        Ok(sealed.open(&CONFIG_KEY))
+    }
+
+    /// Brings the programs into force at those of the namespace's `devices`
+    /// that the patterns choose, and out of force at the others. A device that
+    /// refuses its program is named in the log, and tried again at the next
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] or [`Error::Link`] when pins cannot be read or written.
+    pub fn follow_devices(
+        &mut self,
+        devices: &[Device],
+        patterns: &Patterns,
+    ) -> Result<Followed, Error> {
+        let Some(links) = &mut self.devices else {
+            return Ok(Followed::default());
+        };
+        let followed = links.follow(devices, patterns)?;
+        if let Some(pin_dir) = self.former.take() {
+            remove_other_versions(&pin_dir, &self.directory)?;
+        }
+        Ok(followed)
+    }
+
+    /// At which hooks of devices programs run, as far as
+    /// [`follow_devices`](Self::follow_devices) knows.
+    #[must_use]
+    pub fn attachments(&self) -> Vec<Attachment> {
+        let links = self.devices.iter();
+        links.flat_map(DeviceLinks::attached).collect()
+    }
+
+    /// Destroys UDP sockets, in all network namespaces of this machine, that
+    /// were connected through a service to one of `backends` that the service
+    /// no longer has. Sockets that were connected to the backend itself stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Sockets`] when sockets cannot be listed.
+    pub fn move_udp(&self, backends: &[SocketAddr]) -> Result<Moved, Error> {
+        let places = backends.iter().copied().map(udp::place).collect();
+        let ours = |cookie, (address, port)| {
+            let key = OriginalKey::new(cookie, address, port, Protocol::UDP);
+            let Ok(Raw(sealed)) = self.originals.get(&Raw(key), 0) else {
+                return false;
+            };
+            sealed.open(&key).is_some_and(|original| {
+                !self.serves(original.address, original.port, address, port)
+            })
+        };
+        udp::destroy(&places, &ours).map_err(|source| Error::Sockets { source })
+    }
+
+    /// Does the service at this address send UDP to this backend? An address
+    /// that is no service's any more is taken to do so: its sockets find out
+    /// by themselves, as with a service that is removed under kube-proxy.
+    fn serves(&self, address: Address, port: Port, backend: Address, at: Port) -> bool {
+        let wildcard = [address];
+        let mut known = false;
+        for address in wildcard {
+            let key = ServiceKey::internal(address, port, Protocol::UDP);
+            let Ok(Raw(sealed)) = self.services.get(&Raw(key), 0) else {
+                continue;
+            };
+            let Some(service) = sealed.open(&key) else {
+                continue;
+            };
+            known = true;
+            let has = (0..service.count).any(|slot| {
+                let key = SlotKey::new(service.set, service.generation, slot);
+                let slot = self.slots.get(&Raw(key), 0).ok();
+                slot.and_then(|Raw(sealed)| sealed.open(&key))
+                    .is_some_and(|it| (it.address, it.port) == (backend, at))
+            });
+            if has {
+                return true;
+            }
+        }
+        !known
+    }
+
     /// Both, for people.
     ///
     /// # Errors
@@ -300,6 +443,10 @@ impl Datapath {
         let (slots, slots_size) = open(directory, maps::SLOTS)?;
         let (members, members_size) = open(directory, maps::MEMBERS)?;
         let (names, _) = open(directory, maps::NAMES)?;
+        let (originals, _) = open(directory, maps::ORIGINALS)?;
+        let config = Map::from_map_data(pinned(directory, maps::CONFIG)?)
+            .and_then(Array::try_from)
+            .map_err(unreadable(maps::CONFIG))?;
         let counters = Map::from_map_data(pinned(directory, maps::COUNTERS)?)
             .and_then(PerCpuArray::try_from)
             .map_err(unreadable(maps::COUNTERS))?;
@@ -317,6 +464,11 @@ impl Datapath {
             counters: Counters(counters),
             capacity,
             costs: Vec::new(),
+            devices: None,
+            originals,
+            config: Configuration(config),
+            former: None,
+            directory: directory.to_owned(),
             _log: None,
             _lock: lock,
         })
@@ -357,6 +509,12 @@ impl Datapath {
 impl std::fmt::Debug for Counters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Counters")
+    }
+}
+
+impl std::fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Configuration")
     }
 }
 
@@ -434,6 +592,7 @@ fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
 fn remove_version(directory: &Path) -> Result<(), Error> {
     let links = directory.join("links");
     if links.exists() {
+        devices::attach::remove(&links.join(DEVICE_LINKS))?;
         for pinned in files(&links)? {
             links::remove(&pinned)?;
         }

@@ -1,8 +1,11 @@
 //! The plan and the datapath, joined.
 
+use ebpf_abi::Config as Node;
 use node_agent_plan::{Action, Config, EndpointSlice, Override, Planner, Service};
 
 use crate::datapath::{Datapath, Options};
+use crate::devices::attach::Followed;
+use crate::devices::{Device, Patterns};
 use crate::error::Error;
 use crate::snapshot::Snapshot;
 
@@ -125,6 +128,28 @@ impl Engine {
     /// [`Error::Map`].
     pub fn dump(&self) -> Result<Snapshot, Error> {
         self.datapath.snapshot()
+    }
+
+    /// As [`Datapath::configure`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datapath::configure`].
+    pub fn configure(&mut self, config: &Node) -> Result<(), Error> {
+        self.datapath.configure(config)
+    }
+
+    /// As [`Datapath::follow_devices`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datapath::follow_devices`].
+    pub fn follow_devices(
+        &mut self,
+        devices: &[Device],
+        patterns: &Patterns,
+    ) -> Result<Followed, Error> {
+        self.datapath.follow_devices(devices, patterns)
     }
 
     /// The datapath alone.

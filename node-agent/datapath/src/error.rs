@@ -81,6 +81,33 @@ pub enum Error {
         #[source]
         source: Box<aya::programs::ProgramError>,
     },
+    /// A device takes no program.
+    #[error("could not {verb} program `{program}` at the device with index {device}")]
+    Device {
+        /// What was tried.
+        verb: &'static str,
+        /// Which.
+        program: &'static str,
+        /// The device's index.
+        device: u32,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The node's network namespace has no name that programs know.
+    #[error("could not read the cookie of this network namespace")]
+    Namespace {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Sockets of clients could not be listed or destroyed.
+    #[error("could not look for UDP sockets of backends that are gone")]
+    Sockets {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// The programs' messages cannot be read.
     #[error("could not read the log of the programs")]
     Log {

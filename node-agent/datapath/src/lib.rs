@@ -9,6 +9,7 @@
 //! ```text
 //! <pin_dir>/v1/SERVICES …        maps, by name (`ebpf_abi::maps`)
 //! <pin_dir>/v1/links/connect4 …  one link per hook
+//! <pin_dir>/v1/links/devices/tc_ingress-2 …  one per hook of a device
 //! ```
 //!
 //! The version is that of the maps' layouts. Another version's directory is
@@ -31,23 +32,31 @@
 
 mod batch;
 mod datapath;
+mod devices;
 mod engine;
 mod environment;
 mod error;
 mod links;
 mod loader;
 mod log;
+mod netlink;
 mod pod;
 mod snapshot;
 mod sys;
+mod udp;
 
 pub use datapath::{Capacity, Datapath, Options, inspect, remove};
+pub use devices::attach::{Followed, TcWay};
+pub use devices::{
+    Attachment, DEVICES, Device, DeviceHook, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode,
+};
 pub use engine::{Applied, Engine};
 pub use environment::ensure_bpffs;
 pub use error::Error;
 pub use links::Cost;
 pub use log::LOG_TARGET;
 pub use snapshot::Snapshot;
+pub use udp::Moved;
 
 /// The BPF object found when this crate was compiled, if any.
 #[cfg(orlop_bpf_object)]

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use aya::Ebpf;
 use aya::programs::links::FdLink;
-use aya::programs::{CgroupAttachMode, CgroupSockAddr, Program};
+use aya::programs::{CgroupAttachMode, CgroupSockAddr, Program, ProgramInfo};
 
 use crate::error::Error;
 use crate::sys;
 
 /// Name of the program in the object, and of its link below the pin directory.
-const HOOKS: [(&str, &str); 8] = [
+const HOOKS: [(&str, &str); 10] = [
     // Replies first: no socket is to be translated whose replies are not.
     ("orlop_recvmsg4", "recvmsg4"),
     ("orlop_recvmsg6", "recvmsg6"),
@@ -24,6 +24,8 @@ const HOOKS: [(&str, &str); 8] = [
     ("orlop_sendmsg6", "sendmsg6"),
     ("orlop_connect4", "connect4"),
     ("orlop_connect6", "connect6"),
+    ("orlop_bind4", "bind4"),
+    ("orlop_bind6", "bind6"),
 ];
 
 /// What a program costs.
@@ -49,8 +51,17 @@ pub(crate) fn load(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
         };
         let loaded = find(ebpf, program)?;
         loaded.load().map_err(failed)?;
-        let info = loaded.info().map_err(failed)?;
-        let cost = Cost {
+        costs.push(Cost::of(hook, &loaded.info().map_err(failed)?));
+    }
+    Ok(costs)
+}
+
+// === impl Cost ===
+
+impl Cost {
+    /// What the kernel says of a loaded program.
+    pub(crate) fn of(hook: &'static str, info: &ProgramInfo) -> Self {
+        let cost = Self {
             hook,
             verified: info.verified_instruction_count().unwrap_or_default(),
             instructions: info.size_translated().unwrap_or_default() / 8,
@@ -61,9 +72,8 @@ pub(crate) fn load(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
             instructions = cost.instructions,
             "loaded program"
         );
-        costs.push(cost);
+        cost
     }
-    Ok(costs)
 }
 
 /// Brings all programs into force at the cgroup, hook by hook: in place where

@@ -10,9 +10,11 @@ use std::path::Path;
 use ebpf_abi::Plain;
 use nix::libc;
 
+const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
 
@@ -68,6 +70,39 @@ pub(crate) struct Portion<K, V> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Place([u64; 4]);
 
+#[repr(C)]
+struct LinkCreate {
+    prog_fd: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// How a program is attached to a network device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceAttach {
+    /// What the device receives (Linux 6.6).
+    TcxIngress,
+    /// What it sends (Linux 6.6).
+    TcxEgress,
+    /// In its driver (Linux 5.9 as a link).
+    XdpNative,
+    /// Before the network stack, for every driver.
+    XdpGeneric,
+}
+
+impl DeviceAttach {
+    /// `enum bpf_attach_type`, and the flags of `linux/if_link.h`.
+    const fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::TcxIngress => (46, 0),
+            Self::TcxEgress => (47, 0),
+            Self::XdpNative => (37, 1 << 2),
+            Self::XdpGeneric => (37, 1 << 1),
+        }
+    }
+}
+
 /// `struct bpf_link_info` as far as it concerns cgroups; the kernel fills what
 /// is there.
 #[repr(C)]
@@ -109,6 +144,80 @@ pub(crate) fn cgroup_of_link(link: BorrowedFd<'_>) -> io::Result<u64> {
     // `info_len` bytes long and outlives the call.
     unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attr)? };
     Ok(info.cgroup)
+}
+
+/// Runs a program at a device of this namespace, after those that are there,
+/// until the link or the device goes.
+pub(crate) fn create_device_link(
+    program: BorrowedFd<'_>,
+    device: u32,
+    how: DeviceAttach,
+) -> io::Result<OwnedFd> {
+    let (attach_type, flags) = how.numbers();
+    let attr = LinkCreate {
+        prog_fd: number(program),
+        target: device,
+        attach_type,
+        flags,
+    };
+    // SAFETY: the attribute is that of BPF_LINK_CREATE; what it leaves out is
+    // zero, by which the kernel appends the program.
+    let fd = unsafe { bpf(BPF_LINK_CREATE, &attr)? };
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Pins a link at a path of a BPF filesystem.
+pub(crate) fn pin(link: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let attr = ObjGet {
+        pathname: name.as_ptr() as u64,
+        bpf_fd: number(link),
+        file_flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_OBJ_PIN, and `name` outlives the call.
+    unsafe { bpf(BPF_OBJ_PIN, &attr)? };
+    Ok(())
+}
+
+/// The index of the device at which a link is attached; 0 if it is gone.
+pub(crate) fn device_of_link(link: BorrowedFd<'_>) -> io::Result<u32> {
+    // The index stands where a cgroup's identifier begins (`union` in
+    // `struct bpf_link_info`: `xdp.ifindex`, `tcx.ifindex`).
+    let first = cgroup_of_link(link)?.to_ne_bytes();
+    Ok(u32::from_ne_bytes([first[0], first[1], first[2], first[3]]))
+}
+
+/// The name that a device has now.
+pub(crate) fn device_name(index: u32) -> io::Result<String> {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
+    Ok(netdevice::index_to_name(&any, index)?)
+}
+
+/// The cookie of this thread's network namespace, as programs see it.
+pub(crate) fn namespace_cookie() -> io::Result<u64> {
+    use rustix::net::{AddressFamily, SocketType, socket};
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let any = socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .or_else(|_| socket(AddressFamily::UNIX, SocketType::DGRAM, None))?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the option's value has eight bytes, for which there is room, and
+    // both live through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            any.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            std::ptr::from_mut(&mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(cookie)
 }
 
 /// Replaces the program of a link. Every call of the hook runs the old program
@@ -215,4 +324,50 @@ unsafe fn call<T>(command: libc::c_long, attr: *const T) -> io::Result<RawFd> {
         return Err(io::Error::last_os_error());
     }
     RawFd::try_from(result).map_err(io::Error::other)
+}
+
+/// The identifiers of a link and of its program.
+#[cfg(test)]
+pub(crate) fn link_and_program(link: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    let mut info = CgroupLinkInfo::default();
+    let attr = InfoByFd {
+        bpf_fd: number(link),
+        info_len: size_of::<CgroupLinkInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    // SAFETY: as in `cgroup_of_link`.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attr)? };
+    Ok((info.id, info.program))
+}
+
+/// Loads and pins a program that does nothing but return `verdict`, for tests
+/// of what attaches programs.
+#[cfg(test)]
+pub(crate) fn pin_trivial(kind: u32, verdict: i32, path: &Path) -> io::Result<()> {
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        license: u64,
+        rest: [u64; 4],
+    }
+    // r0 = verdict; exit (RFC 9669, sections 4.1 and 4.3).
+    let instructions = [
+        0xb7_u64 | u64::from(verdict.cast_unsigned()) << 32,
+        0x95_u64,
+    ];
+    let attr = Load {
+        kind,
+        count: 2,
+        instructions: instructions.as_ptr() as u64,
+        license: c"Apache-2.0".as_ptr() as u64,
+        rest: [0; 4],
+    };
+    // SAFETY: the attribute is that of BPF_PROG_LOAD (5); the instructions and
+    // the licence outlive the call.
+    let fd = unsafe { bpf(5, &attr)? };
+    // SAFETY: the kernel has just made this descriptor for us.
+    let program = unsafe { OwnedFd::from_raw_fd(fd) };
+    pin(program.as_fd(), path)
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use node_agent_datapath::{Capacity, Engine, Options};
+use node_agent_datapath::{Capacity, Engine, Options, TcWay};
 use node_agent_plan::{
     Conditions, Config, Endpoint, EndpointPort, EndpointSlice, Metadata, Service, ServicePort,
     ServiceSpec,
@@ -77,6 +77,7 @@ impl Host {
             pin_dir: self.pin_dir.clone(),
             object: node_agent_datapath::OBJECT.expect("checked by `lack`"),
             capacity: Capacity::default(),
+            tc: TcWay::Auto,
         }
     }
 

@@ -1,0 +1,305 @@
+//! UDP that moves: sockets connected to a backend that is gone are destroyed.
+//!
+//! A connected UDP socket was translated once, when it was connected, and
+//! would send to its backend for ever. `SOCK_DESTROY` (sock_diag(7)) makes its
+//! next call fail with `ECONNABORTED`, upon which clients connect anew, to a
+//! backend that is there. TCP needs no such thing: it drains, or times out.
+//!
+//! Which sockets: those of this node's network namespaces that are connected
+//! to exactly this backend, and of which `ORIGINALS` says that they came
+//! through the service. Who connected to the backend itself stays.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ebpf_abi::{Address, Port};
+use nix::sched::{CloneFlags, setns};
+use rustix::net::netlink::SOCK_DIAG;
+
+use crate::netlink::{ACK, DUMP, Socket, word};
+
+/// Kinds of messages (`linux/sock_diag.h`).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const SOCK_DESTROY: u16 = 21;
+
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const UDP: u8 = 17;
+/// A connected UDP socket is "established" (`TCP_ESTABLISHED`).
+const CONNECTED: u32 = 1 << 1;
+
+/// Places in `struct inet_diag_msg` (`linux/inet_diag.h`): 4 bytes, then the
+/// socket's identity of 48 bytes.
+const ID: usize = 4;
+const ID_LEN: usize = 48;
+const DESTINATION_PORT: usize = ID + 2;
+const DESTINATION: usize = ID + 4 + 16;
+const COOKIE: usize = ID + 4 + 16 + 16 + 4;
+
+/// A connected UDP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connected {
+    family: u8,
+    /// The kernel's `struct inet_diag_sockid`, as it came.
+    id: [u8; ID_LEN],
+    /// Its cookie, as programs see it.
+    pub(crate) cookie: u64,
+    /// To where.
+    pub(crate) peer: (Address, Port),
+}
+
+/// What a walk through the namespaces did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Namespaces that were looked into.
+    pub namespaces: usize,
+    /// Sockets that were connected to one of the backends.
+    pub found: usize,
+    /// Those of them that were destroyed.
+    pub destroyed: usize,
+}
+
+/// Destroys the sockets connected to one of `backends` that `ours` accepts, in
+/// each network namespace of this machine that a process or a name holds.
+///
+/// `ours` is told the socket's cookie and its peer.
+///
+/// # Errors
+///
+/// What keeps this machine's sockets from being listed at all. Namespaces and
+/// sockets that go away meanwhile are no error.
+pub(crate) fn destroy(
+    backends: &BTreeSet<(Address, Port)>,
+    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
+) -> io::Result<Moved> {
+    if backends.is_empty() {
+        return Ok(Moved::default());
+    }
+    // Entering namespaces is a thread's affair, and this one ends afterwards.
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("udp-moves".to_owned())
+            .spawn_scoped(scope, || in_all_namespaces(backends, ours))?
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that destroys sockets failed")))
+    })
+}
+
+fn in_all_namespaces(
+    backends: &BTreeSet<(Address, Port)>,
+    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
+) -> io::Result<Moved> {
+    let mut moved = Moved::default();
+    // Its own namespace first: the node's, where most clients of UDP are.
+    in_namespace(backends, ours, &mut moved)?;
+    let own = identity(Path::new("/proc/thread-self/ns/net"));
+    let mut seen: BTreeSet<(u64, u64)> = own.into_iter().collect();
+    for path in candidates() {
+        let Some(found) = identity(&path) else {
+            continue;
+        };
+        if !seen.insert(found) {
+            continue;
+        }
+        // It may be gone by now, and what is no namespace is refused.
+        let Ok(file) = File::open(&path) else {
+            continue;
+        };
+        if setns(&file, CloneFlags::CLONE_NEWNET).is_err() {
+            continue;
+        }
+        if let Err(error) = in_namespace(backends, ours, &mut moved) {
+            tracing::warn!(namespace = %path.display(), %error, "could not look through a namespace's sockets");
+        }
+    }
+    Ok(moved)
+}
+
+/// Where namespaces can be opened: those with names (container runtimes give
+/// them), and those of processes.
+fn candidates() -> Vec<PathBuf> {
+    let names = ["/run/netns", "/var/run/netns", "/run/docker/netns"]
+        .into_iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+        })
+        .map(|entry| entry.path().join("ns/net"));
+    names.chain(processes).collect()
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+fn in_namespace(
+    backends: &BTreeSet<(Address, Port)>,
+    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
+    moved: &mut Moved,
+) -> io::Result<()> {
+    let mut socket = Socket::open(Some(SOCK_DIAG))?;
+    moved.namespaces += 1;
+    let mut found = Vec::new();
+    for family in families(backends) {
+        let listed = socket.request(SOCK_DIAG_BY_FAMILY, DUMP, &query(family), |body| {
+            if let Some(connected) = parse(body)
+                && backends.contains(&connected.peer)
+            {
+                found.push(connected);
+            }
+        });
+        match listed {
+            // A kernel without IPv6 has no such sockets.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    moved.found += found.len();
+    for connected in found {
+        if !ours(connected.cookie, connected.peer) {
+            continue;
+        }
+        let destroyed = socket.request(SOCK_DESTROY, ACK, &destruction(&connected), |_| {});
+        match destroyed {
+            Ok(()) => moved.destroyed += 1,
+            // Its owner was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// IPv6 sockets may be connected to IPv4 backends, but not the other way.
+fn families(backends: &BTreeSet<(Address, Port)>) -> impl Iterator<Item = u8> {
+    let v4 = backends.iter().any(|(address, _)| address.is_v4());
+    [AF_INET, AF_INET6]
+        .into_iter()
+        .filter(move |family| *family == AF_INET6 || v4)
+}
+
+/// `struct inet_diag_req_v2`: all connected UDP sockets of a family.
+fn query(family: u8) -> Vec<u8> {
+    let mut body = vec![family, UDP, 0, 0];
+    body.extend(CONNECTED.to_ne_bytes());
+    body.extend([0; ID_LEN]);
+    body
+}
+
+/// The same, for one socket.
+fn destruction(connected: &Connected) -> Vec<u8> {
+    let mut body = vec![connected.family, UDP, 0, 0];
+    body.extend(u32::MAX.to_ne_bytes());
+    body.extend(connected.id);
+    body
+}
+
+fn parse(body: &[u8]) -> Option<Connected> {
+    let family = *body.first()?;
+    let id: [u8; ID_LEN] = body.get(ID..ID + ID_LEN)?.try_into().ok()?;
+    let octets: [u8; 16] = body.get(DESTINATION..DESTINATION + 16)?.try_into().ok()?;
+    let address = match family {
+        AF_INET => {
+            let [a, b, c, d, ..] = octets;
+            Address::v4([a, b, c, d])
+        }
+        AF_INET6 => Address::v6(octets),
+        _ => return None,
+    };
+    let port = body.get(DESTINATION_PORT..DESTINATION_PORT + 2)?;
+    let port = Port(port.try_into().map(u16::from_ne_bytes).ok()?);
+    let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
+    Some(Connected {
+        family,
+        id,
+        cookie,
+        peer: (address, port),
+    })
+}
+
+/// A backend as sockets are compared with it.
+#[must_use]
+pub(crate) fn place(address: SocketAddr) -> (Address, Port) {
+    let ip = match address.ip() {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
+        ip @ IpAddr::V4(_) => ip,
+    };
+    (Address::from(ip), Port::new(address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn a_message_of_the_kernel_is_understood() {
+        let mut body = vec![AF_INET, 1, 0, 0];
+        body.extend(4000_u16.to_be_bytes());
+        body.extend(53_u16.to_be_bytes());
+        body.extend([10, 0, 0, 1]);
+        body.extend([0; 12]);
+        body.extend([10, 0, 0, 2]);
+        body.extend([0; 12]);
+        body.extend(0_u32.to_ne_bytes());
+        body.extend(7_u32.to_ne_bytes());
+        body.extend(1_u32.to_ne_bytes());
+        let parsed = parse(&body).unwrap();
+        assert_eq!(parsed.cookie, (1 << 32) | 7);
+        assert_eq!(parsed.peer, place("10.0.0.2:53".parse().unwrap()));
+        assert_eq!(parse(&body[..body.len() - 1]), None);
+        body[0] = 1;
+        assert_eq!(parse(&body), None);
+    }
+
+    #[test]
+    fn only_the_accepted_sockets_to_the_backend_end() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root to destroy sockets");
+            return;
+        }
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let connect = |to: &UdpSocket| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(to.local_addr().unwrap()).unwrap();
+            socket
+        };
+        let (gone, kept, elsewhere) = (connect(&server), connect(&server), connect(&other));
+        let backends = BTreeSet::from([place(server.local_addr().unwrap())]);
+        let cookie = rustix::net::sockopt::socket_cookie(&gone).unwrap();
+        let moved = destroy(&backends, &|its, _| its == cookie).unwrap();
+        assert_eq!((moved.found, moved.destroyed), (2, 1));
+        let error = gone.send(b"?").and_then(|_| gone.send(b"?")).unwrap_err();
+        println!("a destroyed socket says: {error}");
+        kept.send(b"?").unwrap();
+        elsewhere.send(b"?").unwrap();
+        assert_eq!(
+            destroy(&BTreeSet::new(), &|_, _| true).unwrap(),
+            Moved::default()
+        );
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4() {
+        assert_eq!(
+            place("[::ffff:10.0.0.2]:53".parse().unwrap()),
+            place("10.0.0.2:53".parse().unwrap())
+        );
+    }
+}
