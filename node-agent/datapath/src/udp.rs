@@ -1,9 +1,9 @@
 //! UDP that moves: sockets connected to a backend that is gone are destroyed.
 //!
 //! A connected UDP socket was translated once, when it was connected, and
-//! would send to its backend for ever. `SOCK_DESTROY` (sock_diag(7)) makes its
-//! next call fail with `ECONNABORTED`, upon which clients connect anew, to a
-//! backend that is there. TCP needs no such thing: it drains, or times out.
+//! would send to its backend for ever. `SOCK_DESTROY` (sock_diag(7)) disconnects
+//! it: who waits for an answer gets `ECONNABORTED`, who sends `EDESTADDRREQ`,
+//! upon which clients connect anew, to a backend that is there. TCP needs no such thing: it drains, or times out.
 //!
 //! Which sockets: those of this node's network namespaces that are connected
 //! to exactly this backend, and of which `ORIGINALS` says that they came
