@@ -625,3 +625,7 @@ pub fn go_duration(duration: Duration) -> String {
 #[cfg(test)]
 #[path = "next_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod histories;

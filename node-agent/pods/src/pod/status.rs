@@ -144,6 +144,9 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
         old_phase.clone()
     } else if input.sentence.is_some() {
         "Failed".to_owned()
+    } else if input.terminal && (computed == "Pending" || computed == "Running") {
+        // nothing will run, and it did not get to its end (KEP-3329)
+        "Failed".to_owned()
     } else {
         computed.to_owned()
     };

@@ -642,7 +642,7 @@ impl State {
             memory: &self.memory,
             waiting: &self.step.waiting,
             ready: &self.ready,
-            terminal: self.terminal,
+            terminal: self.terminal || self.step.finished,
             sentence: self.sentence.as_ref(),
             pending: self.pending.as_ref(),
             host_ips: &self.shared.host_ips,
