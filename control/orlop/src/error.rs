@@ -35,6 +35,15 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A kubelet's configuration that is none.
+    #[error("cannot use `{}`", path.display())]
+    KubeletConfiguration {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: node_agent::settings::Error,
+    },
     /// A socket that was inherited and is none.
     #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
     Inherited(#[source] std::io::Error),

@@ -39,6 +39,7 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
+pub use node_agent_pods::settings::{self, Settings};
 pub use reset::reset;
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
@@ -84,6 +85,8 @@ pub struct Options {
     pub resolv_conf: PathBuf,
     /// Most pods on the node.
     pub most_pods: u32,
+    /// The kubelet's configuration.
+    pub settings: Settings,
     /// Where the CNI plugin goes.
     pub cni: cni::Places,
 }
@@ -194,6 +197,7 @@ pub async fn run(
         resolv_conf: options.resolv_conf,
         cgroup: group.below_root,
         most_pods: options.most_pods,
+        settings: options.settings,
         listen,
         serving,
     };

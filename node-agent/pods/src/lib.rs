@@ -17,6 +17,7 @@ pub mod node;
 pub mod objects;
 pub mod pod;
 pub mod server;
+pub mod settings;
 pub mod shared;
 mod tls;
 pub mod volumes;
@@ -43,6 +44,7 @@ use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
 use crate::pod::qos;
 use crate::pod::resize::Room;
+use crate::settings::Settings;
 use crate::shared::{Attention, Registry, Shared};
 
 /// What the agent has to know.
@@ -72,6 +74,8 @@ pub struct Options {
     pub cgroup: String,
     /// Most pods: 110.
     pub most_pods: u32,
+    /// The kubelet's configuration.
+    pub settings: Settings,
     /// Where the serving API listens: port 10250.
     pub listen: SocketAddr,
     /// Its TLS; none for no serving API.
@@ -144,6 +148,16 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             source,
         })?;
     let machine = Machine::read(&options.root);
+    let settings = options.settings.clone();
+    let most_pods = settings.max_pods.unwrap_or(options.most_pods);
+    let allocatable = machine.allocatable(most_pods, &settings);
+    for field in &settings.unsupported {
+        tracing::warn!(
+            field,
+            "the kubelet's configuration sets what this agent does not do"
+        );
+    }
+    let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let client = options.client.clone().named("kubelet");
     let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
     let identity = Identity {
@@ -153,7 +167,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         labels: options.labels.clone(),
         port: options.listen.port(),
         machine: machine.clone(),
-        most_pods: options.most_pods,
+        most_pods,
+        allocatable: allocatable.clone(),
+        taints: settings.taints.clone(),
         runtime: format!(
             "{}://{}",
             version.runtime_name,
@@ -182,15 +198,14 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         },
     );
     let resolv_conf = std::fs::read_to_string(&options.resolv_conf).unwrap_or_default();
-    let allocatable: std::collections::BTreeMap<String, String> = machine
-        .allocatable(options.most_pods)
+    let allocatable: std::collections::BTreeMap<String, String> = allocatable
         .into_iter()
         .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
         .collect();
     let shared = Arc::new(Shared {
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
-        images: Images::new(runtime.clone()),
+        images: Images::new(runtime.clone(), settings.pulls),
         node: NodeFacts {
             log_root: options.log_root.clone(),
             seccomp_root: options.root.join("seccomp"),
@@ -198,10 +213,11 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             memory: i64::try_from(machine.memory).unwrap_or(i64::MAX),
             may_lower_oom_score: may_lower_oom_score(),
             cluster_domain: options.cluster_domain.clone(),
+            seccomp_default: settings.seccomp_default,
         },
         node_name: options.node_name.clone(),
         node_object: own.cache(),
-        sysctls: Vec::new(),
+        settings: settings.clone(),
         host_ips,
         dns: NodeDns {
             servers: options
@@ -220,7 +236,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         grants: Mutex::default(),
         allocatable,
         root: options.root.clone(),
-        pod_pids: None,
+        short: Mutex::default(),
+        orders,
         pods: Registry::default(),
         attention: Attention::default(),
         runtime_name: version.runtime_name,
@@ -249,8 +266,13 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
-    manager::run(shared, pods, shutdown).await;
-    for task in [lease, status, rotation] {
+    let guard = tokio::spawn(node::guard::guard(
+        shared.clone(),
+        settings,
+        shutdown.clone(),
+    ));
+    manager::run(shared, pods, ordered, shutdown).await;
+    for task in [lease, status, rotation, guard] {
         task.abort();
     }
     Ok(())

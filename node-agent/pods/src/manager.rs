@@ -15,7 +15,7 @@ use crate::cri::{Runtime, api};
 use crate::objects::pod::Pod;
 use crate::pod::observed::key;
 use crate::pod::{kill, observe, worker};
-use crate::shared::Shared;
+use crate::shared::{Order, Shared};
 use crate::volumes::Volumes;
 
 /// How often the runtime is asked what it has: when nothing is going on, when
@@ -31,7 +31,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const ORPHAN_GRACE: i64 = 30;
 
 /// Runs the node's pods until `shutdown`; what runs goes on after it.
-pub async fn run(shared: Arc<Shared>, pods: Reflector<Pod>, shutdown: CancellationToken) {
+pub async fn run(
+    shared: Arc<Shared>,
+    pods: Reflector<Pod>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    shutdown: CancellationToken,
+) {
     let (done, mut finished) = mpsc::unbounded_channel();
     let (nudges, mut nudged) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(watch(shared.clone(), nudges, shutdown.clone()));
@@ -55,6 +60,13 @@ pub async fn run(shared: Arc<Shared>, pods: Reflector<Pod>, shutdown: Cancellati
                 let Some(uid) = changed else { break };
                 if let Some(worker) = workers.get(&uid) {
                     worker.nudge();
+                }
+            }
+            order = orders.recv() => {
+                if let Some(order) = order
+                    && let Some(worker) = workers.get(&order.uid)
+                {
+                    worker.end(order.sentence, order.grace);
                 }
             }
             () = pods.synced(), if !synced => {

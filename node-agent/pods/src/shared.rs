@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
 use control_client::{Cache, Client, Metadata};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
+use crate::node::machine::Pressure;
 use crate::objects::pod::Pod;
 use crate::objects::source::Objects;
 use crate::objects::status::PodStatus;
@@ -20,6 +22,8 @@ use crate::pod::dns::NodeDns;
 use crate::pod::images::Images;
 use crate::pod::observed::Observed;
 use crate::pod::resize::Room;
+use crate::pod::status::Sentence;
+use crate::settings::Settings;
 
 /// What all parts of the agent share. One per agent.
 pub struct Shared {
@@ -41,8 +45,8 @@ pub struct Shared {
     pub node_name: String,
     /// The node's own object.
     pub node_object: Cache<Metadata>,
-    /// Settings of the kernel beyond the safe ones that pods may change.
-    pub sysctls: Vec<String>,
+    /// The kubelet's configuration.
+    pub settings: Settings,
     /// The node's addresses, the primary first.
     pub host_ips: Vec<String>,
     /// What pods get for name resolution.
@@ -57,15 +61,45 @@ pub struct Shared {
     pub grants: Mutex<()>,
     /// The agent's own folder: `/var/lib/kubelet`.
     pub root: PathBuf,
-    /// Most processes of one pod, if that is limited.
-    pub pod_pids: Option<i64>,
+    /// What the node is short of.
+    pub short: Mutex<Pressure>,
+    /// Pods that the node ends.
+    pub orders: mpsc::UnboundedSender<Order>,
     /// What runs here, for the serving API.
     pub pods: Registry,
     /// How the runtime is watched.
     pub attention: Attention,
 }
 
+/// A pod that the node ends.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Its uid.
+    pub uid: String,
+    /// Why.
+    pub sentence: Sentence,
+    /// Seconds that it gets.
+    pub grace: i64,
+}
+
 impl Shared {
+    /// What the node is short of.
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        *self.short.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what the node is short of.
+    pub fn set_pressure(&self, pressure: Pressure) {
+        *self.short.lock().unwrap_or_else(PoisonError::into_inner) = pressure;
+    }
+
+    /// Ends a pod for the node's sake.
+    pub fn order(&self, order: Order) {
+        // nobody runs pods any more when the agent ends
+        let _ = self.orders.send(order);
+    }
+
     /// Good news about a pod, or a container of it.
     pub fn normal(
         &self,
@@ -170,21 +204,11 @@ impl Registry {
 
     fn read<T>(&self, with: impl FnOnce(&FxHashMap<String, Entry>) -> T) -> T {
         // a writer that panicked left whole entries
-        with(
-            &self
-                .0
-                .read()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        with(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn write(&self, with: impl FnOnce(&mut FxHashMap<String, Entry>)) {
-        with(
-            &mut self
-                .0
-                .write()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        );
+        with(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 

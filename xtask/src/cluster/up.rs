@@ -43,6 +43,21 @@ impl Options {
     }
 }
 
+/// Test hosts share the machine's disk with everything else on it: it is only
+/// guarded against being full.
+const KUBELET: &str = "\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+evictionHard:
+  memory.available: 100Mi
+  nodefs.available: 1%
+  nodefs.inodesFree: 1%
+  imagefs.available: 1%
+  imagefs.inodesFree: 1%
+imageGCHighThresholdPercent: 99
+imageGCLowThresholdPercent: 98
+";
+
 const CONTAINERD: &str = r#"version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -280,6 +295,8 @@ fn start_node(
     }
     let config = folder.join("containerd.toml");
     fs::write(&config, CONTAINERD.replace("PAUSE", images::PAUSE)).map_err(at(&config))?;
+    let kubelet = folder.join("kubelet.yaml");
+    fs::write(&kubelet, KUBELET).map_err(at(&kubelet))?;
     let group = format!("{id}/{name}");
     let unified = groups::roots()
         .1
@@ -322,7 +339,7 @@ fn start_node(
              --node-name {name} --node-ip {address} --cgroup {} \
              --tls-cert-file /mnt/credentials/serving.crt \
              --tls-private-key-file /mnt/credentials/serving.key \
-             --client-ca-file /mnt/credentials/ca.crt \
+             --client-ca-file /mnt/credentials/ca.crt --kubelet-config /mnt/kubelet.yaml \
              --container-runtime-endpoint unix:///mnt/containerd.sock",
             unified.display()
         )),

@@ -106,6 +106,10 @@ struct NodeOptions {
     /// Most pods on this node.
     #[arg(long, default_value_t = 110, value_name = "NUMBER")]
     max_pods: u32,
+    /// The kubelet's configuration (`KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`); what
+    /// it sets and this agent does not do is named at the start.
+    #[arg(long, value_name = "FILE")]
+    kubelet_config: Option<PathBuf>,
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
@@ -211,6 +215,20 @@ impl ServingFiles {
 }
 
 impl NodeOptions {
+    fn settings(&self) -> Result<node_agent::Settings, Error> {
+        let Some(path) = &self.kubelet_config else {
+            return Ok(node_agent::Settings::default());
+        };
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+            path: path.clone(),
+            source,
+        })?;
+        node_agent::Settings::parse(&text).map_err(|source| Error::KubeletConfiguration {
+            path: path.clone(),
+            source,
+        })
+    }
+
     fn complete(
         &self,
         datapath: node_agent::Datapath,
@@ -232,6 +250,7 @@ impl NodeOptions {
             cluster_domain: self.cluster_domain.clone(),
             resolv_conf: self.resolv_conf.clone(),
             most_pods: self.max_pods,
+            settings: self.settings()?,
             cni: Places {
                 source,
                 bin_dir: self.cni_bin_dir.clone(),

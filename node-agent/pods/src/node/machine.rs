@@ -6,11 +6,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-/// Bytes of memory below which the node is short of it.
-const MEMORY_LEAST: u64 = 100 << 20;
-
-/// Share of disk, in percent, below which the node is short of it.
-const DISK_LEAST: u64 = 1;
+use crate::pod::quantity;
+use crate::settings::{Settings, Signal};
 
 /// What the machine has.
 #[derive(Clone, Debug, Default)]
@@ -101,38 +98,50 @@ impl Machine {
         map
     }
 
-    /// What pods may ask for together: all but what must stay free.
+    /// What pods may ask for together: all but what is reserved and what must
+    /// stay free.
     #[must_use]
-    pub fn allocatable(&self, pods: u32) -> Map<String, Value> {
+    pub fn allocatable(&self, pods: u32, settings: &Settings) -> Map<String, Value> {
         let mut map = self.capacity(pods);
+        let hard = |signal: Signal, capacity: u64| -> u64 {
+            settings
+                .eviction
+                .thresholds
+                .iter()
+                .filter(|t| t.signal == signal && t.grace.is_none())
+                .map(|t| t.least.of(capacity))
+                .max()
+                .unwrap_or(0)
+        };
+        let reserved = |name: &str| -> u64 {
+            let text = settings.reserved.get(name);
+            let whole = text.and_then(|t| quantity::whole(t));
+            whole.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+        };
         let huge: u64 = self.hugepages.values().sum();
         let memory = self
             .memory
-            .saturating_sub(MEMORY_LEAST)
+            .saturating_sub(reserved("memory"))
+            .saturating_sub(hard(Signal::Memory, self.memory))
             .saturating_sub(huge);
         map.insert("memory".into(), format!("{}Ki", memory / 1024).into());
-        let disk = self.disk - self.disk / 100 * DISK_LEAST;
+        let disk = self
+            .disk
+            .saturating_sub(reserved("ephemeral-storage"))
+            .saturating_sub(hard(Signal::Disk, self.disk));
         map.insert("ephemeral-storage".into(), disk.to_string().into());
-        map
-    }
-
-    /// What the node is short of now.
-    #[must_use]
-    pub fn pressure(&self, root: &Path) -> Pressure {
-        let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let number =
-            |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
-        let tasks = fs::read_to_string("/proc/loadavg")
-            .ok()
-            .and_then(|text| text.split(['/', ' ']).nth(4)?.parse::<u64>().ok());
-        Pressure {
-            memory: meminfo(&info, "MemAvailable").is_some_and(|free| free < MEMORY_LEAST),
-            disk: disk(root).is_some_and(|(total, free)| free < total / 100 * DISK_LEAST),
-            pids: match (tasks, number("/proc/sys/kernel/pid_max")) {
-                (Some(tasks), Some(most)) => tasks.saturating_add(100) > most,
-                _ => false,
-            },
+        if let Some(cpu) = settings
+            .reserved
+            .get("cpu")
+            .and_then(|t| quantity::milli(t))
+        {
+            let all = i64::try_from(self.cpus)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(1000);
+            let left = all.saturating_sub(cpu).max(0);
+            map.insert("cpu".into(), format!("{left}m").into());
         }
+        map
     }
 }
 
@@ -159,7 +168,7 @@ pub fn may_lower_oom_score() -> bool {
 }
 
 /// Bytes of a line of `/proc/meminfo`.
-fn meminfo(text: &str, name: &str) -> Option<u64> {
+pub(super) fn meminfo(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?.strip_prefix(':')?;
         let number: u64 = rest.split_whitespace().next()?.parse().ok()?;
@@ -218,7 +227,15 @@ mod tests {
         assert!(!machine.kernel.is_empty() && !machine.boot_id.is_empty());
         let capacity = machine.capacity(110);
         assert_eq!(capacity["pods"], "110");
-        assert!(machine.allocatable(110)["memory"] != capacity["memory"]);
+        let mut settings = Settings::default();
+        let free = machine.allocatable(110, &settings);
+        assert!(free["memory"] != capacity["memory"] && free["cpu"] == capacity["cpu"]);
+        settings.reserved.insert("cpu".into(), "100m".into());
+        let milli = machine.cpus * 1000 - 100;
+        assert_eq!(
+            machine.allocatable(110, &settings)["cpu"],
+            format!("{milli}m")
+        );
     }
 
     #[test]

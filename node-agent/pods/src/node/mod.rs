@@ -1,5 +1,8 @@
 //! The node's own object: registered once, then kept true.
 
+pub mod evict;
+pub mod guard;
+pub mod images;
 pub mod machine;
 
 use std::sync::Arc;
@@ -22,9 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How often an unchanged status is written.
 const WRITE_EVERY: Duration = Duration::from_secs(300);
 
-/// Most images that a node's status names.
-const MOST_IMAGES: usize = 50;
-
 /// What the node says of itself.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -42,6 +42,10 @@ pub struct Identity {
     pub machine: Machine,
     /// Most pods.
     pub most_pods: u32,
+    /// What pods may ask for together.
+    pub allocatable: Map<String, Value>,
+    /// Taints to register with.
+    pub taints: Vec<Value>,
     /// `containerd://1.6.20`.
     pub runtime: String,
 }
@@ -182,7 +186,7 @@ pub async fn register(
             "labels": labels,
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
-        "spec": {},
+        "spec": if identity.taints.is_empty() { json!({}) } else { json!({"taints": identity.taints}) },
         "status": facts(identity),
     });
     let mut pause = Duration::from_millis(200);
@@ -249,7 +253,7 @@ fn facts(identity: &Identity) -> Value {
     json!({
         "addresses": addresses,
         "capacity": machine.capacity(identity.most_pods),
-        "allocatable": machine.allocatable(identity.most_pods),
+        "allocatable": identity.allocatable,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": identity.port}},
         "nodeInfo": {
             "architecture": machine::architecture(),
@@ -278,9 +282,9 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
                 .any(|c| c.r#type == "NetworkReady" && c.status)
         });
         shared.attention.set_network_ready(network);
-        let found = conditions(&runtime, &identity.machine.pressure(&shared.root));
+        let found = conditions(&runtime, &shared.pressure());
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
-        let images = images(&*shared.runtime).await;
+        let images = images(&*shared.runtime, shared.settings.status_images).await;
         let mut status = facts(&identity);
         if let (Some(map), Some(images)) = (status.as_object_mut(), images) {
             map.insert("images".to_owned(), images);
@@ -329,7 +333,7 @@ async fn runtime_status(runtime: &dyn Runtime) -> Result<api::RuntimeStatus, Str
         .map_err(|e| e.to_string())
 }
 
-async fn images(runtime: &dyn Runtime) -> Option<Value> {
+async fn images(runtime: &dyn Runtime, most: usize) -> Option<Value> {
     let mut all = runtime
         .list_images(api::ListImagesRequest { filter: None })
         .await
@@ -344,7 +348,7 @@ async fn images(runtime: &dyn Runtime) -> Option<Value> {
             names.truncate(5);
             (!names.is_empty()).then(|| json!({"names": names, "sizeBytes": image.size}))
         })
-        .take(MOST_IMAGES)
+        .take(most)
         .collect();
     Some(Value::Array(list))
 }

@@ -530,6 +530,20 @@ impl Pod {
         &self.metadata.uid
     }
 
+    /// Whether it comes from a manifest of the node, not from the API.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        let source = self.metadata.annotations.get("kubernetes.io/config.source");
+        source.is_some_and(|source| source != "api")
+    }
+
+    /// Whether it is the API's image of a pod from a manifest.
+    #[must_use]
+    pub fn is_mirror(&self) -> bool {
+        let mirror = self.metadata.annotations.get("kubernetes.io/config.mirror");
+        mirror.is_some()
+    }
+
     /// Whether it is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {

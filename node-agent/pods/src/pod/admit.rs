@@ -11,6 +11,8 @@ use std::sync::Arc;
 use super::qos;
 use super::quantity;
 use super::status::Sentence;
+use crate::node::guard;
+use crate::node::machine::Pressure;
 use crate::objects::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 
 /// What the node is and holds.
@@ -25,6 +27,8 @@ pub struct Node<'a> {
     /// Settings of the kernel beyond the safe ones that pods may change; a
     /// trailing `*` stands for anything.
     pub sysctls: &'a [String],
+    /// What it is short of.
+    pub pressure: Pressure,
 }
 
 /// Settings of the kernel that belong to a pod alone and harm no other.
@@ -47,10 +51,18 @@ const SAFE_SYSCTLS: [&str; 12] = [
 #[must_use]
 pub fn refusal(pod: &Pod, node: Node<'_>, others: &[Arc<Pod>]) -> Option<Sentence> {
     let spec = &pod.spec;
+    if let Some(message) = guard::refuses(node.pressure, pod) {
+        return Some(Sentence {
+            reason: "Evicted".to_owned(),
+            message: format!("Pod was rejected: {message}"),
+            disruption: false,
+        });
+    }
     let refuse = |reason: &str, message: String| {
         Some(Sentence {
             reason: reason.to_owned(),
             message: format!("Pod was rejected: {message}"),
+            disruption: false,
         })
     };
     if let Some(message) = forbidden_sysctl(spec, node.sysctls) {
@@ -230,6 +242,7 @@ mod tests {
             label: &|key| (key == "zone").then(|| "7".to_owned()),
             allocatable: &allocatable,
             sysctls: &["kernel.msg*".to_owned()],
+            pressure: Pressure::default(),
         };
         refusal(&pod(&spec), node, &[Arc::new(pod(&other))]).map(|s| s.reason)
     }

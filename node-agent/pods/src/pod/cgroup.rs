@@ -275,6 +275,7 @@ impl Cgroups {
             memory,
             working_set: memory.map(|m| m.saturating_sub(inactive.unwrap_or(0))),
             rss,
+            pids: number("pids", "pids.current"),
         }
     }
 
@@ -368,6 +369,8 @@ pub struct Usage {
     pub working_set: Option<u64>,
     /// Bytes that belong to no file.
     pub rss: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
 }
 
 fn below(tree: &Path, group: &str) -> PathBuf {

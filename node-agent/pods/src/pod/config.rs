@@ -34,6 +34,8 @@ pub struct NodeFacts {
     pub may_lower_oom_score: bool,
     /// The cluster's domain.
     pub cluster_domain: String,
+    /// Whether containers that say nothing get the runtime's seccomp profile.
+    pub seccomp_default: bool,
 }
 
 /// Where the pod's logs are.
@@ -390,7 +392,12 @@ fn security(
                 .filter(|_| !privileged)
                 .map_or_else(
                     || SecurityProfile {
-                        profile_type: ProfileType::Unconfined.into(),
+                        profile_type: if node.seccomp_default && !privileged {
+                            ProfileType::RuntimeDefault
+                        } else {
+                            ProfileType::Unconfined
+                        }
+                        .into(),
                         localhost_ref: String::new(),
                     },
                     |p| profile(p, &node.seccomp_root),

@@ -177,7 +177,7 @@ impl State {
                     qos::class(spec),
                     self.pod.uid(),
                     qos::pod_limits(spec),
-                    shared.pod_pids,
+                    shared.settings.pod_pids,
                 )
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
         }
@@ -233,7 +233,10 @@ impl State {
             self.memory
                 .restarts
                 .entry(key)
-                .or_insert_with(Backoff::restarts)
+                .or_insert_with(|| {
+                    let most = self.shared.settings.restart_most;
+                    Backoff::new(Duration::from_secs(10).min(most), most)
+                })
                 .note(now);
         }
         if let Err(Refused { reason, message }) = self.start_container(container).await {

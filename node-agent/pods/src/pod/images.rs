@@ -12,9 +12,6 @@ use crate::cri::{self, Runtime, api};
 use crate::objects::pod::Pod;
 use crate::objects::source::{DataKind, Objects};
 
-/// Pulls that may go on at once: more only compete for the same line.
-const PULLS: usize = 3;
-
 /// Fetches images, a few at once.
 pub struct Images {
     runtime: Arc<dyn Runtime>,
@@ -68,12 +65,13 @@ impl Error {
 }
 
 impl Images {
-    /// Over this runtime.
+    /// Over this runtime; `pulls` may go on at once, more only compete for the
+    /// same line.
     #[must_use]
-    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
+    pub fn new(runtime: Arc<dyn Runtime>, pulls: usize) -> Self {
         Self {
             runtime,
-            slots: Semaphore::new(PULLS),
+            slots: Semaphore::new(pulls),
         }
     }
 

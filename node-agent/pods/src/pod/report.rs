@@ -9,7 +9,7 @@ use control_client::{Client, Error, Patch, View};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::status::{OWN_CONDITIONS, RESIZE_CONDITIONS};
+use super::status::{DISRUPTION, OWN_CONDITIONS, RESIZE_CONDITIONS};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 
@@ -213,7 +213,10 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
     let mut changed: Vec<Value> = new
         .conditions
         .iter()
-        .filter(|c| OWN_CONDITIONS.contains(&c.r#type.as_str()) || of_resize(&c.r#type))
+        .filter(|c| {
+            let kind = c.r#type.as_str();
+            OWN_CONDITIONS.contains(&kind) || of_resize(kind) || kind == DISRUPTION
+        })
         .filter(|c| own.get(c.r#type.as_str()) != Some(c))
         .map(|c| {
             let mut value = serde_json::to_value(c).unwrap_or_default();

@@ -29,6 +29,9 @@ pub const OWN_CONDITIONS: [&str; 5] = [
 /// Conditions of a resize: the agent's own, and only there while there is one.
 pub const RESIZE_CONDITIONS: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
+/// The condition of a pod that goes for the node's sake; others set it too.
+pub const DISRUPTION: &str = "DisruptionTarget";
+
 /// A verdict on the whole pod that ends it, whatever its containers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
@@ -36,6 +39,8 @@ pub struct Sentence {
     pub reason: String,
     /// A sentence.
     pub message: String,
+    /// Whether the node, not the pod, was the cause (`DisruptionTarget`).
+    pub disruption: bool,
 }
 
 /// All that a pod's status is made of.
@@ -479,7 +484,17 @@ fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condi
             }),
         ]
     };
-    let always = OWN_CONDITIONS.into_iter().zip(found);
+    let disrupted = input.sentence.filter(|s| s.disruption);
+    if disrupted.is_some() {
+        conditions.retain(|c| c.r#type != DISRUPTION);
+    }
+    let disrupted = disrupted.map(|s| {
+        (
+            DISRUPTION,
+            finding(true, "TerminationByKubelet", s.message.clone()),
+        )
+    });
+    let always = OWN_CONDITIONS.into_iter().zip(found).chain(disrupted);
     let resizing = RESIZE_CONDITIONS
         .into_iter()
         .zip(resizes)

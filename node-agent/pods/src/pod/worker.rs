@@ -44,6 +44,8 @@ pub struct Wanted {
     pub pod: Arc<Pod>,
     /// Whether the API has it no more.
     pub gone: bool,
+    /// Why the node ends it, and the seconds that it gets, if it does.
+    pub ended: Option<(Sentence, i64)>,
 }
 
 /// The other end of a worker.
@@ -56,12 +58,22 @@ pub struct Handle {
 impl Handle {
     /// Tells what the API has now.
     pub fn set(&self, pod: Arc<Pod>) {
-        self.wanted.send_replace(Wanted { pod, gone: false });
+        self.wanted.send_modify(|wanted| {
+            wanted.pod = pod;
+            wanted.gone = false;
+        });
     }
 
     /// Tells that the API has the pod no more.
     pub fn gone(&self) {
         self.wanted.send_modify(|wanted| wanted.gone = true);
+    }
+
+    /// Tells that the node ends the pod; the first reason counts.
+    pub fn end(&self, sentence: Sentence, grace: i64) {
+        self.wanted.send_modify(|wanted| {
+            wanted.ended.get_or_insert((sentence, grace));
+        });
     }
 
     /// Tells that something changed in the runtime.
@@ -75,6 +87,7 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
     let (wanted, changes) = watch::channel(Wanted {
         pod: pod.clone(),
         gone: false,
+        ended: None,
     });
     let nudge = Arc::new(Notify::new());
     let handle = Handle {
@@ -127,6 +140,7 @@ pub(super) struct State {
     step: Step,
     status: Arc<PodStatus>,
     sentence: Option<Sentence>,
+    sentence_grace: Option<i64>,
     terminal: bool,
     probes: Probes,
     reporter: Reporter,
@@ -261,12 +275,18 @@ async fn aim_changed(changes: &mut watch::Receiver<Wanted>, aim: Aim) {
 /// Seconds that the pod gets to end, when the API wants it to end.
 fn end_grace(wanted: &Wanted) -> Option<i64> {
     let pod = &wanted.pod;
-    (wanted.gone || pod.is_deleting()).then(|| {
+    let ended = wanted.ended.as_ref().map(|(_, grace)| (*grace).max(1));
+    let deleted = (wanted.gone || pod.is_deleting()).then(|| {
         pod.metadata
             .deletion_grace_period_seconds
             .unwrap_or_else(|| pod.spec.grace_period())
             .max(1)
-    })
+    });
+    // the shorter of both
+    match (ended, deleted) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 impl State {
@@ -298,6 +318,7 @@ impl State {
             ready: FxHashMap::default(),
             step: Step::default(),
             sentence: None,
+            sentence_grace: None,
             terminal: false,
             probes,
             reporter,
@@ -347,6 +368,13 @@ impl State {
         if !wanted.gone {
             self.reporter.seen(wanted.pod.clone());
         }
+        if let Some((sentence, grace)) = wanted.ended
+            && self.sentence.is_none()
+            && !self.terminal
+        {
+            self.sentence = Some(sentence);
+            self.sentence_grace = Some(grace);
+        }
         self.wanted = wanted.pod;
         self.allocate();
         // labels and annotations may be in a volume
@@ -383,7 +411,8 @@ impl State {
             name: &shared.node_name,
             label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
             allocatable: &shared.allocatable,
-            sysctls: &shared.sysctls,
+            sysctls: &shared.settings.sysctls,
+            pressure: shared.pressure(),
         };
         self.sentence = admit::refusal(&self.pod, node, &others);
         match &self.sentence {
@@ -479,6 +508,7 @@ impl State {
         let wanted = Wanted {
             pod: self.pod.clone(),
             gone: self.gone,
+            ended: self.sentence.clone().zip(self.sentence_grace),
         };
         if let Some(grace) = end_grace(&wanted) {
             return Aim::End { grace };
@@ -532,6 +562,7 @@ impl State {
         self.sentence = Some(Sentence {
             reason: "DeadlineExceeded".to_owned(),
             message: message.to_owned(),
+            disruption: false,
         });
         true
     }

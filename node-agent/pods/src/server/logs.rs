@@ -20,12 +20,6 @@ use crate::objects::status::PodStatus;
 use crate::pod::config;
 use crate::shared::Shared;
 
-/// A log longer than this is rotated.
-const LARGEST: u64 = 10 << 20;
-
-/// Files of one container, the current one with them.
-const MOST_FILES: usize = 5;
-
 /// How often a log that is followed is looked at, and all logs for rotation.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
@@ -409,7 +403,8 @@ pub async fn rotate(shared: Arc<Shared>, shutdown: CancellationToken) {
         for entry in shared.pods.all() {
             for record in entry.observed.containers.iter().filter(|c| c.running()) {
                 let path = Path::new(&record.log_path);
-                if record.log_path.is_empty() || fs::metadata(path).map_or(0, |m| m.len()) < LARGEST
+                if record.log_path.is_empty()
+                    || fs::metadata(path).map_or(0, |m| m.len()) < shared.settings.log_most
                 {
                     continue;
                 }
@@ -431,14 +426,14 @@ pub async fn rotate(shared: Arc<Shared>, shutdown: CancellationToken) {
                     let _ = fs::rename(&aside, path);
                     continue;
                 }
-                drop_old(path);
+                drop_old(path, shared.settings.log_files);
             }
         }
     }
 }
 
 /// Removes all but the newest of a log's rotated files.
-fn drop_old(path: &Path) {
+fn drop_old(path: &Path, most: usize) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
     else {
         return;
@@ -457,7 +452,7 @@ fn drop_old(path: &Path) {
         .map(|e| e.path())
         .collect();
     rotated.sort();
-    let excess = rotated.len().saturating_sub(MOST_FILES - 1);
+    let excess = rotated.len().saturating_sub(most.saturating_sub(1));
     for old in rotated.into_iter().take(excess) {
         let _ = fs::remove_file(old);
     }

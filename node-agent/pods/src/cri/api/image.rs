@@ -102,6 +102,8 @@ pub struct FilesystemUsage {
     pub fs_id: Option<FilesystemIdentifier>,
     #[prost(message, optional, tag = "3")]
     pub used_bytes: Option<UInt64Value>,
+    #[prost(message, optional, tag = "4")]
+    pub inodes_used: Option<UInt64Value>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

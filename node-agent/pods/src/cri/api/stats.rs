@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::config::UInt64Value;
 use super::container::ContainerMetadata;
+use super::image::FilesystemUsage;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ContainerStatsFilter {
@@ -61,6 +62,8 @@ pub struct ContainerStats {
     pub cpu: Option<CpuUsage>,
     #[prost(message, optional, tag = "3")]
     pub memory: Option<MemoryUsage>,
+    #[prost(message, optional, tag = "4")]
+    pub writable_layer: Option<FilesystemUsage>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,0 +1,577 @@
+//! Looks after what the node has: images that are of no use are removed, and
+//! pods are evicted when it runs short, or when they use more disk than they
+//! may. The decisions are in [`evict`] and [`images`]; this asks, and does.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tokio_util::sync::CancellationToken;
+
+use super::evict::{self, Candidate, Cause, Reading, Watcher};
+use super::images::{self, Ledger};
+use crate::cri::{Runtime, api};
+use crate::objects::pod::{Pod, QosClass};
+use crate::objects::volume::Source;
+use crate::pod::config::log_directory;
+use crate::pod::status::Sentence;
+use crate::pod::{qos, quantity};
+use crate::settings::{Settings, Signal};
+use crate::shared::{Entry, Order, Shared};
+use crate::volumes::Volumes;
+
+/// How often the node is looked at, and how often its images.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const IMAGES_EVERY: Duration = Duration::from_secs(60);
+
+/// Guards the node until `shutdown`.
+pub async fn guard(shared: Arc<Shared>, settings: Settings, shutdown: CancellationToken) {
+    let mut watcher = Watcher::default();
+    let mut ledger = Ledger::default();
+    let mut collected: Option<Instant> = None;
+    loop {
+        let disk = image_disk(&*shared.runtime).await;
+        let readings = read(&shared.root, disk.as_deref());
+        let judged = watcher.judge(&settings.eviction, &readings, Timestamp::now());
+        shared.set_pressure(judged.pressure);
+        let of_disk = judged.evict.filter(|cause| {
+            matches!(
+                evict::resource(cause.threshold.signal),
+                "ephemeral-storage" | "inodes"
+            )
+        });
+        if of_disk.is_some() || collected.is_none_or(|at| at.elapsed() >= IMAGES_EVERY) {
+            collected = Some(Instant::now());
+            let excess = match (of_disk, &disk) {
+                (Some(_), _) => u64::MAX,
+                (None, Some(at)) => statvfs(at).map_or(0, |(disk, _)| {
+                    images::excess(&settings.images, disk.capacity, disk.available)
+                }),
+                (None, None) => 0,
+            };
+            let removed = collect(&shared, &mut ledger, &settings, excess).await;
+            if of_disk.is_some() && removed > 0 {
+                // perhaps that was enough: looked at again before a pod has to go
+                continue;
+            }
+        }
+        if let Some(cause) = judged.evict {
+            evict_one(&shared, &cause, settings.eviction.most_grace).await;
+        }
+        limits(&shared).await;
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+// --- what there is
+
+fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, Reading> {
+    let mut all = FxHashMap::default();
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = |name| super::machine::meminfo(&info, name);
+    if let Some((available, capacity)) = line("MemAvailable").zip(line("MemTotal")) {
+        let reading = Reading {
+            available,
+            capacity,
+        };
+        all.insert(Signal::Memory, reading);
+    }
+    let mut disk = |path: &Path, bytes, inodes| {
+        if let Some((space, nodes)) = statvfs(path) {
+            all.insert(bytes, space);
+            // some file systems have as many as fit
+            if nodes.capacity > 0 {
+                all.insert(inodes, nodes);
+            }
+        }
+    };
+    disk(root, Signal::Disk, Signal::Inodes);
+    disk(
+        images.unwrap_or(root),
+        Signal::ImageDisk,
+        Signal::ImageInodes,
+    );
+    let number = |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
+    let tasks = fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split(['/', ' ']).nth(4)?.parse::<u64>().ok());
+    if let Some((tasks, most)) = tasks.zip(number("/proc/sys/kernel/pid_max")) {
+        let reading = Reading {
+            available: most.saturating_sub(tasks),
+            capacity: most,
+        };
+        all.insert(Signal::Pids, reading);
+    }
+    all
+}
+
+/// Bytes and inodes of the file system at `path`.
+fn statvfs(path: &Path) -> Option<(Reading, Reading)> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    let space = Reading {
+        available: stat.f_bavail.saturating_mul(stat.f_frsize),
+        capacity: stat.f_blocks.saturating_mul(stat.f_frsize),
+    };
+    let nodes = Reading {
+        available: stat.f_favail,
+        capacity: stat.f_files,
+    };
+    Some((space, nodes))
+}
+
+async fn image_disk(runtime: &dyn Runtime) -> Option<PathBuf> {
+    let info = runtime.image_fs_info(api::ImageFsInfoRequest {}).await;
+    let first = info.ok()?.image_filesystems.into_iter().next()?;
+    let path = PathBuf::from(first.fs_id?.mountpoint);
+    path.exists().then_some(path)
+}
+
+// --- images
+
+/// Removes images; how many.
+async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, excess: u64) -> usize {
+    let asked = shared
+        .runtime
+        .list_images(api::ListImagesRequest { filter: None });
+    let containers = shared
+        .runtime
+        .list_containers(api::ListContainersRequest { filter: None });
+    let Ok((found, containers)) = futures::future::try_join(asked, containers).await else {
+        return 0;
+    };
+    let all: Vec<images::Image> = found
+        .images
+        .iter()
+        .map(|image| images::Image {
+            id: image.id.clone(),
+            size: image.size,
+            pinned: image.pinned,
+        })
+        .collect();
+    let mut used: FxHashSet<String> = FxHashSet::default();
+    let mut uses = |name: &str| {
+        for image in &found.images {
+            let named = image.id == name
+                || image.repo_tags.iter().any(|t| t == name)
+                || image.repo_digests.iter().any(|d| d == name);
+            if named {
+                used.insert(image.id.clone());
+            }
+        }
+    };
+    for container in &containers.containers {
+        uses(&container.image_ref);
+        if let Some(image) = &container.image {
+            uses(&image.image);
+        }
+    }
+    for entry in shared.pods.all() {
+        for volume in &entry.pod.spec.volumes {
+            if let Source::Image(image) = &volume.source {
+                uses(&image.reference);
+            }
+        }
+    }
+    let now = Timestamp::now();
+    ledger.note(&all, &used, now);
+    let mut removed = 0;
+    for id in ledger.unwanted(&all, &used, &settings.images, excess, now) {
+        let request = api::ImageRequest {
+            image: Some(api::ImageSpec {
+                image: id.clone(),
+                ..api::ImageSpec::default()
+            }),
+        };
+        match shared.runtime.remove_image(request).await {
+            Ok(_) => {
+                tracing::info!(image = id, "removed an image that was of no use");
+                removed += 1;
+            }
+            Err(error) => tracing::warn!(image = id, %error, "cannot remove an image"),
+        }
+    }
+    removed
+}
+
+// --- pods
+
+fn living(shared: &Shared) -> Vec<Entry> {
+    shared
+        .pods
+        .all()
+        .into_iter()
+        .filter(|e| !e.status.is_terminal() && !e.pod.is_deleting())
+        .collect()
+}
+
+fn units(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+async fn evict_one(shared: &Arc<Shared>, cause: &Cause, most_grace: i64) {
+    let what = evict::resource(cause.threshold.signal);
+    let all = living(shared);
+    let mut disk = FxHashMap::default();
+    if matches!(what, "ephemeral-storage" | "inodes") {
+        disk = usages(shared, &all).await;
+    }
+    let mut candidates: Vec<Candidate> = all
+        .iter()
+        .filter(|e| !e.pod.is_static())
+        .map(|entry| {
+            let pod = &entry.pod;
+            let on_disk = disk.get(pod.uid()).cloned().unwrap_or_default();
+            let usage = match what {
+                "memory" => working_set(shared, pod),
+                "inodes" => on_disk.inodes,
+                "pids" => pids(shared, pod),
+                _ => on_disk.total(),
+            };
+            Candidate {
+                uid: pod.uid().to_owned(),
+                priority: pod.spec.priority.unwrap_or(0),
+                request: units(qos::pod_request(&pod.spec, what)),
+                usage,
+            }
+        })
+        .collect();
+    evict::rank(&mut candidates);
+    let Some(first) = candidates.first() else {
+        tracing::warn!(resource = what, "the node is short, and no pod can go");
+        return;
+    };
+    let Some(entry) = all.iter().find(|e| e.pod.uid() == first.uid) else {
+        return;
+    };
+    let containers: Vec<(String, u64, u64)> = if entry.pod.spec.containers.len() == 1 {
+        entry
+            .pod
+            .spec
+            .containers
+            .iter()
+            .map(|c| (c.name.clone(), first.usage, first.request))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let grace = match cause.threshold.grace {
+        // at once, but for a moment to see the signal
+        None => 1,
+        Some(_) => entry.pod.spec.grace_period().min(most_grace).max(1),
+    };
+    order(
+        shared,
+        &entry.pod,
+        evict::message(cause, &containers),
+        grace,
+    );
+}
+
+fn order(shared: &Shared, pod: &Pod, message: String, grace: i64) {
+    tracing::warn!(
+        pod = pod.name(),
+        namespace = pod.namespace(),
+        message,
+        "evicting"
+    );
+    shared.warning(pod, None, "Evicted", message.clone());
+    shared.order(Order {
+        uid: pod.uid().to_owned(),
+        sentence: Sentence {
+            reason: "Evicted".to_owned(),
+            message,
+            disruption: true,
+        },
+        grace,
+    });
+}
+
+fn working_set(shared: &Shared, pod: &Pod) -> u64 {
+    let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
+    let usage = shared.cgroups.as_ref().map(|c| c.usage(&group));
+    usage.and_then(|u| u.working_set).unwrap_or(0)
+}
+
+fn pids(shared: &Shared, pod: &Pod) -> u64 {
+    let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
+    let usage = shared.cgroups.as_ref().map(|c| c.usage(&group));
+    usage.and_then(|u| u.pids).unwrap_or(0)
+}
+
+// --- disk that pods use
+
+/// What one pod has on disk.
+#[derive(Clone, Debug, Default)]
+struct OnDisk {
+    /// By volume, bytes: those of kind emptyDir.
+    empty: Vec<(String, u64)>,
+    /// Bytes of emptyDirs that are on disk and of logs.
+    shared: u64,
+    /// By container, bytes of its writable layer and logs.
+    containers: FxHashMap<String, u64>,
+    inodes: u64,
+}
+
+impl OnDisk {
+    fn total(&self) -> u64 {
+        self.containers
+            .values()
+            .fold(self.shared, |sum, n| sum.saturating_add(*n))
+    }
+}
+
+async fn usages(shared: &Arc<Shared>, pods: &[Entry]) -> FxHashMap<String, OnDisk> {
+    let stats = shared
+        .runtime
+        .list_container_stats(api::ListContainerStatsRequest::default())
+        .await
+        .map(|answer| answer.stats)
+        .unwrap_or_default();
+    let layers: FxHashMap<String, u64> = stats
+        .into_iter()
+        .filter_map(|s| Some((s.attributes?.id, s.writable_layer?.used_bytes?.value)))
+        .collect();
+    let (shared, pods) = (shared.clone(), pods.to_vec());
+    // walking many files takes a while
+    tokio::task::spawn_blocking(move || {
+        pods.iter()
+            .map(|entry| (entry.pod.uid().to_owned(), usage(&shared, entry, &layers)))
+            .collect()
+    })
+    .await
+    .unwrap_or_default()
+}
+
+fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnDisk {
+    let pod = &entry.pod;
+    let volumes = Volumes::new(&shared.root, pod.uid());
+    let mut found = OnDisk::default();
+    for volume in &pod.spec.volumes {
+        if let (Source::EmptyDir(empty), Some(path)) = (&volume.source, volumes.path(volume)) {
+            let (bytes, inodes) = size(&path);
+            found.empty.push((volume.name.clone(), bytes));
+            if empty.medium.is_empty() {
+                found.shared = found.shared.saturating_add(bytes);
+                found.inodes = found.inodes.saturating_add(inodes);
+            }
+        }
+    }
+    let logs = log_directory(&shared.node.log_root, pod);
+    for record in &entry.observed.containers {
+        let sum = found.containers.entry(record.name.clone()).or_default();
+        *sum = sum.saturating_add(layers.get(&record.id).copied().unwrap_or(0));
+    }
+    for container in pod.spec.all_containers() {
+        let (bytes, _) = size(&logs.join(&container.name));
+        let sum = found.containers.entry(container.name.clone()).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    found
+}
+
+/// Bytes and inodes below a folder, on its own file system, links not followed.
+#[must_use]
+pub fn size(path: &Path) -> (u64, u64) {
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return (0, 0);
+    };
+    let device = meta.dev();
+    let mut seen = FxHashSet::default();
+    let (mut bytes, mut inodes) = (meta.blocks().saturating_mul(512), 1_u64);
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            // a file with two names takes its room once
+            if meta.dev() != device
+                || (meta.nlink() > 1 && !meta.is_dir() && !seen.insert(meta.ino()))
+            {
+                continue;
+            }
+            bytes = bytes.saturating_add(meta.blocks().saturating_mul(512));
+            inodes += 1;
+            if meta.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    (bytes, inodes)
+}
+
+/// Evicts pods that use more disk than they may.
+async fn limits(shared: &Arc<Shared>) {
+    let limited: Vec<Entry> = living(shared)
+        .into_iter()
+        .filter(|e| is_limited(&e.pod))
+        .collect();
+    if limited.is_empty() {
+        return;
+    }
+    let found = usages(shared, &limited).await;
+    for entry in &limited {
+        let Some(usage) = found.get(entry.pod.uid()) else {
+            continue;
+        };
+        if let Some(message) = excess(&entry.pod, usage) {
+            order(shared, &entry.pod, message, 1);
+        }
+    }
+}
+
+fn storage(list: &std::collections::BTreeMap<String, String>) -> Option<u64> {
+    quantity::whole(list.get("ephemeral-storage")?).map(units)
+}
+
+fn is_limited(pod: &Pod) -> bool {
+    let empty = pod
+        .spec
+        .volumes
+        .iter()
+        .any(|v| matches!(&v.source, Source::EmptyDir(e) if e.size_limit.is_some()));
+    empty
+        || pod
+            .spec
+            .all_containers()
+            .any(|c| storage(&c.resources.limits).is_some())
+}
+
+/// Which limit of disk a pod exceeds, in the kubelet's words.
+fn excess(pod: &Pod, usage: &OnDisk) -> Option<String> {
+    for volume in &pod.spec.volumes {
+        let Source::EmptyDir(empty) = &volume.source else {
+            continue;
+        };
+        let Some(text) = empty.size_limit.as_deref() else {
+            continue;
+        };
+        let limit = quantity::whole(text).map_or(0, units);
+        let used = usage.empty.iter().find(|(name, _)| *name == volume.name);
+        if limit > 0 && used.is_some_and(|(_, bytes)| *bytes > limit) {
+            return Some(format!(
+                "Usage of EmptyDir volume \"{}\" exceeds the limit \"{text}\". ",
+                volume.name
+            ));
+        }
+    }
+    let mut all = Some(0_u64);
+    for container in &pod.spec.containers {
+        let limit = storage(&container.resources.limits);
+        all = all.zip(limit).map(|(sum, limit)| sum.saturating_add(limit));
+        let used = usage.containers.get(&container.name).copied().unwrap_or(0);
+        if let Some(limit) = limit.filter(|limit| used > *limit) {
+            return Some(format!(
+                "Container {} exceeded its local ephemeral storage limit \"{}\". ",
+                container.name,
+                evict::binary(limit)
+            ));
+        }
+    }
+    all.filter(|limit| *limit > 0 && usage.total() > *limit)
+        .map(|limit| {
+            format!(
+                "Pod ephemeral local storage usage exceeds the total limit of containers {}. ",
+                evict::binary(limit)
+            )
+        })
+}
+
+/// Whether the node takes no such pod while it is short of something.
+#[must_use]
+pub fn refuses(pressure: super::machine::Pressure, pod: &Pod) -> Option<String> {
+    let critical = pod.is_static() || pod.spec.priority.unwrap_or(0) >= evict::CRITICAL;
+    if critical {
+        return None;
+    }
+    let best_effort = qos::class(&pod.spec) == QosClass::BestEffort;
+    let mut named = Vec::new();
+    if pressure.memory && best_effort {
+        named.push("MemoryPressure");
+    }
+    if pressure.disk {
+        named.push("DiskPressure");
+    }
+    if pressure.pids {
+        named.push("PIDPressure");
+    }
+    (!named.is_empty()).then(|| format!("The node had condition: [{}]. ", named.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(spec: serde_json::Value) -> Pod {
+        serde_json::from_value(serde_json::json!({"metadata": {"name": "web"}, "spec": spec}))
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_below_a_folder_is_counted_once_and_nothing_outside() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(other.path().join("big"), vec![1; 1 << 20]).unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        let file = dir.path().join("a/file");
+        fs::write(&file, vec![1; 64 << 10]).unwrap();
+        fs::hard_link(&file, dir.path().join("again")).unwrap();
+        std::os::unix::fs::symlink(other.path(), dir.path().join("out")).unwrap();
+        let (bytes, inodes) = size(dir.path());
+        assert!((64 << 10..200 << 10).contains(&bytes), "{bytes}");
+        assert_eq!(inodes, 4);
+    }
+
+    #[test]
+    fn limits_of_volumes_containers_and_pods_are_told_apart() {
+        let spec = serde_json::json!({
+            "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}],
+            "containers": [{"name": "a", "resources": {"limits": {"ephemeral-storage": "2Mi"}}}]});
+        let pod = pod(spec);
+        assert!(is_limited(&pod));
+        let usage = |empty: u64, container: u64| OnDisk {
+            empty: vec![("v".into(), empty)],
+            shared: empty,
+            containers: [("a".to_owned(), container)].into_iter().collect(),
+            inodes: 0,
+        };
+        assert_eq!(excess(&pod, &usage(1 << 20, 1 << 20)), None);
+        assert_eq!(
+            excess(&pod, &usage((1 << 20) + 1, 0)).unwrap(),
+            "Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". "
+        );
+        assert_eq!(
+            excess(&pod, &usage(0, (2 << 20) + 1)).unwrap(),
+            "Container a exceeded its local ephemeral storage limit \"2Mi\". "
+        );
+        assert_eq!(
+            excess(&pod, &usage(1 << 20, (1 << 20) + 1)).unwrap(),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "
+        );
+    }
+
+    #[test]
+    fn a_node_that_is_short_of_memory_takes_only_pods_that_ask_for_some() {
+        let pressure = super::super::machine::Pressure {
+            memory: true,
+            ..Default::default()
+        };
+        let asks = serde_json::json!({"containers": [{"name": "a", "resources": {"requests": {"memory": "1Mi"}}}]});
+        assert_eq!(refuses(pressure, &pod(asks)), None);
+        let system =
+            serde_json::json!({"priority": evict::CRITICAL, "containers": [{"name": "a"}]});
+        assert_eq!(refuses(pressure, &pod(system)), None);
+        let none = serde_json::json!({"containers": [{"name": "a"}]});
+        assert_eq!(
+            refuses(pressure, &pod(none)).unwrap(),
+            "The node had condition: [MemoryPressure]. "
+        );
+    }
+}
