@@ -49,7 +49,7 @@ pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
-pub use node::{NodeFlags, Range};
+pub use node::{NodeFlags, Prefix, Range};
 pub use service::{
     Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
     SetName, SlotKey,
@@ -70,11 +70,11 @@ pub mod maps {
     pub const MEMBERS: &str = "MEMBERS";
     /// [`MaglevKey`](crate::MaglevKey) to [`Sealed`](crate::Sealed)`<`[`MaglevChunk`](crate::MaglevChunk)`>`.
     pub const MAGLEV: &str = "MAGLEV";
-    /// Prefix and [`Range`](crate::Range) to `u32`, always 1.
+    /// [`Prefix`](crate::Prefix) to `u32`, always 1.
     pub const SOURCES: &str = "SOURCES";
     /// [`Address`](crate::Address) to [`NodeFlags`](crate::NodeFlags).
     pub const NODES: &str = "NODES";
-    /// Prefix and [`Range`](crate::Range) to `u32`, always 1.
+    /// [`Prefix`](crate::Prefix) to `u32`, always 1.
     pub const INSIDE: &str = "INSIDE";
     /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
     pub const NAMES: &str = "NAMES";

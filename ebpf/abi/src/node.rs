@@ -69,6 +69,38 @@ impl Range {
     }
 }
 
+/// A key of the longest-prefix tries, as the kernel takes it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Prefix {
+    /// How many bits of the range count.
+    pub bits: u32,
+    /// The range's first address, under its number.
+    pub range: Range,
+}
+
+impl Prefix {
+    /// A range whose prefix is `bits` long in the address's own family.
+    #[must_use]
+    pub const fn new(number: u32, address: Address, bits: u8) -> Self {
+        Self {
+            bits: Range::prefix(address, bits),
+            range: Range::new(number, address),
+        }
+    }
+
+    /// The first address, and how many bits of it count in its own family.
+    #[must_use]
+    pub const fn first(&self) -> (Address, u8) {
+        let address = Address::from_words(self.range.address);
+        let before = Range::prefix(address, 0);
+        (address, self.bits.saturating_sub(before) as u8)
+    }
+}
+
+// SAFETY: 24 bytes: six u32.
+unsafe impl Plain for Prefix {}
 // SAFETY: one integer.
 unsafe impl Plain for NodeFlags {}
 // SAFETY: 20 bytes: five u32.

@@ -86,6 +86,7 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
         Config {
             node: options.node_name.clone(),
             overrides: overrides(dns),
+            ..Config::default()
         },
     )
     .map_err(Error::Datapath)

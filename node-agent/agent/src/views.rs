@@ -15,6 +15,8 @@ pub struct Service {
     metadata: Meta,
     #[serde(default)]
     spec: plan::ServiceSpec,
+    #[serde(default)]
+    status: plan::ServiceStatus,
 }
 
 impl View for Service {
@@ -31,6 +33,7 @@ impl Service {
         plan::Service {
             metadata: metadata(&self.metadata),
             spec: self.spec.clone(),
+            status: self.status.clone(),
         }
     }
 }
@@ -149,6 +152,12 @@ fn metadata(meta: &Meta) -> plan::Metadata {
             .iter()
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect(),
+        annotations: meta
+            .annotations
+            .iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        creation_timestamp: meta.creation_timestamp.as_ref().map(ToString::to_string),
     }
 }
 

@@ -10,12 +10,11 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpu
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
     FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
-    Protocol, Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    Prefix, Protocol, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
-use node_agent_plan::{Action, Current};
+use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::batch::entries;
 use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, Patterns};
 use crate::environment;
@@ -26,6 +25,7 @@ use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
 use crate::sys;
+use crate::tables::Tables;
 use crate::udp::{self, Moved};
 
 /// What to load and where to bring it into force.
@@ -63,6 +63,12 @@ pub struct Capacity {
     /// Connections that packets make, as those of clients outside (about 420
     /// bytes each, taken at once). When full, new ones are dropped.
     pub flows: u32,
+    /// Parts of tables for consistent hashing: 64 for a service port of up to
+    /// 20 backends, 512 for one of up to 160, 2 048 for more; twice during
+    /// updates.
+    pub chunks: u32,
+    /// Source ranges of load balancers.
+    pub sources: u32,
 }
 
 /// The maps and programs of a node.
@@ -70,12 +76,8 @@ pub struct Capacity {
 /// Dropping it changes nothing: what is pinned stays in force.
 #[derive(Debug)]
 pub struct Datapath {
-    services: HashMap<MapData, Raw<ServiceKey>, Raw<Sealed<Service>>>,
-    slots: HashMap<MapData, Raw<SlotKey>, Raw<Sealed<Backend>>>,
-    members: HashMap<MapData, Raw<MemberKey>, Raw<u32>>,
-    names: HashMap<MapData, Raw<u32>, Raw<SetName>>,
+    tables: Tables,
     counters: Counters,
-    capacity: Capacity,
     costs: Vec<Cost>,
     /// Programs at devices; none where maps are only looked at.
     devices: Option<DeviceLinks>,
@@ -101,12 +103,6 @@ struct Layout {
     value: usize,
 }
 
-/// Error numbers of `bpf(2)`.
-const ENOENT: i32 = 2;
-const ENOMEM: i32 = 12;
-const EBUSY: i32 = 16;
-const E2BIG: i32 = 7;
-
 /// Below the links of the hooks of sockets.
 const DEVICE_LINKS: &str = "devices";
 
@@ -114,11 +110,6 @@ const DEVICE_LINKS: &str = "devices";
 /// told to end, or killed, takes a moment.
 const LOCK_ATTEMPTS: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-
-/// How often an update is tried again for which the kernel had no memory at
-/// hand; its caches are refilled in the background.
-const MEMORY_ATTEMPTS: u32 = 20;
-const MEMORY_PAUSE: Duration = Duration::from_micros(200);
 
 // === impl Capacity ===
 
@@ -131,6 +122,8 @@ impl Default for Capacity {
             originals: 65_536,
             affinity: 16_384,
             flows: 65_536,
+            chunks: 65_536,
+            sources: 16_384,
         }
     }
 }
@@ -173,6 +166,8 @@ impl Datapath {
             .map_max_entries(maps::NAMES, capacity.services)
             .map_max_entries(maps::SLOTS, capacity.slots)
             .map_max_entries(maps::MEMBERS, capacity.members)
+            .map_max_entries(maps::MAGLEV, capacity.chunks)
+            .map_max_entries(maps::SOURCES, capacity.sources)
             .map_max_entries(maps::ORIGINALS, capacity.originals)
             .map_max_entries(maps::AFFINITY, capacity.affinity)
             .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
@@ -200,7 +195,7 @@ impl Datapath {
         if level > 0 {
             datapath._log = Some(Reader::start(&mut ebpf, &directory)?);
         }
-        datapath.sweep()?;
+        datapath.tables.sweep()?;
         Ok(datapath)
     }
 
@@ -211,50 +206,7 @@ impl Datapath {
     ///
     /// [`Error::Full`] or [`Error::Map`].
     pub fn apply(&mut self, actions: &[Action]) -> Result<(), Error> {
-        actions.iter().try_for_each(|action| self.apply_one(action))
-    }
-
-    fn apply_one(&mut self, action: &Action) -> Result<(), Error> {
-        match action {
-            Action::PutName(set, name) => put(
-                &mut self.names,
-                maps::NAMES,
-                self.capacity.services,
-                Raw(*set),
-                Raw(SetName::new(name)),
-            ),
-            Action::PutSlot(key, backend) => {
-                let value = Raw(Sealed::new(key, *backend));
-                put(
-                    &mut self.slots,
-                    maps::SLOTS,
-                    self.capacity.slots,
-                    Raw(*key),
-                    value,
-                )
-            }
-            Action::PutMember(key, slot) => put(
-                &mut self.members,
-                maps::MEMBERS,
-                self.capacity.members,
-                Raw(*key),
-                Raw(*slot),
-            ),
-            Action::PutService(key, service) => {
-                let value = Raw(Sealed::new(key, *service));
-                put(
-                    &mut self.services,
-                    maps::SERVICES,
-                    self.capacity.services,
-                    Raw(*key),
-                    value,
-                )
-            }
-            Action::DeleteService(key) => delete(&mut self.services, maps::SERVICES, &Raw(*key)),
-            Action::DeleteSlot(key) => delete(&mut self.slots, maps::SLOTS, &Raw(*key)),
-            Action::DeleteMember(key) => delete(&mut self.members, maps::MEMBERS, &Raw(*key)),
-            Action::DeleteName(set) => delete(&mut self.names, maps::NAMES, &Raw(*set)),
-        }
+        self.tables.apply(actions)
     }
 
     /// Reads what the maps hold.
@@ -263,24 +215,13 @@ impl Datapath {
     ///
     /// [`Error::Map`].
     pub fn dump(&self) -> Result<Current, Error> {
-        let mut current = Current::default();
-        for (key, sealed) in entries(&self.services, maps::SERVICES)? {
-            if let Some(service) = sealed.open(&key) {
-                current.services.insert(key, service);
-            }
-        }
-        for (key, sealed) in entries(&self.slots, maps::SLOTS)? {
-            if let Some(backend) = sealed.open(&key) {
-                current.slots.insert(key, backend);
-            }
-        }
-        for (key, slot) in entries(&self.members, maps::MEMBERS)? {
-            current.members.insert(key, slot);
-        }
-        for (set, name) in entries(&self.names, maps::NAMES)? {
-            current.names.insert(set, name.as_str().into());
-        }
-        Ok(current)
+        self.tables.dump()
+    }
+
+    /// How many entries the maps take.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.tables.room()
     }
 
     /// What the programs counted since the maps were made.
@@ -401,21 +342,18 @@ impl Datapath {
     /// that is no service's any more is taken to do so: its sockets find out
     /// by themselves, as with a service that is removed under kube-proxy.
     fn serves(&self, address: Address, port: Port, backend: Address, at: Port) -> bool {
-        let wildcard = [address];
         let mut known = false;
-        for address in wildcard {
+        for address in [address, address.wildcard()] {
             let key = ServiceKey::internal(address, port, Protocol::UDP);
-            let Ok(Raw(sealed)) = self.services.get(&Raw(key), 0) else {
-                continue;
-            };
-            let Some(service) = sealed.open(&key) else {
+            let sealed = self.tables.services.get(&key).ok().flatten();
+            let Some(service) = sealed.and_then(|sealed| sealed.open(&key)) else {
                 continue;
             };
             known = true;
             let has = (0..service.count).any(|slot| {
                 let key = SlotKey::new(service.set, service.generation, slot);
-                let slot = self.slots.get(&Raw(key), 0).ok();
-                slot.and_then(|Raw(sealed)| sealed.open(&key))
+                let slot = self.tables.slots.get(&key).ok().flatten();
+                slot.and_then(|sealed| sealed.open(&key))
                     .is_some_and(|it| (it.address, it.port) == (backend, at))
             });
             if has {
@@ -438,11 +376,7 @@ impl Datapath {
     }
 
     fn of_pinned(directory: &Path, lock: Option<File>) -> Result<Self, Error> {
-        let (services, services_size) =
-            open::<Raw<ServiceKey>, Raw<Sealed<Service>>>(directory, maps::SERVICES)?;
-        let (slots, slots_size) = open(directory, maps::SLOTS)?;
-        let (members, members_size) = open(directory, maps::MEMBERS)?;
-        let (names, _) = open(directory, maps::NAMES)?;
+        let tables = Tables::open(directory)?;
         let (originals, _) = open(directory, maps::ORIGINALS)?;
         let config = Map::from_map_data(pinned(directory, maps::CONFIG)?)
             .and_then(Array::try_from)
@@ -450,19 +384,9 @@ impl Datapath {
         let counters = Map::from_map_data(pinned(directory, maps::COUNTERS)?)
             .and_then(PerCpuArray::try_from)
             .map_err(unreadable(maps::COUNTERS))?;
-        let capacity = Capacity {
-            services: services_size,
-            slots: slots_size,
-            members: members_size,
-            ..Capacity::default()
-        };
         Ok(Self {
-            services,
-            slots,
-            members,
-            names,
+            tables,
             counters: Counters(counters),
-            capacity,
             costs: Vec::new(),
             devices: None,
             originals,
@@ -472,37 +396,6 @@ impl Datapath {
             _log: None,
             _lock: lock,
         })
-    }
-
-    /// Removes entries that are broken: no reader accepts them, and the plan,
-    /// to which they are invisible, would never remove them.
-    fn sweep(&mut self) -> Result<(), Error> {
-        let mut broken = (Vec::new(), Vec::new());
-        for (key, sealed) in entries(&self.services, maps::SERVICES)? {
-            if sealed.open(&key).is_none() {
-                broken.0.push(key);
-            }
-        }
-        for (key, sealed) in entries(&self.slots, maps::SLOTS)? {
-            if sealed.open(&key).is_none() {
-                broken.1.push(key);
-            }
-        }
-        if broken.0.is_empty() && broken.1.is_empty() {
-            return Ok(());
-        }
-        tracing::warn!(
-            services = broken.0.len(),
-            slots = broken.1.len(),
-            "removing broken entries"
-        );
-        for key in broken.0 {
-            delete(&mut self.services, maps::SERVICES, &Raw(key))?;
-        }
-        for key in broken.1 {
-            delete(&mut self.slots, maps::SLOTS, &Raw(key))?;
-        }
-        Ok(())
     }
 }
 
@@ -658,9 +551,9 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<SlotKey, Sealed<Backend>>(maps::SLOTS, MapType::Hash),
     Layout::of::<MemberKey, u32>(maps::MEMBERS, MapType::Hash),
     Layout::of::<MaglevKey, Sealed<MaglevChunk>>(maps::MAGLEV, MapType::Hash),
-    Layout::of::<(u32, Range), u32>(maps::SOURCES, MapType::LpmTrie),
+    Layout::of::<Prefix, u32>(maps::SOURCES, MapType::LpmTrie),
     Layout::of::<Address, NodeFlags>(maps::NODES, MapType::Hash),
-    Layout::of::<(u32, Range), u32>(maps::INSIDE, MapType::LpmTrie),
+    Layout::of::<Prefix, u32>(maps::INSIDE, MapType::LpmTrie),
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
@@ -736,60 +629,5 @@ fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
         verb: "read",
         map,
         source: Box::new(source),
-    }
-}
-
-fn put<K: aya::Pod, V: aya::Pod>(
-    map: &mut HashMap<MapData, K, V>,
-    name: &'static str,
-    capacity: u32,
-    key: K,
-    value: V,
-) -> Result<(), Error> {
-    let mut attempt = 0;
-    loop {
-        let Err(source) = map.insert(key, value, 0) else {
-            return Ok(());
-        };
-        match errno(&source) {
-            Some(E2BIG) => {
-                return Err(Error::Full {
-                    map: name,
-                    capacity,
-                });
-            }
-            Some(ENOMEM | EBUSY) if attempt < MEMORY_ATTEMPTS => sleep(MEMORY_PAUSE),
-            _ => {
-                return Err(Error::Map {
-                    verb: "write",
-                    map: name,
-                    source: Box::new(source),
-                });
-            }
-        }
-        attempt += 1;
-    }
-}
-
-fn delete<K: aya::Pod, V: aya::Pod>(
-    map: &mut HashMap<MapData, K, V>,
-    name: &'static str,
-    key: &K,
-) -> Result<(), Error> {
-    match map.remove(key) {
-        Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
-        Err(source) if errno(&source) == Some(ENOENT) => Ok(()),
-        Err(source) => Err(Error::Map {
-            verb: "write",
-            map: name,
-            source: Box::new(source),
-        }),
-    }
-}
-
-fn errno(error: &MapError) -> Option<i32> {
-    match error {
-        MapError::SyscallError(error) => error.io_error.raw_os_error(),
-        _ => None,
     }
 }

@@ -1,7 +1,9 @@
 //! The plan and the datapath, joined.
 
 use ebpf_abi::Config as Node;
-use node_agent_plan::{Action, Config, EndpointSlice, Override, Planner, Service};
+use node_agent_plan::{
+    Action, Config, EndpointSlice, Gone, NodeFacts, Override, Planner, Pod, Service,
+};
 
 use crate::datapath::{Datapath, Options};
 use crate::devices::attach::Followed;
@@ -51,9 +53,12 @@ impl Engine {
     ///
     /// Those of [`Datapath::open`].
     pub fn open(options: &Options, config: Config) -> Result<Self, Error> {
+        let datapath = Datapath::open(options)?;
+        let mut planner = Planner::new(config);
+        planner.set_room(datapath.room());
         Ok(Self {
-            planner: Planner::new(config),
-            datapath: Datapath::open(options)?,
+            planner,
+            datapath,
             sound: false,
         })
     }
@@ -87,6 +92,44 @@ impl Engine {
     ) -> Result<Applied, Error> {
         let actions = self.planner.slice_changed(namespace, name, slice);
         self.apply(&actions)
+    }
+
+    /// A Pod of this node appeared, changed or (`None`) went: its host ports.
+    ///
+    /// # Errors
+    ///
+    /// As [`on_service_change`](Self::on_service_change).
+    pub fn on_pod_change(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        pod: Option<&Pod>,
+    ) -> Result<Applied, Error> {
+        let actions = self.planner.pod_changed(namespace, name, pod);
+        self.apply(&actions)
+    }
+
+    /// The node is another than before: addresses, zone, ranges of pods, where
+    /// it listens.
+    ///
+    /// # Errors
+    ///
+    /// As [`on_service_change`](Self::on_service_change).
+    pub fn set_node(&mut self, facts: NodeFacts) -> Result<Applied, Error> {
+        let actions = self.planner.set_node(facts);
+        self.apply(&actions)
+    }
+
+    /// UDP backends that went since this was asked last; to be asked after
+    /// every change that was written.
+    pub fn take_gone(&mut self) -> Vec<Gone> {
+        self.planner.take_gone()
+    }
+
+    /// The plan: problems of objects, health checks, how full the maps are.
+    #[must_use]
+    pub const fn planner(&self) -> &Planner {
+        &self.planner
     }
 
     /// This node answers other addresses itself than before.

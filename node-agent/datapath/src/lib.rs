@@ -7,9 +7,9 @@
 //! # Below the pin directory
 //!
 //! ```text
-//! <pin_dir>/v1/SERVICES …        maps, by name (`ebpf_abi::maps`)
-//! <pin_dir>/v1/links/connect4 …  one link per hook
-//! <pin_dir>/v1/links/devices/tc_ingress-2 …  one per hook of a device
+//! <pin_dir>/v2/SERVICES …        maps, by name (`ebpf_abi::maps`)
+//! <pin_dir>/v2/links/connect4 …  one link per hook
+//! <pin_dir>/v2/links/devices/tc_ingress-2 …  one per hook of a device
 //! ```
 //!
 //! The version is that of the maps' layouts. Another version's directory is
@@ -30,7 +30,6 @@
 //! This crate and all that depends on it compile without; only a crate that
 //! calls [`embedded_object!`] fails then, with a sentence that says what to do.
 
-mod batch;
 mod datapath;
 mod devices;
 mod engine;
@@ -43,6 +42,8 @@ mod netlink;
 mod pod;
 mod snapshot;
 mod sys;
+mod table;
+mod tables;
 mod udp;
 
 pub use datapath::{Capacity, Datapath, Options, inspect, remove};

@@ -10,10 +10,15 @@ use std::path::Path;
 use ebpf_abi::Plain;
 use nix::libc;
 
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
+const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
@@ -46,6 +51,16 @@ struct LinkDetach {
 }
 
 #[repr(C)]
+struct Element {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// `struct bpf_attr` of the commands for many elements.
+#[repr(C)]
 struct LookupBatch {
     in_batch: u64,
     out_batch: u64,
@@ -66,7 +81,8 @@ pub(crate) struct Portion<K, V> {
     pub(crate) end: io::Result<Place>,
 }
 
-/// A place in a map, known to the kernel. It writes four bytes for hash maps.
+/// A place in a map, known to the kernel. It writes four bytes for hash maps,
+/// and a key of 24 for tries.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Place([u64; 4]);
 
@@ -287,6 +303,102 @@ pub(crate) fn read_batch<K: Plain, V: Plain>(
     Portion {
         entries: keys.into_iter().zip(values).collect(),
         end: end.map(|_| next),
+    }
+}
+
+/// Reads one entry. Keys and values must be of the map's size.
+pub(crate) fn read_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K) -> io::Result<V> {
+    let mut value = std::mem::MaybeUninit::<V>::uninit();
+    let attr = Element {
+        map_fd: number(map.as_fd()),
+        padding: 0,
+        key: std::ptr::from_ref(key) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_LOOKUP_ELEM; the key lives, and
+    // the value has room.
+    unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &attr) }?;
+    // SAFETY: the kernel wrote all of it, and every bit pattern is a value of
+    // plain data.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Writes one entry. Keys and values must be of the map's size.
+pub(crate) fn write_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K, value: &V) -> io::Result<()> {
+    let attr = Element {
+        map_fd: number(map.as_fd()),
+        padding: 0,
+        key: std::ptr::from_ref(key) as u64,
+        value: std::ptr::from_ref(value) as u64,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_UPDATE_ELEM; key and value live.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attr) }.map(drop)
+}
+
+/// Removes one entry.
+pub(crate) fn delete_one<K: Plain>(map: &impl AsFd, key: &K) -> io::Result<()> {
+    let attr = Element {
+        map_fd: number(map.as_fd()),
+        padding: 0,
+        key: std::ptr::from_ref(key) as u64,
+        value: 0,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_DELETE_ELEM; the key lives.
+    unsafe { bpf(BPF_MAP_DELETE_ELEM, &attr) }.map(drop)
+}
+
+/// Writes entries in order; says how many were, and why not all.
+pub(crate) fn write_batch<K: Plain, V: Plain>(
+    map: &impl AsFd,
+    keys: &[K],
+    values: &[V],
+) -> (usize, io::Result<()>) {
+    let most = keys.len().min(values.len());
+    let mut attr = LookupBatch {
+        in_batch: 0,
+        out_batch: 0,
+        keys: keys.as_ptr() as u64,
+        values: values.as_ptr() as u64,
+        count: u32::try_from(most).unwrap_or(u32::MAX),
+        map_fd: number(map.as_fd()),
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_UPDATE_BATCH; keys and values
+    // live, and there are `count` of each.
+    let end = unsafe { bpf_mut(BPF_MAP_UPDATE_BATCH, &mut attr) };
+    progress(&attr, most, end)
+}
+
+/// Removes entries in order; says how many were, and why not all. One that is
+/// not there ends it.
+pub(crate) fn delete_batch<K: Plain>(map: &impl AsFd, keys: &[K]) -> (usize, io::Result<()>) {
+    let most = keys.len();
+    let mut attr = LookupBatch {
+        in_batch: 0,
+        out_batch: 0,
+        keys: keys.as_ptr() as u64,
+        values: 0,
+        count: u32::try_from(most).unwrap_or(u32::MAX),
+        map_fd: number(map.as_fd()),
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_DELETE_BATCH; the keys live, and
+    // there are `count` of them.
+    let end = unsafe { bpf_mut(BPF_MAP_DELETE_BATCH, &mut attr) };
+    progress(&attr, most, end)
+}
+
+fn progress(attr: &LookupBatch, most: usize, end: io::Result<RawFd>) -> (usize, io::Result<()>) {
+    match end {
+        Ok(_) => (most, Ok(())),
+        // Refused as a whole, the count is as it was asked.
+        Err(error) if attr.count as usize >= most => (0, Err(error)),
+        Err(error) => (attr.count as usize, Err(error)),
     }
 }
 

@@ -1,26 +1,72 @@
 //! What one Service means for this node.
+//!
+//! The rules are those of kube-proxy 1.36 (`pkg/proxy/topology.go`, KEP-1669,
+//! KEP-2086, KEP-2433, KEP-4444, KEP-3015): traffic to the cluster IP follows
+//! the internal policy; traffic from outside to any other address follows the
+//! external one; traffic from inside to those is as if it had gone out and come
+//! back through another node, so that it uses all endpoints.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, ServiceFlags, ServiceKey};
+use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, Scope, ServiceFlags, ServiceKey};
+use ipnet::IpNet;
 
-use crate::objects::{Affinity, Conditions, EndpointSlice, Service};
+use crate::maglev;
+use crate::objects::{EndpointSlice, Service};
+use crate::problem::Reason;
+use crate::service::ServiceState;
+use crate::slice::{PortState, SliceState, State, ZoneHints, Zones};
 
 /// A set of backends and the keys under which clients reach it: one service
-/// port in one address family.
+/// port in one address family, under one traffic policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Identifies the set: `namespace/service:port protocol family`.
+    /// Identifies the set: `namespace/service:port protocol family`, with
+    /// `local` behind if it holds the backends of this node only.
     pub name: Box<str>,
     /// What clients address.
-    pub keys: Vec<ServiceKey>,
-    /// Properties.
+    pub keys: Vec<Key>,
+    /// Properties, under every key.
     pub flags: ServiceFlags,
     /// How long an affinity lasts, in seconds.
     pub affinity_seconds: u32,
-    /// Who answers, in the order of slots: sorted, each once.
+    /// Places of the table for consistent hashing; zero without.
+    pub table: u32,
+    /// Who may use keys that are [`SOURCES`](ServiceFlags::SOURCES).
+    pub sources: Vec<IpNet>,
+    /// Who answers: sorted, each once.
     pub backends: Vec<Backend>,
+    /// Entries that it should have and for which the maps have no room.
+    pub missing: usize,
+}
+
+/// A key under which a set is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// What clients address.
+    pub key: ServiceKey,
+    /// Properties, beside those of the set.
+    pub flags: ServiceFlags,
+    /// Who has it, if several want it.
+    pub rank: Rank,
+}
+
+/// Who has a key, if several want it: the first of these; of equals the one
+/// whose object is older; of these the one whose name sorts first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rank {
+    /// What this node answers itself.
+    Override,
+    /// A cluster IP, which the API server hands out once only.
+    ClusterIp,
+    /// A load balancer's address, which a controller wrote.
+    LoadBalancer,
+    /// A node port, which the API server hands out once only.
+    NodePort,
+    /// An external IP, which anybody may write who may write Services.
+    ExternalIp,
+    /// A host port, which anybody may write who may write Pods.
+    HostPort,
 }
 
 /// An address family.
@@ -32,276 +78,450 @@ pub enum Family {
     V6,
 }
 
-/// The part of a Service that matters here, checked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ServiceState {
-    addresses: Vec<IpAddr>,
-    ports: Vec<PortState>,
-    affinity_seconds: Option<u32>,
-    local_only: bool,
+/// Most backends of one service port in one family.
+pub(crate) const MOST_BACKENDS: usize = 16_384;
+const _: () = assert!(MOST_BACKENDS <= maglev::MOST_BACKENDS);
+
+/// From where a Service is seen.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) node: Box<str>,
+    pub(crate) zones: Zones,
+    pub(crate) direct_return: bool,
 }
 
+/// What a Service comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    pub(crate) sets: Vec<Desired>,
+    /// UDP endpoints that still serve, whoever may use them.
+    pub(crate) datagrams: Vec<Datagrams>,
+    pub(crate) problems: Vec<Reason>,
+    /// Ready endpoints on this node, for load balancers that ask.
+    pub(crate) local_ready: usize,
+}
+
+/// The endpoints of a UDP port in one family that serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PortState {
-    name: Box<str>,
-    protocol: Protocol,
-    port: u16,
+pub(crate) struct Datagrams {
+    pub(crate) keys: Vec<ServiceKey>,
+    /// Sorted.
+    pub(crate) serving: Vec<(Address, u16)>,
 }
 
-/// The part of an EndpointSlice that matters here, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SliceState {
-    family: Family,
-    ports: Vec<PortState>,
-    endpoints: Vec<EndpointState>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EndpointState {
-    address: IpAddr,
-    readiness: Readiness,
-    local: bool,
-}
-
-/// Whether an endpoint may serve. The order is that of preference.
+/// An endpoint of a service port, from all slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Readiness {
-    /// Never.
-    No,
-    /// If no endpoint is ready (KEP-1669).
-    Terminating,
-    /// Yes.
-    Ready,
+pub(crate) struct Candidate {
+    pub(crate) address: Address,
+    pub(crate) port: u16,
+    pub(crate) state: State,
+    pub(crate) zones: ZoneHints,
 }
 
-/// Seconds for which affinity lasts if the Service does not say (API default).
-const AFFINITY_SECONDS: i64 = 10_800;
-/// The API's upper limit: one day.
-const AFFINITY_SECONDS_MOST: i64 = 86_400;
+/// What the endpoints of a service port as a whole decide about each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Preference {
+    near: Near,
+    any_ready: bool,
+    any_local_ready: bool,
+    /// Somewhere in the cluster an endpoint may serve.
+    pub(crate) any: bool,
+}
 
-/// Compiles a Service and its EndpointSlices, seen from node `node`.
+/// Which endpoints go first, by hints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    Anywhere,
+    Zone,
+    Node,
+}
+
+/// Why an endpoint is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unused {
+    /// It is not ready, and not serving while it ends either.
+    NotReady,
+    /// It is ending, and others are ready.
+    Terminating,
+    /// Hints give it to other nodes.
+    OtherNode,
+    /// Hints give it to other zones.
+    OtherZone,
+    /// It is on another node, and the traffic policy is `Local`.
+    NotLocal,
+}
+
+/// Compiles a Service and its EndpointSlices, seen from node `node` in a zone.
 ///
 /// A pure function of its arguments; the order of slices, endpoints and ports
 /// makes no difference.
 #[must_use]
 pub fn compile<'a>(
     node: &str,
+    zone: Option<&str>,
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
 ) -> Vec<Desired> {
     let Some(state) = ServiceState::of(service) else {
         return Vec::new();
     };
+    let mut view = View::new(node, zone);
     let slices: Vec<_> = slices
         .into_iter()
-        .filter_map(|slice| SliceState::of(slice, node))
+        .filter_map(|slice| SliceState::of(slice, node, &mut view.zones))
         .collect();
     let prefix = format!("{}/{}", service.metadata.namespace, service.metadata.name);
-    sets(&prefix, &state, slices.iter())
+    sets(&prefix, &state, slices.iter(), &view).sets
 }
 
 pub(crate) fn sets<'a>(
     prefix: &str,
     service: &ServiceState,
     slices: impl Iterator<Item = &'a SliceState> + Clone,
-) -> Vec<Desired> {
-    let mut sets = Vec::with_capacity(service.ports.len() * service.addresses.len());
+    view: &View,
+) -> Compiled {
+    let mut compiled = Compiled {
+        problems: service.problems.clone(),
+        ..Compiled::default()
+    };
+    compiled
+        .problems
+        .extend(slices.clone().filter_map(SliceState::problem));
+    let primary = service.families().next();
+    let mut local_ready: Vec<Address> = Vec::new();
     for port in &service.ports {
         for family in [Family::V4, Family::V6] {
-            let keys: Vec<_> = service
-                .addresses
-                .iter()
-                .filter(|address| Family::of(**address) == family)
-                .map(|address| {
-                    ServiceKey::internal(
-                        Address::from(*address),
-                        Port::new(port.port),
-                        port.protocol,
-                    )
-                })
-                .collect();
+            let keys = Keys::of(service, port.node_port, &port.port, family, view);
             if keys.is_empty() {
                 continue;
             }
-            let mut flags = ServiceFlags::NONE;
-            if service.local_only {
-                flags = flags.with(ServiceFlags::LOCAL_ONLY);
+            let found = candidates(&port.port, family, slices.clone(), &view.zones);
+            if service.health_port.is_some() && Some(family) == primary {
+                let ready = found
+                    .iter()
+                    .filter(|it| it.state.is_ready() && it.state.is_local());
+                local_ready.extend(ready.map(|it| it.address));
             }
-            if service.affinity_seconds.is_some() {
-                flags = flags.with(ServiceFlags::AFFINITY);
+            if port.port.protocol == Protocol::UDP {
+                compiled.datagrams.push(Datagrams {
+                    keys: keys.all().collect(),
+                    serving: found
+                        .iter()
+                        .filter(|it| it.state.is_serving() || it.state.is_ready())
+                        .map(|it| (it.address, it.port))
+                        .collect(),
+                });
             }
-            sets.push(Desired {
-                name: port.set_name(prefix, family),
-                keys,
-                flags,
-                affinity_seconds: service.affinity_seconds.unwrap_or_default(),
-                backends: backends(port, family, service.local_only, slices.clone()),
-            });
+            let name = port.port.set_name(prefix, family);
+            push(&mut compiled, service, family, name, keys, &found, view);
         }
     }
-    sets
+    local_ready.sort_unstable();
+    local_ready.dedup();
+    compiled.local_ready = local_ready.len();
+    compiled.problems.sort_unstable();
+    compiled.problems.dedup();
+    compiled
 }
 
-/// The backends of a port: the ready ones, or, if there are none, those that
-/// serve while they terminate.
-fn backends<'a>(
+/// The sets of a port in a family: of all endpoints, and of local ones.
+fn push(
+    compiled: &mut Compiled,
+    service: &ServiceState,
+    family: Family,
+    name: Box<str>,
+    keys: Keys,
+    found: &[Candidate],
+    view: &View,
+) {
+    let preference = Preference::of(found, &view.zones);
+    let mut add = |name: Box<str>, keys: Vec<Key>, local: bool| {
+        let chosen = found.iter().filter(|it| {
+            let unused = if local {
+                preference.unused_locally(it)
+            } else {
+                preference.unused(it, &view.zones)
+            };
+            unused.is_none()
+        });
+        let mut backends: Vec<Backend> = chosen
+            .clone()
+            .take(MOST_BACKENDS)
+            .map(Candidate::backend)
+            .collect();
+        if backends.len() == MOST_BACKENDS {
+            let count = chosen.count();
+            if count > MOST_BACKENDS {
+                compiled.problems.push(Reason::TooManyEndpoints {
+                    found: count,
+                    most: MOST_BACKENDS,
+                    family,
+                });
+            }
+        }
+        backends.shrink_to_fit();
+        let mut flags = service.flags();
+        if local {
+            flags = flags.with(ServiceFlags::LOCAL_ONLY);
+            if backends.is_empty() && preference.any {
+                flags = flags.with(ServiceFlags::DROP_EMPTY);
+            }
+        }
+        let hashed = service.maglev && !backends.is_empty();
+        if hashed {
+            flags = flags.with(ServiceFlags::MAGLEV);
+        }
+        let restricted = keys
+            .iter()
+            .any(|key| key.flags.contains(ServiceFlags::SOURCES));
+        let ranges = service
+            .ranges
+            .iter()
+            .filter(|range| Family::of(range.addr()) == family);
+        compiled.sets.push(Desired {
+            name,
+            keys,
+            flags,
+            affinity_seconds: service.affinity_seconds.unwrap_or_default(),
+            table: if hashed {
+                maglev::size(backends.len())
+            } else {
+                0
+            },
+            sources: ranges.filter(|_| restricted).copied().collect(),
+            backends,
+            missing: 0,
+        });
+    };
+    if !keys.local.is_empty() {
+        add(format!("{name} local").into(), keys.local, true);
+    }
+    if !keys.cluster.is_empty() {
+        add(name, keys.cluster, false);
+    }
+}
+
+/// The endpoints of a port, each once.
+pub(crate) fn candidates<'a>(
     port: &PortState,
     family: Family,
-    local_only: bool,
     slices: impl Iterator<Item = &'a SliceState>,
-) -> Vec<Backend> {
-    // One endpoint may stand in several slices while it moves between them:
-    // its best state counts.
-    let mut found: BTreeMap<(Address, u16), (Readiness, bool)> = BTreeMap::new();
+    zones: &Zones,
+) -> Vec<Candidate> {
+    let mut found = Vec::new();
     for slice in slices.filter(|slice| slice.family == family) {
-        let same = |other: &&PortState| other.name == port.name && other.protocol == port.protocol;
-        for target in slice.ports.iter().filter(same) {
-            for endpoint in &slice.endpoints {
-                if endpoint.readiness == Readiness::No || (local_only && !endpoint.local) {
-                    continue;
-                }
-                let place = (Address::from(endpoint.address), target.port);
-                let entry = found
-                    .entry(place)
-                    .or_insert((endpoint.readiness, endpoint.local));
-                entry.0 = entry.0.max(endpoint.readiness);
-                entry.1 |= endpoint.local;
-            }
+        for target in slice.ports.iter().filter(|target| target.serves(port)) {
+            found.extend(slice.endpoints.iter().map(|endpoint| Candidate {
+                address: endpoint.address,
+                port: target.port,
+                state: endpoint.state,
+                zones: endpoint.zones,
+            }));
         }
     }
-    let best = found.values().map(|(readiness, _)| *readiness).max();
+    // One endpoint may stand in several slices while it moves between them, and
+    // an address may pass from a pod that ends to a new one: the best state
+    // counts, and with it all that is said there. The numbers of hints depend
+    // on what came first, and must not decide.
+    let worth = |it: &Candidate| {
+        (
+            it.state,
+            zones.is_ours(it.zones),
+            it.zones != ZoneHints::NONE,
+        )
+    };
+    found.sort_unstable_by(|a, b| {
+        (a.address, a.port)
+            .cmp(&(b.address, b.port))
+            .then_with(|| worth(b).cmp(&worth(a)))
+    });
+    found.dedup_by_key(|it| (it.address, it.port));
     found
-        .into_iter()
-        .filter(|(_, (readiness, _))| Some(*readiness) == best)
-        .map(|((address, port), (readiness, local))| {
-            let mut flags = BackendFlags::NONE;
-            if local {
-                flags = flags.with(BackendFlags::LOCAL);
-            }
-            if readiness == Readiness::Terminating {
-                flags = flags.with(BackendFlags::TERMINATING);
-            }
-            Backend::new(address, Port::new(port), flags)
-        })
-        .collect()
 }
 
-// === impl ServiceState ===
+/// The keys of a port in a family, by the set that they lead to.
+#[derive(Default)]
+struct Keys {
+    cluster: Vec<Key>,
+    local: Vec<Key>,
+}
 
-impl ServiceState {
-    /// None for what has no datapath on a node: headless and external
-    /// services, and those that another proxy serves.
-    pub(crate) fn of(service: &Service) -> Option<Self> {
-        let spec = &service.spec;
-        let elsewhere = service
-            .metadata
-            .labels
-            .contains_key("service.kubernetes.io/service-proxy-name");
-        if elsewhere || spec.kind.as_deref() == Some("ExternalName") {
-            return None;
+// === impl Keys ===
+
+impl Keys {
+    fn of(
+        service: &ServiceState,
+        node_port: Option<u16>,
+        port: &PortState,
+        family: Family,
+        view: &View,
+    ) -> Self {
+        let mut keys = Self::default();
+        let addresses = service
+            .addresses
+            .iter()
+            .filter(|(address, _)| Family::of_address(*address) == family);
+        for (address, rank) in addresses.clone() {
+            let flags = if *rank == Rank::LoadBalancer && service.is_restricted(family) {
+                ServiceFlags::SOURCES
+            } else {
+                ServiceFlags::NONE
+            };
+            keys.add(
+                service,
+                *address,
+                port.port,
+                port.protocol,
+                *rank,
+                flags,
+                view,
+            );
         }
-        let mut addresses: Vec<IpAddr> = Vec::new();
-        for text in spec.cluster_ips.iter().chain(&spec.cluster_ip) {
-            if let Ok(address) = text.parse()
-                && is_unicast(address)
-                && !addresses.contains(&address)
-            {
-                addresses.push(address);
+        let has_family = addresses.clone().any(|(_, rank)| *rank == Rank::ClusterIp);
+        if let Some(node_port) = node_port.filter(|_| has_family) {
+            let (rank, flags) = (Rank::NodePort, ServiceFlags::NODE_PORT);
+            keys.add(
+                service,
+                family.wildcard(),
+                node_port,
+                port.protocol,
+                rank,
+                flags,
+                view,
+            );
+        }
+        keys
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a key is made of these")]
+    fn add(
+        &mut self,
+        service: &ServiceState,
+        address: Address,
+        port: u16,
+        protocol: Protocol,
+        rank: Rank,
+        flags: ServiceFlags,
+        view: &View,
+    ) {
+        let key = |scope, flags| Key {
+            key: ServiceKey::new(address, Port::new(port), protocol, scope),
+            flags,
+            rank,
+        };
+        if rank == Rank::ClusterIp {
+            let key = key(Scope::INTERNAL, flags.with(ServiceFlags::CLUSTER_IP));
+            if service.internal_local {
+                self.local.push(key);
+            } else {
+                self.cluster.push(key);
             }
+            return;
         }
-        if addresses.is_empty() {
-            return None;
+        let flags = if service.direct_return.unwrap_or(view.direct_return) {
+            flags.with(ServiceFlags::DIRECT_RETURN)
+        } else {
+            flags
+        };
+        if service.external_local {
+            let inside = flags.with(ServiceFlags::SCOPED);
+            self.cluster.push(key(Scope::INTERNAL, inside));
+            self.local.push(key(Scope::EXTERNAL, flags));
+        } else {
+            self.cluster.push(key(Scope::INTERNAL, flags));
         }
-        let mut ports: Vec<PortState> = Vec::with_capacity(spec.ports.len());
-        for port in &spec.ports {
-            let state = PortState::new(port.name.as_deref(), port.protocol.as_deref(), port.port);
-            // Two ports of one name and protocol: the API forbids it.
-            if let Some(state) = state
-                && !ports
-                    .iter()
-                    .any(|other| other.name == state.name && other.protocol == state.protocol)
-            {
-                ports.push(state);
-            }
-        }
-        let affinity_seconds = (spec.session_affinity == Some(Affinity::ClientIp)).then(|| {
-            let config = spec
-                .session_affinity_config
-                .as_ref()
-                .and_then(|config| config.client_ip.as_ref());
-            let seconds = config
-                .and_then(|config| config.timeout_seconds)
-                .unwrap_or(AFFINITY_SECONDS);
-            u32::try_from(seconds.clamp(1, AFFINITY_SECONDS_MOST)).unwrap_or(u32::MAX)
-        });
-        let local_only = spec.internal_traffic_policy.as_deref() == Some("Local");
-        Some(Self {
-            addresses,
-            ports,
-            affinity_seconds,
-            local_only,
-        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.cluster.is_empty() && self.local.is_empty()
+    }
+
+    fn all(&self) -> impl Iterator<Item = ServiceKey> + '_ {
+        self.cluster.iter().chain(&self.local).map(|key| key.key)
     }
 }
 
-// === impl SliceState ===
+// === impl Preference ===
 
-impl SliceState {
-    /// None for slices without addresses of either family.
-    pub(crate) fn of(slice: &EndpointSlice, node: &str) -> Option<Self> {
-        let family = match slice.address_type.as_str() {
-            "IPv4" => Family::V4,
-            "IPv6" => Family::V6,
-            _ => return None,
+impl Preference {
+    pub(crate) fn of(found: &[Candidate], zones: &Zones) -> Self {
+        let ready = || found.iter().filter(|it| it.state.is_ready());
+        let any_ready = ready().next().is_some();
+        // A hint counts only if every ready endpoint has one: else the
+        // controller is at work, and who has none would be left out.
+        let near = if any_ready
+            && ready().all(|it| it.state.has_node_hints())
+            && ready().any(|it| it.state.is_hinted_here())
+        {
+            Near::Node
+        } else if any_ready
+            && ready().all(|it| it.zones != ZoneHints::NONE)
+            && ready().any(|it| zones.is_ours(it.zones))
+        {
+            Near::Zone
+        } else {
+            Near::Anywhere
         };
-        let ports = slice
-            .ports
-            .iter()
-            .filter_map(|port| {
-                PortState::new(port.name.as_deref(), port.protocol.as_deref(), port.port?)
-            })
-            .collect();
-        let endpoints = slice
-            .endpoints
-            .iter()
-            .filter_map(|endpoint| {
-                let address: IpAddr = endpoint.addresses.first()?.parse().ok()?;
-                let fits = Family::of(address) == family && is_unicast(address);
-                fits.then(|| EndpointState {
-                    address,
-                    readiness: Readiness::of(endpoint.conditions),
-                    local: endpoint.node_name.as_deref() == Some(node),
-                })
-            })
-            .collect();
-        Some(Self {
-            family,
-            ports,
-            endpoints,
-        })
+        Self {
+            near,
+            any_ready,
+            any_local_ready: ready().any(|it| it.state.is_local()),
+            any: any_ready || found.iter().any(|it| it.state.may_step_in()),
+        }
+    }
+
+    /// Why an endpoint is not used where all may be.
+    pub(crate) fn unused(self, it: &Candidate, zones: &Zones) -> Option<Unused> {
+        if !it.state.is_ready() {
+            return Self::unready(it, self.any_ready);
+        }
+        match self.near {
+            Near::Anywhere => None,
+            Near::Node => (!it.state.is_hinted_here()).then_some(Unused::OtherNode),
+            Near::Zone => (!zones.is_ours(it.zones)).then_some(Unused::OtherZone),
+        }
+    }
+
+    /// Why an endpoint is not used where only those of this node may be.
+    pub(crate) fn unused_locally(self, it: &Candidate) -> Option<Unused> {
+        if !it.state.is_local() {
+            return Some(Unused::NotLocal);
+        }
+        if it.state.is_ready() {
+            return None;
+        }
+        Self::unready(it, self.any_local_ready)
+    }
+
+    fn unready(it: &Candidate, others_are: bool) -> Option<Unused> {
+        match (it.state.may_step_in(), others_are) {
+            (false, _) => Some(Unused::NotReady),
+            (true, true) => Some(Unused::Terminating),
+            (true, false) => None,
+        }
+    }
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    fn backend(&self) -> Backend {
+        let mut flags = BackendFlags::NONE;
+        if self.state.is_local() {
+            flags = flags.with(BackendFlags::LOCAL);
+        }
+        if !self.state.is_ready() {
+            flags = flags.with(BackendFlags::TERMINATING);
+        }
+        Backend::new(self.address, Port::new(self.port), flags)
     }
 }
 
 // === impl PortState ===
 
 impl PortState {
-    fn new(name: Option<&str>, protocol: Option<&str>, port: i64) -> Option<Self> {
-        let protocol = match protocol.unwrap_or("TCP") {
-            "TCP" => Protocol::TCP,
-            "UDP" => Protocol::UDP,
-            "SCTP" => Protocol::SCTP,
-            _ => return None,
-        };
-        let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
-        Some(Self {
-            name: name.unwrap_or_default().into(),
-            protocol,
-            port,
-        })
-    }
-
-    fn set_name(&self, prefix: &str, family: Family) -> Box<str> {
-        let (protocol, family) = (self.protocol, family.name());
+    pub(crate) fn set_name(&self, prefix: &str, family: Family) -> Box<str> {
+        let protocol = self.protocol;
         if self.name.is_empty() {
             format!("{prefix} {protocol} {family}").into()
         } else {
@@ -310,18 +530,14 @@ impl PortState {
     }
 }
 
-// === impl Readiness ===
+// === impl View ===
 
-impl Readiness {
-    fn of(conditions: Conditions) -> Self {
-        let serving = conditions.serving.unwrap_or(true);
-        let terminating = conditions.terminating.unwrap_or(false);
-        if conditions.ready.unwrap_or(true) {
-            Self::Ready
-        } else if serving && terminating {
-            Self::Terminating
-        } else {
-            Self::No
+impl View {
+    pub(crate) fn new(node: &str, zone: Option<&str>) -> Self {
+        Self {
+            node: node.into(),
+            zones: Zones::new(zone),
+            direct_return: false,
         }
     }
 }
@@ -339,18 +555,33 @@ impl Family {
         }
     }
 
-    const fn name(self) -> &'static str {
+    /// The family of an address as it stands in keys.
+    #[must_use]
+    pub const fn of_address(address: Address) -> Self {
+        if address.is_v4() { Self::V4 } else { Self::V6 }
+    }
+
+    pub(crate) const fn wildcard(self) -> Address {
         match self {
+            Self::V4 => Address::UNSPECIFIED_V4,
+            Self::V6 => Address::UNSPECIFIED,
+        }
+    }
+}
+
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
             Self::V4 => "IPv4",
             Self::V6 => "IPv6",
-        }
+        })
     }
 }
 
 /// Can this be the address of a service or of an endpoint? The API server
 /// refuses the others too; a translation to one of them would reach something
 /// on this node that is not meant.
-fn is_unicast(address: IpAddr) -> bool {
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(ip) => {
             !(ip.is_unspecified()

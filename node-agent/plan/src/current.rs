@@ -1,17 +1,32 @@
 //! What the maps hold, and what changes it.
 
-use ebpf_abi::{Backend, MemberKey, Service, ServiceFlags, ServiceKey, SlotKey};
-use rustc_hash::FxHashMap;
+use ebpf_abi::{
+    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Service, ServiceFlags,
+    ServiceKey, SlotKey,
+};
+use ipnet::IpNet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::maglev;
 
 /// A change of one entry of a map. Each is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Names a set.
     PutName(u32, Box<str>),
-    /// Writes a slot that no entry refers to yet.
+    /// Writes a slot: one that no entry refers to yet, or, where few backends
+    /// of many change, the successor of a backend in its place.
     PutSlot(SlotKey, Backend),
-    /// Writes a member of a generation that no entry refers to yet.
+    /// Writes a member.
     PutMember(MemberKey, u32),
+    /// Writes a part of a table that no entry refers to yet.
+    PutChunk(MaglevKey, Box<MaglevChunk>),
+    /// Lets clients of a range use a set's restricted entries.
+    PutSource(u32, IpNet),
+    /// Makes an address one of the node's own.
+    PutNode(Address, NodeFlags),
+    /// Makes clients of a range ones that are inside.
+    PutInside(IpNet),
     /// Writes a service's entry: from here on, clients see it.
     PutService(ServiceKey, Service),
     /// Removes a service's entry.
@@ -20,6 +35,14 @@ pub enum Action {
     DeleteSlot(SlotKey),
     /// Removes a member of a generation that no entry refers to any more.
     DeleteMember(MemberKey),
+    /// Removes a part of a table that no entry refers to any more.
+    DeleteChunk(MaglevKey),
+    /// Clients of a range may no longer use a set's restricted entries.
+    DeleteSource(u32, IpNet),
+    /// An address is none of the node's any more.
+    DeleteNode(Address),
+    /// Clients of a range are outside from now on.
+    DeleteInside(IpNet),
     /// Forgets a set's name.
     DeleteName(u32),
 }
@@ -33,6 +56,14 @@ pub struct Current {
     pub slots: FxHashMap<SlotKey, Backend>,
     /// `MEMBERS`.
     pub members: FxHashMap<MemberKey, u32>,
+    /// `MAGLEV`.
+    pub chunks: FxHashMap<MaglevKey, MaglevChunk>,
+    /// `SOURCES`.
+    pub sources: FxHashSet<(u32, IpNet)>,
+    /// `NODES`.
+    pub nodes: FxHashMap<Address, NodeFlags>,
+    /// `INSIDE`.
+    pub inside: FxHashSet<IpNet>,
     /// `NAMES`.
     pub names: FxHashMap<u32, Box<str>>,
 }
@@ -65,13 +96,60 @@ impl Current {
             Action::DeleteName(set) => {
                 self.names.remove(set);
             }
+            Action::PutChunk(key, chunk) => {
+                self.chunks.insert(*key, **chunk);
+            }
+            Action::PutSource(set, range) => {
+                self.sources.insert((*set, *range));
+            }
+            Action::PutNode(address, flags) => {
+                self.nodes.insert(*address, *flags);
+            }
+            Action::PutInside(range) => {
+                self.inside.insert(*range);
+            }
+            Action::DeleteChunk(key) => {
+                self.chunks.remove(key);
+            }
+            Action::DeleteSource(set, range) => {
+                self.sources.remove(&(*set, *range));
+            }
+            Action::DeleteNode(address) => {
+                self.nodes.remove(address);
+            }
+            Action::DeleteInside(range) => {
+                self.inside.remove(range);
+            }
         }
     }
 
-    /// The backends that an entry leads to; none if a slot is missing, or a
-    /// member where affinity needs them.
+    /// The backends that an entry leads to, in the order of slots; none if a
+    /// slot is missing, or a member where affinity needs them, or a part of the
+    /// table that consistent hashing needs, or if any of them is wrong.
     #[must_use]
     pub fn backends(&self, service: &Service) -> Option<Vec<Backend>> {
+        let backends = self.slots_of(service)?;
+        let hashed = service.flags.contains(ServiceFlags::MAGLEV);
+        let whole = !hashed
+            || maglev::chunks(&maglev::table(&backends, service.table))
+                .enumerate()
+                .all(|(number, chunk)| {
+                    let place = u32::try_from(number).unwrap_or(u32::MAX);
+                    let key = maglev::key(service.set, service.generation, place);
+                    self.chunks.get(&key) == Some(&chunk)
+                });
+        whole.then_some(backends)
+    }
+
+    /// The backends in an entry's slots, whatever else is wrong.
+    pub(crate) fn slots_of_entry(&self, service: &Service) -> Option<Vec<Backend>> {
+        (0..service.count)
+            .map(|slot| SlotKey::new(service.set, service.generation, slot))
+            .map(|key| self.slots.get(&key).copied())
+            .collect()
+    }
+
+    fn slots_of(&self, service: &Service) -> Option<Vec<Backend>> {
         let slots = (0..service.count).map(|slot| {
             let backend = self
                 .slots

@@ -19,6 +19,12 @@ pub struct Metadata {
     /// Labels.
     #[serde(deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(deserialize_with = "nullable")]
+    pub annotations: BTreeMap<String, String>,
+    /// When it was created (RFC 3339, UTC): of two objects that want the same,
+    /// the older one has it.
+    pub creation_timestamp: Option<String>,
 }
 
 /// A Service (`v1`).
@@ -29,6 +35,38 @@ pub struct Service {
     pub metadata: Metadata,
     /// What is wanted.
     pub spec: ServiceSpec,
+    /// What a load balancer gave it.
+    #[serde(deserialize_with = "nullable")]
+    pub status: ServiceStatus,
+}
+
+/// A Service's `status`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// Addresses of the load balancer.
+    #[serde(deserialize_with = "nullable")]
+    pub load_balancer: LoadBalancerStatus,
+}
+
+/// `status.loadBalancer` of a Service.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerStatus {
+    /// Where it is reached.
+    #[serde(deserialize_with = "nullable")]
+    pub ingress: Vec<LoadBalancerIngress>,
+}
+
+/// One of `status.loadBalancer.ingress`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LoadBalancerIngress {
+    /// An address; balancers known by a name have none.
+    pub ip: Option<String>,
+    /// `VIP` (also if absent): packets arrive with this destination; `Proxy`:
+    /// they do not, and the address is none of ours.
+    pub ip_mode: Option<String>,
 }
 
 /// A Service's `spec`.
@@ -53,6 +91,17 @@ pub struct ServiceSpec {
     pub session_affinity_config: Option<AffinityConfig>,
     /// `Cluster` or `Local`.
     pub internal_traffic_policy: Option<String>,
+    /// `Cluster` or `Local`.
+    pub external_traffic_policy: Option<String>,
+    /// Addresses that something else brings to the nodes.
+    #[serde(rename = "externalIPs", deserialize_with = "nullable")]
+    pub external_ips: Vec<String>,
+    /// From where the load balancer's addresses may be used; empty: from
+    /// everywhere.
+    #[serde(deserialize_with = "nullable")]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// Where load balancers ask whether this node has endpoints.
+    pub health_check_node_port: Option<i64>,
 }
 
 /// `spec.sessionAffinity`.
@@ -95,6 +144,8 @@ pub struct ServicePort {
     pub protocol: Option<String>,
     /// Port of the service's addresses.
     pub port: i64,
+    /// Port of the nodes' addresses.
+    pub node_port: Option<i64>,
 }
 
 /// An EndpointSlice (`discovery.k8s.io/v1`).
@@ -127,6 +178,28 @@ pub struct Endpoint {
     pub node_name: Option<String>,
     /// The zone where it runs.
     pub zone: Option<String>,
+    /// Who should use it, as the EndpointSlice controller worked it out.
+    pub hints: Option<Hints>,
+}
+
+/// `hints` of an endpoint.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hints {
+    /// Nodes of these zones.
+    #[serde(deserialize_with = "nullable")]
+    pub for_zones: Vec<Hint>,
+    /// These nodes.
+    #[serde(deserialize_with = "nullable")]
+    pub for_nodes: Vec<Hint>,
+}
+
+/// One of `forZones` or `forNodes`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hint {
+    /// The zone's or node's name.
+    pub name: String,
 }
 
 /// `conditions` of an endpoint.
@@ -151,6 +224,76 @@ pub struct EndpointPort {
     pub protocol: Option<String>,
     /// The endpoints' port; absent means none that a service could use.
     pub port: Option<i64>,
+}
+
+/// A Pod (`v1`), as far as its host ports are concerned.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pod {
+    /// Name.
+    pub metadata: Metadata,
+    /// What is wanted.
+    pub spec: PodSpec,
+    /// What is.
+    #[serde(deserialize_with = "nullable")]
+    pub status: PodStatus,
+}
+
+/// A Pod's `spec`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// In the node's own namespace: its ports are the node's anyway.
+    pub host_network: bool,
+    /// Containers.
+    #[serde(deserialize_with = "nullable")]
+    pub containers: Vec<Container>,
+    /// Containers that start before; those that keep running may have ports.
+    #[serde(deserialize_with = "nullable")]
+    pub init_containers: Vec<Container>,
+}
+
+/// One of a Pod's `containers`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Ports.
+    #[serde(deserialize_with = "nullable")]
+    pub ports: Vec<ContainerPort>,
+}
+
+/// One of a container's `ports`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerPort {
+    /// The pod's port.
+    pub container_port: i64,
+    /// The node's port; zero or absent means none.
+    pub host_port: Option<i64>,
+    /// Which of the node's addresses; absent or unspecified means all.
+    #[serde(rename = "hostIP")]
+    pub host_ip: Option<String>,
+    /// `TCP` (also if absent), `UDP` or `SCTP`.
+    pub protocol: Option<String>,
+}
+
+/// A Pod's `status`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: Option<String>,
+    /// Its addresses, at most one of each family.
+    #[serde(rename = "podIPs", deserialize_with = "nullable")]
+    pub pod_ips: Vec<PodIp>,
+}
+
+/// One of a Pod's addresses.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodIp {
+    /// The address.
+    pub ip: String,
 }
 
 /// `null` means the same as absence: Go writes empty lists so.

@@ -1,18 +1,32 @@
 //! Keeps what was planned and says what to change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use ebpf_abi::{
-    Address, Backend, BackendFlags, MemberKey, Port, Protocol, Service as Entry, ServiceFlags,
-    ServiceKey, SlotKey,
+    Address, Backend, BackendFlags, MAGLEV_CHUNK, Port, Protocol, Service as Entry, ServiceFlags,
+    ServiceKey,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::{Desired, ServiceState, SliceState, sets};
+use crate::compile::{Compiled, Datagrams, Desired, Key, Rank, View, sets};
 use crate::current::{Action, Current};
-use crate::objects::{EndpointSlice, Service};
+use crate::node::{Node, NodeFacts};
+use crate::objects::{EndpointSlice, Pod, Service};
+use crate::pods::PodState;
+use crate::problem::{Front, Object, Problem, Reason};
+use crate::service::ServiceState;
+use crate::slice::SliceState;
+
+mod batch;
+mod resync;
+mod set;
+
+use batch::Batch;
+use set::Set;
 
 /// The label that names an EndpointSlice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -24,6 +38,8 @@ pub struct Config {
     pub node: String,
     /// Addresses that this node answers itself.
     pub overrides: Vec<Override>,
+    /// The node, as it is at first.
+    pub facts: NodeFacts,
 }
 
 /// An address that this node answers itself, whatever the API says of it: the
@@ -43,66 +59,126 @@ pub struct Override {
     pub backends: Vec<SocketAddr>,
 }
 
+/// How many entries of each map there are, or may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Service ports, each counted per address.
+    pub services: usize,
+    /// Backends.
+    pub slots: usize,
+    /// Backends of service ports with affinity.
+    pub members: usize,
+    /// Parts of tables for consistent hashing.
+    pub chunks: usize,
+    /// Source ranges.
+    pub sources: usize,
+}
+
+/// How full a map is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fullness {
+    /// The map, by its name in [`ebpf_abi::maps`].
+    pub map: &'static str,
+    /// Entries that the plan needs, or has room for, if that is less.
+    pub used: usize,
+    /// Entries that it takes.
+    pub capacity: usize,
+}
+
+/// UDP backends that left a Service: what is connected to them waits in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// What clients addressed. A socket that reached the backend otherwise is
+    /// not concerned.
+    pub keys: Vec<ServiceKey>,
+    /// Always UDP: TCP connections are left to end by themselves.
+    pub protocol: Protocol,
+    /// The backends.
+    pub backends: Vec<SocketAddr>,
+}
+
+/// What a load balancer is told at a Service's `healthCheckNodePort`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The Service's namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// The port.
+    pub port: u16,
+    /// Ready endpoints on this node, of the Service's first family.
+    pub local_ready: usize,
+}
+
 /// The plan: API objects as far as they matter, the sets made of them, and
 /// what the maps hold after the actions handed out so far.
 ///
 /// Until the first [`resync`](Self::resync) it only collects: a Service whose
 /// EndpointSlices have not been listed yet must not lose its backends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Planner {
-    config: Config,
-    services: FxHashMap<Box<str>, Known>,
+    overrides: Vec<Override>,
+    override_sets: Ids,
+    facts: NodeFacts,
+    node: Node,
+    view: View,
+    services: FxHashMap<Arc<str>, Known>,
     /// Which service a slice belongs to.
-    slices: FxHashMap<Box<str>, Box<str>>,
+    slices: FxHashMap<Box<str>, Arc<str>>,
+    pods: FxHashMap<Arc<str>, KnownPod>,
     sets: FxHashMap<u32, Set>,
-    ids: FxHashMap<Box<str>, u32>,
     keys: FxHashMap<ServiceKey, Claim>,
     last_id: u32,
+    room: Room,
+    used: Room,
     started: bool,
+    gone: Vec<Gone>,
+    health: BTreeMap<Arc<str>, HealthCheck>,
+    problems: BTreeMap<Owner, Vec<Reason>>,
+    problems_version: u64,
+    /// Whose sets did not find room.
+    starved: BTreeSet<Owner>,
 }
+
+type Ids = SmallVec<[u32; 2]>;
 
 /// A service and its slices; either may be known before the other.
 #[derive(Debug, Default)]
 struct Known {
-    service: Option<ServiceState>,
-    slices: BTreeMap<Box<str>, SliceState>,
-    sets: SmallVec<[u32; 2]>,
+    service: Option<Box<ServiceState>>,
+    /// By name, sorted.
+    slices: Vec<(Box<str>, SliceState)>,
+    sets: Ids,
+    datagrams: Vec<Datagrams>,
+    problems: Vec<Reason>,
 }
 
 #[derive(Debug)]
-struct Set {
-    rank: Rank,
-    generation: u32,
-    desired: Desired,
+struct KnownPod {
+    state: PodState,
+    sets: Ids,
 }
 
-/// Who has a key, if several want it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+/// To whom a set belongs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
     Override,
-    Service,
+    Service(Arc<str>),
+    Pod(Arc<str>),
 }
 
 /// The sets that want a key, and what is written there.
 #[derive(Debug, Default)]
 struct Claim {
-    sets: SmallVec<[u32; 2]>,
+    claimants: SmallVec<[Claimant; 1]>,
     written: Option<Entry>,
 }
 
-/// Actions by kind: joined in the order in which each prefix is sound.
-#[derive(Default)]
-struct Batch {
-    names: Vec<Action>,
-    slots: Vec<Action>,
-    members: Vec<Action>,
-    entries: Vec<Action>,
-    removed_entries: Vec<Action>,
-    removed_slots: Vec<Action>,
-    removed_members: Vec<Action>,
-    removed_names: Vec<Action>,
-    /// Keys whose entry may have to change.
-    touched: Vec<ServiceKey>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Claimant {
+    set: u32,
+    flags: ServiceFlags,
+    rank: Rank,
 }
 
 // === impl Planner ===
@@ -111,9 +187,33 @@ impl Planner {
     /// An empty plan.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let Config {
+            node,
+            overrides,
+            facts,
+        } = config;
+        let mut view = View::new(&node, facts.zone.as_deref());
+        view.direct_return = facts.direct_return;
         Self {
-            config,
-            ..Self::default()
+            overrides,
+            override_sets: Ids::new(),
+            node: Node::of(&facts),
+            facts,
+            view,
+            services: FxHashMap::default(),
+            slices: FxHashMap::default(),
+            pods: FxHashMap::default(),
+            sets: FxHashMap::default(),
+            keys: FxHashMap::default(),
+            last_id: 0,
+            room: Room::UNLIMITED,
+            used: Room::NONE,
+            started: false,
+            gone: Vec::new(),
+            health: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            problems_version: 0,
+            starved: BTreeSet::new(),
         }
     }
 
@@ -125,7 +225,7 @@ impl Planner {
         service: Option<&Service>,
     ) -> Vec<Action> {
         let key = join(namespace, name);
-        let state = service.and_then(ServiceState::of);
+        let state = service.and_then(ServiceState::of).map(Box::new);
         if state.is_none() && !self.services.contains_key(&key) {
             return Vec::new();
         }
@@ -134,7 +234,7 @@ impl Planner {
             return Vec::new();
         }
         known.service = state;
-        self.replan(&[key])
+        self.replan([Owner::Service(key)])
     }
 
     /// An EndpointSlice appeared, changed or (`None`) went.
@@ -144,143 +244,169 @@ impl Planner {
         name: &str,
         slice: Option<&EndpointSlice>,
     ) -> Vec<Action> {
-        let slice_key = join(namespace, name);
+        let slice_key: Box<str> = format!("{namespace}/{name}").into();
         let owner = slice
             .and_then(|slice| slice.metadata.labels.get(SERVICE_NAME))
-            .map(|service| join(namespace, service));
-        let state = slice.and_then(|slice| SliceState::of(slice, &self.config.node));
+            .map(|service| self.service_key(namespace, service));
+        let state =
+            slice.and_then(|slice| SliceState::of(slice, &self.view.node, &mut self.view.zones));
         let next = owner.zip(state);
         let former = match &next {
-            Some((owner, _)) => self.slices.insert(slice_key.clone(), owner.clone()),
+            Some((owner, _)) => self.slices.insert(slice_key, owner.clone()),
             None => self.slices.remove(&slice_key),
         };
-        let mut changed: SmallVec<[Box<str>; 2]> = SmallVec::new();
+        let mut changed: SmallVec<[Owner; 2]> = SmallVec::new();
         if let Some(former) = former
             && next.as_ref().is_none_or(|(owner, _)| *owner != former)
             && let Some(known) = self.services.get_mut(&former)
+            && known.put_slice(name, None)
         {
-            known.slices.remove(&slice_key);
-            changed.push(former);
+            changed.push(Owner::Service(former));
         }
-        if let Some((owner, state)) = next {
-            let known = self.services.entry(owner.clone()).or_default();
-            if known.slices.get(&slice_key) != Some(&state) {
-                known.slices.insert(slice_key, state);
-                changed.push(owner);
+        if let Some((owner, state)) = next
+            && self
+                .services
+                .entry(owner.clone())
+                .or_default()
+                .put_slice(name, Some(state))
+        {
+            changed.push(Owner::Service(owner));
+        }
+        self.replan(changed)
+    }
+
+    /// A Pod of this node appeared, changed or (`None`) went. Others must not
+    /// be told.
+    pub fn pod_changed(&mut self, namespace: &str, name: &str, pod: Option<&Pod>) -> Vec<Action> {
+        let key = join(namespace, name);
+        let state = pod.and_then(PodState::of);
+        let mut batch = Batch::default();
+        match (self.pods.get_mut(&key), state) {
+            (None, None) => return Vec::new(),
+            (Some(known), Some(state)) if known.state == state => return Vec::new(),
+            (Some(known), Some(state)) => known.state = state,
+            (None, Some(state)) => {
+                let sets = Ids::new();
+                self.pods.insert(key.clone(), KnownPod { state, sets });
+            }
+            (Some(_), None) => {
+                if let Some(known) = self.pods.remove(&key) {
+                    for id in known.sets {
+                        self.remove(id, &mut batch);
+                    }
+                }
+                let owner = Owner::Pod(key);
+                self.starved.remove(&owner);
+                batch.owners.insert(owner);
+                return self.finish(batch);
             }
         }
-        self.replan(&changed)
+        self.replan([Owner::Pod(key)])
     }
 
     /// This node answers other addresses itself than before.
     pub fn set_overrides(&mut self, overrides: Vec<Override>) -> Vec<Action> {
-        let former = std::mem::replace(&mut self.config.overrides, overrides);
+        self.overrides = overrides;
+        self.replan([Owner::Override])
+    }
+
+    /// The node is another than before: its addresses, its zone, who is inside.
+    pub fn set_node(&mut self, facts: NodeFacts) -> Vec<Action> {
+        if self.facts == facts {
+            return Vec::new();
+        }
+        let moved = self.view.zones.move_to(facts.zone.as_deref());
+        let redirected = self.view.direct_return != facts.direct_return;
+        self.view.direct_return = facts.direct_return;
+        let former = std::mem::replace(&mut self.node, Node::of(&facts));
+        self.facts = facts;
         if !self.started {
             return Vec::new();
         }
         let mut batch = Batch::default();
-        let wanted: Vec<_> = self
-            .config
-            .overrides
-            .iter()
-            .map(Override::desired)
-            .collect();
-        for gone in former.iter().map(Override::desired) {
-            if !wanted.iter().any(|set| set.name == gone.name)
-                && let Some(id) = self.ids.get(&gone.name).copied()
-            {
-                self.remove(id, &mut batch);
+        batch.change_node(&former, &self.node);
+        // Who may have a key depends on where the node listens, and what there
+        // is to tell on its addresses. Both are looked up in memory.
+        let same_addresses = former.addresses.len() == self.node.addresses.len()
+            && former
+                .addresses
+                .keys()
+                .all(|address| self.node.addresses.contains_key(address));
+        if former.reserved != self.node.reserved || !same_addresses {
+            let concerned = |key: &&ServiceKey| {
+                [&former, &self.node]
+                    .iter()
+                    .any(|node| node.reserves(key) || node.addresses.contains_key(&key.address))
+            };
+            let keys: Vec<_> = self.keys.keys().filter(concerned).copied().collect();
+            for key in &keys {
+                batch.owners.extend(self.owners_of(key));
             }
+            batch.touched.extend(keys);
         }
-        for desired in wanted {
-            self.put(Rank::Override, desired, &mut batch);
+        if moved || redirected {
+            let all: Vec<_> = self.services.keys().cloned().map(Owner::Service).collect();
+            for owner in all {
+                self.plan(&owner, &mut batch);
+            }
         }
         self.finish(batch)
     }
 
-    /// Compares the whole plan with what the maps hold. What is right stays as
-    /// it is, identifiers and generations included, so that a restart changes
-    /// nothing. To be called once all objects are known, and whenever actions
-    /// could not be applied.
-    pub fn resync(&mut self, current: &Current) -> Vec<Action> {
-        self.started = true;
-        self.sets.clear();
-        self.ids.clear();
-        self.keys.clear();
-        let seen = Seen::of(current);
-        self.last_id = seen.last_id;
-
-        let mut wanted: Vec<(Rank, Option<Box<str>>, Desired)> =
-            Vec::with_capacity(self.services.len());
-        wanted.extend(
-            self.config
-                .overrides
-                .iter()
-                .map(|it| (Rank::Override, None, it.desired())),
-        );
-        for (key, known) in &mut self.services {
-            known.sets.clear();
-            let desired = known.desired(key);
-            wanted.extend(
-                desired
-                    .into_iter()
-                    .map(|desired| (Rank::Service, Some(key.clone()), desired)),
-            );
-        }
-        wanted.sort_by(|a, b| (a.0, &a.2.name).cmp(&(b.0, &b.2.name)));
-        wanted.dedup_by(|a, b| a.2.name == b.2.name);
-
-        let mut target = Current::default();
-        for (rank, owner, desired) in wanted {
-            let id = seen
-                .ids
-                .get(&*desired.name)
-                .copied()
-                .unwrap_or_else(|| self.next_id());
-            let former = seen.generations.get(&id).copied();
-            let set = Set {
-                rank,
-                generation: former.unwrap_or(1),
-                desired,
-            };
-            let kept = former.is_some()
-                && current.backends(&set.entry(id)).as_ref() == Some(&set.desired.backends);
-            let generation = if kept {
-                set.generation
-            } else {
-                former.unwrap_or_default().wrapping_add(1)
-            };
-            let set = Set { generation, ..set };
-            for (slot, backend) in set.slots(id) {
-                target.slots.insert(slot, backend);
-            }
-            for (member, slot) in set.members(id) {
-                target.members.insert(member, slot);
-            }
-            target.names.insert(id, set.desired.name.clone());
-            for key in &set.desired.keys {
-                self.keys.entry(*key).or_default().sets.push(id);
-            }
-            if let Some(known) = owner.and_then(|owner| self.services.get_mut(&owner)) {
-                known.sets.push(id);
-            }
-            self.ids.insert(set.desired.name.clone(), id);
-            self.sets.insert(id, set);
-        }
-        let keys: Vec<_> = self.keys.keys().copied().collect();
-        for key in keys {
-            let entry = self.winner(&key);
-            if let Some(entry) = entry {
-                target.services.insert(key, entry);
-            }
-            if let Some(claim) = self.keys.get_mut(&key) {
-                claim.written = entry;
-            }
-        }
-        difference(current, &target)
+    /// How many entries the maps take. Services that need more keep what fits,
+    /// and have a problem.
+    pub const fn set_room(&mut self, room: Room) {
+        self.room = room;
     }
 
-    /// The sets in force: name, identifier, generation, content.
+    /// How full the maps are, with what this plan has written.
+    #[must_use]
+    pub fn fullness(&self) -> [Fullness; 5] {
+        use ebpf_abi::maps;
+        let (used, room) = (&self.used, &self.room);
+        let of = |map, used, capacity| Fullness {
+            map,
+            used,
+            capacity,
+        };
+        [
+            of(maps::SERVICES, used.services, room.services),
+            of(maps::SLOTS, used.slots, room.slots),
+            of(maps::MEMBERS, used.members, room.members),
+            of(maps::MAGLEV, used.chunks, room.chunks),
+            of(maps::SOURCES, used.sources, room.sources),
+        ]
+    }
+
+    /// UDP backends that went since this was asked last.
+    pub fn take_gone(&mut self) -> Vec<Gone> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// What health checks answer, in the order of names.
+    pub fn health_checks(&self) -> impl Iterator<Item = &HealthCheck> {
+        self.health.values()
+    }
+
+    /// Everything that objects ask for and do not get, in the order of objects.
+    pub fn problems(&self) -> impl Iterator<Item = Problem> + '_ {
+        self.problems.iter().flat_map(|(owner, reasons)| {
+            let object = owner.object();
+            reasons.iter().map(move |reason| Problem {
+                object: object.clone(),
+                reason: reason.clone(),
+            })
+        })
+    }
+
+    /// Changes whenever [`problems`](Self::problems) do.
+    #[must_use]
+    pub const fn problems_version(&self) -> u64 {
+        self.problems_version
+    }
+
+    /// The sets in force: identifier, generation, content; backends in the
+    /// order of slots.
     pub fn sets(&self) -> impl Iterator<Item = (u32, u32, &Desired)> {
         self.sets
             .iter()
@@ -292,103 +418,197 @@ impl Planner {
         self.last_id
     }
 
-    fn replan(&mut self, changed: &[Box<str>]) -> Vec<Action> {
-        if !self.started {
-            self.forget_empty(changed);
-            return Vec::new();
-        }
+    /// A service's key; one in memory for all who know it.
+    fn service_key(&self, namespace: &str, name: &str) -> Arc<str> {
+        let key = join(namespace, name);
+        self.services
+            .get_key_value(&key)
+            .map_or(key, |(known, _)| known.clone())
+    }
+
+    fn replan(&mut self, changed: impl IntoIterator<Item = Owner>) -> Vec<Action> {
         let mut batch = Batch::default();
-        for key in changed {
-            let Some(known) = self.services.get_mut(key) else {
-                continue;
-            };
-            let former = std::mem::take(&mut known.sets);
-            let desired = known.desired(key);
-            for id in former {
-                let stays = self
-                    .sets
-                    .get(&id)
-                    .is_some_and(|set| desired.iter().any(|it| it.name == set.desired.name));
-                if !stays {
-                    self.remove(id, &mut batch);
-                }
+        for owner in changed {
+            if self.started {
+                self.plan(&owner, &mut batch);
             }
-            let sets = desired
-                .into_iter()
-                .map(|desired| self.put(Rank::Service, desired, &mut batch))
-                .collect();
-            if let Some(known) = self.services.get_mut(key) {
-                known.sets = sets;
-            }
+            self.forget_empty(&owner);
         }
-        self.forget_empty(changed);
+        // Room that became free is for who found none.
+        if let Some(owner) = self.starved.first().cloned()
+            && !batch.owners.contains(&owner)
+            && !batch.owners.is_empty()
+        {
+            self.plan(&owner, &mut batch);
+        }
         self.finish(batch)
     }
 
-    fn forget_empty(&mut self, changed: &[Box<str>]) {
-        for key in changed {
-            if self
-                .services
-                .get(key)
-                .is_some_and(|known| known.service.is_none() && known.slices.is_empty())
-            {
-                self.services.remove(key);
+    /// Makes the sets of one object what they are to be.
+    fn plan(&mut self, owner: &Owner, batch: &mut Batch) {
+        let (former, created, desired) = match owner {
+            Owner::Override => {
+                let former = std::mem::take(&mut self.override_sets);
+                (former, 0, overriding(&self.overrides))
+            }
+            Owner::Service(key) => {
+                let Some((former, created, desired)) = self.plan_service(key) else {
+                    return;
+                };
+                (former, created, desired)
+            }
+            Owner::Pod(key) => {
+                let Some(known) = self.pods.get_mut(key) else {
+                    return;
+                };
+                let former = std::mem::take(&mut known.sets);
+                (former, known.state.created, known.state.sets(key))
+            }
+        };
+        self.starved.remove(owner);
+        batch.owners.insert(owner.clone());
+        for id in &former {
+            let stays = self
+                .sets
+                .get(id)
+                .is_some_and(|set| desired.iter().any(|it| it.name == set.desired.name));
+            if !stays {
+                self.remove(*id, batch);
+            }
+        }
+        let ids = desired
+            .into_iter()
+            .map(|desired| self.put(owner, created, &former, desired, batch))
+            .collect();
+        self.keep_ids(owner, ids);
+    }
+
+    fn keep_ids(&mut self, owner: &Owner, ids: Ids) {
+        match owner {
+            Owner::Override => self.override_sets = ids,
+            Owner::Service(key) => {
+                if let Some(known) = self.services.get_mut(key) {
+                    known.sets = ids;
+                }
+            }
+            Owner::Pod(key) => {
+                if let Some(known) = self.pods.get_mut(key) {
+                    known.sets = ids;
+                }
             }
         }
     }
 
-    /// Makes a set what is desired.
-    fn put(&mut self, rank: Rank, desired: Desired, batch: &mut Batch) -> u32 {
-        let Some(id) = self.ids.get(&desired.name).copied() else {
-            let id = self.next_id();
-            batch.names.push(Action::PutName(id, desired.name.clone()));
-            self.ids.insert(desired.name.clone(), id);
-            let set = Set {
-                rank,
-                generation: 1,
-                desired,
+    /// Compiles a service and notes what follows beside its sets.
+    fn plan_service(&mut self, key: &Arc<str>) -> Option<(Ids, u64, Vec<Desired>)> {
+        let known = self.services.get_mut(key)?;
+        let compiled = known.compile(key, &self.view);
+        let former = std::mem::replace(&mut known.datagrams, compiled.datagrams);
+        note_gone(&former, &known.datagrams, &mut self.gone);
+        known.problems = compiled.problems;
+        let created = known.service.as_ref().map_or(u64::MAX, |it| it.created);
+        let port = known.service.as_ref().and_then(|it| it.health_port);
+        if let Some(port) = port {
+            let (namespace, name) = split(key);
+            let check = HealthCheck {
+                namespace,
+                name,
+                port,
+                local_ready: compiled.local_ready,
             };
-            batch.write(id, &set);
-            for key in &set.desired.keys {
-                self.keys.entry(*key).or_default().sets.push(id);
-                batch.touched.push(*key);
+            self.health.insert(key.clone(), check);
+        } else {
+            self.health.remove(key);
+        }
+        Some((std::mem::take(&mut known.sets), created, compiled.sets))
+    }
+
+    fn forget_empty(&mut self, owner: &Owner) {
+        if let Owner::Service(key) = owner
+            && self
+                .services
+                .get(key)
+                .is_some_and(|known| known.service.is_none() && known.slices.is_empty())
+        {
+            self.services.remove(key);
+        }
+    }
+
+    /// Makes a set what is desired; one of `former` if it has the same name.
+    fn put(
+        &mut self,
+        owner: &Owner,
+        created: u64,
+        former: &[u32],
+        mut desired: Desired,
+        batch: &mut Batch,
+    ) -> u32 {
+        let known = former.iter().copied().find(|id| {
+            self.sets
+                .get(id)
+                .is_some_and(|set| set.desired.name == desired.name)
+        });
+        let old = known.and_then(|id| self.sets.remove(&id));
+        let mut free = self.room.minus(&self.used);
+        if let Some(old) = &old {
+            free.give_back(&old.size());
+        }
+        if free.fit(&mut desired) {
+            self.starved.insert(owner.clone());
+        }
+        let (id, set) = match (known, old) {
+            (Some(id), Some(old)) => {
+                self.used.subtract(&old.size());
+                // While two generations are there, both need room.
+                let spare = self.room.minus(&self.used).minus(&old.size());
+                let keys = old.desired.keys.clone();
+                let mut set = old;
+                set.created = created;
+                set.update(id, desired, &spare, batch);
+                self.unclaim(id, &keys, &set.desired.keys, batch);
+                (id, set)
             }
-            self.sets.insert(id, set);
-            return id;
+            _ => {
+                let id = self.next_id();
+                let set = Set::new(owner.clone(), created, desired);
+                batch.name(id, &set.desired.name);
+                batch.write(id, &set);
+                (id, set)
+            }
         };
-        let Some(set) = self.sets.get_mut(&id) else {
-            return id;
-        };
-        let tracked = |desired: &Desired| desired.flags.contains(ServiceFlags::AFFINITY);
-        let rewritten =
-            set.desired.backends != desired.backends || tracked(&set.desired) != tracked(&desired);
-        let mut former = std::mem::replace(&mut set.desired, desired);
-        let keys = std::mem::take(&mut former.keys);
-        if rewritten {
-            batch.remove(
-                id,
-                &Set {
-                    rank,
-                    generation: set.generation,
-                    desired: former,
-                },
-            );
-            set.generation = set.generation.wrapping_add(1);
-            batch.write(id, set);
-        }
-        for key in keys.iter().filter(|key| !set.desired.keys.contains(key)) {
-            if let Some(claim) = self.keys.get_mut(key) {
-                claim.sets.retain(|set| *set != id);
-            }
-            batch.touched.push(*key);
-        }
-        for key in &set.desired.keys {
-            if !keys.contains(key) {
-                self.keys.entry(*key).or_default().sets.push(id);
-            }
-            batch.touched.push(*key);
-        }
+        self.used.add(&set.size());
+        self.claim(id, &set.desired.keys, batch);
+        self.sets.insert(id, set);
         id
+    }
+
+    fn claim(&mut self, id: u32, keys: &[Key], batch: &mut Batch) {
+        for Key { key, flags, rank } in keys.iter().copied() {
+            let claim = self.keys.entry(key).or_default();
+            let claimant = Claimant {
+                set: id,
+                flags,
+                rank,
+            };
+            match claim.claimants.iter_mut().find(|it| it.set == id) {
+                Some(mine) => *mine = claimant,
+                None => claim.claimants.push(claimant),
+            }
+            batch.touched.push(key);
+        }
+    }
+
+    /// Gives up keys of `former` that are not in `now`.
+    fn unclaim(&mut self, id: u32, former: &[Key], now: &[Key], batch: &mut Batch) {
+        for Key { key, .. } in former {
+            if now.iter().any(|it| it.key == *key) {
+                continue;
+            }
+            if let Some(claim) = self.keys.get_mut(key) {
+                claim.claimants.retain(|it| it.set != id);
+            }
+            batch.touched.push(*key);
+        }
     }
 
     /// Removes a set.
@@ -396,98 +616,208 @@ impl Planner {
         let Some(set) = self.sets.remove(&id) else {
             return;
         };
-        self.ids.remove(&set.desired.name);
+        self.used.subtract(&set.size());
         batch.remove(id, &set);
-        batch.removed_names.push(Action::DeleteName(id));
-        for key in &set.desired.keys {
-            if let Some(claim) = self.keys.get_mut(key) {
-                claim.sets.retain(|set| *set != id);
-            }
-            batch.touched.push(*key);
-        }
+        batch.unname(id);
+        self.unclaim(id, &set.desired.keys, &[], batch);
     }
 
-    /// Decides what each touched key shows, and orders the actions.
+    /// Decides what each touched key shows, orders the actions, and looks anew
+    /// at the problems of all whom that may concern.
     fn finish(&mut self, mut batch: Batch) -> Vec<Action> {
-        for key in std::mem::take(&mut batch.touched) {
-            let entry = self.winner(&key);
+        if !self.started {
+            return Vec::new();
+        }
+        let mut touched = std::mem::take(&mut batch.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for key in touched {
+            batch.owners.extend(self.owners_of(&key));
+            let entry = self.winner(&key).map(|(_, entry)| entry);
             let Some(claim) = self.keys.get_mut(&key) else {
                 continue;
             };
             if claim.written == entry {
+                if claim.claimants.is_empty() {
+                    self.keys.remove(&key);
+                }
                 continue;
+            }
+            match (claim.written, entry) {
+                (None, Some(_)) if self.used.services >= self.room.services => continue,
+                (None, Some(_)) => self.used.services += 1,
+                (Some(_), None) => self.used.services -= 1,
+                _ => {}
             }
             claim.written = entry;
             if let Some(entry) = entry {
-                batch.entries.push(Action::PutService(key, entry));
+                batch.enter(key, entry);
             } else {
-                batch.removed_entries.push(Action::DeleteService(key));
-                self.keys.remove(&key);
+                batch.withdraw(key);
+                if claim.claimants.is_empty() {
+                    self.keys.remove(&key);
+                }
             }
+        }
+        for owner in std::mem::take(&mut batch.owners) {
+            self.judge(owner);
         }
         batch.actions()
     }
 
-    /// What is to stand under a key: overrides go before services, and of two
-    /// services the one whose name sorts first has it. Two services hold one
-    /// address only while one of them is being replaced.
-    fn winner(&self, key: &ServiceKey) -> Option<Entry> {
-        let claimants = self
-            .keys
-            .get(key)?
-            .sets
+    /// What is to stand under a key, and of which set.
+    fn winner(&self, key: &ServiceKey) -> Option<(u32, Entry)> {
+        let reserved = self.node.reserves(key);
+        let claimants = self.keys.get(key)?.claimants.iter();
+        let (claimant, set) = claimants
+            .filter(|it| it.rank == Rank::Override || !reserved)
+            .filter_map(|it| Some((it, self.sets.get(&it.set)?)))
+            .min_by(|(a, of_a), (b, of_b)| {
+                let a = (a.rank, of_a.created, &of_a.desired.name);
+                a.cmp(&(b.rank, of_b.created, &of_b.desired.name))
+            })?;
+        Some((claimant.set, set.entry(claimant.set, claimant.flags)))
+    }
+
+    fn owners_of(&self, key: &ServiceKey) -> SmallVec<[Owner; 2]> {
+        let claimants = self.keys.get(key).map(|claim| claim.claimants.as_slice());
+        claimants
+            .unwrap_or_default()
             .iter()
-            .filter_map(|id| Some((*id, self.sets.get(id)?)));
-        let (id, set) = claimants
-            .min_by(|(_, a), (_, b)| (a.rank, &a.desired.name).cmp(&(b.rank, &b.desired.name)))?;
-        Some(set.entry(id))
+            .filter_map(|it| Some(self.sets.get(&it.set)?.owner.clone()))
+            .collect()
+    }
+
+    /// Works out the problems of an object.
+    fn judge(&mut self, owner: Owner) {
+        let (mut reasons, ids) = match &owner {
+            Owner::Override => return,
+            Owner::Service(key) => match self.services.get(key) {
+                Some(known) => (known.problems.clone(), known.sets.as_slice()),
+                None => (Vec::new(), [].as_slice()),
+            },
+            Owner::Pod(key) => match self.pods.get(key) {
+                Some(known) => (known.state.problems.clone(), known.sets.as_slice()),
+                None => (Vec::new(), [].as_slice()),
+            },
+        };
+        for (id, set) in ids.iter().filter_map(|id| Some((*id, self.sets.get(id)?))) {
+            if set.desired.missing > 0 {
+                let needed = set.desired.missing;
+                reasons.push(Reason::NoRoom { needed });
+            }
+            let keys = set.desired.keys.iter();
+            for Key { key, rank, .. } in keys.filter(|key| Front::is_told(&key.key)) {
+                let front = Front::of(key);
+                match self.winner(key) {
+                    Some((winner, _)) if winner == id => {
+                        if self.keys.get(key).is_some_and(|it| it.written.is_none()) {
+                            reasons.push(Reason::NoRoom { needed: 1 });
+                        }
+                        if *rank == Rank::ExternalIp
+                            && self.node.addresses.contains_key(&key.address)
+                        {
+                            let address = key.address;
+                            reasons.push(Reason::OwnAddress { address });
+                        }
+                    }
+                    Some((winner, _)) => {
+                        let by = self.sets.get(&winner).map(|set| set.owner.to_string());
+                        let by = by.unwrap_or_default().into();
+                        reasons.push(Reason::Taken { front, by });
+                    }
+                    None => reasons.push(Reason::Reserved { front }),
+                }
+            }
+        }
+        reasons.sort_unstable();
+        reasons.dedup();
+        let former = if reasons.is_empty() {
+            self.problems.remove(&owner).unwrap_or_default()
+        } else {
+            self.problems.get(&owner).cloned().unwrap_or_default()
+        };
+        if former != reasons {
+            self.problems_version += 1;
+            if !reasons.is_empty() {
+                self.problems.insert(owner, reasons);
+            }
+        }
+    }
+}
+
+impl Default for Planner {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
+/// What a node answers itself, each name once.
+fn overriding(overrides: &[Override]) -> Vec<Desired> {
+    let mut wanted: Vec<_> = overrides.iter().map(Override::desired).collect();
+    wanted.sort_by(|a, b| a.name.cmp(&b.name));
+    wanted.dedup_by(|a, b| a.name == b.name);
+    wanted
+}
+
+/// What was there and is there no more, port by port.
+fn note_gone(former: &[Datagrams], now: &[Datagrams], gone: &mut Vec<Gone>) {
+    for old in former {
+        // A port is found again by any of its keys.
+        let same = now
+            .iter()
+            .find(|new| new.keys.iter().any(|key| old.keys.contains(key)));
+        let serving = same.map(|new| new.serving.as_slice()).unwrap_or_default();
+        let backends: Vec<_> = old
+            .serving
+            .iter()
+            .filter(|it| serving.binary_search(it).is_err())
+            .map(|(address, port)| SocketAddr::new((*address).into(), *port))
+            .collect();
+        if !backends.is_empty() {
+            gone.push(Gone {
+                keys: old.keys.clone(),
+                protocol: Protocol::UDP,
+                backends,
+            });
+        }
     }
 }
 
 // === impl Known ===
 
 impl Known {
-    fn desired(&self, prefix: &str) -> Vec<Desired> {
+    fn compile(&self, prefix: &str, view: &View) -> Compiled {
+        let slices = self.slices.iter().map(|(_, slice)| slice);
         self.service
             .as_ref()
-            .map(|service| sets(prefix, service, self.slices.values()))
+            .map(|service| sets(prefix, service, slices, view))
             .unwrap_or_default()
     }
-}
 
-// === impl Set ===
-
-impl Set {
-    fn entry(&self, id: u32) -> Entry {
-        Entry {
-            set: id,
-            generation: self.generation,
-            count: u32::try_from(self.desired.backends.len()).unwrap_or(u32::MAX),
-            flags: self.desired.flags,
-            affinity_seconds: self.desired.affinity_seconds,
-            table: 0,
+    /// Puts a slice there or takes it away; false if that changes nothing.
+    fn put_slice(&mut self, name: &str, state: Option<SliceState>) -> bool {
+        let place = self
+            .slices
+            .binary_search_by(|(other, _)| (**other).cmp(name));
+        match (place, state) {
+            (Err(_), None) => false,
+            (Err(place), Some(state)) => {
+                self.slices.insert(place, (name.into(), state));
+                true
+            }
+            (Ok(place), None) => {
+                self.slices.remove(place);
+                true
+            }
+            (Ok(place), Some(state)) => match self.slices.get_mut(place) {
+                Some((_, former)) if *former != state => {
+                    *former = state;
+                    true
+                }
+                _ => false,
+            },
         }
-    }
-
-    fn slots(&self, id: u32) -> impl Iterator<Item = (SlotKey, Backend)> {
-        let generation = self.generation;
-        (0..)
-            .zip(&self.desired.backends)
-            .map(move |(slot, backend)| (SlotKey::new(id, generation, slot), *backend))
-    }
-
-    fn members(&self, id: u32) -> impl Iterator<Item = (MemberKey, u32)> {
-        let generation = self.generation;
-        let tracked = self.desired.flags.contains(ServiceFlags::AFFINITY);
-        (0..)
-            .zip(&self.desired.backends)
-            .filter(move |_| tracked)
-            .map(move |(slot, backend)| {
-                (
-                    MemberKey::new(id, generation, backend.address, backend.port),
-                    slot,
-                )
-            })
     }
 }
 
@@ -519,153 +849,142 @@ impl Override {
                 SocketAddr::new(self.address, self.port)
             )
             .into(),
-            keys: vec![ServiceKey::internal(address, port, self.protocol)],
+            keys: vec![Key {
+                key: ServiceKey::internal(address, port, self.protocol),
+                flags: ServiceFlags::NONE,
+                rank: Rank::Override,
+            }],
             flags: ServiceFlags::NONE,
             affinity_seconds: 0,
+            table: 0,
+            sources: Vec::new(),
             backends,
+            missing: 0,
         }
     }
 }
 
-// === impl Batch ===
+// === impl Owner ===
 
-impl Batch {
-    fn write(&mut self, id: u32, set: &Set) {
-        self.slots.extend(
-            set.slots(id)
-                .map(|(key, backend)| Action::PutSlot(key, backend)),
-        );
-        self.members.extend(
-            set.members(id)
-                .map(|(key, slot)| Action::PutMember(key, slot)),
-        );
-    }
-
-    fn remove(&mut self, id: u32, set: &Set) {
-        self.removed_slots
-            .extend(set.slots(id).map(|(key, _)| Action::DeleteSlot(key)));
-        self.removed_members
-            .extend(set.members(id).map(|(key, _)| Action::DeleteMember(key)));
-    }
-
-    fn actions(self) -> Vec<Action> {
-        let mut actions = self.names;
-        actions.extend(self.slots);
-        actions.extend(self.members);
-        actions.extend(self.entries);
-        actions.extend(self.removed_entries);
-        actions.extend(self.removed_slots);
-        actions.extend(self.removed_members);
-        actions.extend(self.removed_names);
-        actions
+impl Owner {
+    fn object(&self) -> Object {
+        let (kind, key) = match self {
+            Self::Override => ("Node", ""),
+            Self::Service(key) => ("Service", &**key),
+            Self::Pod(key) => ("Pod", &**key),
+        };
+        let (namespace, name) = split(key);
+        Object {
+            kind,
+            namespace,
+            name,
+        }
     }
 }
 
-/// What a copy of the maps says of identifiers.
-#[derive(Default)]
-struct Seen<'a> {
-    ids: FxHashMap<&'a str, u32>,
-    /// Per set the newest generation of which anything is there, be it left
-    /// over from an update that was cut off.
-    generations: FxHashMap<u32, u32>,
-    last_id: u32,
-}
-
-impl<'a> Seen<'a> {
-    fn of(current: &'a Current) -> Self {
-        let mut seen = Self::default();
-        for (id, name) in &current.names {
-            // Two sets of one name: the older one.
-            let entry = seen.ids.entry(name).or_insert(*id);
-            *entry = (*entry).min(*id);
-            seen.last_id = seen.last_id.max(*id);
+impl Display for Owner {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Override => f.write_str("the node itself"),
+            Self::Service(key) => write!(f, "Service {key}"),
+            Self::Pod(key) => write!(f, "Pod {key}"),
         }
-        for service in current.services.values() {
-            seen.note(service.set, service.generation);
-        }
-        for key in current.slots.keys() {
-            seen.note(key.set, key.generation);
-        }
-        for key in current.members.keys() {
-            seen.note(key.set, key.generation);
-        }
-        seen
-    }
-
-    fn note(&mut self, set: u32, generation: u32) {
-        self.last_id = self.last_id.max(set);
-        let newest = self.generations.entry(set).or_insert(generation);
-        *newest = (*newest).max(generation);
     }
 }
 
-/// What turns one content of the maps into another, new things first.
-fn difference(current: &Current, target: &Current) -> Vec<Action> {
-    let batch = Batch {
-        names: missing(&target.names, &current.names, |set, name| {
-            Action::PutName(*set, name.clone())
-        }),
-        slots: missing(&target.slots, &current.slots, |key, backend| {
-            Action::PutSlot(*key, *backend)
-        }),
-        members: missing(&target.members, &current.members, |key, slot| {
-            Action::PutMember(*key, *slot)
-        }),
-        entries: missing(&target.services, &current.services, |key, entry| {
-            Action::PutService(*key, *entry)
-        }),
-        removed_entries: surplus(&target.services, &current.services, |key| {
-            Action::DeleteService(*key)
-        }),
-        removed_slots: surplus(&target.slots, &current.slots, |key| {
-            Action::DeleteSlot(*key)
-        }),
-        removed_members: surplus(&target.members, &current.members, |key| {
-            Action::DeleteMember(*key)
-        }),
-        removed_names: surplus(&target.names, &current.names, |set| {
-            Action::DeleteName(*set)
-        }),
-        touched: Vec::new(),
+// === impl Room ===
+
+impl Room {
+    /// As many as there may come.
+    pub const UNLIMITED: Self = Self {
+        services: usize::MAX,
+        slots: usize::MAX,
+        members: usize::MAX,
+        chunks: usize::MAX,
+        sources: usize::MAX,
     };
-    batch.actions()
+    /// None.
+    pub const NONE: Self = Self {
+        services: 0,
+        slots: 0,
+        members: 0,
+        chunks: 0,
+        sources: 0,
+    };
+
+    fn minus(&self, other: &Self) -> Self {
+        Self {
+            services: self.services.saturating_sub(other.services),
+            slots: self.slots.saturating_sub(other.slots),
+            members: self.members.saturating_sub(other.members),
+            chunks: self.chunks.saturating_sub(other.chunks),
+            sources: self.sources.saturating_sub(other.sources),
+        }
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        *self = self.minus(other);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.services += other.services;
+        self.slots += other.slots;
+        self.members += other.members;
+        self.chunks += other.chunks;
+        self.sources += other.sources;
+    }
+
+    fn give_back(&mut self, other: &Self) {
+        self.slots = self.slots.saturating_add(other.slots);
+        self.members = self.members.saturating_add(other.members);
+        self.sources = self.sources.saturating_add(other.sources);
+        // Not the parts of tables: a new table needs room beside the old one.
+    }
+
+    /// Cuts a set down to what has room; true if something was left out.
+    fn fit(&self, desired: &mut Desired) -> bool {
+        let wanted = desired.backends.len();
+        let mut most = self.slots;
+        if desired.flags.contains(ServiceFlags::AFFINITY) {
+            most = most.min(self.members);
+        }
+        desired.backends.truncate(most);
+        if chunks_of(desired.table) > self.chunks || desired.backends.is_empty() {
+            desired.table = 0;
+        }
+        if desired.table == 0 && desired.flags.contains(ServiceFlags::MAGLEV) {
+            desired.flags = ServiceFlags(desired.flags.0 & !ServiceFlags::MAGLEV.0);
+            desired.missing += 1;
+        }
+        // Who has no range of his own left is not let in.
+        let ranges = desired.sources.len();
+        desired.sources.truncate(self.sources);
+        desired.missing += wanted - desired.backends.len() + ranges - desired.sources.len();
+        desired.missing > 0
+    }
 }
 
-/// Actions for what `target` has and `current` has not, or otherwise; sorted
-/// by key.
-fn missing<K: Ord + std::hash::Hash, V: PartialEq>(
-    target: &FxHashMap<K, V>,
-    current: &FxHashMap<K, V>,
-    action: impl Fn(&K, &V) -> Action,
-) -> Vec<Action> {
-    let mut found: Vec<_> = target
-        .iter()
-        .filter(|(key, value)| current.get(key) != Some(value))
-        .collect();
-    found.sort_unstable_by(|a, b| a.0.cmp(b.0));
-    found
-        .into_iter()
-        .map(|(key, value)| action(key, value))
-        .collect()
+const fn chunks_of(table: u32) -> usize {
+    table.div_ceil(MAGLEV_CHUNK) as usize
 }
 
-/// Actions for what `current` has and `target` has not; sorted by key.
-fn surplus<K: Ord + std::hash::Hash, V>(
-    target: &FxHashMap<K, V>,
-    current: &FxHashMap<K, V>,
-    action: impl Fn(&K) -> Action,
-) -> Vec<Action> {
-    let gone: FxHashSet<&K> = current
-        .keys()
-        .filter(|key| !target.contains_key(key))
-        .collect();
-    let mut gone: Vec<_> = gone.into_iter().collect();
-    gone.sort_unstable();
-    gone.into_iter().map(action).collect()
+// === impl Fullness ===
+
+impl Fullness {
+    /// No more than a tenth is left: time for larger maps.
+    #[must_use]
+    pub const fn is_near(&self) -> bool {
+        self.used >= self.capacity - self.capacity / 10
+    }
 }
 
-fn join(namespace: &str, name: &str) -> Box<str> {
+fn join(namespace: &str, name: &str) -> Arc<str> {
     format!("{namespace}/{name}").into()
+}
+
+fn split(key: &str) -> (Box<str>, Box<str>) {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    (namespace.into(), name.into())
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Host {
     pub fn config() -> Config {
         Config {
             node: NODE.into(),
-            overrides: Vec::new(),
+            ..Config::default()
         }
     }
 
@@ -263,6 +263,7 @@ pub fn service(name: &str, addresses: &[&str], port: i64) -> Service {
         name: Some(name.into()),
         protocol: Some(protocol.into()),
         port,
+        node_port: None,
     };
     Service {
         metadata: Metadata {
@@ -275,6 +276,7 @@ pub fn service(name: &str, addresses: &[&str], port: i64) -> Service {
             ports: vec![port("tcp", "TCP"), port("udp", "UDP")],
             ..ServiceSpec::default()
         },
+        ..Service::default()
     }
 }
 
@@ -288,7 +290,7 @@ pub fn slice(name: &str, service: &str, addresses: &[&str], port: i64) -> Endpoi
             ..Conditions::default()
         },
         node_name: Some(NODE.into()),
-        zone: None,
+        ..Endpoint::default()
     };
     let target = |name: &str, protocol: &str| EndpointPort {
         name: Some(name.into()),
@@ -300,6 +302,7 @@ pub fn slice(name: &str, service: &str, addresses: &[&str], port: i64) -> Endpoi
             name: name.into(),
             namespace: "default".into(),
             labels: [("kubernetes.io/service-name".to_owned(), service.to_owned())].into(),
+            ..Metadata::default()
         },
         address_type: if v6 { "IPv6" } else { "IPv4" }.into(),
         endpoints: addresses.iter().map(endpoint).collect(),

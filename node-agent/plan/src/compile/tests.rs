@@ -7,10 +7,10 @@ fn compiled(service: &str, slices: &[&str]) -> String {
         .iter()
         .map(|slice| serde_json::from_str(slice).unwrap())
         .collect();
-    let sets = compile("node-1", &service, &slices);
+    let sets = compile("node-1", None, &service, &slices);
     assert_eq!(
         sets,
-        compile("node-1", &service, slices.iter().rev()),
+        compile("node-1", None, &service, slices.iter().rev()),
         "order matters not"
     );
     let mut words = String::new();
@@ -20,7 +20,9 @@ fn compiled(service: &str, slices: &[&str]) -> String {
             words += &format!(" {} s", set.affinity_seconds);
         }
         for key in set.keys {
-            words += &format!(" | {} {}", key.address, key.port.get());
+            let scope = ["", " outside"][usize::from(key.key.scope.0)];
+            let (address, port) = (key.key.address, key.key.port.get());
+            words += &format!(" | {address} {port} flags {}{scope}", key.flags.0);
         }
         for backend in set.backends {
             let (address, port, flags) = (backend.address, backend.port.get(), backend.flags.0);
@@ -65,10 +67,10 @@ fn each_port_and_family_is_a_set_of_its_own() {
     let v6 = slice("IPv6", &endpoint("fd00:244::5", READY, "node-2"));
     assert_eq!(
         compiled(WEB, &[&v4, &v6]),
-        "shop/web:http TCP IPv4 flags 0 | 10.96.0.7 80 > 10.244.0.9 8080 1 > 10.244.1.5 8080 0\n\
-         shop/web:http TCP IPv6 flags 0 | fd00:96::7 80 > fd00:244::5 8080 0\n\
-         shop/web:quic UDP IPv4 flags 0 | 10.96.0.7 443 > 10.244.0.9 8443 1 > 10.244.1.5 8443 0\n\
-         shop/web:quic UDP IPv6 flags 0 | fd00:96::7 443 > fd00:244::5 8443 0\n"
+        "shop/web:http TCP IPv4 flags 0 | 10.96.0.7 80 flags 256 > 10.244.0.9 8080 1 > 10.244.1.5 8080 0\n\
+         shop/web:http TCP IPv6 flags 0 | fd00:96::7 80 flags 256 > fd00:244::5 8080 0\n\
+         shop/web:quic UDP IPv4 flags 0 | 10.96.0.7 443 flags 256 > 10.244.0.9 8443 1 > 10.244.1.5 8443 0\n\
+         shop/web:quic UDP IPv6 flags 0 | fd00:96::7 443 flags 256 > fd00:244::5 8443 0\n"
     );
 }
 
@@ -93,15 +95,15 @@ fn endpoints_that_end_serve_only_while_none_is_ready() {
     );
     assert_eq!(
         one("", &[ready, ending.clone(), unready.clone()]),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 > 10.244.0.1 8080 0\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256 > 10.244.0.1 8080 0\n"
     );
     assert_eq!(
         one("", &[ending, unready.clone()]),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 > 10.244.0.2 8080 2\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256 > 10.244.0.2 8080 2\n"
     );
     assert_eq!(
         one("", &[unready]),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256\n"
     );
 }
 
@@ -109,7 +111,7 @@ fn endpoints_that_end_serve_only_while_none_is_ready() {
 fn absent_conditions_mean_ready() {
     assert_eq!(
         one("", &[r#"{"addresses": ["10.244.0.1"]}"#.into()]),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 > 10.244.0.1 8080 0\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256 > 10.244.0.1 8080 0\n"
     );
 }
 
@@ -122,11 +124,11 @@ fn local_policy_keeps_to_this_node() {
     );
     assert_eq!(
         one(policy, &[here, there.clone()]),
-        "shop/one TCP IPv4 flags 2 | 10.96.0.8 80 > 10.244.0.1 8080 3\n"
+        "shop/one TCP IPv4 local flags 2 | 10.96.0.8 80 flags 256 > 10.244.0.1 8080 3\n"
     );
     assert_eq!(
         one(policy, &[there]),
-        "shop/one TCP IPv4 flags 2 | 10.96.0.8 80\n"
+        "shop/one TCP IPv4 local flags 66 | 10.96.0.8 80 flags 256\n"
     );
 }
 
@@ -135,17 +137,17 @@ fn affinity_lasts_as_long_as_the_service_says() {
     let with = |config: &str| one(&format!(r#", "sessionAffinity": "ClientIP"{config}"#), &[]);
     assert_eq!(
         with(""),
-        "shop/one TCP IPv4 flags 1 10800 s | 10.96.0.8 80\n"
+        "shop/one TCP IPv4 flags 1 10800 s | 10.96.0.8 80 flags 256\n"
     );
     let config = r#", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 30}}"#;
     assert_eq!(
         with(config),
-        "shop/one TCP IPv4 flags 1 30 s | 10.96.0.8 80\n"
+        "shop/one TCP IPv4 flags 1 30 s | 10.96.0.8 80 flags 256\n"
     );
     let config = r#", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": -5}}"#;
     assert_eq!(
         with(config),
-        "shop/one TCP IPv4 flags 1 1 s | 10.96.0.8 80\n"
+        "shop/one TCP IPv4 flags 1 1 s | 10.96.0.8 80 flags 256\n"
     );
 }
 
@@ -176,7 +178,7 @@ fn senseless_addresses_and_ports_are_left_out() {
     ];
     assert_eq!(
         one("", &endpoints),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 > 10.244.0.1 8080 0\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256 > 10.244.0.1 8080 0\n"
     );
     let service = r#"{"metadata": {"name": "odd", "namespace": "shop"}, "spec": {
         "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9", "127.0.0.1", "x"],
@@ -184,18 +186,18 @@ fn senseless_addresses_and_ports_are_left_out() {
                   {"name": "d", "port": 80, "protocol": "GRE"}, {"name": "e", "port": 81}, {"name": "e", "port": 82}]}}"#;
     assert_eq!(
         compiled(service, &[]),
-        "shop/odd:e TCP IPv4 flags 0 | 10.96.0.9 81\n"
+        "shop/odd:e TCP IPv4 flags 0 | 10.96.0.9 81 flags 256\n"
     );
 }
 
 #[test]
-fn endpoint_in_two_slices_counts_once_in_its_best_state() {
+fn endpoint_in_two_slices_counts_once_as_its_better_slice_says() {
     let (ready, ending) = (
         endpoint("10.244.0.1", READY, ""),
         endpoint("10.244.0.1", ENDING, "node-1"),
     );
     assert_eq!(
         one("", &[ending, ready]),
-        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 > 10.244.0.1 8080 1\n"
+        "shop/one TCP IPv4 flags 0 | 10.96.0.8 80 flags 256 > 10.244.0.1 8080 0\n"
     );
 }

@@ -1,0 +1,186 @@
+//! The maps that the plan writes, and its actions upon them.
+
+use std::path::Path;
+
+use ebpf_abi::{
+    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Plain, Prefix, Sealed, Service,
+    ServiceKey, SetName, SlotKey, maps,
+};
+use ipnet::IpNet;
+use node_agent_plan::{Action, Current, Room};
+
+use crate::error::Error;
+use crate::table::Table;
+
+/// The maps that the plan writes.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) services: Table<ServiceKey, Sealed<Service>>,
+    pub(crate) slots: Table<SlotKey, Sealed<Backend>>,
+    members: Table<MemberKey, u32>,
+    chunks: Table<MaglevKey, Sealed<MaglevChunk>>,
+    sources: Table<Prefix, u32>,
+    nodes: Table<Address, NodeFlags>,
+    inside: Table<Prefix, u32>,
+    pub(crate) names: Table<u32, SetName>,
+}
+
+// === impl Tables ===
+
+impl Tables {
+    pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            services: Table::open(directory, maps::SERVICES)?,
+            slots: Table::open(directory, maps::SLOTS)?,
+            members: Table::open(directory, maps::MEMBERS)?,
+            chunks: Table::open(directory, maps::MAGLEV)?,
+            sources: Table::open(directory, maps::SOURCES)?,
+            nodes: Table::open(directory, maps::NODES)?,
+            inside: Table::open(directory, maps::INSIDE)?,
+            names: Table::open(directory, maps::NAMES)?,
+        })
+    }
+
+    /// Actions of one kind that follow each other are written together.
+    pub(crate) fn apply(&self, actions: &[Action]) -> Result<(), Error> {
+        let same = |a: &Action, b: &Action| std::mem::discriminant(a) == std::mem::discriminant(b);
+        actions
+            .chunk_by(same)
+            .try_for_each(|run| self.apply_run(run))
+    }
+
+    fn apply_run(&self, run: &[Action]) -> Result<(), Error> {
+        macro_rules! each {
+            ($pattern:pat => $content:expr) => {
+                &run.iter()
+                    .filter_map(|action| match action {
+                        $pattern => Some($content),
+                        _ => None,
+                    })
+                    .collect::<Vec<_>>()
+            };
+        }
+        match run.first() {
+            None => Ok(()),
+            Some(Action::PutName(..)) => self
+                .names
+                .write(each!(Action::PutName(set, name) => (*set, SetName::new(name)))),
+            Some(Action::PutSlot(..)) => self
+                .slots
+                .write(each!(Action::PutSlot(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutMember(..)) => self
+                .members
+                .write(each!(Action::PutMember(key, slot) => (*key, *slot))),
+            Some(Action::PutChunk(..)) => self
+                .chunks
+                .write(each!(Action::PutChunk(key, it) => (*key, Sealed::new(key, **it)))),
+            Some(Action::PutSource(..)) => self
+                .sources
+                .write(each!(Action::PutSource(set, range) => (prefix(*set, range), 1))),
+            Some(Action::PutNode(..)) => self
+                .nodes
+                .write(each!(Action::PutNode(address, flags) => (*address, *flags))),
+            Some(Action::PutInside(..)) => self
+                .inside
+                .write(each!(Action::PutInside(range) => (prefix(0, range), 1))),
+            Some(Action::PutService(..)) => self
+                .services
+                .write(each!(Action::PutService(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::DeleteService(_)) => self
+                .services
+                .delete(each!(Action::DeleteService(key) => *key)),
+            Some(Action::DeleteSlot(_)) => {
+                self.slots.delete(each!(Action::DeleteSlot(key) => *key))
+            }
+            Some(Action::DeleteMember(_)) => self
+                .members
+                .delete(each!(Action::DeleteMember(key) => *key)),
+            Some(Action::DeleteChunk(_)) => {
+                self.chunks.delete(each!(Action::DeleteChunk(key) => *key))
+            }
+            Some(Action::DeleteSource(..)) => self
+                .sources
+                .delete(each!(Action::DeleteSource(set, range) => prefix(*set, range))),
+            Some(Action::DeleteNode(_)) => self
+                .nodes
+                .delete(each!(Action::DeleteNode(address) => *address)),
+            Some(Action::DeleteInside(_)) => self
+                .inside
+                .delete(each!(Action::DeleteInside(range) => prefix(0, range))),
+            Some(Action::DeleteName(_)) => {
+                self.names.delete(each!(Action::DeleteName(set) => *set))
+            }
+        }
+    }
+
+    pub(crate) fn dump(&self) -> Result<Current, Error> {
+        let mut current = Current::default();
+        current.services.extend(opened(&self.services)?);
+        current.slots.extend(opened(&self.slots)?);
+        current.members.extend(self.members.entries()?);
+        current.chunks.extend(opened(&self.chunks)?);
+        let sources = self.sources.entries()?;
+        current.sources.extend(
+            sources
+                .iter()
+                .filter_map(|(key, _)| Some((key.range.number, range(key)?))),
+        );
+        current.nodes.extend(self.nodes.entries()?);
+        let inside = self.inside.entries()?;
+        current
+            .inside
+            .extend(inside.iter().filter_map(|(key, _)| range(key)));
+        for (set, name) in self.names.entries()? {
+            current.names.insert(set, name.as_str().into());
+        }
+        Ok(current)
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        Room {
+            services: self.services.capacity() as usize,
+            slots: self.slots.capacity() as usize,
+            members: self.members.capacity() as usize,
+            chunks: self.chunks.capacity() as usize,
+            sources: self.sources.capacity() as usize,
+        }
+    }
+
+    /// Removes entries that are broken: no reader accepts them, and the plan,
+    /// to which they are invisible, would never remove them.
+    pub(crate) fn sweep(&self) -> Result<(), Error> {
+        let swept = sweep(&self.services)? + sweep(&self.slots)? + sweep(&self.chunks)?;
+        if swept > 0 {
+            tracing::warn!(swept, "removed broken entries");
+        }
+        Ok(())
+    }
+}
+
+/// The entries that are whole.
+fn opened<K: Plain, V: Plain>(table: &Table<K, Sealed<V>>) -> Result<Vec<(K, V)>, Error> {
+    let entries = table.entries()?.into_iter();
+    Ok(entries
+        .filter_map(|(key, sealed)| Some((key, sealed.open(&key)?)))
+        .collect())
+}
+
+fn sweep<K: Plain, V: Plain>(table: &Table<K, Sealed<V>>) -> Result<usize, Error> {
+    let broken: Vec<K> = table
+        .entries()?
+        .into_iter()
+        .filter(|(key, sealed)| sealed.open(key).is_none())
+        .map(|(key, _)| key)
+        .collect();
+    table.delete(&broken)?;
+    Ok(broken.len())
+}
+
+fn prefix(number: u32, range: &IpNet) -> Prefix {
+    Prefix::new(number, range.network().into(), range.prefix_len())
+}
+
+fn range(prefix: &Prefix) -> Option<IpNet> {
+    let (address, bits) = prefix.first();
+    IpNet::new(address.into(), bits).ok()
+}
