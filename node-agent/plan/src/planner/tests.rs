@@ -248,6 +248,7 @@ fn overrides(them: &[(u8, u8)]) -> Vec<Override> {
 /// What a key serves: its backends, sorted, its properties, and who is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
+    name: Box<str>,
     backends: Vec<Backend>,
     flags: ServiceFlags,
     affinity_seconds: u32,
@@ -275,6 +276,7 @@ fn serving(maps: &Current) -> Serving {
             .unwrap_or_else(|| panic!("torn: {key:?} {entry:?}"));
         backends.sort_unstable();
         let state = State {
+            name: maps.names.get(&entry.set).cloned().unwrap_or_default(),
             backends,
             flags: entry.flags,
             affinity_seconds: entry.affinity_seconds,
@@ -292,6 +294,7 @@ fn cut(maps: &Current) -> Serving {
     let entry = |(key, entry): (&ServiceKey, &Entry)| {
         let backends = maps.slots_of_entry(entry).unwrap_or_default();
         let state = State {
+            name: maps.names.get(&entry.set).cloned().unwrap_or_default(),
             backends,
             flags: entry.flags,
             affinity_seconds: entry.affinity_seconds,
@@ -379,7 +382,10 @@ fn is_sound(
     if entry.flags.contains(ServiceFlags::SOURCES)
         && after.is_some()
         && !(now.is_subset(&union)
-            && (states.len() < 2 || union.iter().filter(common).all(|range| now.contains(range))))
+            // One that is handed from a service to another while the former
+            // lets in fewer may be dark to these for a moment.
+            && (states.len() < 2
+                || states[0].name != states[1].name || union.iter().filter(common).all(|range| now.contains(range))))
     {
         return Err(format!("lets in {now:?}"));
     }
@@ -500,6 +506,7 @@ impl Cluster {
                 }
                 let restricted = flags.contains(ServiceFlags::SOURCES);
                 let state = State {
+                    name: set.name.clone(),
                     backends: set.backends.clone(),
                     flags: set.flags.with(*flags),
                     affinity_seconds: set.affinity_seconds,
@@ -725,4 +732,255 @@ fn address_handed_from_one_service_to_another_never_goes_dark() {
         serving(&maps).into_values().next().unwrap().backends[0].address,
         Address::v4([10, 244, 0, 2])
     );
+}
+
+/// A service of `count` endpoints in slices of a hundred, as the controller
+/// makes them.
+fn large(planner: &mut Planner, name: u8, count: u16, wanted: &Wanted) {
+    for number in 0..count.div_ceil(100) {
+        let it = hundred(name, number, count, None);
+        planner.slice_changed("ns", &it.metadata.name, Some(&it));
+    }
+    planner.service_changed("ns", &format!("s{name}"), Some(&service(name, wanted)));
+}
+
+fn hundred(owner: u8, number: u16, count: u16, but: Option<u16>) -> EndpointSlice {
+    let mut it = slice(0, owner, &[]);
+    it.metadata.name = format!("l{owner}-{number}");
+    it.endpoints = (number * 100..count.min(number * 100 + 100))
+        .filter(|n| Some(*n) != but)
+        .map(|n| Endpoint {
+            addresses: vec![format!("10.1.{}.{}", n / 250, n % 250 + 1)],
+            ..Endpoint::default()
+        })
+        .collect();
+    it
+}
+
+#[test]
+fn one_changed_endpoint_of_a_thousand_writes_a_handful() {
+    for affinity in [false, true] {
+        let wanted = Wanted {
+            affinity,
+            ..Wanted::PLAIN
+        };
+        let mut planner = Planner::default();
+        let mut maps = Current::default();
+        large(&mut planner, 0, 1_000, &wanted);
+        for action in planner.resync(&maps) {
+            maps.apply(&action);
+        }
+        for but in [Some(333), None, Some(399), Some(0), None] {
+            let number = but.unwrap_or(300) / 100;
+            let it = hundred(0, number, 1_000, but);
+            let actions = planner.slice_changed("ns", &it.metadata.name, Some(&it));
+            let most = if affinity { 8 } else { 4 };
+            assert!(!actions.is_empty() && actions.len() <= most, "{actions:?}");
+            actions.iter().for_each(|action| maps.apply(action));
+        }
+        assert_eq!(
+            serving(&maps).into_values().next().unwrap().backends.len(),
+            999
+        );
+    }
+}
+
+#[test]
+fn node_that_changes_addresses_writes_these_alone() {
+    let mut planner = Planner::default();
+    let kind = 1;
+    for name in 0..3 {
+        let wanted = Wanted {
+            kind,
+            address: name,
+            ..Wanted::PLAIN
+        };
+        planner.service_changed("ns", &format!("s{name}"), Some(&service(name, &wanted)));
+    }
+    planner.set_node(facts((0, 1, false)));
+    planner.resync(&Current::default());
+    let own = |n| Address::from(IpAddr::from([192, 0, 2, n]));
+    let put = Action::PutNode(own(1), ebpf_abi::NodeFlags::NONE);
+    assert_eq!(planner.set_node(facts((0, 2, false))), [put]);
+    let delete = Action::DeleteNode(own(1));
+    assert_eq!(planner.set_node(facts((0, 1, false))), [delete]);
+    assert_eq!(planner.set_node(facts((0, 1, false))), []);
+}
+
+#[test]
+fn service_beyond_the_limit_serves_its_first_endpoints() {
+    let mut planner = Planner::default();
+    let mut it = slice(0, 0, &[]);
+    it.endpoints = (0_u32..20_000)
+        .map(|n| Endpoint {
+            addresses: vec![format!(
+                "10.{}.{}.{}",
+                n / 62_500 + 1,
+                n / 250 % 250,
+                n % 250 + 1
+            )],
+            ..Endpoint::default()
+        })
+        .collect();
+    planner.slice_changed("ns", "e0", Some(&it));
+    planner.service_changed("ns", "s0", Some(&service(0, &Wanted::PLAIN)));
+    let actions = planner.resync(&Current::default());
+    assert!(actions.len() < 16_384 + 10, "{}", actions.len());
+    let reasons: Vec<_> = planner.problems().map(|it| it.reason).collect();
+    let expected = Reason::TooManyEndpoints {
+        found: 20_000,
+        most: 16_384,
+        family: crate::Family::V4,
+    };
+    assert_eq!(reasons, [expected]);
+}
+
+#[test]
+fn who_finds_no_room_has_a_problem_and_nobody_else() {
+    let mut planner = Planner::default();
+    planner.set_room(Room {
+        slots: 150,
+        ..Room::UNLIMITED
+    });
+    let mut maps = Current::default();
+    let at = |address| Wanted {
+        address,
+        ..Wanted::PLAIN
+    };
+    large(&mut planner, 0, 100, &at(0));
+    large(&mut planner, 1, 100, &at(1));
+    for action in planner.resync(&maps) {
+        maps.apply(&action);
+    }
+    let counts = |maps: &Current| -> Vec<usize> {
+        serving(maps)
+            .into_values()
+            .map(|it| it.backends.len())
+            .collect()
+    };
+    assert_eq!(counts(&maps), [100, 50]);
+    assert_eq!(maps.slots.len(), 150);
+    let problems: Vec<_> = planner.problems().map(|it| it.to_string()).collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("Service ns/s1: the node's maps have no room for 50 more"));
+    assert!(
+        planner
+            .fullness()
+            .iter()
+            .any(|it| it.map == "SLOTS" && it.is_near())
+    );
+    // A change in full maps is made in place.
+    let it = hundred(1, 0, 100, Some(3));
+    for action in planner.slice_changed("ns", &it.metadata.name, Some(&it)) {
+        maps.apply(&action);
+        assert!(maps.slots.len() <= 150);
+    }
+    assert_eq!(counts(&maps), [100, 50]);
+    // Room that becomes free is used.
+    for action in planner.service_changed("ns", "s0", None) {
+        maps.apply(&action);
+    }
+    assert_eq!(counts(&maps), [99]);
+    assert_eq!(planner.problems().count(), 0);
+}
+
+#[test]
+fn udp_backends_that_no_longer_serve_are_told_once() {
+    let wanted = Wanted {
+        ports: 2,
+        local: true,
+        ..Wanted::PLAIN
+    };
+    let mut planner = Planner::new(Config {
+        node: "node-1".into(),
+        ..Config::default()
+    });
+    planner.resync(&Current::default());
+    let change = |planner: &mut Planner, places: &[Place]| {
+        let it = slice(0, 0, places);
+        planner.slice_changed("ns", "e0", Some(&it));
+        let gone: Vec<_> = planner
+            .take_gone()
+            .into_iter()
+            .map(|it| {
+                assert_eq!(it.protocol, Protocol::UDP);
+                assert_eq!(
+                    it.keys,
+                    [ServiceKey::internal(
+                        Address::v4([10, 96, 0, 0]),
+                        Port::new(81),
+                        Protocol::UDP
+                    )]
+                );
+                it.backends
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        gone.concat()
+    };
+    planner.service_changed("ns", "s0", Some(&service(0, &wanted)));
+    assert_eq!(
+        change(&mut planner, &[(0, 0, 0), (1, 0, 0), (2, 0, 0)]),
+        [""; 0]
+    );
+    // Terminating and still serving, even where others are used: it stays.
+    assert_eq!(
+        change(&mut planner, &[(0, 4, 0), (1, 0, 0), (2, 0, 0)]),
+        [""; 0]
+    );
+    assert_eq!(
+        change(&mut planner, &[(0, 5, 0), (1, 0, 0)]),
+        ["10.244.0.1:8081", "10.244.0.3:8081"]
+    );
+    assert_eq!(change(&mut planner, &[(1, 0, 0)]), [""; 0]);
+    assert_eq!(change(&mut planner, &[]), ["10.244.0.2:8081"]);
+}
+
+#[test]
+fn udp_backends_that_went_meanwhile_are_told_after_a_restart() {
+    let wanted = Wanted {
+        ports: 2,
+        ..Wanted::PLAIN
+    };
+    let told = |places: &[Place]| {
+        let mut planner = Planner::default();
+        planner.service_changed("ns", "s0", Some(&service(0, &wanted)));
+        planner.slice_changed("ns", "e0", Some(&slice(0, 0, places)));
+        planner
+    };
+    let mut maps = Current::default();
+    for action in told(&[(0, 0, 0), (1, 0, 0)]).resync(&maps) {
+        maps.apply(&action);
+    }
+    let mut next = told(&[(1, 0, 0)]);
+    next.resync(&maps);
+    let gone = next.take_gone();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(gone[0].backends, ["10.244.0.1:8081".parse().unwrap()]);
+}
+
+#[test]
+fn problems_end_with_their_cause() {
+    let mut planner = Planner::default();
+    planner.resync(&Current::default());
+    let at = |address| Wanted {
+        address,
+        kind: 1,
+        ..Wanted::PLAIN
+    };
+    planner.service_changed("ns", "s0", Some(&service(0, &at(0))));
+    planner.service_changed("ns", "s1", Some(&service(1, &at(0))));
+    let version = planner.problems_version();
+    let problems: Vec<_> = planner.problems().map(|it| it.to_string()).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .all(|it| it.starts_with("Service ns/s1") && it.contains("belongs to Service ns/s0"))
+    );
+    planner.service_changed("ns", "s0", None);
+    assert_eq!(planner.problems().count(), 0);
+    assert_ne!(planner.problems_version(), version);
 }
