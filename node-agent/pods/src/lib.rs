@@ -19,6 +19,7 @@ pub mod pod;
 pub mod server;
 pub mod settings;
 pub mod shared;
+pub mod static_pods;
 mod tls;
 pub mod volumes;
 
@@ -252,17 +253,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             shutdown.clone(),
         ));
     }
-    node::register(&client, &identity, &shutdown)
-        .await
-        .map_err(Error::Register)?;
-    let lease = {
-        let (client, shutdown) = (client.clone(), shutdown.clone());
-        let lease = NodeLease::new(&options.node_name);
-        tokio::spawn(async move { lease.keep(&client, &shutdown).await })
-    };
-    let status = tokio::spawn(node::keep(shared.clone(), identity, shutdown.clone()));
-    services.synced().await;
-    own.synced().await;
+    let upkeep = upkeep(shared.clone(), identity, shutdown.clone());
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
@@ -271,10 +262,44 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         settings,
         shutdown.clone(),
     ));
-    manager::run(shared, pods, ordered, shutdown).await;
-    for task in [lease, status, rotation, guard] {
+    // Static pods run before there is an API: it may be they that bring it.
+    let known = async move {
+        services.synced().await;
+        own.synced().await;
+    };
+    let manager = manager::run(shared, pods, known, ordered, shutdown);
+    tokio::pin!(manager);
+    let result = tokio::select! {
+        () = &mut manager => Ok(()),
+        kept = upkeep => match kept {
+            Err(error) => Err(error),
+            Ok(()) => {
+                manager.await;
+                Ok(())
+            }
+        },
+    };
+    for task in [rotation, guard] {
         task.abort();
     }
+    result
+}
+
+/// Makes the node known, and keeps it so until `shutdown`.
+async fn upkeep(
+    shared: Arc<Shared>,
+    identity: Identity,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    node::register(&shared.client, &identity, &shutdown)
+        .await
+        .map_err(Error::Register)?;
+    let lease = NodeLease::new(&shared.node_name);
+    let client = shared.client.clone();
+    tokio::join!(
+        lease.keep(&client, &shutdown),
+        node::keep(shared, identity, shutdown.clone())
+    );
     Ok(())
 }
 

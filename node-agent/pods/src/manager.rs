@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control_client::{Change, Reflector};
+use control_client::{Change, DeleteOptions, Reflector, View};
 use futures::StreamExt;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::{Runtime, api};
@@ -16,6 +16,7 @@ use crate::objects::pod::Pod;
 use crate::pod::observed::key;
 use crate::pod::{kill, observe, worker};
 use crate::shared::{Order, Shared};
+use crate::static_pods::{self, Statics, Step};
 use crate::volumes::Volumes;
 
 /// How often the runtime is asked what it has: when nothing is going on, when
@@ -27,29 +28,58 @@ const TOLD: Duration = Duration::from_secs(10);
 /// How often what belongs to no pod is looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// How often mirror pods are compared with what they mirror.
+const MIRRORS_EVERY: Duration = Duration::from_secs(1);
+
 /// Seconds that a container gets whose pod is gone and says nothing.
 const ORPHAN_GRACE: i64 = 30;
 
-/// Runs the node's pods until `shutdown`; what runs goes on after it.
+/// Runs the node's pods until `shutdown`; what runs goes on after it. Pods of
+/// the API wait until what they need is `known`; static pods do not.
 pub async fn run(
     shared: Arc<Shared>,
     pods: Reflector<Pod>,
+    known: impl Future<Output = ()> + Send,
     mut orders: mpsc::UnboundedReceiver<Order>,
     shutdown: CancellationToken,
 ) {
     let (done, mut finished) = mpsc::unbounded_channel();
     let (nudges, mut nudged) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(watch(shared.clone(), nudges, shutdown.clone()));
+    let watcher = tokio::spawn(watch_runtime(shared.clone(), nudges, shutdown.clone()));
     let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
     let mut changes = pods.changes();
     let mut sweep = Instant::now();
     let mut synced = false;
+    let mut statics = statics(&shared);
+    tokio::pin!(known);
+    let mut is_known = false;
+    let first = statics.borrow_and_update().clone();
+    apply_statics(&shared, &mut workers, &done, &first);
+    let mut mirrors = Mirrors::default();
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
-            change = changes.recv() => {
+            () = &mut known, if !is_known => is_known = true,
+            change = changes.recv(), if is_known => {
                 let Some(change) = change else { break };
+                mirrors.note(&change);
                 apply(&shared, &mut workers, &done, change);
+                mirrors.tell(&statics, &workers);
+            }
+            changed = statics.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                let now = statics.borrow_and_update().clone();
+                apply_statics(&shared, &mut workers, &done, &now);
+                mirrors.tell(&statics, &workers);
+            }
+            () = tokio::time::sleep_until(mirrors.due.into()), if synced => {
+                mirrors.due = Instant::now() + MIRRORS_EVERY;
+                let steps = static_pods::plan(&statics.borrow(), &mirrors.all());
+                for step in steps {
+                    tokio::spawn(mirror(shared.clone(), statics.borrow().clone(), step));
+                }
             }
             uid = finished.recv() => {
                 if let Some(uid) = uid {
@@ -69,11 +99,12 @@ pub async fn run(
                     worker.end(order.sentence, order.grace);
                 }
             }
-            () = pods.synced(), if !synced => {
+            () = pods.synced(), if !synced && is_known => {
                 synced = true;
                 sweep = Instant::now();
                 // what the first list brought comes first
                 while let Some(change) = changes.try_recv() {
+                    mirrors.note(&change);
                     apply(&shared, &mut workers, &done, change);
                 }
                 sweep_orphans(&shared, &workers);
@@ -85,6 +116,133 @@ pub async fn run(
         }
     }
     watcher.abort();
+}
+
+/// The static pods of the node; nothing ever where there is no folder.
+fn statics(shared: &Shared) -> watch::Receiver<Statics> {
+    let folder = shared.settings.static_pods.clone();
+    let (node, every) = (shared.node_name.clone(), shared.settings.static_every);
+    // at once, or what they left running would be taken for nobody's
+    let first = folder.as_deref().map(|f| static_pods::read(f, &node));
+    let (out, statics) = watch::channel(first.unwrap_or_default());
+    tokio::spawn(async move {
+        match folder {
+            Some(folder) => static_pods::watch(folder, node, every, out).await,
+            // kept open
+            None => out.closed().await,
+        }
+    });
+    statics
+}
+
+fn apply_statics(
+    shared: &Arc<Shared>,
+    workers: &mut FxHashMap<String, worker::Handle>,
+    done: &mpsc::UnboundedSender<String>,
+    now: &Statics,
+) {
+    for entry in shared.pods.all() {
+        let uid = entry.pod.uid();
+        if entry.pod.is_static()
+            && !now.contains_key(uid)
+            && let Some(worker) = workers.get(uid)
+        {
+            worker.gone();
+        }
+    }
+    for (uid, one) in now {
+        if !workers.contains_key(uid) {
+            let handle = worker::spawn(shared.clone(), one.pod.clone(), done.clone());
+            workers.insert(uid.clone(), handle);
+        }
+    }
+}
+
+/// The mirror pods that the API has, by uid.
+struct Mirrors {
+    all: FxHashMap<String, Arc<Pod>>,
+    /// When they are compared with what they mirror.
+    due: Instant,
+}
+
+impl Default for Mirrors {
+    fn default() -> Self {
+        Self {
+            all: FxHashMap::default(),
+            due: Instant::now(),
+        }
+    }
+}
+
+impl Mirrors {
+    fn note(&mut self, change: &Change<Pod>) {
+        if let Some(previous) = &change.previous {
+            self.all.remove(previous.uid());
+        }
+        if let Some(pod) = change.current.as_ref().filter(|pod| pod.is_mirror()) {
+            self.all.insert(pod.uid().to_owned(), pod.clone());
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Pod>> {
+        self.all.values().cloned().collect()
+    }
+
+    /// Tells static pods of their mirrors.
+    fn tell(
+        &self,
+        statics: &watch::Receiver<Statics>,
+        workers: &FxHashMap<String, worker::Handle>,
+    ) {
+        for (uid, one) in statics.borrow().iter() {
+            let mirror = self
+                .all
+                .values()
+                .find(|m| m.name() == one.pod.name() && m.namespace() == one.pod.namespace());
+            if let Some(worker) = workers.get(uid) {
+                worker.mirror(mirror.cloned());
+            }
+        }
+    }
+}
+
+/// Makes or deletes a mirror pod. What fails is tried again by the next look.
+async fn mirror(shared: Arc<Shared>, statics: Statics, step: Step) {
+    let failed = match step {
+        Step::Create(uid) => {
+            let Some(one) = statics.get(&uid) else { return };
+            let Some(node) = shared.node_object.get("", &shared.node_name) else {
+                return;
+            };
+            let mut body = one.mirror.clone();
+            body["metadata"]["ownerReferences"] = serde_json::json!([{
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": shared.node_name,
+                "uid": node.metadata.uid,
+                "controller": true,
+            }]);
+            let namespace = one.pod.namespace();
+            shared
+                .client
+                .create::<control_client::Discard>(&Pod::RESOURCE, namespace, &body)
+                .await
+                .err()
+                .filter(|error| !error.is_already_exists())
+        }
+        Step::Delete(namespace, name, uid) => {
+            let options = DeleteOptions::of_uid(uid).grace(0);
+            shared
+                .client
+                .delete(&Pod::RESOURCE, &namespace, &name, &options)
+                .await
+                .err()
+                .filter(|error| !error.is_not_found() && !error.is_conflict())
+        }
+    };
+    if let Some(error) = failed {
+        tracing::warn!(error = error.chain(), "a mirror pod is not as it should be");
+    }
 }
 
 fn apply(
@@ -103,7 +261,7 @@ fn apply(
     {
         worker.gone();
     }
-    if let Some(pod) = change.current {
+    if let Some(pod) = change.current.filter(|pod| !pod.is_mirror()) {
         match workers.get(pod.uid()) {
             Some(worker) => worker.set(pod),
             None => {
@@ -174,7 +332,7 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
 
 /// Tells of pods whose containers changed: by the runtime's own events where
 /// it has them, and by looking.
-async fn watch(
+async fn watch_runtime(
     shared: Arc<Shared>,
     nudges: mpsc::UnboundedSender<String>,
     shutdown: CancellationToken,

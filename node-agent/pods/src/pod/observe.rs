@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::observed::{Container, Observed, Sandbox, key};
 use crate::cri::{Result, Runtime, api};
+use crate::server::logs::Line;
 
 /// Longest termination message from a file.
 const MESSAGE_MOST: u64 = 4096;
@@ -140,24 +141,30 @@ fn last_words(status: &api::ContainerStatus) -> String {
     if !file.is_empty() || !from_log || status.exit_code == 0 {
         return file;
     }
-    let text = tail(Path::new(&status.log_path), LOG_MOST.0 + 4096);
-    let mut lines: Vec<&str> = text
+    from_log_text(&tail(Path::new(&status.log_path), LOG_MOST.0 + 4096))
+}
+
+/// The last lines of a log. A line that the container did not end stays open.
+fn from_log_text(text: &str) -> String {
+    let mut lines: Vec<Line<'_>> = text
         .lines()
-        .filter_map(|line| line.splitn(4, ' ').nth(3))
+        .filter_map(|line| Line::parse(line.as_bytes()))
         .collect();
     let skip = lines.len().saturating_sub(LOG_MOST.1);
     lines.drain(..skip);
-    let text = lines.join("\n");
+    let mut out = String::new();
+    for line in lines {
+        out.push_str(&String::from_utf8_lossy(line.content));
+        if !line.partial {
+            out.push('\n');
+        }
+    }
     let most = usize::try_from(LOG_MOST.0).unwrap_or(usize::MAX);
-    let mut from = text.len().saturating_sub(most);
-    while !text.is_char_boundary(from) {
+    let mut from = out.len().saturating_sub(most);
+    while !out.is_char_boundary(from) {
         from += 1;
     }
-    let mut out = text.get(from..).unwrap_or_default().to_owned();
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out
+    out.split_off(from)
 }
 
 /// The last bytes of a file; empty when there is none.
@@ -171,4 +178,24 @@ fn tail(path: &Path, most: u64) -> String {
         Ok(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_from_a_log_end_as_the_container_ended_them() {
+        let time = "2026-01-02T03:04:05.000000006Z";
+        let one = |tag: &str, text: &str| format!("{time} stdout {tag} {text}\n");
+        assert_eq!(from_log_text(&one("P", "DONE")), "DONE");
+        assert_eq!(from_log_text(&one("F", "DONE")), "DONE\n");
+        let split = one("P", "DO") + &one("F", "NE") + "nonsense\n";
+        assert_eq!(from_log_text(&split), "DONE\n");
+        let many: String = (0..100).map(|n| one("F", &n.to_string())).collect();
+        assert!(from_log_text(&many).starts_with("20\n21\n"));
+        let long = one("F", &"é".repeat(2000));
+        let found = from_log_text(&long);
+        assert!(found.len() <= 2048 && found.ends_with("é\n"));
+    }
 }

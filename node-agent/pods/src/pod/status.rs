@@ -91,6 +91,21 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     let container_statuses = statuses(&spec.containers, false);
     let ephemeral_container_statuses = statuses(&spec.ephemeral_containers, false);
 
+    // a pod that was refused has no containers to speak of
+    let refused = input.sentence.is_some()
+        && input.observed.sandboxes.is_empty()
+        && input.observed.containers.is_empty()
+        && input.pod.status.container_statuses.is_empty();
+    let (init_container_statuses, container_statuses, ephemeral_container_statuses) = if refused {
+        Default::default()
+    } else {
+        (
+            init_container_statuses,
+            container_statuses,
+            ephemeral_container_statuses,
+        )
+    };
+
     let mut status = PodStatus {
         observed_generation: (input.pod.metadata.generation != 0)
             .then_some(input.pod.metadata.generation),

@@ -46,6 +46,8 @@ pub struct Wanted {
     pub gone: bool,
     /// Why the node ends it, and the seconds that it gets, if it does.
     pub ended: Option<(Sentence, i64)>,
+    /// Of a static pod: its image in the API.
+    pub mirror: Option<Arc<Pod>>,
 }
 
 /// The other end of a worker.
@@ -69,6 +71,11 @@ impl Handle {
         self.wanted.send_modify(|wanted| wanted.gone = true);
     }
 
+    /// Tells what the API has of a static pod.
+    pub fn mirror(&self, pod: Option<Arc<Pod>>) {
+        self.wanted.send_modify(|wanted| wanted.mirror = pod);
+    }
+
     /// Tells that the node ends the pod; the first reason counts.
     pub fn end(&self, sentence: Sentence, grace: i64) {
         self.wanted.send_modify(|wanted| {
@@ -88,6 +95,7 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         pod: pod.clone(),
         gone: false,
         ended: None,
+        mirror: None,
     });
     let nudge = Arc::new(Notify::new());
     let handle = Handle {
@@ -143,7 +151,9 @@ pub(super) struct State {
     sentence_grace: Option<i64>,
     terminal: bool,
     probes: Probes,
-    reporter: Reporter,
+    /// None for a pod that the API does not know (yet).
+    reporter: Option<Reporter>,
+    mirror: Option<Arc<Pod>>,
     looked: Instant,
     /// Notified when an object in a volume changed.
     stale: Arc<Notify>,
@@ -291,7 +301,8 @@ fn end_grace(wanted: &Wanted) -> Option<i64> {
 
 impl State {
     fn new(shared: Arc<Shared>, pod: Arc<Pod>, reports: mpsc::UnboundedSender<Report>) -> Self {
-        let reporter = Reporter::new(shared.client.clone(), pod.clone());
+        let reporter =
+            (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()));
         let probes = Probes::new(shared.runtime.clone(), reports);
         let volumes = Volumes::new(&shared.root, pod.uid());
         let grant = Grant::told(&pod.spec, &pod.status);
@@ -322,6 +333,7 @@ impl State {
             terminal: false,
             probes,
             reporter,
+            mirror: None,
             looked: Instant::now(),
             stale: Arc::default(),
             shared,
@@ -365,9 +377,13 @@ impl State {
 
     fn take_pod(&mut self, wanted: Wanted) {
         self.gone |= wanted.gone;
-        if !wanted.gone {
-            self.reporter.seen(wanted.pod.clone());
+        if !wanted.gone
+            && !wanted.pod.is_static()
+            && let Some(reporter) = &self.reporter
+        {
+            reporter.seen(wanted.pod.clone());
         }
+        self.take_mirror(wanted.mirror);
         if let Some((sentence, grace)) = wanted.ended
             && self.sentence.is_none()
             && !self.terminal
@@ -389,6 +405,24 @@ impl State {
                 })
             });
         }
+    }
+
+    /// Takes over the API's image of a static pod: its status is written there.
+    fn take_mirror(&mut self, mirror: Option<Arc<Pod>>) {
+        let uid = |pod: &Option<Arc<Pod>>| pod.as_ref().map(|p| p.uid().to_owned());
+        match (&mirror, &self.reporter) {
+            (None, _) if self.mirror.is_some() => self.reporter = None,
+            (None, _) => return,
+            (Some(now), Some(reporter)) if uid(&self.mirror) == uid(&mirror) => {
+                reporter.seen(now.clone());
+            }
+            (Some(now), _) => {
+                let reporter = Reporter::new(self.shared.client.clone(), now.clone());
+                reporter.set(self.status.clone(), true);
+                self.reporter = Some(reporter);
+            }
+        }
+        self.mirror = mirror;
     }
 
     /// Refuses a pod that the node cannot run, before anything of it is made.
@@ -509,6 +543,7 @@ impl State {
             pod: self.pod.clone(),
             gone: self.gone,
             ended: self.sentence.clone().zip(self.sentence_grace),
+            mirror: None,
         };
         if let Some(grace) = end_grace(&wanted) {
             return Aim::End { grace };
@@ -690,8 +725,8 @@ impl State {
         if *self.status != status {
             self.status = Arc::new(status);
         }
-        if !self.gone {
-            self.reporter.set(self.status.clone(), urgent);
+        if let Some(reporter) = self.reporter.as_ref().filter(|_| !self.gone) {
+            reporter.set(self.status.clone(), urgent);
         }
         self.shared.pods.put(Entry {
             pod: self.pod.clone(),
@@ -750,7 +785,9 @@ impl State {
             if !self.pod.is_deleting() {
                 return false;
             }
-            self.reporter.flush().await;
+            if let Some(reporter) = &mut self.reporter {
+                reporter.flush().await;
+            }
             let options = DeleteOptions::of_uid(uid).grace(0);
             let deleted = self
                 .shared
