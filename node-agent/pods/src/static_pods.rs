@@ -382,7 +382,7 @@ mod tests {
         let create = || Step::Create(made.pod.uid().to_owned());
         let delete = || Step::Delete("kube-system".into(), "etcd-node-1".into(), "m".into());
         assert_eq!(plan(&statics, &[]), [create()]);
-        assert_eq!(plan(&statics, &[mirror.clone()]), []);
+        assert_eq!(plan(&statics, std::slice::from_ref(&mirror)), []);
         assert_eq!(plan(&Statics::new(), &[mirror]), [delete()]);
         value["metadata"]["annotations"][MIRROR] = "old".into();
         let old = Arc::new(serde_json::from_value(value).unwrap());
