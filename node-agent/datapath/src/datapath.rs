@@ -19,6 +19,7 @@ use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, Patterns};
 use crate::environment;
 use crate::error::Error;
+use crate::growth;
 use crate::links::{self, Cost};
 use crate::loader;
 use crate::log::{self, Reader};
@@ -128,6 +129,69 @@ impl Default for Capacity {
     }
 }
 
+impl Capacity {
+    /// For a machine with so many bytes of memory. What is taken at once is
+    /// three quarters of a percent of it; the rest is taken as it is needed, at
+    /// most as much again.
+    #[must_use]
+    pub fn of_memory(bytes: u64) -> Self {
+        let one_per = |share: u64, least: u32, most: u32| {
+            u32::try_from(bytes / share)
+                .unwrap_or(u32::MAX)
+                .clamp(least, most)
+        };
+        let services = one_per(64 << 10, 8_192, 262_144);
+        Self {
+            services,
+            slots: services * 8,
+            members: services * 2,
+            originals: one_per(64 << 10, 16_384, 1 << 20),
+            affinity: one_per(256 << 10, 8_192, 1 << 18),
+            flows: one_per(128 << 10, 16_384, 1 << 20),
+            chunks: services,
+            sources: services / 4,
+        }
+    }
+
+    /// For this machine; the default if its memory is not known.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let total = text.lines().find_map(|line| {
+            let kib = line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?;
+            kib.trim().parse::<u64>().ok()
+        });
+        total.map_or_else(Self::default, |kib| Self::of_memory(kib << 10))
+    }
+
+    /// Sets: a service port has up to two, and three keys or more then.
+    pub(crate) const fn names(&self) -> u32 {
+        self.services
+    }
+
+    /// Twice the room for what the plan writes, up to `most`; none if there is
+    /// no more.
+    #[must_use]
+    pub fn grown(&self, full: &[&str], most: &Self) -> Option<Self> {
+        let mut grown = *self;
+        let grow = |size: &mut u32, most: u32, names: &[&str]| {
+            if names.iter().any(|name| full.contains(name)) {
+                *size = size.saturating_mul(2).min(most).max(*size);
+            }
+        };
+        grow(
+            &mut grown.services,
+            most.services,
+            &[maps::SERVICES, maps::NAMES],
+        );
+        grow(&mut grown.slots, most.slots, &[maps::SLOTS]);
+        grow(&mut grown.members, most.members, &[maps::MEMBERS]);
+        grow(&mut grown.chunks, most.chunks, &[maps::MAGLEV]);
+        grow(&mut grown.sources, most.sources, &[maps::SOURCES]);
+        (grown != *self).then_some(grown)
+    }
+}
+
 // === impl Datapath ===
 
 impl Datapath {
@@ -141,19 +205,57 @@ impl Datapath {
     /// [`Error::Layout`]. Afterwards: what the kernel refuses.
     pub fn open(options: &Options) -> Result<Self, Error> {
         environment::check(&options.cgroup, &options.pin_dir)?;
-        let directory = version_dir(&options.pin_dir);
-        let links = directory.join("links");
+        let links = version_dir(&options.pin_dir).join("links");
         fs::create_dir_all(&links).map_err(|source| Error::File {
             verb: "create",
             path: links.clone(),
             source,
         })?;
-        let lock = lock(&options.pin_dir)?;
+        Self::open_locked(options, lock(&options.pin_dir)?)
+    }
+
+    /// Gives the maps another, larger size, while all goes on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open); what was in force still is, in maps of
+    /// the former size.
+    pub fn grow(&mut self, options: &Options) -> Result<(), Error> {
+        let Some(lock) = &self._lock else {
+            let path = options.pin_dir.clone();
+            return Err(Error::NotPinned { path });
+        };
+        // The lock belongs to the open file, which both then hold.
+        let lock = lock.try_clone().map_err(|source| Error::File {
+            verb: "lock",
+            path: options.pin_dir.clone(),
+            source,
+        })?;
+        let former = self.former.take();
+        // One reader of the programs' messages at a time.
+        self._log = None;
+        let mut grown = Self::open_locked(options, lock)?;
+        grown.former = grown.former.or(former);
+        *self = grown;
+        Ok(())
+    }
+
+    fn open_locked(options: &Options, lock: File) -> Result<Self, Error> {
+        let directory = version_dir(&options.pin_dir);
+        let links = directory.join("links");
         for layout in LAYOUTS {
             layout.check(&directory)?;
         }
 
-        let paths = maps::ALL.map(|name| (name, directory.join(name)));
+        let outgrown = growth::outgrown(&directory, &options.capacity)?;
+        let paths = maps::ALL.map(|name| {
+            let path = if outgrown.contains(&name) {
+                growth::next(&directory, name)
+            } else {
+                directory.join(name)
+            };
+            (name, path)
+        });
         let mut loader = loader::without_kernel_types(&directory);
         for (name, path) in &paths {
             loader.map_pin_path(name, path.as_path());
@@ -163,7 +265,7 @@ impl Datapath {
         let capacity = options.capacity;
         loader
             .map_max_entries(maps::SERVICES, capacity.services)
-            .map_max_entries(maps::NAMES, capacity.services)
+            .map_max_entries(maps::NAMES, capacity.names())
             .map_max_entries(maps::SLOTS, capacity.slots)
             .map_max_entries(maps::MEMBERS, capacity.members)
             .map_max_entries(maps::MAGLEV, capacity.chunks)
@@ -175,12 +277,18 @@ impl Datapath {
         let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
             source: Box::new(source),
         })?;
+        growth::fill(&directory, &outgrown)?;
+        let former = versions(&options.pin_dir)?;
+        for version in former.iter().filter(|version| **version != directory) {
+            growth::carry_over(version, &directory)?;
+        }
         let mut costs = links::load(&mut ebpf)?;
         let (mut devices, more) =
             DeviceLinks::load(&mut ebpf, &links.join(DEVICE_LINKS), options.tc)?;
         costs.extend(more);
         links::attach(&mut ebpf, &options.cgroup, &links)?;
         devices.adopt()?;
+        growth::take_place(&directory, &outgrown)?;
 
         let mut datapath = Self::of_pinned(&directory, Some(lock))?;
         datapath.costs = costs;
@@ -476,6 +584,22 @@ fn versions(pin_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
     for version in versions(pin_dir)?.iter().filter(|version| *version != ours) {
         tracing::info!(directory = %version.display(), "removing the datapath of another version");
+        // First those that translate: whom they sent to a backend since ours
+        // are attached, ours must know too.
+        let links = version.join("links");
+        for pinned in links
+            .exists()
+            .then(|| files(&links))
+            .transpose()?
+            .iter()
+            .flatten()
+        {
+            let name = pinned.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with("connect") || name.starts_with("sendmsg")) {
+                links::remove(pinned)?;
+            }
+        }
+        growth::carry_sockets(version, ours)?;
         remove_version(version)?;
     }
     Ok(())
@@ -600,6 +724,14 @@ impl Layout {
             expected: describe(Some(self.kind), self.key, self.value),
         })
     }
+}
+
+/// Do the maps that are pinned there look like ours?
+pub(crate) fn have_our_layout(directory: &Path) -> bool {
+    LAYOUTS
+        .iter()
+        .filter(|layout| layout.name != maps::COUNTERS && layout.name != maps::LOGS)
+        .all(|layout| layout.check(directory).is_ok())
 }
 
 fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {

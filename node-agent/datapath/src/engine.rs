@@ -5,7 +5,7 @@ use node_agent_plan::{
     Action, Config, EndpointSlice, Gone, NodeFacts, Override, Planner, Pod, Service,
 };
 
-use crate::datapath::{Datapath, Options};
+use crate::datapath::{Capacity, Datapath, Options};
 use crate::devices::attach::Followed;
 use crate::devices::{Device, Patterns};
 use crate::error::Error;
@@ -39,6 +39,9 @@ pub enum Applied {
 pub struct Engine {
     planner: Planner,
     datapath: Datapath,
+    options: Options,
+    /// How large the maps may become.
+    most: Capacity,
     /// The maps are known to hold what the plan says.
     sound: bool,
 }
@@ -59,6 +62,8 @@ impl Engine {
         Ok(Self {
             planner,
             datapath,
+            options: options.clone(),
+            most: Capacity::of_machine(),
             sound: false,
         })
     }
@@ -150,12 +155,60 @@ impl Engine {
     ///
     /// When a map could not be read or written; to be called again, later.
     pub fn resync(&mut self) -> Result<usize, Error> {
+        let mut written = self.compare()?;
+        while self.grow()? {
+            written += self.compare()?;
+        }
+        Ok(written)
+    }
+
+    fn compare(&mut self) -> Result<usize, Error> {
         let current = self.datapath.dump()?;
         let actions = self.planner.resync(&current);
         self.sound = false;
         self.datapath.apply(&actions)?;
         self.sound = true;
         Ok(actions.len())
+    }
+
+    /// How large maps may become by themselves when they are nearly full; what
+    /// the machine's memory allows if this is not said.
+    pub const fn allow(&mut self, most: Capacity) {
+        self.most = most;
+    }
+
+    /// Makes maps larger that are nearly full, if they may be.
+    fn grow(&mut self) -> Result<bool, Error> {
+        let fullness = self.planner.fullness();
+        let full: Vec<_> = fullness
+            .iter()
+            .filter(|it| it.is_near())
+            .map(|it| it.map)
+            .collect();
+        if full.is_empty() {
+            return Ok(false);
+        }
+        let room = self.datapath.room();
+        let size = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
+        let capacity = Capacity {
+            services: size(room.services),
+            slots: size(room.slots),
+            members: size(room.members),
+            chunks: size(room.chunks),
+            sources: size(room.sources),
+            ..self.options.capacity
+        };
+        let Some(capacity) = capacity.grown(&full, &self.most) else {
+            return Ok(false);
+        };
+        self.options.capacity = capacity;
+        // Half of the hooks may use the new maps if this fails: all is written
+        // again, then.
+        self.sound = false;
+        self.datapath.grow(&self.options)?;
+        self.sound = true;
+        self.planner.set_room(self.datapath.room());
+        Ok(true)
     }
 
     /// Is a [`resync`](Self::resync) due?
@@ -208,6 +261,10 @@ impl Engine {
         self.datapath
             .apply(actions)
             .inspect_err(|_| self.sound = false)?;
-        Ok(Applied::Written(actions.len()))
+        let mut written = actions.len();
+        while self.grow()? {
+            written += self.compare()?;
+        }
+        Ok(Applied::Written(written))
     }
 }

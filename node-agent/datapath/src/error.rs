@@ -127,9 +127,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A map has no room.
-    #[error(
-        "map `{map}` is full with {capacity} entries; raise its capacity and restart with new maps"
-    )]
+    #[error("map `{map}` is full with {capacity} entries; raise its capacity")]
     Full {
         /// Which.
         map: &'static str,

@@ -12,9 +12,11 @@
 //! <pin_dir>/v2/links/devices/tc_ingress-2 …  one per hook of a device
 //! ```
 //!
-//! The version is that of the maps' layouts. Another version's directory is
-//! removed once this version's programs are attached: for a moment both are,
-//! and the second sees addresses that are no service's any more.
+//! The version is that of the maps' layouts. What another version's maps hold is
+//! carried over where it means the same; its directory is removed once this
+//! version's programs are attached: for a moment both are, and the second sees
+//! addresses that are no service's any more. Maps that become too small are
+//! replaced by larger ones while all goes on (`growth.rs`).
 //!
 //! # Messages of the programs
 //!
@@ -35,6 +37,7 @@ mod devices;
 mod engine;
 mod environment;
 mod error;
+mod growth;
 mod links;
 mod loader;
 mod log;

@@ -42,8 +42,13 @@ pub(crate) struct Table<K, V> {
 impl<K: Plain, V: Plain> Table<K, V> {
     /// Opens what is pinned in a directory.
     pub(crate) fn open(directory: &Path, name: &'static str) -> Result<Self, Error> {
-        let path = directory.join(name);
+        Self::open_at(&directory.join(name), name)
+    }
+
+    /// Opens what is pinned at a path of another name than the map's.
+    pub(crate) fn open_at(path: &Path, name: &'static str) -> Result<Self, Error> {
         if !path.exists() {
+            let path = path.to_owned();
             return Err(Error::NotPinned { path });
         }
         let unreadable = |source| Error::Map {

@@ -62,9 +62,18 @@ impl Tables {
         }
         match run.first() {
             None => Ok(()),
-            Some(Action::PutName(..)) => self
-                .names
-                .write(each!(Action::PutName(set, name) => (*set, SetName::new(name)))),
+            Some(Action::PutName(..)) => {
+                let names = each!(Action::PutName(set, name) => (*set, SetName::new(name)));
+                match self.names.write(names) {
+                    // A set without a name works; after a restart it is
+                    // written anew, under another number.
+                    Err(Error::Full { map, capacity }) => {
+                        tracing::debug!(map, capacity, "no room for a set's name");
+                        Ok(())
+                    }
+                    other => other,
+                }
+            }
             Some(Action::PutSlot(..)) => self
                 .slots
                 .write(each!(Action::PutSlot(key, it) => (*key, Sealed::new(key, *it)))),

@@ -1,0 +1,165 @@
+//! Maps that become larger, and maps of a former version: what they hold is
+//! carried over before anybody reads the new ones.
+//!
+//! The size of a map is fixed, and programs hold their maps. So larger maps are
+//! made beside the small ones (`SLOTS_NEXT`), filled, and a second instance of
+//! the programs, which holds them, takes the places of the first one's, link by
+//! link; then they take the small ones' names. Programs only read these maps and
+//! one process alone writes them, so that both are equal while some hooks use
+//! the one and some the other. What programs write (sockets, affinity,
+//! connections) keeps its map. If the process ends in between, the next one
+//! finds the small maps under their names, as they were, and starts again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ebpf_abi::{
+    Affinity, AffinityKey, Backend, MaglevChunk, MaglevKey, MemberKey, Original, OriginalKey,
+    Plain, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, maps,
+};
+
+use crate::datapath::Capacity;
+use crate::error::Error;
+use crate::table::Table;
+
+/// Behind the name of a map that is being filled. No dot: the BPF filesystem
+/// refuses them.
+const NEXT: &str = "_NEXT";
+
+/// The versions of layouts whose services and sockets mean the same in this
+/// one: keys and values are as long, and what was zero there means "none" here.
+const SAME_MEANING: [u32; 1] = [1];
+
+/// How large the maps that the plan writes are to be.
+const fn wanted(capacity: &Capacity) -> [(&'static str, u32); 6] {
+    [
+        (maps::SERVICES, capacity.services),
+        (maps::NAMES, capacity.names()),
+        (maps::SLOTS, capacity.slots),
+        (maps::MEMBERS, capacity.members),
+        (maps::MAGLEV, capacity.chunks),
+        (maps::SOURCES, capacity.sources),
+    ]
+}
+
+/// Where a map is pinned while it is filled.
+pub(crate) fn next(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{NEXT}"))
+}
+
+/// The pinned maps that are smaller than they are to be; what an earlier
+/// process did not finish is removed.
+pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'static str>, Error> {
+    let mut names = Vec::new();
+    for (name, size) in wanted(capacity) {
+        let unfinished = next(directory, name);
+        if unfinished.exists() {
+            fs::remove_file(&unfinished).map_err(|source| Error::File {
+                verb: "remove",
+                path: unfinished.clone(),
+                source,
+            })?;
+        }
+        let path = directory.join(name);
+        if path.exists() && Table::<u32, u32>::open_at(&path, name)?.capacity() < size {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Fills the larger maps.
+pub(crate) fn fill(directory: &Path, names: &[&'static str]) -> Result<(), Error> {
+    names.iter().try_for_each(|name| {
+        let entries = copy(name, &directory.join(name), &next(directory, name))?;
+        tracing::info!(
+            map = name,
+            entries,
+            "a larger map takes the place of a small one"
+        );
+        Ok(())
+    })
+}
+
+/// Gives the larger maps the small ones' names, once no program holds those.
+pub(crate) fn take_place(directory: &Path, names: &[&'static str]) -> Result<(), Error> {
+    names.iter().try_for_each(|name| {
+        let from = next(directory, name);
+        fs::rename(&from, directory.join(name)).map_err(|source| Error::File {
+            verb: "rename",
+            path: from,
+            source,
+        })
+    })
+}
+
+/// Carries services and sockets of a former version over into maps that were
+/// just made. Before a hook runs our programs, so that clients find what they
+/// found before, long until the API was asked. False, with a reason in the log,
+/// if they mean something else.
+pub(crate) fn carry_over(former: &Path, directory: &Path) -> Result<bool, Error> {
+    if !means_the_same(former) {
+        tracing::warn!(
+            former = %former.display(),
+            "services and sockets of that version have another form; until the API was asked, services are not served"
+        );
+        return Ok(false);
+    }
+    let services = Table::<ServiceKey, Sealed<Service>>::open(directory, maps::SERVICES)?;
+    if !services.entries()?.is_empty() {
+        return Ok(false);
+    }
+    // Entries last: what they lead to is there by then.
+    let mut entries = 0;
+    for name in [
+        maps::NAMES,
+        maps::SLOTS,
+        maps::MEMBERS,
+        maps::AFFINITY,
+        maps::ORIGINALS,
+        maps::SERVICES,
+    ] {
+        entries += copy(name, &former.join(name), &directory.join(name))?;
+    }
+    tracing::info!(former = %former.display(), entries, "carried over from a former version");
+    Ok(true)
+}
+
+/// Carries over the sockets that a former version's programs translated since
+/// [`carry_over`]; those that translate must not run any more.
+pub(crate) fn carry_sockets(former: &Path, directory: &Path) -> Result<(), Error> {
+    if means_the_same(former) {
+        for name in [maps::AFFINITY, maps::ORIGINALS] {
+            copy(name, &former.join(name), &directory.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn means_the_same(former: &Path) -> bool {
+    let version = former
+        .file_name()
+        .and_then(|name| name.to_str()?.strip_prefix('v')?.parse().ok());
+    version.is_some_and(|version| SAME_MEANING.contains(&version))
+        && crate::datapath::have_our_layout(former)
+}
+
+fn copy(name: &'static str, from: &Path, to: &Path) -> Result<usize, Error> {
+    match name {
+        maps::SERVICES => copy_as::<ServiceKey, Sealed<Service>>(name, from, to),
+        maps::SLOTS => copy_as::<SlotKey, Sealed<Backend>>(name, from, to),
+        maps::MEMBERS => copy_as::<MemberKey, u32>(name, from, to),
+        maps::MAGLEV => copy_as::<MaglevKey, Sealed<MaglevChunk>>(name, from, to),
+        maps::SOURCES => copy_as::<Prefix, u32>(name, from, to),
+        maps::NAMES => copy_as::<u32, SetName>(name, from, to),
+        maps::ORIGINALS => copy_as::<OriginalKey, Sealed<Original>>(name, from, to),
+        maps::AFFINITY => copy_as::<AffinityKey, Sealed<Affinity>>(name, from, to),
+        _ => Ok(0),
+    }
+}
+
+fn copy_as<K: Plain, V: Plain>(name: &'static str, from: &Path, to: &Path) -> Result<usize, Error> {
+    let entries = Table::<K, V>::open_at(from, name)?.entries()?;
+    Table::<K, V>::open_at(to, name)?.write(&entries)?;
+    Ok(entries.len())
+}

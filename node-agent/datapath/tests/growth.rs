@@ -1,0 +1,155 @@
+//! Maps that grow and programs that follow a former version, with clients that
+//! ask without pause.
+
+mod host;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use host::{Host, Server, ask_tcp, ask_udp, put_service, put_slice, service, slice};
+use node_agent_datapath::{Capacity, Engine};
+
+const VIP: &str = "10.96.0.7:80";
+
+/// Asks without pause while something is done; how often, and what failed.
+fn meanwhile(what: impl FnOnce()) -> (usize, Vec<String>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..2)
+        .map(|number| {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                let (mut asked, mut failures) = (0, Vec::new());
+                while !stop.load(Ordering::Relaxed) {
+                    let outcome = if number == 0 {
+                        ask_udp(VIP).map(drop)
+                    } else {
+                        ask_tcp(VIP).map(drop)
+                    };
+                    asked += 1;
+                    failures.extend(outcome.err().map(|error| error.to_string()));
+                }
+                (asked, failures)
+            })
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    what();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    stop.store(true, Ordering::Relaxed);
+    let outcomes = threads.into_iter().map(|thread| thread.join().unwrap());
+    outcomes.fold((0, Vec::new()), |(asked, failures), (more, failed)| {
+        (asked + more, [failures, failed].concat())
+    })
+}
+
+fn web(engine: &mut Engine) {
+    put_slice(engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(engine, &service("web", &["10.96.0.7"], 80));
+}
+
+fn others(engine: &mut Engine, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        let (a, b) = (n / 250, n % 250);
+        let name = format!("s{n}");
+        put_service(engine, &service(&name, &[&format!("10.97.{a}.{b}")], 80));
+        let pods: Vec<_> = (1..=3).map(|n| format!("10.{}.{b}.{n}", 100 + a)).collect();
+        let pods: Vec<_> = pods.iter().map(String::as_str).collect();
+        put_slice(engine, &slice(&format!("e{n}"), &name, &pods, 8080));
+    }
+}
+
+#[test]
+fn maps_grow_without_a_connection_lost() {
+    let Some(host) = Host::new() else { return };
+    host.address("10.244.0.1");
+    let _server = Server::start("10.244.0.1:8080");
+    let mut options = host.options();
+    options.capacity = Capacity {
+        services: 64,
+        slots: 128,
+        members: 16,
+        ..Capacity::default()
+    };
+    let mut engine = Engine::open(&options, Host::config()).unwrap();
+    engine.allow(Capacity::default());
+    web(&mut engine);
+    engine.resync().unwrap();
+    let talking = UdpSocket::bind("0.0.0.0:0").unwrap();
+    talking.connect(VIP).unwrap();
+    let (asked, failures) = meanwhile(|| others(&mut engine, 0..300));
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(asked > 50, "{asked}");
+    let room = engine.datapath().room();
+    assert!(room.services >= 602 && room.slots >= 1_802, "{room:?}");
+    assert_eq!(room.members, 16, "what is not full stays as it is");
+    let maps = engine.dump().unwrap().maps;
+    assert_eq!((maps.services.len(), maps.slots.len()), (602, 1_802));
+    assert_eq!(talking.peer_addr().unwrap(), VIP.parse().unwrap());
+    assert_eq!(engine.planner().problems().count(), 0);
+    // The next process finds large maps, under their names, and all in them.
+    drop(engine);
+    let mut engine = Engine::open(&options, Host::config()).unwrap();
+    assert_eq!(engine.datapath().room(), room);
+    web(&mut engine);
+    others(&mut engine, 0..300);
+    assert_eq!(engine.resync().unwrap(), 0);
+}
+
+#[test]
+fn maps_that_may_not_grow_say_who_has_no_room() {
+    let Some(host) = Host::new() else { return };
+    let mut options = host.options();
+    options.capacity = Capacity {
+        services: 64,
+        slots: 128,
+        ..Capacity::default()
+    };
+    let mut engine = Engine::open(&options, Host::config()).unwrap();
+    engine.allow(options.capacity);
+    engine.resync().unwrap();
+    others(&mut engine, 0..40);
+    assert!(!engine.needs_resync(), "full maps are no failure");
+    let maps = engine.dump().unwrap().maps;
+    assert_eq!((maps.services.len(), maps.slots.len()), (64, 128));
+    assert!(engine.planner().problems().count() >= 8);
+    assert!(
+        engine
+            .planner()
+            .fullness()
+            .iter()
+            .filter(|it| it.is_near())
+            .count()
+            == 2
+    );
+}
+
+#[test]
+fn former_version_hands_over_services_and_sockets() {
+    let Some(host) = Host::new() else { return };
+    host.address("10.244.0.1");
+    let _server = Server::start("10.244.0.1:8080");
+    let mut engine = Engine::open(&host.options(), Host::config()).unwrap();
+    web(&mut engine);
+    engine.resync().unwrap();
+    let talking = UdpSocket::bind("0.0.0.0:0").unwrap();
+    talking.connect(VIP).unwrap();
+    drop(engine);
+    // What the first version left behind: maps of this form, links of sockets.
+    let current = host.pin_dir.join(format!("v{}", ebpf_abi::VERSION));
+    let former = host.pin_dir.join("v1");
+    std::fs::rename(&current, &former).unwrap();
+    std::fs::remove_dir(former.join("links/devices")).unwrap();
+    let mut engine = None;
+    let (asked, failures) = meanwhile(|| {
+        // Nothing is told to it: services are served all the same.
+        engine = Some(Engine::open(&host.options(), Host::config()).unwrap());
+    });
+    assert_eq!(failures, Vec::<String>::new());
+    assert!(asked > 20, "{asked}");
+    assert!(!former.exists());
+    assert_eq!(talking.peer_addr().unwrap(), VIP.parse().unwrap());
+    let mut engine = engine.unwrap();
+    web(&mut engine);
+    assert_eq!(engine.resync().unwrap(), 0, "all is there already");
+}
