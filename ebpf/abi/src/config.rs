@@ -117,8 +117,8 @@ pub struct Config {
     pub first_port: u16,
     /// The last one.
     pub last_port: u16,
-    /// Zero.
-    pub reserved: u32,
+    /// Mixed into what packets choose, so that no client can foresee it.
+    pub seed: u32,
     /// Timeouts.
     pub timeouts: Timeouts,
 }
@@ -133,7 +133,7 @@ impl Config {
         direct_return: DirectReturn::NONE,
         first_port: 61_000,
         last_port: 65_535,
-        reserved: 0,
+        seed: 0,
         timeouts: Timeouts::DEFAULT,
     };
 

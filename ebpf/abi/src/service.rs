@@ -321,6 +321,34 @@ impl<V: Plain> Sealed<V> {
         }
     }
 
+    /// A value that no key opens, or hardly any: room for one to come.
+    #[inline(always)]
+    #[must_use]
+    pub const fn broken(value: V) -> Self {
+        Self { seal: 0, value }
+    }
+
+    /// The value, whether whole or not: for who has made it himself.
+    #[inline(always)]
+    #[must_use]
+    pub const fn unchecked(&self) -> V {
+        self.value
+    }
+
+    /// As [`unchecked`](Self::unchecked), in its place.
+    #[inline(always)]
+    #[must_use]
+    pub const fn as_unchecked(&self) -> &V {
+        &self.value
+    }
+
+    /// Is the value whole, and does it belong to the key?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_whole<K: Plain>(&self, key: &K) -> bool {
+        self.seal == seal(key, &self.value)
+    }
+
     /// The value, if it is whole and belongs to the key.
     #[inline(always)]
     #[must_use]

@@ -3,9 +3,10 @@
 //! `ebpf/programs` compiles this to BPF and hands in the kernel's maps; tests
 //! hand in ordinary collections ([`model`]). So what is tested is what runs.
 //!
-//! Everything that decides is `#[inline(always)]`: a BPF program is one
-//! function as far as the verifier is concerned, and references to the stack
-//! need not cross subprograms.
+//! What socket hooks decide is `#[inline(always)]`: such a program is one
+//! function, and references to the stack need not cross subprograms. The larger
+//! steps of packets are functions of their own in BPF, with what they share in
+//! one value that does not lie on the stack ([`packet::Work`]).
 
 #![no_std]
 
@@ -16,8 +17,9 @@ mod lookup;
 mod maps;
 #[cfg(feature = "model")]
 pub mod model;
+pub mod packet;
 mod socket;
 
-pub use lookup::{Choice, choose};
-pub use maps::{Entropy, Maps};
-pub use socket::{Family, Peer, Refusal, Socket, Verdict, connect, peer_name, receive, send};
+pub use lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};
+pub use maps::{Entropy, Flows, Inserted, Maps};
+pub use socket::{Family, Peer, Refusal, Socket, Verdict, bind, connect, peer_name, receive, send};

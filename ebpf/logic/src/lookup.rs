@@ -1,8 +1,8 @@
-//! From a service's key to one of its backends.
+//! From what a client addresses to one of the service's backends.
 
 use ebpf_abi::{
-    Affinity, AffinityKey, Backend, Counter, MemberKey, Sealed, Service, ServiceFlags, ServiceKey,
-    SlotKey,
+    Address, Affinity, AffinityKey, Backend, BackendFlags, Counter, MAGLEV_CHUNK, MaglevKey,
+    MemberKey, NodeFlags, Port, Scope, Sealed, Service, ServiceFlags, ServiceKey, SlotKey,
 };
 
 use crate::maps::{Entropy, Maps};
@@ -13,58 +13,186 @@ use crate::maps::{Entropy, Maps};
 pub enum Choice {
     /// The key is no service.
     NoService,
-    /// The service sends this client to a backend.
-    Backend(Backend),
+    /// The service sends this client to [`Found::backend`].
+    Backend,
     /// The service has no backend.
     NoEndpoint,
     /// The service has no backend on this node and may use no other.
     NoLocalEndpoint,
+    /// The same, and clients are not to be told.
+    Silent,
+    /// The service's source ranges leave the client out.
+    NotAdmitted,
+    /// Whether the client is admitted cannot be known here.
+    Undecided,
     /// The service changed at each attempt to read it.
     Unstable,
+}
+
+/// The service and backend of [`Choice::Backend`].
+///
+/// Beside the choice instead of in it: where a value is there in one of
+/// several cases only, the compiler may move its use before the question which
+/// case it is, which the verifier takes for the use of what nobody has set.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
+pub struct Found {
+    /// The service.
+    pub service: Service,
+    /// The backend.
+    pub backend: Backend,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub const NOTHING: Self = Self {
+        service: Service {
+            set: 0,
+            generation: 0,
+            count: 0,
+            flags: ServiceFlags::NONE,
+            affinity_seconds: 0,
+            table: 0,
+        },
+        backend: Backend::new(Address::UNSPECIFIED, Port(0), BackendFlags::NONE),
+    };
+}
+
+/// May a client use a service with source ranges?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It is in one of them.
+    Yes,
+    /// It is in none.
+    No,
+    /// Its address is not known yet.
+    Unknown,
+}
+
+/// Who asks.
+pub trait Ask {
+    /// Places the choice: uniformly distributed over all of `u32`, it chooses
+    /// uniformly.
+    fn spread(&self) -> u32;
+    /// The client under a set, for affinity.
+    fn client(&self, set: u32) -> AffinityKey;
+    /// Is it in a set's source ranges?
+    fn admission(&self, set: u32) -> Admission;
+    /// Is it outside the cluster?
+    fn is_outside(&self) -> bool;
+    /// Does it reach the node's loopback addresses?
+    fn is_host(&self) -> bool;
+    /// The same on all nodes: of the connection, or of the client alone.
+    fn hash(&self, client_alone: bool) -> Option<u32>;
+    /// The backend's address, if another node has chosen it; it is on this one.
+    fn chosen(&self) -> Option<Address>;
 }
 
 /// How often a service that changes meanwhile is read again. Between two
 /// reads user space must complete a whole update, so that even the third
 /// attempt means that this processor was held up twice.
-const ATTEMPTS: u32 = 8;
+pub const ATTEMPTS: u32 = 8;
 
-/// Looks a service up and chooses a backend.
-///
-/// `spread` places the choice: uniformly distributed over all of `u32`, it
-/// chooses uniformly. `client` says who asks a set, for affinity.
+/// Slots that are looked at for a backend that another node has chosen.
+const WALKED: u32 = 32;
+
+/// Looks a service up and chooses a backend. `key` starts as the address's own
+/// for clients inside, and ends as the key of the entry that decided. It is read
+/// at most `ATTEMPTS` times.
 #[inline(always)]
-pub fn choose<M: Maps + Entropy>(
+pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
     maps: &M,
-    key: &ServiceKey,
-    spread: u32,
-    client: impl Fn(u32) -> AffinityKey,
+    key: &mut ServiceKey,
+    ask: &A,
+    found: &mut Found,
 ) -> Choice {
+    // What stands for all addresses is not one.
+    if key.address == key.address.wildcard() {
+        return Choice::NoService;
+    }
     let mut attempt = 0;
     while attempt < ATTEMPTS {
+        attempt += 1;
         let Some(sealed) = maps.service(key) else {
+            if key.scope == Scope::INTERNAL && serves_ports(maps, &key.address, ask) {
+                key.address = key.address.wildcard();
+                continue;
+            }
             return Choice::NoService;
         };
         if let Some(service) = sealed.open(key) {
-            if service.count == 0 {
-                return if service.flags.contains(ServiceFlags::LOCAL_ONLY) {
-                    Choice::NoLocalEndpoint
-                } else {
-                    Choice::NoEndpoint
+            if service.flags.contains(ServiceFlags::SCOPED)
+                && key.scope == Scope::INTERNAL
+                && ask.is_outside()
+            {
+                key.scope = Scope::EXTERNAL;
+                continue;
+            }
+            if service.flags.contains(ServiceFlags::SOURCES) {
+                match ask.admission(service.set) {
+                    Admission::Yes => {}
+                    Admission::No => return Choice::NotAdmitted,
+                    Admission::Unknown => return Choice::Undecided,
+                }
+            }
+            if let Some(address) = ask.chosen() {
+                found.service = service;
+                return match with_address(maps, &service, address) {
+                    Some(backend) => {
+                        found.backend = backend;
+                        Choice::Backend
+                    }
+                    None => Choice::NoService,
                 };
             }
-            let backend = if service.flags.contains(ServiceFlags::AFFINITY) {
-                with_affinity(maps, &service, spread, &client)
-            } else {
-                slot(maps, &service, scale(spread, service.count))
-            };
-            if let Some(backend) = backend {
-                return Choice::Backend(backend);
+            if service.count == 0 {
+                return nothing(service.flags);
+            }
+            if let Some(backend) = backend(maps, &service, ask) {
+                found.service = service;
+                found.backend = backend;
+                return Choice::Backend;
             }
         }
         maps.count(Counter::Reread);
-        attempt += 1;
     }
     Choice::Unstable
+}
+
+/// Does the node serve its node ports at this address, to this client?
+#[inline(always)]
+fn serves_ports<M: Maps, A: Ask>(maps: &M, address: &Address, ask: &A) -> bool {
+    let Some(flags) = maps.node(address) else {
+        return false;
+    };
+    flags.contains(NodeFlags::PORTS) && (!flags.contains(NodeFlags::LOOPBACK) || ask.is_host())
+}
+
+#[inline(always)]
+fn nothing(flags: ServiceFlags) -> Choice {
+    if flags.contains(ServiceFlags::DROP_EMPTY) {
+        Choice::Silent
+    } else if flags.contains(ServiceFlags::LOCAL_ONLY) {
+        Choice::NoLocalEndpoint
+    } else {
+        Choice::NoEndpoint
+    }
+}
+
+#[inline(always)]
+fn backend<M: Maps + Entropy, A: Ask>(maps: &M, service: &Service, ask: &A) -> Option<Backend> {
+    let affinity = service.flags.contains(ServiceFlags::AFFINITY);
+    if service.flags.contains(ServiceFlags::MAGLEV)
+        && service.table != 0
+        && let Some(hash) = ask.hash(affinity)
+    {
+        return hashed(maps, service, hash);
+    }
+    if affinity {
+        return with_affinity(maps, service, ask.spread(), &ask.client(service.set));
+    }
+    slot(maps, service, scale(ask.spread(), service.count))
 }
 
 /// The backend in a slot; none if the generation is gone already.
@@ -74,6 +202,35 @@ fn slot<M: Maps>(maps: &M, service: &Service, slot: u32) -> Option<Backend> {
     maps.slot(&key)?.open(&key)
 }
 
+/// The backend at a hash's place of the service's table.
+#[inline(always)]
+fn hashed<M: Maps>(maps: &M, service: &Service, hash: u32) -> Option<Backend> {
+    let place = scale(hash, service.table);
+    let key = MaglevKey::of_place(service.set, service.generation, place);
+    let number = maps.place(&key, place % MAGLEV_CHUNK)?;
+    if u32::from(number) >= service.count {
+        return None;
+    }
+    slot(maps, service, u32::from(number))
+}
+
+/// This node's backend at an address.
+#[inline(always)]
+fn with_address<M: Maps>(maps: &M, service: &Service, address: Address) -> Option<Backend> {
+    let mut number = 0;
+    while number < WALKED {
+        if number >= service.count {
+            return None;
+        }
+        let it = slot(maps, service, number)?;
+        if it.address == address && it.flags.contains(BackendFlags::LOCAL) {
+            return Some(it);
+        }
+        number += 1;
+    }
+    None
+}
+
 /// The client's own backend while it belongs to the service and was used
 /// lately, else a new one, which the client then keeps.
 #[inline(always)]
@@ -81,13 +238,12 @@ fn with_affinity<M: Maps + Entropy>(
     maps: &M,
     service: &Service,
     spread: u32,
-    client: &impl Fn(u32) -> AffinityKey,
+    key: &AffinityKey,
 ) -> Option<Backend> {
-    let key = client(service.set);
     let now = maps.now();
     let mut number = scale(spread, service.count);
     let mut kept = false;
-    if let Some(affinity) = maps.affinity(&key).and_then(|sealed| sealed.open(&key)) {
+    if let Some(affinity) = maps.affinity(key).and_then(|sealed| sealed.open(key)) {
         let idle = now.saturating_sub(affinity.used);
         if idle < u64::from(service.affinity_seconds) * 1_000_000_000 {
             let member = MemberKey::new(
@@ -109,13 +265,13 @@ fn with_affinity<M: Maps + Entropy>(
         maps.count(Counter::AffinityKept);
     }
     let value = Affinity::new(now, backend.address, backend.port);
-    maps.keep(&key, &Sealed::new(&key, value));
+    maps.keep(key, &Sealed::new(key, value));
     Some(backend)
 }
 
 /// `spread` scaled to `0..count`, without the bias and cost of a remainder.
 #[inline(always)]
-fn scale(spread: u32, count: u32) -> u32 {
+pub(crate) fn scale(spread: u32, count: u32) -> u32 {
     ((u64::from(spread) * u64::from(count)) >> 32) as u32
 }
 

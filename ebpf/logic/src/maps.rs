@@ -1,9 +1,12 @@
 //! What the decisions read and write.
 
 use ebpf_abi::{
-    Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Sealed, Service,
-    ServiceKey, SlotKey,
+    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Sealed, Service,
+    ServiceKey, SlotKey, Tuple,
 };
+
+use crate::packet::{Origin, Step, Verdict, Work};
 
 /// The maps that the programs share with user space.
 ///
@@ -16,6 +19,13 @@ pub trait Maps {
     fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>>;
     /// The slot of a backend, if it belongs to the generation.
     fn member(&self, key: &MemberKey) -> Option<u32>;
+    /// The slot at a place of a part of a table of consistent hashing, if the
+    /// part is whole.
+    fn place(&self, key: &MaglevKey, place: u32) -> Option<u16>;
+    /// What this node uses an address for, if it is one of its own.
+    fn node(&self, address: &Address) -> Option<NodeFlags>;
+    /// The node, if user space has told.
+    fn config(&self) -> Option<Config>;
     /// What a socket asked for when it was sent to this peer.
     fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>>;
     /// Remembers what a socket asked for; false if there is no room.
@@ -33,10 +43,57 @@ pub trait Maps {
     fn tell(&self, what: Counter, asked: &ServiceKey);
 }
 
+/// What becomes of a new entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inserted {
+    /// It is there.
+    Yes,
+    /// Another one is there under its key.
+    Taken,
+    /// There is no room.
+    Full,
+}
+
+/// The maps that only packets need.
+pub trait Flows: Maps + Entropy {
+    /// A flow's entry in its map, for [`set_life`](Self::set_life).
+    type Place: Copy;
+
+    /// Copies the node's configuration to `into`; false if there is none that
+    /// is whole.
+    fn read_config(&self, into: &mut Sealed<Config>) -> bool;
+    /// Is the address in a range of pods?
+    fn is_inside(&self, address: Address) -> bool;
+    /// Is the address in one of the set's source ranges?
+    fn is_source(&self, set: u32, address: Address) -> bool;
+    /// Copies a flow's entry to `into`.
+    fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<Self::Place>;
+    /// Writes the changing part of an entry.
+    fn set_life(&self, place: Self::Place, life: Life);
+    /// Adds an entry.
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted;
+    /// Replaces an entry, or adds it; false if there is no room.
+    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool;
+    /// Removes an entry.
+    fn remove_flow(&self, key: &Tuple);
+    /// Appends a flow's key to the log.
+    fn log(&self, key: &Tuple);
+    /// Takes the first key out of the log.
+    fn unlog(&self, into: &mut Tuple) -> bool;
+    /// The ports of a first fragment.
+    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>>;
+    /// Takes a step of a packet's way.
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict;
+    /// Keeps the ports of a first fragment, as far as there is room.
+    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>);
+}
+
 /// What the decisions take from outside that is no map: time and chance.
 pub trait Entropy {
     /// A random number.
     fn random(&self) -> u32;
     /// Monotonic time in nanoseconds.
     fn now(&self) -> u64;
+    /// Monotonic time in ticks of [`Life`]; may lag by a few milliseconds.
+    fn ticks(&self) -> u32;
 }

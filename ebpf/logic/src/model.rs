@@ -5,15 +5,17 @@
 //! from maps that are full, and what the verifier makes of the code.
 
 use core::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Counter, MemberKey, Original, OriginalKey, Port,
-    Protocol, Sealed, Service, ServiceKey, SlotKey,
+    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, Life, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
+    Protocol, Range, Sealed, Service, ServiceKey, SlotKey, Tuple,
 };
 
-use crate::maps::{Entropy, Maps};
+use crate::maps::{Entropy, Flows, Inserted, Maps};
+use crate::packet::{Origin, Outer, Packet, Step, Verdict, Work, take};
 use crate::socket::{Family, Peer, Socket};
 
 /// Maps in memory; all public, so that tests may write anything.
@@ -29,6 +31,24 @@ pub struct Model {
     pub originals: RefCell<BTreeMap<OriginalKey, Sealed<Original>>>,
     /// `AFFINITY`.
     pub affinity: RefCell<BTreeMap<AffinityKey, Sealed<Affinity>>>,
+    /// `MAGLEV`.
+    pub maglev: BTreeMap<MaglevKey, Sealed<MaglevChunk>>,
+    /// `NODES`.
+    pub nodes: BTreeMap<Address, NodeFlags>,
+    /// `INSIDE`: prefix and range.
+    pub inside: BTreeSet<(u32, Range)>,
+    /// `SOURCES`: prefix and range.
+    pub sources: BTreeSet<(u32, Range)>,
+    /// `CONFIG`.
+    pub config: Option<Config>,
+    /// `FLOWS`.
+    pub flows: RefCell<BTreeMap<Tuple, FlowEntry>>,
+    /// `FLOW_LOG`.
+    pub log: RefCell<VecDeque<Tuple>>,
+    /// `FRAGMENTS`.
+    pub fragments: RefCell<BTreeMap<FragmentKey, Sealed<FragmentPorts>>>,
+    /// How many entries `FLOWS` takes; none: any number.
+    pub flows_capacity: Option<usize>,
     /// `COUNTERS`.
     pub counters: RefCell<BTreeMap<Counter, u64>>,
     /// What was told.
@@ -100,6 +120,19 @@ impl Maps for Model {
         self.members.get(key).copied()
     }
 
+    fn place(&self, key: &MaglevKey, place: u32) -> Option<u16> {
+        let chunk = self.maglev.get(key)?.open(key)?;
+        chunk.0.get(place as usize).copied()
+    }
+
+    fn node(&self, address: &Address) -> Option<NodeFlags> {
+        self.nodes.get(address).copied()
+    }
+
+    fn config(&self) -> Option<Config> {
+        self.config
+    }
+
     fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
         self.originals.borrow().get(key).copied()
     }
@@ -149,7 +182,163 @@ impl Entropy for Model {
     fn now(&self) -> u64 {
         self.now.get()
     }
+
+    fn ticks(&self) -> u32 {
+        (self.now.get() >> Life::TICK) as u32
+    }
 }
+
+impl Flows for Model {
+    type Place = Tuple;
+
+    fn read_config(&self, into: &mut Sealed<Config>) -> bool {
+        match self.config {
+            Some(config) => {
+                *into = Sealed::new(&CONFIG_KEY, config);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn is_inside(&self, address: Address) -> bool {
+        holds(&self.inside, 0, address)
+    }
+
+    fn is_source(&self, set: u32, address: Address) -> bool {
+        holds(&self.sources, set, address)
+    }
+
+    fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<Tuple> {
+        *into = *self.flows.borrow().get(key)?;
+        Some(*key)
+    }
+
+    fn set_life(&self, place: Tuple, life: Life) {
+        if let Some(entry) = self.flows.borrow_mut().get_mut(&place) {
+            entry.life = life;
+        }
+    }
+
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+        let mut flows = self.flows.borrow_mut();
+        if flows.contains_key(key) {
+            return Inserted::Taken;
+        }
+        if self.flows_capacity.is_some_and(|most| flows.len() >= most) {
+            return Inserted::Full;
+        }
+        flows.insert(*key, *entry);
+        Inserted::Yes
+    }
+
+    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+        let mut flows = self.flows.borrow_mut();
+        if !flows.contains_key(key) && self.flows_capacity.is_some_and(|most| flows.len() >= most) {
+            return false;
+        }
+        flows.insert(*key, *entry);
+        true
+    }
+
+    fn remove_flow(&self, key: &Tuple) {
+        self.flows.borrow_mut().remove(key);
+    }
+
+    fn log(&self, key: &Tuple) {
+        self.log.borrow_mut().push_back(*key);
+    }
+
+    fn unlog(&self, into: &mut Tuple) -> bool {
+        match self.log.borrow_mut().pop_front() {
+            Some(key) => {
+                *into = key;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+        take(self, step, origin, work)
+    }
+
+    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>> {
+        self.fragments.borrow().get(key).copied()
+    }
+
+    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>) {
+        self.fragments.borrow_mut().insert(*key, *value);
+    }
+}
+
+/// Is the address in one of the ranges under a number?
+fn holds(ranges: &BTreeSet<(u32, Range)>, number: u32, address: Address) -> bool {
+    let asked = Range::new(number, address);
+    let bit = |range: &Range, at: u32| {
+        let octets = Address::from_words(range.address).octets();
+        octets[(at / 8) as usize] >> (7 - at % 8) & 1
+    };
+    ranges.iter().any(|(prefix, range)| {
+        range.number == number
+            && (0..prefix.saturating_sub(32)).all(|at| bit(range, at) == bit(&asked, at))
+    })
+}
+
+/// A frame in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a>(pub &'a RefCell<Vec<u8>>);
+
+impl Packet for Frame<'_> {
+    fn len(self) -> u32 {
+        u32::try_from(self.0.borrow().len()).unwrap_or(u32::MAX)
+    }
+
+    fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {
+        let bytes = self.0.borrow();
+        let at = at as usize;
+        bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+
+    fn store<const N: usize>(self, at: u32, bytes: &[u8; N], _summed: bool) -> bool {
+        let mut all = self.0.borrow_mut();
+        let at = at as usize;
+        match all.get_mut(at..at + N) {
+            Some(part) => {
+                part.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn truncate(self, length: u32) -> bool {
+        self.0.borrow_mut().truncate(length as usize);
+        true
+    }
+
+    fn grow(self, bytes: u32, _outer: Outer) -> bool {
+        let mut all = self.0.borrow_mut();
+        if all.len() < LINK {
+            return false;
+        }
+        all.splice(LINK..LINK, std::iter::repeat_n(0, bytes as usize));
+        true
+    }
+
+    fn shrink(self, bytes: u32) -> bool {
+        let mut all = self.0.borrow_mut();
+        let end = LINK + bytes as usize;
+        if all.len() < end {
+            return false;
+        }
+        all.drain(LINK..end);
+        true
+    }
+}
+
+/// Bytes of an Ethernet header.
+const LINK: usize = 14;
 
 // === impl ModelSocket ===
 

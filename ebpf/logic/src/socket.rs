@@ -2,11 +2,11 @@
 //! costs nothing afterwards.
 
 use ebpf_abi::{
-    Address, AffinityKey, Backend, Counter, Hook, Original, OriginalKey, Port, Protocol, Sealed,
-    ServiceKey,
+    Address, AffinityKey, Backend, ConfigFlags, Counter, Hook, NodeFlags, Original, OriginalKey,
+    Port, Protocol, Sealed, ServiceFlags, ServiceKey,
 };
 
-use crate::lookup::{Choice, choose};
+use crate::lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};
 use crate::maps::{Entropy, Maps};
 
 /// Family of the address that a hook may rewrite.
@@ -68,6 +68,8 @@ pub enum Refusal {
     Family,
     /// A datagram's reply could not be shown as the service's.
     NotStored,
+    /// The port is a node port.
+    NodePort,
 }
 
 // === impl Refusal ===
@@ -83,6 +85,7 @@ impl Refusal {
             Self::Unstable => Counter::RefusedUnstable,
             Self::Family => Counter::RefusedFamily,
             Self::NotStored => Counter::OriginalNotStored,
+            Self::NodePort => Counter::RefusedBind,
         }
     }
 
@@ -96,10 +99,12 @@ impl Refusal {
             Self::NoEndpoint | Self::NoLocalEndpoint => ECONNREFUSED,
             Self::Unstable | Self::Family => EHOSTUNREACH,
             Self::NotStored => ENOBUFS,
+            Self::NodePort => EADDRINUSE,
         }
     }
 }
 
+const EADDRINUSE: i32 = 98;
 const ENOBUFS: i32 = 105;
 const ECONNREFUSED: i32 = 111;
 const EHOSTUNREACH: i32 = 113;
@@ -145,7 +150,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     let asked = socket.peer();
     let protocol = socket.protocol();
     let cookie = socket.cookie();
-    let key = ServiceKey::internal(asked.address, asked.port, protocol);
+    let mut key = ServiceKey::internal(asked.address, asked.port, protocol);
     // Each connection of a stream is spread anew. The datagrams of one socket
     // stay together, as they do where connections are tracked.
     let spread = if protocol == Protocol::UDP {
@@ -153,10 +158,21 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     } else {
         maps.random()
     };
-    let backend = match choose(maps, &key, spread, |set| {
-        AffinityKey::of_namespace(socket.namespace(), set)
-    }) {
-        Choice::Backend(backend) => backend,
+    let mut found = Found::NOTHING;
+    let choice = choose::<ATTEMPTS, _, _>(
+        maps,
+        &mut key,
+        &Process {
+            maps,
+            socket,
+            spread,
+        },
+        &mut found,
+    );
+    let backend = match choice {
+        // Nothing is translated for pods where that is left to their devices.
+        choice if choice != Choice::NoService && is_left_out(maps, socket) => return Verdict::Pass,
+        Choice::Backend => found.backend,
         Choice::NoService => {
             // A socket that was connected to a service through this very
             // backend and now addresses it directly is to see it as it is.
@@ -170,8 +186,12 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
             }
             return Verdict::Pass;
         }
+        // Its packets show the client's address.
+        Choice::Undecided => return Verdict::Pass,
         Choice::NoEndpoint => return refuse(maps, &key, Refusal::NoEndpoint),
-        Choice::NoLocalEndpoint => return refuse(maps, &key, Refusal::NoLocalEndpoint),
+        Choice::NoLocalEndpoint | Choice::Silent | Choice::NotAdmitted => {
+            return refuse(maps, &key, Refusal::NoLocalEndpoint);
+        }
         Choice::Unstable => return refuse(maps, &key, Refusal::Unstable),
     };
     if !fits(socket.family(), asked.address, &backend) {
@@ -192,6 +212,103 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
         port: backend.port,
     });
     Verdict::Translated
+}
+
+/// A process that calls.
+struct Process<'a, M, S> {
+    maps: &'a M,
+    socket: &'a S,
+    spread: u32,
+}
+
+impl<M: Maps, S: Socket> Ask for Process<'_, M, S> {
+    #[inline(always)]
+    fn spread(&self) -> u32 {
+        self.spread
+    }
+
+    #[inline(always)]
+    fn client(&self, set: u32) -> AffinityKey {
+        AffinityKey::of_namespace(self.socket.namespace(), set)
+    }
+
+    #[inline(always)]
+    fn admission(&self, _set: u32) -> Admission {
+        Admission::Unknown
+    }
+
+    #[inline(always)]
+    fn is_outside(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn is_host(&self) -> bool {
+        // Before user space has told, no process is known to be the node's.
+        self.maps
+            .config()
+            .is_some_and(|config| config.host_namespace == self.socket.namespace())
+    }
+
+    #[inline(always)]
+    fn hash(&self, _client_alone: bool) -> Option<u32> {
+        None
+    }
+
+    #[inline(always)]
+    fn chosen(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// Are the socket's calls left to the packet programs?
+#[inline(always)]
+fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
+    maps.config().is_some_and(|config| {
+        config.flags.contains(ConfigFlags::HOST_SOCKETS_ONLY)
+            && config.host_namespace != socket.namespace()
+    })
+}
+
+/// `bind(2)`: a node port's number is refused to processes of the node, whose
+/// clients would never reach them.
+#[inline(always)]
+pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> Verdict {
+    let asked = socket.peer();
+    if asked.port.get() == 0 {
+        return Verdict::Pass;
+    }
+    let Some(config) = maps.config() else {
+        return Verdict::Pass;
+    };
+    if config.flags.contains(ConfigFlags::NO_BIND_PROTECTION)
+        || config.host_namespace != socket.namespace()
+    {
+        return Verdict::Pass;
+    }
+    let any = asked.address == asked.address.wildcard();
+    let serves = |flags: NodeFlags| flags.contains(NodeFlags::PORTS);
+    if !any && !maps.node(&asked.address).is_some_and(serves) {
+        return Verdict::Pass;
+    }
+    // A socket at `::` takes IPv4, too, unless it is told otherwise later.
+    let key = |address| ServiceKey::internal(address, asked.port, socket.protocol());
+    let own = key(asked.address.wildcard());
+    if is_node_port(maps, &own) {
+        return refuse(maps, &own, Refusal::NodePort);
+    }
+    let v4 = key(Address::UNSPECIFIED_V4);
+    if any && is_node_port(maps, &v4) {
+        return refuse(maps, &v4, Refusal::NodePort);
+    }
+    Verdict::Pass
+}
+
+#[inline(always)]
+fn is_node_port<M: Maps>(maps: &M, key: &ServiceKey) -> bool {
+    maps.service(key)
+        .and_then(|sealed| sealed.open(key))
+        .is_some_and(|service| service.flags.contains(ServiceFlags::NODE_PORT))
 }
 
 #[inline(always)]

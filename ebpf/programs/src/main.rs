@@ -10,7 +10,11 @@ mod log;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod route;
+#[cfg(target_arch = "bpf")]
 mod socket;
+#[cfg(target_arch = "bpf")]
+mod steps;
 #[cfg(target_arch = "bpf")]
 mod tc;
 #[cfg(target_arch = "bpf")]

@@ -2,18 +2,21 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
-use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_ns};
+use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
+use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns};
 use aya_ebpf::macros::map;
+use aya_ebpf::maps::lpm_trie::Key;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, Queue};
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain,
-    Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
+    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
+    FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
+    OriginalKey, Plain, Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
 };
-use ebpf_logic::{Entropy, Maps};
+use ebpf_logic::packet::{Origin, Step, Verdict, Work};
+use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
 const WORD: usize = size_of::<u64>();
+const EEXIST: i32 = 17;
 
 // Sizes are defaults: user space sets them when it makes the maps.
 
@@ -54,6 +57,10 @@ static FLOW_LOG: Queue<Tuple> = Queue::with_max_entries(65_536, 0);
 #[map]
 static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
+/// What is known of the packet that this processor works on. Programs at
+/// devices do not interrupt one another.
+#[map]
+pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
 
@@ -77,6 +84,26 @@ impl Maps for Kernel {
         MEMBERS
             .get_ptr(key)
             .map(|slot| unsafe { slot.read_volatile() })
+    }
+
+    #[inline(always)]
+    fn place(&self, key: &MaglevKey, place: u32) -> Option<u16> {
+        let chunk = MAGLEV.get_ptr(key).map(copy)?.open(key)?;
+        // In range for certain, which the verifier cannot know.
+        Some(chunk.0[(place % MAGLEV_CHUNK) as usize])
+    }
+
+    #[inline(always)]
+    fn node(&self, address: &Address) -> Option<NodeFlags> {
+        // SAFETY: as for `copy`; a single word is read at once.
+        NODES
+            .get_ptr(address)
+            .map(|flags| unsafe { flags.read_volatile() })
+    }
+
+    #[inline(always)]
+    fn config(&self) -> Option<Config> {
+        CONFIG.get_ptr(0).map(copy)?.open(&CONFIG_KEY)
     }
 
     #[inline(always)]
@@ -133,6 +160,121 @@ impl Entropy for Kernel {
     fn now(&self) -> u64 {
         // SAFETY: the helper takes nothing.
         unsafe { bpf_ktime_get_ns() }
+    }
+
+    #[inline(always)]
+    fn ticks(&self) -> u32 {
+        // SAFETY: the helper takes nothing.
+        (unsafe { bpf_ktime_get_coarse_ns() } >> Life::TICK) as u32
+    }
+}
+
+impl Flows for Kernel {
+    type Place = *mut FlowEntry;
+
+    #[inline(always)]
+    fn read_config(&self, into: &mut Sealed<Config>) -> bool {
+        let Some(config) = CONFIG.get_ptr(0) else {
+            return false;
+        };
+        copy_to(config, into);
+        into.is_whole(&CONFIG_KEY)
+    }
+
+    #[inline(always)]
+    fn is_inside(&self, address: Address) -> bool {
+        INSIDE
+            .get(&Key::new(Range::WHOLE, Range::new(0, address)))
+            .is_some()
+    }
+
+    #[inline(always)]
+    fn is_source(&self, set: u32, address: Address) -> bool {
+        SOURCES
+            .get(&Key::new(Range::WHOLE, Range::new(set, address)))
+            .is_some()
+    }
+
+    #[inline(always)]
+    fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<*mut FlowEntry> {
+        let place = FLOWS.get_ptr_mut(key)?;
+        copy_to(place, into);
+        Some(place)
+    }
+
+    #[inline(always)]
+    fn set_life(&self, place: *mut FlowEntry, life: Life) {
+        // SAFETY: the map handed the pointer out to this very run, so that its
+        // memory stays a value of this map; a single word is written at once.
+        unsafe { core::ptr::addr_of_mut!((*place).life).write_volatile(life) };
+    }
+
+    #[inline(always)]
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+        match FLOWS.insert(key, entry, u64::from(BPF_NOEXIST)) {
+            Ok(()) => Inserted::Yes,
+            Err(error) if error == -EEXIST => Inserted::Taken,
+            Err(_) => Inserted::Full,
+        }
+    }
+
+    #[inline(always)]
+    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+        FLOWS.insert(key, entry, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn remove_flow(&self, key: &Tuple) {
+        // It is fine if there was none.
+        let _ = FLOWS.remove(key);
+    }
+
+    #[inline(always)]
+    fn log(&self, key: &Tuple) {
+        // There is a place for each flow.
+        let _ = FLOW_LOG.push(key, 0);
+    }
+
+    #[inline(always)]
+    fn unlog(&self, into: &mut Tuple) -> bool {
+        match FLOW_LOG.pop() {
+            Ok(Some(key)) => {
+                *into = key;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+        crate::steps::take(step, origin, work)
+    }
+
+    #[inline(always)]
+    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>> {
+        FRAGMENTS.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>) {
+        // Least recently used entries make room.
+        let _ = FRAGMENTS.insert(key, value, 0);
+    }
+}
+
+/// Copies a value of a map to memory of this processor, word by word.
+#[inline(always)]
+fn copy_to<T: Plain>(value: *const T, into: &mut T) {
+    let to = core::ptr::from_mut(into).cast::<u64>();
+    let mut word = 0;
+    while word < size_of::<T>() / WORD {
+        // SAFETY: as for `copy`; `into` is as long and as aligned.
+        unsafe {
+            to.add(word)
+                .write(value.cast::<u64>().add(word).read_volatile());
+        }
+        word += 1;
     }
 }
 

@@ -58,13 +58,13 @@ fn orlop_getpeer6(ctx: SockAddrContext) -> i32 {
 }
 
 #[cgroup_sock_addr(bind4)]
-fn orlop_bind4(_ctx: SockAddrContext) -> i32 {
-    GO_ON
+fn orlop_bind4(ctx: SockAddrContext) -> i32 {
+    answer(ebpf_logic::bind(&Kernel, &V4(ctx.sock_addr)))
 }
 
 #[cgroup_sock_addr(bind6)]
-fn orlop_bind6(_ctx: SockAddrContext) -> i32 {
-    GO_ON
+fn orlop_bind6(ctx: SockAddrContext) -> i32 {
+    answer(ebpf_logic::bind(&Kernel, &V6(ctx.sock_addr)))
 }
 
 #[inline(always)]

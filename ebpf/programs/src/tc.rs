@@ -1,29 +1,323 @@
 //! The programs at network devices.
 
-use aya_ebpf::bindings::TC_ACT_UNSPEC;
+use aya_ebpf::bindings::{
+    __sk_buff, BPF_F_INGRESS, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, BPF_F_RECOMPUTE_CSUM,
+    TC_ACT_SHOT, TC_ACT_UNSPEC,
+};
+use aya_ebpf::helpers::generated::{
+    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_redirect_neigh,
+    bpf_skb_adjust_room, bpf_skb_change_tail, bpf_skb_load_bytes, bpf_skb_store_bytes,
+};
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
+use ebpf_abi::Counter;
+use ebpf_logic::Maps;
+use ebpf_logic::packet::{
+    Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse, rewrite,
+    rewrite_error,
+};
 
+use crate::maps::Kernel;
+use crate::route::{self, Way};
+use crate::steps::{orlop_decide, verdict_of, work};
+
+macro_rules! field {
+    ($ctx:expr, $field:ident) => {
+        // SAFETY: the kernel hands a valid context in, for the whole run. It is
+        // no memory: the verifier rewrites each access of a field.
+        unsafe { core::ptr::addr_of!((*$ctx).$field).read_volatile() }
+    };
+}
 /// Packets that a device of the node received.
 #[classifier]
-fn orlop_tc_ingress(_ctx: TcContext) -> i32 {
-    TC_ACT_UNSPEC
+fn orlop_tc_ingress(ctx: TcContext) -> i32 {
+    run(ctx.skb.skb, Origin::Device)
 }
 
 /// Packets that a device of the node is about to send.
 #[classifier]
-fn orlop_tc_egress(_ctx: TcContext) -> i32 {
-    TC_ACT_UNSPEC
+fn orlop_tc_egress(ctx: TcContext) -> i32 {
+    let skb = ctx.skb.skb;
+    // What came from elsewhere was looked at there.
+    if field!(skb, ingress_ifindex) == 0 {
+        run(skb, Origin::Host)
+    } else {
+        TC_ACT_UNSPEC
+    }
 }
 
 /// Packets of a pod: received at the host's end of its device.
 #[classifier]
-fn orlop_tc_pod_ingress(_ctx: TcContext) -> i32 {
-    TC_ACT_UNSPEC
+fn orlop_tc_pod_ingress(ctx: TcContext) -> i32 {
+    run(ctx.skb.skb, Origin::Pod)
 }
 
 /// Packets to a pod: about to be sent at the host's end of its device.
 #[classifier]
-fn orlop_tc_pod_egress(_ctx: TcContext) -> i32 {
-    TC_ACT_UNSPEC
+fn orlop_tc_pod_egress(ctx: TcContext) -> i32 {
+    let skb = ctx.skb.skb;
+    if field!(skb, ingress_ifindex) == 0 {
+        run(skb, Origin::Leaving)
+    } else {
+        TC_ACT_UNSPEC
+    }
+}
+
+#[inline(always)]
+fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
+    // The device of the tag sees it again, without.
+    if field!(skb, vlan_present) != 0 {
+        return TC_ACT_UNSPEC;
+    }
+    let kind = orlop_tc_parse(skb);
+    if kind == Kind::Other as u32 {
+        return TC_ACT_UNSPEC;
+    }
+    let verdict = orlop_decide(kind, origin as u32);
+    if verdict == Verdict::Pass as u32 {
+        return TC_ACT_UNSPEC;
+    }
+    orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_parse(skb: *mut __sk_buff) -> u32 {
+    match work() {
+        Some(work) => parse(Skb(skb), work) as u32,
+        None => Kind::Other as u32,
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_rewrite(skb: *mut __sk_buff, forward: u32) -> u32 {
+    work().map_or(0, |work| u32::from(rewrite(Skb(skb), work, forward != 0)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_rewrite_error(skb: *mut __sk_buff) -> u32 {
+    work().map_or(0, |work| u32::from(rewrite_error(Skb(skb), work)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_refuse(skb: *mut __sk_buff, mtu: u32) -> u32 {
+    work().map_or(0, |work| u32::from(answer(Skb(skb), work, mtu)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_encapsulate(skb: *mut __sk_buff) -> u32 {
+    work().map_or(0, |work| u32::from(encapsulate(Skb(skb), work)))
+}
+
+/// Does what was decided.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed: u32) -> i32 {
+    let Some(work) = work() else {
+        return TC_ACT_UNSPEC;
+    };
+    let (verdict, routed) = (verdict_of(verdict), routed != 0);
+    let packet = Skb(skb);
+    if work.tunnel != 0 {
+        if !matches!(verdict, Verdict::Translate | Verdict::Forward) || !decapsulate(packet, work) {
+            return drop(Counter::DroppedUnwritable);
+        }
+        Kernel.count(Counter::PacketDecapsulated);
+        core::hint::black_box(core::ptr::from_mut(work));
+    }
+    match verdict {
+        Verdict::Pass | Verdict::Unknown => TC_ACT_UNSPEC,
+        Verdict::Drop => drop(work.counter),
+        Verdict::Translate => done(orlop_tc_rewrite(skb, 0) != 0, work),
+        Verdict::TranslateError if work.quote.forward == 0 => {
+            done(orlop_tc_rewrite_error(skb) != 0, work)
+        }
+        Verdict::Refuse => {
+            if orlop_tc_refuse(skb, 0) != 0 {
+                Kernel.count(Counter::PacketRefused);
+                back(skb, routed)
+            } else {
+                drop(Counter::DroppedUnwritable)
+            }
+        }
+        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link => {
+            send(skb, work, verdict, routed)
+        }
+    }
+}
+
+/// Translates a packet and sends it on.
+#[inline(always)]
+fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) -> i32 {
+    let packet = Skb(skb);
+    let outer: u32 = match verdict {
+        Verdict::Encapsulate if work.headers.v4 => 20,
+        Verdict::Encapsulate => 40,
+        _ => 0,
+    };
+    // What the device cuts into segments itself is long by right.
+    let length = if outer == 0 || field!(skb, gso_segs) > 1 {
+        0
+    } else {
+        work.headers.length + outer
+    };
+    let way = route::find(skb.cast(), field!(skb, ifindex), &work.to, length);
+    match way {
+        Way::None => return drop(Counter::DroppedNoRoute),
+        Way::Kernel if routed || outer != 0 || verdict == Verdict::Link => {
+            return drop(Counter::DroppedNoRoute);
+        }
+        Way::TooBig => {
+            if work.headers.whole
+                && verdict != Verdict::TranslateError
+                && orlop_tc_refuse(skb, route::mtu().saturating_sub(outer)) != 0
+            {
+                Kernel.count(Counter::DroppedTooBig);
+                return back(skb, routed);
+            }
+            return drop(Counter::DroppedTooBig);
+        }
+        _ => {}
+    }
+    let hop = way != Way::Kernel;
+    if hop && work.headers.hops <= 1 {
+        return drop(Counter::DroppedExpired);
+    }
+    let written = match verdict {
+        Verdict::Encapsulate => orlop_tc_encapsulate(skb) != 0,
+        Verdict::Link => true,
+        Verdict::TranslateError => {
+            work.quote.forward = u32::from(hop);
+            core::hint::black_box(core::ptr::from_mut(work));
+            orlop_tc_rewrite_error(skb) != 0
+        }
+        _ => orlop_tc_rewrite(skb, u32::from(hop)) != 0,
+    };
+    let passed = done(written, work);
+    if !written || way == Way::Kernel {
+        return passed;
+    }
+    let device = route::device();
+    if way == Way::Neighbour {
+        // SAFETY: no parameters: the kernel looks the neighbour up itself.
+        return unsafe { bpf_redirect_neigh(device, core::ptr::null_mut(), 0, 0) } as i32;
+    }
+    if !packet.store(0, &route::frame(), false) {
+        return drop(Counter::DroppedUnwritable);
+    }
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(device, 0) as i32 }
+}
+
+/// Sends the packet where it came from.
+#[inline(always)]
+fn back(skb: *mut __sk_buff, routed: bool) -> i32 {
+    let flags = if routed { BPF_F_INGRESS } else { 0 };
+    let device = field!(skb, ifindex);
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(device, u64::from(flags)) as i32 }
+}
+
+#[inline(always)]
+fn done(written: bool, work: &Work) -> i32 {
+    if written {
+        Kernel.count(work.counter);
+        TC_ACT_UNSPEC
+    } else {
+        drop(Counter::DroppedUnwritable)
+    }
+}
+
+#[inline(always)]
+fn drop(why: Counter) -> i32 {
+    Kernel.count(why);
+    TC_ACT_SHOT as i32
+}
+
+/// A packet in a buffer of the kernel's.
+#[derive(Clone, Copy)]
+struct Skb(*mut __sk_buff);
+
+/// Room after the Ethernet header.
+const ROOM_MAC: u32 = 1;
+/// `BPF_F_ADJ_ROOM_ENCAP_L3_IPV4`.
+const ENCAP_V4: u64 = 1 << 1;
+/// `BPF_F_ADJ_ROOM_ENCAP_L3_IPV6`.
+const ENCAP_V6: u64 = 1 << 2;
+
+impl Packet for Skb {
+    #[inline(always)]
+    fn len(self) -> u32 {
+        field!(self.0, len)
+    }
+
+    #[inline(always)]
+    fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {
+        let mut bytes = core::mem::MaybeUninit::<[u8; N]>::uninit();
+        // SAFETY: the helper writes `N` bytes, or fails.
+        let failed =
+            unsafe { bpf_skb_load_bytes(self.0.cast(), at, bytes.as_mut_ptr().cast(), N as u32) };
+        if failed == 0 {
+            // SAFETY: they are written.
+            Some(unsafe { bytes.assume_init() })
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    fn store<const N: usize>(self, at: u32, bytes: &[u8; N], summed: bool) -> bool {
+        let flags = if summed { BPF_F_RECOMPUTE_CSUM } else { 0 };
+        let from = bytes.as_ptr().cast();
+        // SAFETY: the helper reads `N` bytes.
+        unsafe { bpf_skb_store_bytes(self.0, at, from, N as u32, u64::from(flags)) == 0 }
+    }
+
+    #[inline(always)]
+    fn fix_header(self, at: u32, difference: u32) -> bool {
+        // SAFETY: the helper takes numbers.
+        unsafe { bpf_l3_csum_replace(self.0, at, 0, u64::from(difference), 0) == 0 }
+    }
+
+    // A sum that the device is to complete holds the pseudo header only: the
+    // helper knows which it is.
+    #[inline(always)]
+    fn fix_transport(self, at: u32, difference: u32, pseudo: bool, optional: bool) -> bool {
+        let mut flags = 0;
+        if pseudo {
+            flags |= BPF_F_PSEUDO_HDR;
+        }
+        if optional {
+            flags |= BPF_F_MARK_MANGLED_0;
+        }
+        // SAFETY: the helper takes numbers.
+        unsafe { bpf_l4_csum_replace(self.0, at, 0, u64::from(difference), u64::from(flags)) == 0 }
+    }
+
+    #[inline(always)]
+    fn truncate(self, length: u32) -> bool {
+        // SAFETY: the helper takes numbers.
+        unsafe { bpf_skb_change_tail(self.0, length, 0) == 0 }
+    }
+
+    #[inline(always)]
+    fn grow(self, bytes: u32, outer: Outer) -> bool {
+        let flags = match outer {
+            Outer::Message => 0,
+            Outer::V4 => ENCAP_V4,
+            Outer::V6 => ENCAP_V6,
+        };
+        // SAFETY: the helper takes numbers.
+        unsafe { bpf_skb_adjust_room(self.0, bytes as i32, ROOM_MAC, flags) == 0 }
+    }
+
+    #[inline(always)]
+    fn shrink(self, bytes: u32) -> bool {
+        // SAFETY: the helper takes numbers.
+        unsafe { bpf_skb_adjust_room(self.0, -(bytes as i32), ROOM_MAC, 0) == 0 }
+    }
 }

@@ -187,7 +187,7 @@ fn what_happened_without_an_agent_is_told_by_the_next_one() {
 
 /// The verifier gives up at a million instructions; older kernels walk through
 /// more of them than newer ones.
-const MOST_VERIFIED: u32 = 100_000;
+const MOST_VERIFIED: u32 = 200_000;
 
 #[test]
 fn verifier_has_room_and_silent_programs_carry_no_statement() {

@@ -34,24 +34,70 @@ fn backends(count: u8) -> Vec<Backend> {
     (1..=count).map(backend).collect()
 }
 
-fn ask(model: &Model, client: u64) -> Choice {
-    choose(model, &key(), model.random(), |set| {
-        AffinityKey::of_namespace(client, set)
-    })
+/// A process of a namespace.
+struct Asker {
+    spread: u32,
+    client: u64,
+}
+
+impl Ask for Asker {
+    fn spread(&self) -> u32 {
+        self.spread
+    }
+
+    fn client(&self, set: u32) -> AffinityKey {
+        AffinityKey::of_namespace(self.client, set)
+    }
+
+    fn admission(&self, _set: u32) -> Admission {
+        Admission::Unknown
+    }
+
+    fn is_outside(&self) -> bool {
+        false
+    }
+
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    fn hash(&self, _client_alone: bool) -> Option<u32> {
+        None
+    }
+
+    fn chosen(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// What a client gets; of a backend, only the backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Got {
+    Backend(Backend),
+    Other(Choice),
+}
+
+fn ask(model: &Model, client: u64) -> Got {
+    let spread = model.random();
+    let mut found = Found::NOTHING;
+    match choose::<ATTEMPTS, _, _>(model, &mut key(), &Asker { spread, client }, &mut found) {
+        Choice::Backend => Got::Backend(found.backend),
+        other => Got::Other(other),
+    }
 }
 
 #[test]
 fn unknown_key_is_no_service() {
-    assert_eq!(ask(&Model::default(), 1), Choice::NoService);
+    assert_eq!(ask(&Model::default(), 1), Got::Other(Choice::NoService));
 }
 
 #[test]
 fn service_without_backends_says_which_kind_of_nothing() {
     let mut model = Model::default();
     model.put(key(), service(1, 0, ServiceFlags::NONE), &[]);
-    assert_eq!(ask(&model, 1), Choice::NoEndpoint);
+    assert_eq!(ask(&model, 1), Got::Other(Choice::NoEndpoint));
     model.put(key(), service(1, 0, ServiceFlags::LOCAL_ONLY), &[]);
-    assert_eq!(ask(&model, 1), Choice::NoLocalEndpoint);
+    assert_eq!(ask(&model, 1), Got::Other(Choice::NoLocalEndpoint));
 }
 
 #[test]
@@ -61,7 +107,7 @@ fn choices_spread_evenly() {
     model.put(key(), service(1, 5, ServiceFlags::NONE), &all);
     let mut counts: BTreeMap<Backend, u32> = BTreeMap::new();
     for _ in 0..5_000 {
-        let Choice::Backend(backend) = ask(&model, 1) else {
+        let Got::Backend(backend) = ask(&model, 1) else {
             panic!("no backend")
         };
         *counts.entry(backend).or_default() += 1;
@@ -89,7 +135,7 @@ fn torn_entry_is_never_followed() {
     let other = ServiceKey::internal(Address::v4([10, 96, 0, 2]), Port::new(80), Protocol::TCP);
     let entry = Sealed::new(&other, service(1, 2, ServiceFlags::NONE));
     model.services.insert(key(), entry);
-    assert_eq!(ask(&model, 1), Choice::Unstable);
+    assert_eq!(ask(&model, 1), Got::Other(Choice::Unstable));
     assert_eq!(model.counted(Counter::Reread), u64::from(ATTEMPTS));
 }
 
@@ -98,7 +144,7 @@ fn missing_slot_is_read_again_and_never_guessed() {
     let mut model = Model::default();
     model.put(key(), service(1, 2, ServiceFlags::NONE), &backends(2));
     model.slots.clear();
-    assert_eq!(ask(&model, 1), Choice::Unstable);
+    assert_eq!(ask(&model, 1), Got::Other(Choice::Unstable));
 }
 
 #[test]
@@ -106,11 +152,11 @@ fn client_keeps_its_backend_across_generations_until_it_goes() {
     let mut model = Model::default();
     let all = backends(5);
     model.put(key(), service(1, 5, ServiceFlags::AFFINITY), &all);
-    let Choice::Backend(first) = ask(&model, 1) else {
+    let Got::Backend(first) = ask(&model, 1) else {
         panic!("no backend")
     };
     for _ in 0..20 {
-        assert_eq!(ask(&model, 1), Choice::Backend(first));
+        assert_eq!(ask(&model, 1), Got::Backend(first));
     }
     assert_eq!(model.counted(Counter::AffinityKept), 20);
 
@@ -121,16 +167,16 @@ fn client_keeps_its_backend_across_generations_until_it_goes() {
         fewer[3] = first;
     }
     model.put(key(), service(2, 4, ServiceFlags::AFFINITY), &fewer);
-    assert_eq!(ask(&model, 1), Choice::Backend(first));
+    assert_eq!(ask(&model, 1), Got::Backend(first));
 
     // Without it: another one, which is then kept.
     fewer.retain(|backend| *backend != first);
     model.put(key(), service(3, 3, ServiceFlags::AFFINITY), &fewer);
-    let Choice::Backend(second) = ask(&model, 1) else {
+    let Got::Backend(second) = ask(&model, 1) else {
         panic!("no backend")
     };
     assert!(fewer.contains(&second));
-    assert_eq!(ask(&model, 1), Choice::Backend(second));
+    assert_eq!(ask(&model, 1), Got::Backend(second));
 }
 
 #[test]

@@ -1,0 +1,366 @@
+//! Packets at network devices: services for all whose sockets the hooks do not
+//! see.
+//!
+//! A packet takes the same steps in each program: [`parse`], [`track`] if it
+//! belongs to a flow, else [`begin`] if it addresses a service, then
+//! [`rewrite`] or [`refuse`]. What they know of it lies in one [`Work`]: a
+//! program's stack is too small.
+//!
+//! # Who is shown as whom
+//!
+//! A backend on this node sees the client. A remote one sees this node instead
+//! of a client that came from another machine, since its answers must come
+//! back here. So does every backend of a cluster IP that was addressed from
+//! outside, and a pod that reaches itself.
+//!
+//! # Who forwards
+//!
+//! The kernel takes a packet for a martian that comes from a device with an
+//! address of its own as source. A packet that gets such a source on its way
+//! in (the node's as a client, or the service's as a server) is therefore sent
+//! on by the program ([`Verdict::Forward`]); others by the kernel.
+
+mod begin;
+mod checksum;
+mod error;
+mod fragments;
+mod headers;
+mod lifetime;
+mod nat;
+mod refuse;
+mod track;
+mod tunnel;
+
+use ebpf_abi::{
+    Address, Config, Counter, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Tuple,
+};
+
+pub use begin::begin;
+pub use checksum::{difference, fold, replace};
+pub use error::rewrite_error;
+pub use headers::{Fragment, Headers, Kind, parse};
+pub use lifetime::collect;
+pub use nat::rewrite;
+pub use refuse::{answer, refuse};
+pub use track::track;
+pub use tunnel::{decapsulate, encapsulate};
+
+use crate::lookup::Found;
+use crate::maps::Flows;
+
+/// A packet with its Ethernet header, in a form that is copied for nothing.
+pub trait Packet: Copy {
+    /// Bytes of the frame.
+    fn len(self) -> u32;
+    /// Is there nothing at all?
+    fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes at an offset, if all are there.
+    fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
+    /// Overwrites bytes. `summed` are those for which no checksum beside them
+    /// makes up (the addresses of IPv6): they count in a sum over the packet
+    /// that a device may have made.
+    fn store<const N: usize>(self, at: u32, bytes: &[u8; N], summed: bool) -> bool;
+    /// Brings a header's checksum up to date by a [`difference`].
+    #[inline(always)]
+    fn fix_header(self, at: u32, difference: u32) -> bool {
+        let Some(old) = self.load::<2>(at) else {
+            return false;
+        };
+        let new = replace(u16::from_ne_bytes(old), difference);
+        self.store(at, &new.to_ne_bytes(), false)
+    }
+    /// The same of a transport checksum. `pseudo`: the difference is of what
+    /// the pseudo header holds. `optional`: zero means that there is none.
+    #[inline(always)]
+    fn fix_transport(self, at: u32, difference: u32, _pseudo: bool, optional: bool) -> bool {
+        let Some(old) = self.load::<2>(at) else {
+            return false;
+        };
+        if optional && old == [0; 2] {
+            return true;
+        }
+        let mut new = replace(u16::from_ne_bytes(old), difference);
+        if optional && new == 0 {
+            new = 0xffff;
+        }
+        self.store(at, &new.to_ne_bytes(), false)
+    }
+    /// Cuts the frame off.
+    fn truncate(self, length: u32) -> bool;
+    /// Makes room after the Ethernet header, for an outer header or not.
+    fn grow(self, bytes: u32, outer: Outer) -> bool;
+    /// Removes bytes after the Ethernet header.
+    fn shrink(self, bytes: u32) -> bool;
+}
+
+/// What room is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outer {
+    /// The packet becomes the content of a message.
+    Message,
+    /// An outer IPv4 header.
+    V4,
+    /// An outer IPv6 header.
+    V6,
+}
+
+/// Where a packet is seen.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// It came from another machine.
+    Device = 0,
+    /// It came from a pod of this node.
+    Pod = 1,
+    /// It is about to leave through a device of the node, and a process of the
+    /// node made it.
+    Host = 2,
+    /// It is about to leave, from elsewhere or to a pod: only answers of the
+    /// node's own processes are looked for.
+    Leaving = 3,
+}
+
+impl Origin {
+    /// Has the kernel chosen its way already?
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_routed(self) -> bool {
+        matches!(self, Self::Host | Self::Leaving)
+    }
+}
+
+/// What becomes of a packet.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is none of ours.
+    Pass = 0,
+    /// It belongs to no flow: it may begin one.
+    Unknown = 1,
+    /// It gets [`Work::to`], and goes on its way.
+    Translate = 2,
+    /// It gets [`Work::to`], and the program sends it there.
+    Forward = 3,
+    /// It is an ICMP error about a packet of a flow: it gets what belongs to
+    /// [`Work::entry`], and the program sends it.
+    TranslateError = 4,
+    /// It is dropped for [`Work::counter`].
+    Drop = 5,
+    /// Its sender is told that nobody serves.
+    Refuse = 6,
+    /// It is sent in an outer header to [`Work::to`]'s destination.
+    Encapsulate = 7,
+    /// It is sent as it is to the machine of [`Work::to`]'s destination.
+    Link = 8,
+}
+
+/// All that is known of a packet on its way through a program.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct Work {
+    /// What it carries.
+    pub headers: Headers,
+    /// What it is to carry.
+    pub to: Tuple,
+    /// The entry of its flow.
+    pub entry: FlowEntry,
+    /// The entry of the flow's other direction.
+    pub other: FlowEntry,
+    /// A key in the making.
+    pub key: Tuple,
+    /// The node.
+    pub config: Sealed<Config>,
+    /// Now, in ticks.
+    pub now: u32,
+    /// Is there an entry of a flow that is over, under the packet's tuple?
+    pub stale: u32,
+    /// Why it is dropped, or what is counted.
+    pub counter: Counter,
+    /// Bytes of the outer header that the packet came in, or zero.
+    pub tunnel: u32,
+    /// To whom the outer header was.
+    pub outer: Address,
+    /// What an ICMP error quotes.
+    pub quote: Quote,
+    /// What serves it, while a flow begins.
+    pub found: Found,
+    /// The flow that begins.
+    pub flow: Flow,
+}
+
+/// What an ICMP error quotes, and what becomes of the error.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Quote {
+    /// Who sent the error.
+    pub sender: Address,
+    /// Where the quoted IP header begins.
+    pub network: u32,
+    /// Where the quoted transport header begins.
+    pub transport: u32,
+    /// Is the program to send the error on?
+    pub forward: u32,
+    /// Does the error get another sender?
+    pub whole: u32,
+}
+
+impl Work {
+    /// Nothing is known yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        const NOBODY: Tuple = Tuple::new(
+            Address::UNSPECIFIED,
+            Port(0),
+            Address::UNSPECIFIED,
+            Port(0),
+            Protocol(0),
+        );
+        const NOTHING: Flow = Flow {
+            to: NOBODY,
+            set: 0,
+            generation: 0,
+            flags: FlowFlags::NONE,
+            reserved: 0,
+        };
+        let nothing = FlowEntry {
+            flow: Sealed::broken(NOTHING),
+            life: Life(0),
+        };
+        Self {
+            headers: Headers::NOTHING,
+            to: NOBODY,
+            entry: nothing,
+            other: nothing,
+            key: NOBODY,
+            config: Sealed::broken(Config::DEFAULT),
+            now: 0,
+            stale: 0,
+            counter: Counter::PacketTranslated,
+            tunnel: 0,
+            outer: Address::UNSPECIFIED,
+            quote: Quote {
+                sender: Address::UNSPECIFIED,
+                network: 0,
+                transport: 0,
+                forward: 0,
+                whole: 0,
+            },
+            found: Found::NOTHING,
+            flow: NOTHING,
+        }
+    }
+
+    /// The node, once it was read.
+    #[inline(always)]
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        self.config.as_unchecked()
+    }
+
+    #[inline(always)]
+    fn drop(&mut self, why: Counter) -> Verdict {
+        self.counter = why;
+        Verdict::Drop
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A step that is verified apart from who takes it, where that matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Find the flow of the packet that an error is about.
+    Error,
+    /// Find a later fragment's ports; [`Verdict::Unknown`] if they are known.
+    Recall,
+    /// Keep a first fragment's ports.
+    Keep,
+    /// Find the packet's flow.
+    Track,
+    /// Choose a backend.
+    Select,
+    /// Make the flow's entries.
+    Add,
+    /// Add the entry for replies under one port.
+    Reply,
+    /// Remove an entry that is in the way; [`Verdict::Unknown`] if it is gone.
+    TakeOver,
+    /// Collect what is over.
+    Collect,
+    /// Collect more, since there is no room.
+    MakeRoom,
+}
+
+/// Takes a step.
+#[inline(always)]
+pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+    match step {
+        Step::Error => error::find(maps, origin, work),
+        Step::Recall => {
+            if fragments::recall(maps, work) {
+                Verdict::Unknown
+            } else {
+                Verdict::Pass
+            }
+        }
+        Step::Keep => {
+            fragments::keep(maps, work);
+            Verdict::Unknown
+        }
+        Step::Track => track(maps, origin, work),
+        Step::Select => begin::select(maps, origin, work),
+        Step::Add => begin::add(maps, work),
+        Step::Reply => begin::try_reply(maps, work),
+        Step::TakeOver => {
+            if begin::take_over(maps, work) {
+                Verdict::Unknown
+            } else {
+                Verdict::Pass
+            }
+        }
+        Step::Collect => {
+            collect(maps, work, lifetime::EXAMINED);
+            Verdict::Unknown
+        }
+        Step::MakeRoom => {
+            collect(maps, work, lifetime::EXAMINED_WHEN_FULL);
+            Verdict::Unknown
+        }
+    }
+}
+
+/// Decides on a packet that was [parsed](parse): all before it is changed.
+#[inline(always)]
+pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -> Verdict {
+    if work.tunnel != 0 && origin != Origin::Device {
+        return Verdict::Pass;
+    }
+    match kind {
+        Kind::Other => return Verdict::Pass,
+        Kind::Error => return maps.step(Step::Error, origin, work),
+        Kind::Transport => {}
+    }
+    if work.headers.fragment == Fragment::LATER
+        && maps.step(Step::Recall, origin, work) != Verdict::Unknown
+    {
+        return Verdict::Pass;
+    }
+    let verdict = match maps.step(Step::Track, origin, work) {
+        Verdict::Unknown if origin == Origin::Leaving => Verdict::Pass,
+        Verdict::Unknown => begin(maps, origin, work),
+        known => known,
+    };
+    if work.headers.fragment == Fragment::FIRST && verdict != Verdict::Pass {
+        maps.step(Step::Keep, origin, work);
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests;

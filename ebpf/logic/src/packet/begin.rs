@@ -1,0 +1,432 @@
+//! Packets that begin a flow.
+
+use ebpf_abi::{
+    Address, AffinityKey, Backend, BackendFlags, ConfigFlags, Counter, DirectReturn, Flow,
+    FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Service, ServiceFlags, ServiceKey, Tuple,
+};
+
+use super::headers::TcpFlags;
+use super::lifetime::{is_over, together};
+use super::track::{first_seen, way};
+use super::{Fragment, Origin, Step, Verdict, Work};
+use crate::lookup::{Admission, Ask, Choice, Found, choose, scale};
+use crate::maps::{Flows, Inserted};
+
+/// Entries that lead to the one that decides: the address's own, the node
+/// ports', and the one for clients outside.
+const ENTRIES: u32 = 3;
+/// How often a service that changes meanwhile is looked up again.
+const AGAIN: u32 = 4;
+/// Ports that are tried for a client.
+const PORTS: u32 = 16;
+
+/// Begins a flow, if the packet addresses a service.
+#[inline(always)]
+pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+    let mut attempt = 0;
+    loop {
+        let verdict = maps.step(Step::Select, origin, work);
+        attempt += 1;
+        if verdict == Verdict::Unknown {
+            break;
+        }
+        let unstable = verdict == Verdict::Drop && work.counter == Counter::DroppedUnstable;
+        if !unstable || attempt == AGAIN {
+            return verdict;
+        }
+    }
+    let made = maps.step(Step::Add, origin, work);
+    if made != Verdict::Unknown {
+        return made;
+    }
+    work.counter = Counter::PacketTranslated;
+    way(origin, work)
+}
+
+/// Chooses a backend and says in `work.to`, `work.other.flow` and `work.entry`
+/// what becomes of the flow; [`Verdict::Unknown`] if all is well.
+#[inline(always)]
+pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+    let asked = work.headers.tuple;
+    let mut key = ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol);
+    if !maps.read_config(&mut work.config) {
+        return Verdict::Pass;
+    }
+    let client = Client {
+        maps,
+        asked: &work.headers.tuple,
+        origin,
+        seed: work.config().seed,
+        chosen: if work.tunnel == 0 {
+            None
+        } else {
+            Some(work.outer)
+        },
+    };
+    let mut found = Found::NOTHING;
+    let choice = choose::<ENTRIES, _, _>(maps, &mut key, &client, &mut found);
+    work.found = found;
+    match choice {
+        Choice::NoService | Choice::Undecided => return Verdict::Pass,
+        _ if work.headers.fragment == Fragment::LATER => {
+            return work.drop(Counter::DroppedFragment);
+        }
+        Choice::Backend => {}
+        Choice::NotAdmitted => return work.drop(Counter::DroppedSource),
+        Choice::Silent => return work.drop(Counter::DroppedEmpty),
+        Choice::Unstable => return work.drop(Counter::DroppedUnstable),
+        Choice::NoEndpoint | Choice::NoLocalEndpoint => {
+            work.counter = Counter::PacketRefused;
+            return Verdict::Refuse;
+        }
+    }
+    let Found { service, backend } = work.found;
+    if work.headers.flags.has(TcpFlags::RST) {
+        // The end of what is unknown.
+        return Verdict::Pass;
+    }
+    if asked.destination.is_v4() != backend.address.is_v4() {
+        return work.drop(Counter::DroppedFamily);
+    }
+    let flags = flags(maps, origin, &asked, &service, &backend, work);
+    let mut source = asked.source;
+    if flags.contains(FlowFlags::MASQUERADED) {
+        source = work.config().node(asked.destination);
+        if source == Address::UNSPECIFIED {
+            return work.drop(Counter::DroppedNoAddress);
+        }
+    }
+    if asked.protocol == Protocol::SCTP
+        && backend.port != asked.destination_port
+        && !flags.contains(FlowFlags::DIRECT)
+    {
+        return work.drop(Counter::DroppedSctpPort);
+    }
+    work.now = maps.ticks();
+    work.to = Tuple::new(
+        source,
+        asked.source_port,
+        backend.address,
+        backend.port,
+        asked.protocol,
+    );
+    // The seal comes with the ports.
+    work.other.flow = Sealed::broken(Flow {
+        to: work.to,
+        set: service.set,
+        generation: service.generation,
+        flags,
+        reserved: 0,
+    });
+    Verdict::Unknown
+}
+
+#[inline(always)]
+fn flags<M: Flows>(
+    maps: &M,
+    origin: Origin,
+    asked: &Tuple,
+    service: &Service,
+    backend: &Backend,
+    work: &Work,
+) -> FlowFlags {
+    let config = work.config();
+    let local = backend.flags.contains(BackendFlags::LOCAL);
+    let outside = is_outside(maps, origin, asked.source);
+    let mut flags = FlowFlags::NONE;
+    if local {
+        flags = flags.with(FlowFlags::LOCAL);
+    }
+    if outside {
+        flags = flags.with(FlowFlags::OUTSIDE);
+    }
+    if !local
+        && origin == Origin::Device
+        && work.tunnel == 0
+        && service.flags.contains(ServiceFlags::DIRECT_RETURN)
+        && config.direct_return != DirectReturn::NONE
+    {
+        return flags.with(FlowFlags::DIRECT);
+    }
+    let all = config.flags.contains(ConfigFlags::MASQUERADE_ALL);
+    if backend.address == asked.source
+        || (origin == Origin::Device && !local)
+        || (service.flags.contains(ServiceFlags::CLUSTER_IP)
+            && (outside || (all && origin != Origin::Host)))
+    {
+        flags = flags.with(FlowFlags::MASQUERADED);
+    }
+    flags
+}
+
+/// Makes both entries of a flow; [`Verdict::Unknown`] if all is well.
+#[inline(always)]
+pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    // A former flow of the same client makes room.
+    if work.stale != 0
+        && let Some(flow) = work.entry.flow.open(&work.headers.tuple)
+        && !flow.flags.contains(FlowFlags::DIRECT)
+    {
+        work.key = flow.to.reversed();
+        maps.remove_flow(&work.key);
+    }
+    let flow = work.other.flow.unchecked();
+    if !flow.flags.contains(FlowFlags::DIRECT) {
+        let verdict = add_reply(maps, &flow, work);
+        if verdict != Verdict::Unknown {
+            return verdict;
+        }
+    }
+    let forward = Flow {
+        to: work.to,
+        ..flow
+    };
+    work.entry = FlowEntry {
+        flow: Sealed::new(&work.headers.tuple, forward),
+        life: Life::new(work.now, first_seen(work)),
+    };
+    if work.stale != 0 {
+        // Its key is in the log already.
+        if !maps.put_flow(&work.headers.tuple, &work.entry) {
+            return full(maps, work);
+        }
+        maps.count(Counter::FlowCollected);
+    } else {
+        match maps.add_flow(&work.headers.tuple, &work.entry) {
+            Inserted::Yes => maps.log(&work.headers.tuple),
+            Inserted::Full => return full(maps, work),
+            Inserted::Taken => {
+                // Another processor was faster with the same client's packet.
+                full(maps, work);
+                if maps.flow(&work.headers.tuple, &mut work.entry).is_none() {
+                    return work.drop(Counter::DroppedUnstable);
+                }
+                let Some(theirs) = work.entry.flow.open(&work.headers.tuple) else {
+                    return work.drop(Counter::DroppedUnstable);
+                };
+                work.to = theirs.to;
+                return Verdict::Unknown;
+            }
+        }
+    }
+    maps.count(Counter::FlowCreated);
+    let to = work.to;
+    maps.step(Step::Collect, Origin::Device, work);
+    work.to = to;
+    if flow.flags.contains(FlowFlags::DIRECT) {
+        return direct(work, maps);
+    }
+    Verdict::Unknown
+}
+
+/// Adds the entry for replies, under a port that is free.
+#[inline(always)]
+fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
+    let masqueraded = flow.flags.contains(FlowFlags::MASQUERADED);
+    let sctp = work.headers.tuple.protocol == Protocol::SCTP;
+    let hash = hash(&work.headers.tuple, work.config().seed) >> 32;
+    let span =
+        u32::from(work.config().last_port).saturating_sub(u32::from(work.config().first_port)) + 1;
+    let mut next = scale(hash as u32, span);
+    let first = u32::from(work.config().first_port);
+    work.flow = *flow;
+    let mut attempt = 0;
+    let mut full = 0;
+    while attempt < PORTS {
+        if !sctp && (masqueraded || attempt > 0) {
+            work.to.source_port = Port::new((first + next) as u16);
+        }
+        match maps.step(Step::Reply, Origin::Device, work) {
+            Verdict::Unknown => {
+                if attempt > 0 && !masqueraded {
+                    maps.count(Counter::PortReplaced);
+                }
+                return Verdict::Unknown;
+            }
+            Verdict::Pass => {
+                if maps.step(Step::TakeOver, Origin::Device, work) != Verdict::Unknown {
+                    if sctp {
+                        break;
+                    }
+                    next = (next + 1 + (attempt & 7)) % span;
+                }
+            }
+            _ => {
+                if full == 1 {
+                    return work.drop(Counter::DroppedFlowsFull);
+                }
+                full = 1;
+                let to = work.to;
+                maps.step(Step::MakeRoom, Origin::Device, work);
+                work.to = to;
+            }
+        }
+        attempt += 1;
+    }
+    work.drop(Counter::DroppedNoPort)
+}
+
+/// Adds the entry for replies of `work.flow` to `work.to`:
+/// [`Verdict::Unknown`] if it is there, [`Verdict::Pass`] if another is.
+#[inline(always)]
+pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    work.key = work.to.reversed();
+    let reply = Flow {
+        to: work.headers.tuple.reversed(),
+        flags: work.flow.flags.with(FlowFlags::REPLY),
+        ..work.flow
+    };
+    work.other = FlowEntry {
+        flow: Sealed::new(&work.key, reply),
+        life: Life::new(work.now, 0),
+    };
+    match maps.add_flow(&work.key, &work.other) {
+        Inserted::Yes => Verdict::Unknown,
+        Inserted::Taken => Verdict::Pass,
+        Inserted::Full => Verdict::Drop,
+    }
+}
+
+/// Removes the flow of a reply's key that is in the way, if it is over.
+#[inline(always)]
+pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
+    if maps.flow(&work.key, &mut work.entry).is_none() {
+        return true;
+    }
+    let Some(theirs) = work.entry.flow.open(&work.key) else {
+        return false;
+    };
+    let client = theirs.to.reversed();
+    let mut life = work.entry.life;
+    if maps.flow(&client, &mut work.other).is_some() {
+        life = together(work.other.life, life);
+    }
+    if !is_over(&work.config().timeouts, client.protocol, life, work.now) {
+        return false;
+    }
+    // The log's key of it finds nothing and is forgotten then.
+    maps.remove_flow(&client);
+    maps.remove_flow(&work.key);
+    maps.count(Counter::FlowCollected);
+    true
+}
+
+#[inline(always)]
+fn full<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    work.key = work.to.reversed();
+    maps.remove_flow(&work.key);
+    work.drop(Counter::DroppedFlowsFull)
+}
+
+/// What becomes of a packet whose backend answers its client directly.
+#[inline(always)]
+pub(super) fn direct<M: Flows>(work: &mut Work, maps: &M) -> Verdict {
+    if !maps.read_config(&mut work.config) {
+        return Verdict::Pass;
+    }
+    if work.config().direct_return == DirectReturn::LINK {
+        work.counter = Counter::PacketTranslated;
+        Verdict::Link
+    } else {
+        work.counter = Counter::PacketEncapsulated;
+        Verdict::Encapsulate
+    }
+}
+
+#[inline(always)]
+pub(super) fn backend_fits(backend: &Backend, address: Address, port: Port) -> bool {
+    backend.address == address && backend.port == port
+}
+
+#[inline(always)]
+fn is_outside<M: Flows>(maps: &M, origin: Origin, source: Address) -> bool {
+    origin == Origin::Device && !maps.is_inside(source) && maps.node(&source).is_none()
+}
+
+/// Who sent the packet.
+struct Client<'a, M> {
+    maps: &'a M,
+    asked: &'a Tuple,
+    origin: Origin,
+    seed: u32,
+    chosen: Option<Address>,
+}
+
+impl<M: Flows> Ask for Client<'_, M> {
+    #[inline(always)]
+    fn spread(&self) -> u32 {
+        hash(self.asked, self.seed) as u32
+    }
+
+    #[inline(always)]
+    fn client(&self, set: u32) -> AffinityKey {
+        AffinityKey::of_address(self.asked.source, set)
+    }
+
+    #[inline(always)]
+    fn admission(&self, set: u32) -> Admission {
+        if self.maps.is_source(set, self.asked.source) {
+            Admission::Yes
+        } else {
+            Admission::No
+        }
+    }
+
+    #[inline(always)]
+    fn is_outside(&self) -> bool {
+        is_outside(self.maps, self.origin, self.asked.source)
+    }
+
+    #[inline(always)]
+    fn is_host(&self) -> bool {
+        // What reaches a device was not sent to a loopback address.
+        false
+    }
+
+    #[inline(always)]
+    fn hash(&self, client_alone: bool) -> Option<u32> {
+        // Without the seed: all nodes are to agree.
+        Some(if client_alone {
+            let nobody = Tuple::new(
+                self.asked.source,
+                Port(0),
+                self.asked.destination,
+                Port(0),
+                self.asked.protocol,
+            );
+            hash(&nobody, 0) as u32
+        } else {
+            hash(self.asked, 0) as u32
+        })
+    }
+
+    #[inline(always)]
+    fn chosen(&self) -> Option<Address> {
+        self.chosen
+    }
+}
+
+/// Mixes a tuple: multiply and fold, a round a word.
+#[inline(always)]
+pub(crate) fn hash(tuple: &Tuple, seed: u32) -> u64 {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (s, d) = (tuple.source.to_words(), tuple.destination.to_words());
+    let pair = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
+    let ports = u32::from(tuple.source_port.0) << 16 | u32::from(tuple.destination_port.0);
+    let words = [
+        pair(s[0], s[1]),
+        pair(s[2], s[3]),
+        pair(d[0], d[1]),
+        pair(d[2], d[3]),
+        pair(ports, u32::from(tuple.protocol.0)),
+    ];
+    let mut state = u64::from(seed).wrapping_mul(PRIME) ^ 0x6f72_6c6f_7002_0002;
+    let mut i = 0;
+    while i < 5 {
+        state = (state ^ words[i]).wrapping_mul(PRIME);
+        state ^= state >> 32;
+        i += 1;
+    }
+    state = state.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    state ^ state >> 32
+}

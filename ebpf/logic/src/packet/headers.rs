@@ -1,0 +1,304 @@
+//! What a packet carries (RFC 791, 8200, 9293, 768, 9260, 792, 4443).
+//!
+//! A packet that is cut off or contradicts itself is none of ours: the kernel
+//! drops it where it looks at it.
+
+use ebpf_abi::{Address, Port, Protocol, Tuple};
+
+use super::error::quoted;
+use super::{Packet, Work};
+
+/// Bytes of an Ethernet header, whose content is never tagged here: the kernel
+/// takes tags off.
+pub const LINK: u32 = 14;
+pub(super) const V4: u16 = 0x0800;
+pub(super) const V6: u16 = 0x86dd;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+const IPIP: u8 = 4;
+const IPV6: u8 = 41;
+/// Extension headers that are walked through.
+const EXTENSIONS: u32 = 6;
+
+/// What a packet is.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Nothing that services know.
+    Other = 0,
+    /// TCP, UDP or SCTP.
+    Transport = 1,
+    /// An ICMP error, about another packet.
+    Error = 2,
+}
+
+/// Which part of a datagram it is.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fragment(pub u8);
+
+impl Fragment {
+    /// All of it.
+    pub const WHOLE: Self = Self(0);
+    /// The first part, with ports.
+    pub const FIRST: Self = Self(1);
+    /// Another part, without.
+    pub const LATER: Self = Self(2);
+}
+
+/// TCP's flags.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    pub(super) const FIN: u8 = 1;
+    pub(super) const SYN: u8 = 2;
+    pub(super) const RST: u8 = 4;
+    pub(super) const ACK: u8 = 16;
+
+    #[inline(always)]
+    pub(super) const fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// What a packet carries.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
+pub struct Headers {
+    /// From where to where; of an ICMP error: of the packet that it is about,
+    /// turned round, so that it goes in the error's own direction.
+    pub tuple: Tuple,
+    /// Where the IP header begins.
+    pub network: u32,
+    /// Where the transport header begins.
+    pub transport: u32,
+    /// Bytes from the IP header to the packet's end.
+    pub length: u32,
+    /// The datagram's identification, if it is a fragment.
+    pub identification: u32,
+    /// Is it IPv4?
+    pub v4: bool,
+    /// Fragment.
+    pub fragment: Fragment,
+    /// TCP's flags; zero for others.
+    pub flags: TcpFlags,
+    /// Hops that are left.
+    pub hops: u8,
+    /// May routers not cut it into fragments?
+    pub whole: bool,
+    reserved8: [u8; 3],
+}
+
+impl Headers {
+    /// Of no packet.
+    pub const NOTHING: Self = Self {
+        tuple: Tuple::new(
+            Address::UNSPECIFIED,
+            Port(0),
+            Address::UNSPECIFIED,
+            Port(0),
+            Protocol(0),
+        ),
+        network: 0,
+        transport: 0,
+        length: 0,
+        identification: 0,
+        v4: false,
+        fragment: Fragment::WHOLE,
+        flags: TcpFlags(0),
+        hops: 0,
+        whole: false,
+        reserved8: [0; 3],
+    };
+}
+
+/// Reads a packet's headers.
+#[inline(always)]
+pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
+    let Some(link) = packet.load::<2>(12) else {
+        return Kind::Other;
+    };
+    let link = u16::from_be_bytes(link);
+    let headers = &mut work.headers;
+    headers.network = LINK;
+    work.tunnel = 0;
+    let mut pass = 0;
+    let protocol = loop {
+        let protocol = match link {
+            V4 => network_v4(packet, headers),
+            V6 => network_v6(packet, headers),
+            _ => None,
+        };
+        let Some(protocol) = protocol else {
+            return Kind::Other;
+        };
+        let inner = if headers.v4 { IPIP } else { IPV6 };
+        if pass == 1 || protocol != inner || headers.fragment != Fragment::WHOLE {
+            break protocol;
+        }
+        // A packet in a packet of its own family.
+        pass = 1;
+        work.tunnel = headers.transport - headers.network;
+        work.outer = headers.tuple.destination;
+        headers.network = headers.transport;
+    };
+    if headers.fragment == Fragment::LATER {
+        headers.tuple.protocol = Protocol(protocol);
+        headers.flags = TcpFlags(0);
+        return match Protocol(protocol) {
+            Protocol::TCP | Protocol::UDP | Protocol::SCTP => Kind::Transport,
+            _ => Kind::Other,
+        };
+    }
+    let kind = transport(packet, headers, protocol);
+    if kind == Kind::Error && (work.tunnel != 0 || quoted(packet, work).is_none()) {
+        return Kind::Other;
+    }
+    kind
+}
+
+#[inline(always)]
+fn network_v4<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
+    let at = headers.network;
+    let h = packet.load::<20>(at)?;
+    let words = u32::from(h[0] & 0xf);
+    let length = u32::from(u16::from_be_bytes([h[2], h[3]]));
+    if h[0] >> 4 != 4 || words < 5 || length < words * 4 || at + length > packet.len() {
+        return None;
+    }
+    let cut = u16::from_be_bytes([h[6], h[7]]);
+    headers.fragment = if cut & 0x1fff != 0 {
+        Fragment::LATER
+    } else if cut & 0x2000 != 0 {
+        Fragment::FIRST
+    } else {
+        Fragment::WHOLE
+    };
+    headers.whole = cut & 0x4000 != 0;
+    headers.identification = u32::from(u16::from_ne_bytes([h[4], h[5]]));
+    headers.v4 = true;
+    headers.length = length;
+    headers.hops = h[8];
+    headers.transport = at + words * 4;
+    headers.tuple.source = Address::v4([h[12], h[13], h[14], h[15]]);
+    headers.tuple.destination = Address::v4([h[16], h[17], h[18], h[19]]);
+    Some(h[9])
+}
+
+#[inline(always)]
+fn network_v6<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
+    let start = headers.network;
+    let h = packet.load::<8>(start)?;
+    let length = 40 + u32::from(u16::from_be_bytes([h[4], h[5]]));
+    if h[0] >> 4 != 6 || start + length > packet.len() {
+        return None;
+    }
+    headers.tuple.source = Address::v6(packet.load::<16>(start + 8)?);
+    headers.tuple.destination = Address::v6(packet.load::<16>(start + 24)?);
+    // A mapped address never stands on a wire (RFC 4291), and would be taken
+    // for IPv4.
+    if headers.tuple.source.is_v4() || headers.tuple.destination.is_v4() {
+        return None;
+    }
+    headers.v4 = false;
+    headers.whole = true;
+    headers.length = length;
+    headers.hops = h[7];
+    headers.fragment = Fragment::WHOLE;
+    headers.identification = 0;
+    let mut next = h[6];
+    let mut at = start + 40;
+    let mut step = 0;
+    while step < EXTENSIONS {
+        match next {
+            // Hop-by-hop and destination options. A routing header names
+            // another destination: such packets are not for services.
+            0 | 60 => {
+                let e = packet.load::<2>(at)?;
+                next = e[0];
+                at += (u32::from(e[1]) + 1) * 8;
+            }
+            44 => {
+                let e = packet.load::<8>(at)?;
+                next = e[0];
+                at += 8;
+                let cut = u16::from_be_bytes([e[2], e[3]]);
+                headers.identification = u32::from_ne_bytes([e[4], e[5], e[6], e[7]]);
+                if cut >> 3 != 0 {
+                    headers.fragment = Fragment::LATER;
+                    break;
+                }
+                if cut & 1 != 0 {
+                    headers.fragment = Fragment::FIRST;
+                }
+            }
+            _ => break,
+        }
+        step += 1;
+    }
+    headers.transport = at;
+    Some(next)
+}
+
+#[inline(always)]
+fn transport<P: Packet>(packet: P, headers: &mut Headers, protocol: u8) -> Kind {
+    let at = headers.transport;
+    let end = headers.network + headers.length;
+    headers.flags = TcpFlags(0);
+    headers.tuple.protocol = Protocol(protocol);
+    let least = match Protocol(protocol) {
+        Protocol::TCP => 20,
+        Protocol::UDP => 8,
+        Protocol::SCTP => 12,
+        Protocol(ICMP) if headers.v4 => return message(packet, headers),
+        Protocol(ICMPV6) if !headers.v4 => return message(packet, headers),
+        _ => return Kind::Other,
+    };
+    if at + least > end {
+        return Kind::Other;
+    }
+    let Some(t) = packet.load::<8>(at) else {
+        return Kind::Other;
+    };
+    headers.tuple.source_port = Port(u16::from_ne_bytes([t[0], t[1]]));
+    headers.tuple.destination_port = Port(u16::from_ne_bytes([t[2], t[3]]));
+    if Protocol(protocol) == Protocol::TCP {
+        let Some(more) = packet.load::<2>(at + 12) else {
+            return Kind::Other;
+        };
+        let words = u32::from(more[0] >> 4);
+        if words < 5 || at + words * 4 > end {
+            return Kind::Other;
+        }
+        headers.flags = TcpFlags(more[1]);
+    }
+    if Protocol(protocol) == Protocol::UDP && headers.fragment == Fragment::WHOLE {
+        let length = u32::from(u16::from_be_bytes([t[4], t[5]]));
+        if length < 8 || at + length > end {
+            return Kind::Other;
+        }
+    }
+    Kind::Transport
+}
+
+/// Is it an ICMP error?
+#[inline(always)]
+fn message<P: Packet>(packet: P, headers: &Headers) -> Kind {
+    if headers.fragment != Fragment::WHOLE
+        || headers.transport + 8 > headers.network + headers.length
+    {
+        return Kind::Other;
+    }
+    let Some([kind]) = packet.load::<1>(headers.transport) else {
+        return Kind::Other;
+    };
+    let error = if headers.v4 {
+        matches!(kind, 3 | 11 | 12)
+    } else {
+        matches!(kind, 1..=4)
+    };
+    if error { Kind::Error } else { Kind::Other }
+}

@@ -1,0 +1,92 @@
+//! Rewriting of addresses and ports, with checksums brought up to date.
+
+use ebpf_abi::{Address, Port, Protocol, Tuple};
+
+use super::checksum::difference;
+use super::{Fragment, Packet, Work};
+
+/// Gives a packet the addresses and ports of `work.to`; false if it could not
+/// be written. `forward`: the packet takes a hop here.
+#[inline(always)]
+pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
+    let headers = &work.headers;
+    let (old, new) = (&headers.tuple, &work.to);
+    let at = headers.network;
+    let moved = addresses(old, new);
+    if headers.fragment != Fragment::LATER {
+        let field = match old.protocol {
+            Protocol::TCP => 16,
+            Protocol::UDP => 6,
+            // SCTP's checksum is not over addresses, and its ports stay.
+            _ => 0,
+        };
+        if field != 0 {
+            let optional = old.protocol == Protocol::UDP;
+            let at = headers.transport + field;
+            let ports = difference(&[ports(old)], &[ports(new)]);
+            if !packet.fix_transport(at, moved, true, optional)
+                || !packet.fix_transport(at, ports, false, optional)
+                || !packet.store(headers.transport, &ports_bytes(new), false)
+            {
+                return false;
+            }
+        }
+    }
+    if forward && !hop(packet, work) {
+        return false;
+    }
+    if headers.v4 {
+        packet.fix_header(at + 10, moved)
+            && packet.store(at + 12, &pair_v4(new.source, new.destination), false)
+    } else {
+        packet.store(at + 8, &new.source.octets(), true)
+            && packet.store(at + 24, &new.destination.octets(), true)
+    }
+}
+
+/// Takes a hop off. The caller has seen that there is one left.
+#[inline(always)]
+pub(super) fn hop<P: Packet>(packet: P, work: &Work) -> bool {
+    let headers = &work.headers;
+    let left = headers.hops.wrapping_sub(1);
+    if headers.v4 {
+        // The sum's word is that of the hop count and the protocol, as it
+        // stands in memory: the first byte is the low one.
+        let change = difference(&[u32::from(headers.hops)], &[u32::from(left)]);
+        packet.store(headers.network + 8, &[left], false)
+            && packet.fix_header(headers.network + 10, change)
+    } else {
+        packet.store(headers.network + 7, &[left], true)
+    }
+}
+
+/// What the addresses change of a sum.
+#[inline(always)]
+pub(super) fn addresses(old: &Tuple, new: &Tuple) -> u32 {
+    let (a, b) = (old.source.to_words(), old.destination.to_words());
+    let (c, d) = (new.source.to_words(), new.destination.to_words());
+    // The mark of mapped addresses cancels itself out.
+    difference(
+        &[a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]],
+        &[c[0], c[1], c[2], c[3], d[0], d[1], d[2], d[3]],
+    )
+}
+
+#[inline(always)]
+pub(super) const fn ports(tuple: &Tuple) -> u32 {
+    u32::from_ne_bytes(ports_bytes(tuple))
+}
+
+#[inline(always)]
+pub(super) const fn ports_bytes(tuple: &Tuple) -> [u8; 4] {
+    let Port(source) = tuple.source_port;
+    let Port(destination) = tuple.destination_port;
+    let (s, d) = (source.to_ne_bytes(), destination.to_ne_bytes());
+    [s[0], s[1], d[0], d[1]]
+}
+
+#[inline(always)]
+pub(super) const fn pair_v4(a: Address, b: Address) -> [u8; 8] {
+    let (a, b) = (a.last_word().to_ne_bytes(), b.last_word().to_ne_bytes());
+    [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]
+}

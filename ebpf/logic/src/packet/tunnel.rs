@@ -1,0 +1,41 @@
+//! Direct return by an outer header (RFC 2003, RFC 2473): the backend's node
+//! finds the backend by the outer destination and the service by the inner one.
+
+use ebpf_abi::Address;
+
+use super::headers::LINK;
+use super::refuse::{header_v4, header_v6};
+use super::{Outer, Packet, Work};
+
+/// Puts an outer header before the packet, to the backend's address; false if
+/// it could not be written, or this node has no address to send from.
+#[inline(always)]
+pub fn encapsulate<P: Packet>(packet: P, work: &Work) -> bool {
+    let to = work.to.destination;
+    let from = work.config().node(to);
+    if from == Address::UNSPECIFIED {
+        return false;
+    }
+    let content = work.headers.length;
+    if work.headers.v4 {
+        packet.grow(20, Outer::V4) && packet.store(LINK, &header_v4(from, to, content, 4), false)
+    } else {
+        packet.grow(40, Outer::V6)
+            && packet.store(LINK, &header_v6(content, 41), true)
+            && packet.store(LINK + 8, &from.octets(), true)
+            && packet.store(LINK + 24, &to.octets(), true)
+    }
+}
+
+/// Takes the outer header off; false if the kernel could not.
+#[inline(always)]
+pub fn decapsulate<P: Packet>(packet: P, work: &mut Work) -> bool {
+    let outer = work.tunnel;
+    if !packet.shrink(outer) {
+        return false;
+    }
+    work.headers.network -= outer;
+    work.headers.transport -= outer;
+    work.tunnel = 0;
+    true
+}

@@ -1,0 +1,114 @@
+//! The steps of a packet's way, as global functions.
+//!
+//! The verifier walks through a global function once, for all arguments, and
+//! not again wherever it is called: what would otherwise multiply adds up. Such
+//! functions take numbers and the context only, so each gets the [`Work`] of
+//! its processor itself.
+
+use core::hint::black_box;
+
+use ebpf_logic::packet::{Kind, Origin, Step, Verdict, Work};
+
+use crate::maps::{Kernel, WORK};
+
+/// Takes a step that is a function of its own.
+#[inline(always)]
+pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
+    let origin = origin as u32;
+    // The function below writes what `work` refers to, which the compiler
+    // cannot see: nothing of it is kept in registers across the call.
+    black_box(core::ptr::from_mut(work));
+    let verdict = match step {
+        Step::Error => orlop_error(origin),
+        Step::Recall => orlop_recall(),
+        Step::Keep => orlop_keep(),
+        Step::Track => orlop_track(origin),
+        Step::Select => orlop_select(origin),
+        Step::Add => orlop_add(),
+        Step::Reply => orlop_reply(),
+        Step::TakeOver => orlop_take_over(),
+        Step::Collect => orlop_collect(),
+        Step::MakeRoom => orlop_make_room(),
+    };
+    black_box(core::ptr::from_mut(work));
+    verdict_of(verdict)
+}
+
+/// This processor's work.
+#[inline(always)]
+pub(crate) fn work() -> Option<&'static mut Work> {
+    // SAFETY: this processor's value. Whoever has another reference to it
+    // passes it to `black_box` before and after a call that leads here.
+    WORK.get_ptr_mut(0).map(|work| unsafe { &mut *work })
+}
+
+macro_rules! steps {
+    ($($name:ident = $step:ident, $($origin:ident)?;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            #[inline(never)]
+            extern "C" fn $name($($origin: u32)?) -> u32 {
+                // An argument that is not used would not be set by callers.
+                let origin = 0 $(+ $origin)?;
+                let Some(work) = work() else {
+                    return Verdict::Pass as u32;
+                };
+                ebpf_logic::packet::take(&Kernel, Step::$step, origin_of(origin), work) as u32
+            }
+        )+
+    };
+}
+
+steps! {
+    orlop_error = Error, origin;
+    orlop_recall = Recall,;
+    orlop_keep = Keep,;
+    orlop_track = Track, origin;
+    orlop_select = Select, origin;
+    orlop_add = Add,;
+    orlop_reply = Reply,;
+    orlop_take_over = TakeOver,;
+    orlop_collect = Collect,;
+    orlop_make_room = MakeRoom,;
+}
+
+/// Decides on what was parsed.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {
+    let Some(work) = work() else {
+        return Verdict::Pass as u32;
+    };
+    let kind = match kind {
+        1 => Kind::Transport,
+        2 => Kind::Error,
+        _ => Kind::Other,
+    };
+    ebpf_logic::packet::decide(&Kernel, kind, origin_of(origin), work) as u32
+}
+
+#[inline(always)]
+const fn origin_of(number: u32) -> Origin {
+    match number {
+        0 => Origin::Device,
+        1 => Origin::Pod,
+        2 => Origin::Host,
+        _ => Origin::Leaving,
+    }
+}
+
+/// The verdict of a number.
+#[inline(always)]
+pub(crate) const fn verdict_of(number: u32) -> Verdict {
+    match number {
+        1 => Verdict::Unknown,
+        2 => Verdict::Translate,
+        3 => Verdict::Forward,
+        4 => Verdict::TranslateError,
+        5 => Verdict::Drop,
+        6 => Verdict::Refuse,
+        7 => Verdict::Encapsulate,
+        8 => Verdict::Link,
+        _ => Verdict::Pass,
+    }
+}
