@@ -41,6 +41,7 @@ mod counter;
 mod flow;
 mod maglev;
 mod node;
+pub mod policy;
 mod service;
 mod socket;
 

@@ -18,6 +18,7 @@ mod maps;
 #[cfg(feature = "model")]
 pub mod model;
 pub mod packet;
+pub mod policy;
 mod socket;
 
 pub use lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};

@@ -1,0 +1,228 @@
+//! Network policy: who is whom, which ruleset applies, what it says.
+//!
+//! ```text
+//! POLICY_ROOT  0                                  ──► Root { epoch, generation }
+//! PEERS        (epoch, prefix)                    ──► PeerEntry { peer, flags }
+//! ENDPOINTS    (epoch, own address, direction)    ──► EndpointPolicy { ruleset, … }
+//! PORTS        (epoch's half, protocol, port / 4) ──► four classes
+//! VERDICTS     (epoch, ruleset, peer, class)      ──► PolicyVerdict { cookie, verdict, flags }
+//! RULES        cookie                             ──► text, read by people only
+//! ```
+//!
+//! A peer is a class of addresses that every rule treats alike: the signature
+//! of the selectors and address ranges that match. The first four numbers are
+//! not classes but kinds ([`PeerEntry::pod_kind`], [`PeerEntry::other_kind`]):
+//! under them stands what a ruleset says of whom it does not name.
+//!
+//! Everything stands under the epoch of who wrote it. An agent that starts
+//! writes under a new one, then the root, then removes what is under the old:
+//! numbers of two agents never meet. The generation moves when any verdict may
+//! have, so that known flows are looked at again.
+
+use crate::{Address, Plain, Protocol};
+
+/// The one entry of `POLICY_ROOT`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PolicyRoot {
+    /// Under which everything is looked up; 0: there is no policy yet.
+    pub epoch: u32,
+    /// Moves with every change of verdicts.
+    pub generation: u32,
+}
+
+/// Whom an address belongs to.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PeerEntry {
+    /// The class, or a kind.
+    pub peer: u32,
+    /// [`POD`](Self::POD), [`NODE`](Self::NODE), [`LOCAL`](Self::LOCAL).
+    pub flags: u32,
+}
+
+impl PeerEntry {
+    /// A pod's own address.
+    pub const POD: u32 = 1;
+    /// A node's address.
+    pub const NODE: u32 = 1 << 1;
+    /// This node's address, or that of a pod here.
+    pub const LOCAL: u32 = 1 << 2;
+    /// Classes are numbered from here; below are kinds.
+    pub const FIRST: u32 = 4;
+
+    /// The kind of what is no pod.
+    #[inline(always)]
+    #[must_use]
+    pub const fn other_kind(address: Address) -> u32 {
+        if address.is_v4() { 0 } else { 1 }
+    }
+
+    /// The kind of a pod's address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn pod_kind(address: Address) -> u32 {
+        Self::other_kind(address) | 2
+    }
+
+    /// Are all of these flags set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn has(self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+}
+
+/// Which way a packet goes, as its pod (or node) sees it.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Direction(pub u32);
+
+impl Direction {
+    /// To it.
+    pub const INGRESS: Self = Self(0);
+    /// From it.
+    pub const EGRESS: Self = Self(1);
+}
+
+/// One side of a pod (or node).
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct EndpointKey {
+    /// [`PolicyRoot::epoch`].
+    pub epoch: u32,
+    /// Which side.
+    pub direction: Direction,
+    /// Its own address.
+    pub address: Address,
+}
+
+/// What applies to one side.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct EndpointPolicy {
+    /// The ruleset; 0: no policy, everything is allowed.
+    pub ruleset: u32,
+    /// Always zero.
+    pub reserved: u32,
+}
+
+/// Asks what a ruleset says.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct VerdictKey {
+    /// [`PolicyRoot::epoch`].
+    pub epoch: u32,
+    /// The ruleset.
+    pub ruleset: u32,
+    /// The peer's class or kind.
+    pub peer: u32,
+    /// The class of protocol and port; 0 is also what ports say that no entry
+    /// names.
+    pub class: u32,
+}
+
+/// What a ruleset says.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PolicyVerdict {
+    /// The rule that decided; below [`cookies::FIRST`] one of [`cookies`].
+    pub cookie: u32,
+    /// [`ALLOW`](Self::ALLOW), [`PORTS`](Self::PORTS).
+    pub flags: u32,
+}
+
+impl PolicyVerdict {
+    /// Allowed.
+    pub const ALLOW: u32 = 1;
+    /// In an entry of class 0: some classes have entries of their own.
+    pub const PORTS: u32 = 1 << 1;
+
+    /// Is it allowed?
+    #[inline(always)]
+    #[must_use]
+    pub const fn allows(self) -> bool {
+        self.flags & Self::ALLOW != 0
+    }
+}
+
+/// Cookies that are no rule's.
+pub mod cookies {
+    /// No policy has a say: allowed.
+    pub const DEFAULT: u32 = 0;
+    /// Between a pod and its own node: allowed.
+    pub const NODE: u32 = 1;
+    /// From a pod to itself: allowed.
+    pub const ITSELF: u32 = 2;
+    /// The pod's rules are not there yet: denied.
+    pub const CLOSED: u32 = 3;
+    /// A port that the host firewall must not close: allowed.
+    pub const PROTECTED: u32 = 4;
+    /// An entry is missing or was torn: denied.
+    pub const BROKEN: u32 = 5;
+    /// Rules are numbered from here.
+    pub const FIRST: u32 = 16;
+}
+
+/// Four neighbours of `PORTS`: eight bytes, which is what an element takes
+/// anyway, and what is written at once.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PortClasses(pub [u16; 4]);
+
+impl PortClasses {
+    /// Protocols with ports: TCP, UDP, SCTP.
+    pub const PROTOCOLS: u32 = 3;
+    /// Elements of one epoch.
+    pub const HALF: u32 = Self::PROTOCOLS * 65536 / 4;
+    /// Elements of `PORTS`: an epoch and the one before.
+    pub const ENTRIES: u32 = 2 * Self::HALF;
+
+    /// Where a port's class stands: element, and place in it. None for a
+    /// protocol without ports, which is in class 0.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place(epoch: u32, protocol: Protocol, port: u16) -> Option<(u32, u32)> {
+        let row = match protocol {
+            Protocol::TCP => 0,
+            Protocol::UDP => 1,
+            Protocol::SCTP => 2,
+            _ => return None,
+        };
+        let port = port as u32;
+        Some(((epoch & 1) * Self::HALF + row * 16384 + port / 4, port % 4))
+    }
+}
+
+// SAFETY: 8 bytes: two u32.
+unsafe impl Plain for PolicyRoot {}
+// SAFETY: 8 bytes: two u32.
+unsafe impl Plain for PeerEntry {}
+// SAFETY: 24 bytes: two u32, then 16 bytes of address.
+unsafe impl Plain for EndpointKey {}
+// SAFETY: 8 bytes: two u32.
+unsafe impl Plain for EndpointPolicy {}
+// SAFETY: 16 bytes: four u32.
+unsafe impl Plain for VerdictKey {}
+// SAFETY: 8 bytes: two u32.
+unsafe impl Plain for PolicyVerdict {}
+// SAFETY: 8 bytes: four u16.
+unsafe impl Plain for PortClasses {}
+
+const _: () = {
+    assert!(size_of::<PolicyRoot>() == 8);
+    assert!(size_of::<PeerEntry>() == 8);
+    assert!(size_of::<EndpointKey>() == 24);
+    assert!(size_of::<EndpointPolicy>() == 8);
+    assert!(size_of::<VerdictKey>() == 16);
+    assert!(size_of::<PolicyVerdict>() == 8);
+    assert!(size_of::<PortClasses>() == 8);
+};

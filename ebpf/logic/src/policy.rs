@@ -1,0 +1,204 @@
+//! The verdict of network policy on a new flow, at one of its two ends.
+//!
+//! At most seven lookups, whatever the number of policies: root, peer,
+//! endpoint, port, then one or two entries of the ruleset (three if the peer
+//! is none that the ruleset names). What is missing or torn is denied.
+
+use ebpf_abi::policy::{
+    Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
+    VerdictKey, cookies,
+};
+use ebpf_abi::{Address, Protocol, Range, Sealed};
+
+#[cfg(feature = "model")]
+pub mod model;
+
+/// The maps of network policy.
+pub trait PolicyMaps {
+    /// The root.
+    fn policy_root(&self) -> PolicyRoot;
+    /// Whom the longest prefix of an address belongs to.
+    fn peer(&self, range: &Range) -> Option<PeerEntry>;
+    /// What applies to one side of an endpoint.
+    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>>;
+    /// An element of `PORTS`.
+    fn ports(&self, element: u32) -> Option<PortClasses>;
+    /// What a ruleset says.
+    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>>;
+}
+
+/// Where the question is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At a pod's interface: closed until its rules are there.
+    Pod,
+    /// At the node's own: open as long as no policy selects the node.
+    Host,
+}
+
+/// A flow, as one end sees it. Addresses are those of pods, never a service's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// Which end.
+    pub place: Place,
+    /// Which way.
+    pub direction: Direction,
+    /// The address of this end.
+    pub own: Address,
+    /// The address of the other end.
+    pub peer: Address,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Destination port, host order; anything if the protocol has none.
+    pub port: u16,
+}
+
+/// What is decided, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PolicyDecision {
+    /// Is it allowed?
+    pub allow: bool,
+    /// The rule, or one of [`cookies`].
+    pub cookie: u32,
+    /// What it was decided under; a flow whose generation is not the root's is
+    /// to be decided again.
+    pub root: PolicyRoot,
+}
+
+/// How often a torn entry is read again.
+const TRIES: u32 = 3;
+
+/// Decides.
+#[inline(always)]
+pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
+    let root = maps.policy_root();
+    let decided = |allow, cookie| PolicyDecision {
+        allow,
+        cookie,
+        root,
+    };
+    if flow.own == flow.peer {
+        return decided(true, cookies::ITSELF);
+    }
+    let entry = maps
+        .peer(&Range::new(root.epoch, flow.peer))
+        .unwrap_or(PeerEntry {
+            peer: PeerEntry::other_kind(flow.peer),
+            flags: 0,
+        });
+    let unavoidable = match flow.place {
+        Place::Pod => {
+            flow.direction == Direction::INGRESS && entry.has(PeerEntry::NODE | PeerEntry::LOCAL)
+        }
+        Place::Host => {
+            flow.direction == Direction::EGRESS && entry.has(PeerEntry::POD | PeerEntry::LOCAL)
+        }
+    };
+    if unavoidable {
+        return decided(true, cookies::NODE);
+    }
+    let key = EndpointKey {
+        epoch: root.epoch,
+        direction: flow.direction,
+        address: flow.own,
+    };
+    let endpoint = match endpoint(maps, &key) {
+        Found::Entry(endpoint) => endpoint,
+        Found::Torn => return decided(false, cookies::BROKEN),
+        Found::Nothing => {
+            return match flow.place {
+                Place::Pod => decided(false, cookies::CLOSED),
+                Place::Host => decided(true, cookies::DEFAULT),
+            };
+        }
+    };
+    if endpoint.ruleset == 0 {
+        return decided(true, cookies::DEFAULT);
+    }
+    let class = class(maps, root.epoch, flow);
+    let kind = if entry.has(PeerEntry::POD) {
+        PeerEntry::pod_kind(flow.peer)
+    } else {
+        PeerEntry::other_kind(flow.peer)
+    };
+    let mut key = VerdictKey {
+        epoch: root.epoch,
+        ruleset: endpoint.ruleset,
+        peer: entry.peer,
+        class: 0,
+    };
+    let mut said = verdict(maps, &key);
+    if matches!(said, Found::Nothing) && entry.peer != kind {
+        key.peer = kind;
+        said = verdict(maps, &key);
+    }
+    let Found::Entry(mut said) = said else {
+        return decided(false, cookies::BROKEN);
+    };
+    if class != 0 && said.flags & PolicyVerdict::PORTS != 0 {
+        key.class = class;
+        match verdict(maps, &key) {
+            Found::Entry(exact) => said = exact,
+            Found::Nothing => {}
+            Found::Torn => return decided(false, cookies::BROKEN),
+        }
+    }
+    decided(said.allows(), said.cookie)
+}
+
+enum Found<T> {
+    Entry(T),
+    Nothing,
+    Torn,
+}
+
+#[inline(always)]
+fn endpoint<M: PolicyMaps>(maps: &M, key: &EndpointKey) -> Found<EndpointPolicy> {
+    let mut tries = 0;
+    while tries < TRIES {
+        let Some(sealed) = maps.endpoint(key) else {
+            return Found::Nothing;
+        };
+        if let Some(value) = sealed.open(key) {
+            return Found::Entry(value);
+        }
+        tries += 1;
+    }
+    Found::Torn
+}
+
+#[inline(always)]
+fn verdict<M: PolicyMaps>(maps: &M, key: &VerdictKey) -> Found<PolicyVerdict> {
+    let mut tries = 0;
+    while tries < TRIES {
+        let Some(sealed) = maps.verdict(key) else {
+            return Found::Nothing;
+        };
+        if let Some(value) = sealed.open(key) {
+            return Found::Entry(value);
+        }
+        tries += 1;
+    }
+    Found::Torn
+}
+
+#[inline(always)]
+fn class<M: PolicyMaps>(maps: &M, epoch: u32, flow: &Flow) -> u32 {
+    let Some((element, place)) = PortClasses::place(epoch, flow.protocol, flow.port) else {
+        return 0;
+    };
+    let Some(PortClasses([a, b, c, d])) = maps.ports(element) else {
+        return 0;
+    };
+    // No indexing: the verifier would want the bound proven.
+    let class = match place {
+        0 => a,
+        1 => b,
+        2 => c,
+        _ => d,
+    };
+    class as u32
+}
+
+#[cfg(test)]
+mod tests;
