@@ -44,11 +44,23 @@ impl PolicyMaps for PolicyModel {
 
     fn peer(&self, range: &Range) -> Option<PeerEntry> {
         let address = Address::from_words(range.address);
-        (0..=128_u8).rev().find_map(|bits| {
-            self.peers
-                .get(&(range.number, bits, Self::masked(address, bits)))
-                .copied()
-        })
+        let mut bits = 128_u8;
+        loop {
+            // The entry itself, or that before it: of a shorter prefix, perhaps.
+            let key = (range.number, bits, Self::masked(address, bits));
+            let (found, entry) = self.peers.range(..=key).next_back()?;
+            if *found == key {
+                return Some(*entry);
+            }
+            if found.0 != range.number {
+                return None;
+            }
+            bits = if found.1 < bits {
+                found.1
+            } else {
+                bits.checked_sub(1)?
+            };
+        }
     }
 
     fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {

@@ -1,0 +1,92 @@
+//! What changes the maps, as data.
+
+use ebpf_abi::policy::{
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
+};
+use ebpf_logic::policy::model::PolicyModel;
+
+use crate::address::Prefix;
+
+/// A change of one entry of a map; each is idempotent. Applied in order, the
+/// maps are sound after every one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Removes what a former agent may have left under an epoch that is about
+    /// to be written for the first time.
+    Clear(u32),
+    /// Names a rule, for people.
+    PutRule(u32, Box<str>),
+    /// Writes an entry that nothing refers to yet, or that says what it said.
+    PutVerdict(VerdictKey, PolicyVerdict),
+    /// Says of ports in which classes they are; all rulesets know the classes.
+    PutPorts(u32, PortClasses),
+    /// Says of a prefix, under an epoch, who it is; all rulesets know the peer.
+    PutPeer(u32, Prefix, PeerEntry),
+    /// Says what applies to one side of a pod or node; the ruleset is complete.
+    PutEndpoint(EndpointKey, EndpointPolicy),
+    /// From here on everything is looked up under this epoch, and flows are
+    /// decided again.
+    PutRoot(PolicyRoot),
+    /// Nothing applies any more: a pod is closed, a node open.
+    DeleteEndpoint(EndpointKey),
+    /// Forgets a prefix, under an epoch.
+    DeletePeer(u32, Prefix),
+    /// Removes an entry that nothing refers to any more.
+    DeleteVerdict(VerdictKey),
+    /// Forgets a rule's name.
+    DeleteRule(u32),
+    /// Removes all that is under other epochs than this.
+    Prune(u32),
+}
+
+impl Action {
+    /// Does to a model of the maps what it does to the maps.
+    pub fn apply(&self, model: &mut PolicyModel) {
+        match self {
+            Self::PutRule(..) | Self::DeleteRule(_) => {}
+            Self::Clear(epoch) => {
+                model.verdicts.retain(|key, _| key.epoch != *epoch);
+                model.endpoints.retain(|key, _| key.epoch != *epoch);
+                model.peers.retain(|(of, _, _), _| of != epoch);
+                let half = (epoch & 1) * PortClasses::HALF;
+                model
+                    .ports
+                    .retain(|element, _| !(half..half + PortClasses::HALF).contains(element));
+            }
+            Self::PutVerdict(key, verdict) => {
+                model.verdicts.insert(*key, *verdict);
+            }
+            Self::PutPorts(element, classes) => {
+                model.ports.insert(*element, *classes);
+            }
+            Self::PutPeer(epoch, prefix, entry) => {
+                let key = (*epoch, prefix.bits(), prefix.address());
+                model.peers.insert(key, *entry);
+            }
+            Self::PutEndpoint(key, endpoint) => {
+                model.endpoints.insert(*key, *endpoint);
+            }
+            Self::PutRoot(root) => model.root = *root,
+            Self::DeleteEndpoint(key) => {
+                model.endpoints.remove(key);
+            }
+            Self::DeletePeer(epoch, prefix) => {
+                model
+                    .peers
+                    .remove(&(*epoch, prefix.bits(), prefix.address()));
+            }
+            Self::DeleteVerdict(key) => {
+                model.verdicts.remove(key);
+            }
+            Self::Prune(epoch) => {
+                model.verdicts.retain(|key, _| key.epoch == *epoch);
+                model.endpoints.retain(|key, _| key.epoch == *epoch);
+                model.peers.retain(|(of, _, _), _| of == epoch);
+                let half = (epoch & 1) * PortClasses::HALF;
+                model
+                    .ports
+                    .retain(|element, _| (half..half + PortClasses::HALF).contains(element));
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Why a flow is allowed or denied: out of what was compiled, not out of the
+//! objects, so that it says what the maps say.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ebpf_abi::policy::{Direction, PeerEntry, cookies};
+use ebpf_abi::{Address, Protocol};
+
+use super::policies::word;
+use super::{Compiler, Owner};
+use crate::address::{Prefix, ip, number};
+use crate::policy::{ObjectName, Tier, Verdict};
+use crate::ruleset::{Peer, RulesetId, atom, kinds};
+
+/// One end of a flow, as people name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// A pod.
+    Pod {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A node (or a pod in its network).
+    Node(String),
+    /// Nobody of the cluster.
+    Outside(IpAddr),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod { namespace, name } => write!(f, "{namespace}/{name}"),
+            Self::Node(name) => write!(f, "node/{name}"),
+            Self::Outside(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// What both ends say to a flow. It needs both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Is it allowed?
+    pub allow: bool,
+    /// Who sends.
+    pub from: End,
+    /// Who is to receive.
+    pub to: End,
+    /// The sender's side; none if its rules are not known here.
+    pub egress: Option<Side>,
+    /// The receiver's side; none if its rules are not known here.
+    pub ingress: Option<Side>,
+}
+
+/// One end's side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// Which way.
+    pub direction: Direction,
+    /// The class of the other end.
+    pub peer: u32,
+    /// What of policies matches the other end.
+    pub matches: Vec<String>,
+    /// The ruleset; 0: none.
+    pub ruleset: u32,
+    /// The policies that have a say here, in the order of evaluation.
+    pub policies: Vec<ObjectName>,
+    /// The class of the port.
+    pub class: u16,
+    /// What is decided.
+    pub decided: Decided,
+}
+
+/// What is decided, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Allowed?
+    pub allow: bool,
+    /// As in the maps.
+    pub cookie: u32,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No policy has a say, or all pass it on.
+    NoPolicy,
+    /// Between a pod and its own node.
+    Node,
+    /// From a pod to itself.
+    Itself,
+    /// The pod's rules are not there yet.
+    Closed,
+    /// A port that the host firewall keeps open.
+    Protected,
+    /// NetworkPolicies select the pod, and no rule allows it.
+    Isolated {
+        /// The first of them.
+        object: ObjectName,
+    },
+    /// A rule.
+    Rule {
+        /// Of this object,
+        object: ObjectName,
+        /// in this tier,
+        tier: Tier,
+        /// at this place,
+        index: usize,
+        /// with this name.
+        name: String,
+        /// What it says.
+        action: Verdict,
+    },
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = word(self.direction);
+        let verdict = if self.decided.allow {
+            "allowed"
+        } else {
+            "denied"
+        };
+        write!(f, "{word} {verdict}: ")?;
+        match &self.decided.reason {
+            Reason::NoPolicy if self.policies.is_empty() => f.write_str("no policy selects it"),
+            Reason::NoPolicy => f.write_str("no policy decides it"),
+            Reason::Node => f.write_str("a pod and its own node"),
+            Reason::Itself => f.write_str("a pod and itself"),
+            Reason::Closed => f.write_str("no rules yet"),
+            Reason::Protected => f.write_str("a port that the host firewall keeps open"),
+            Reason::Isolated { object } => {
+                write!(f, "no {word} rule allows it; selected by {object}")?;
+                let others = self
+                    .policies
+                    .iter()
+                    .filter(|it| it.kind == crate::policy::Kind::NetworkPolicy && *it != object);
+                match others.count() {
+                    0 => Ok(()),
+                    count => write!(f, " and {count} more"),
+                }
+            }
+            Reason::Rule {
+                object,
+                tier,
+                index,
+                name,
+                ..
+            } => {
+                write!(f, "{object} {word}[{index}]")?;
+                if !name.is_empty() {
+                    write!(f, " {name:?}")?;
+                }
+                write!(f, " (tier {tier})")
+            }
+        }
+    }
+}
+
+impl Compiler {
+    /// Says what is decided on a new flow between two addresses, as of the
+    /// last [`sync`](Self::sync). `port` is the destination's.
+    #[must_use]
+    pub fn explain(&self, from: IpAddr, to: IpAddr, protocol: Protocol, port: u16) -> Explanation {
+        let side = |direction, own, peer| self.side(direction, own, peer, protocol, port);
+        let egress = side(Direction::EGRESS, from, to);
+        let ingress = side(Direction::INGRESS, to, from);
+        let allows = |side: &Option<Side>| side.as_ref().is_none_or(|it| it.decided.allow);
+        Explanation {
+            allow: allows(&egress) && allows(&ingress),
+            from: self.end(from),
+            to: self.end(to),
+            egress,
+            ingress,
+        }
+    }
+
+    /// Who has an address.
+    #[must_use]
+    pub fn end(&self, address: IpAddr) -> End {
+        match self.owner(number(address)) {
+            Some(Owner::Pod(id)) => self.pods.get(&id).map(|pod| End::Pod {
+                namespace: pod.namespace.to_string(),
+                name: pod.name.to_string(),
+            }),
+            Some(Owner::Node(id)) => self
+                .nodes
+                .get(&id)
+                .map(|node| End::Node(node.name.to_string())),
+            None => None,
+        }
+        .unwrap_or(End::Outside(address))
+    }
+
+    /// The addresses of an end.
+    #[must_use]
+    pub fn addresses(&self, end: &End) -> Vec<IpAddr> {
+        match end {
+            End::Outside(address) => vec![*address],
+            End::Node(name) => {
+                let node = self.node_ids.get(name.as_str());
+                let node = node.and_then(|id| self.nodes.get(id));
+                node.map(|it| it.addresses.iter().copied().map(ip).collect())
+                    .unwrap_or_default()
+            }
+            End::Pod { namespace, name } => {
+                let pod = self
+                    .pod_ids
+                    .get(&(namespace.as_str().into(), name.as_str().into()));
+                let pod = pod.and_then(|id| self.pods.get(id));
+                pod.map(|it| it.addresses.iter().copied().map(ip).collect())
+                    .unwrap_or_default()
+            }
+        }
+    }
+
+    fn side(
+        &self,
+        direction: Direction,
+        own: IpAddr,
+        other: IpAddr,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<Side> {
+        let (own, other) = (number(own), number(other));
+        let owner = self.owner(own)?;
+        let is_pod = matches!(owner, Owner::Pod(_));
+        let ours = match owner {
+            Owner::Pod(id) => self.pods.get(&id)?.local,
+            Owner::Node(id) => self.nodes.get(&id)?.local,
+        };
+        if !ours {
+            return None;
+        }
+        let peer = self.peer_of(other);
+        let (id, state) = &peer;
+        let ruleset = match self.endpoints.get(&own) {
+            Some(endpoint) if direction == Direction::INGRESS => Some(endpoint.rulesets[0]),
+            Some(endpoint) => Some(endpoint.rulesets[1]),
+            None => None,
+        };
+        let class = self.ports.class(protocol, port);
+        let unavoidable = self.is_own_node(owner, other, direction);
+        let decided = if own == other {
+            fixed(true, cookies::ITSELF, Reason::Itself)
+        } else if unavoidable {
+            fixed(true, cookies::NODE, Reason::Node)
+        } else {
+            match ruleset {
+                None if is_pod => fixed(false, cookies::CLOSED, Reason::Closed),
+                None | Some(0) => fixed(true, cookies::DEFAULT, Reason::NoPolicy),
+                Some(ruleset) => self.decided(ruleset, *id, state, class)?,
+            }
+        };
+        let policies = ruleset
+            .and_then(|id| self.rulesets.get(&id))
+            .map(|it| it.key.policies.iter())
+            .into_iter()
+            .flatten()
+            .filter_map(|id| Some(self.policies.get(id)?.policy.name.clone()))
+            .collect();
+        Some(Side {
+            direction,
+            peer: *id,
+            matches: state.atoms.iter().filter_map(|it| self.atom(*it)).collect(),
+            ruleset: ruleset.unwrap_or(0),
+            policies,
+            class,
+            decided,
+        })
+    }
+
+    /// A pod's node reaches it, and a node reaches its pods.
+    fn is_own_node(&self, owner: Owner, other: u128, direction: Direction) -> bool {
+        let (pod, node) = match (owner, self.owner(other), direction) {
+            (Owner::Pod(pod), Some(Owner::Node(node)), Direction::INGRESS)
+            | (Owner::Node(node), Some(Owner::Pod(pod)), Direction::EGRESS) => (pod, node),
+            (Owner::Pod(_), None, Direction::INGRESS) => {
+                return self.own_addresses.contains(&other);
+            }
+            _ => return false,
+        };
+        match (self.pods.get(&pod), self.nodes.get(&node)) {
+            (Some(pod), Some(node)) => pod.node == node.name,
+            _ => false,
+        }
+    }
+
+    fn peer_of(&self, address: u128) -> (u32, Peer) {
+        let prefix = Prefix::of(address, 128);
+        let said = self.hosts.get(&address).and_then(|it| it.said);
+        let id = said.map_or_else(
+            || {
+                let peer = Peer {
+                    kind: PeerEntry::other_kind(prefix.address()),
+                    atoms: self.prefixes.signature(prefix).as_ref().into(),
+                };
+                self.peers.number(&peer).unwrap_or(peer.kind)
+            },
+            |it| it.peer,
+        );
+        let known = self.peers.get(id).map(|it| (**it).clone());
+        let kind = kinds().find(|(kind, _)| *kind == id).map(|(_, peer)| peer);
+        let unknown = || Peer {
+            kind: PeerEntry::other_kind(Address::v6(address.to_be_bytes())),
+            atoms: Box::default(),
+        };
+        (id, known.or(kind).unwrap_or_else(unknown))
+    }
+
+    fn decided(&self, id: RulesetId, peer: u32, state: &Peer, class: u16) -> Option<Decided> {
+        let rows = &self.rulesets.get(&id)?.rows;
+        let row = rows.get(&peer).or_else(|| rows.get(&state.kind))?;
+        let said = row.said(class);
+        let reason = match said.cookie {
+            cookies::DEFAULT => Reason::NoPolicy,
+            cookies::PROTECTED => Reason::Protected,
+            cookie => self.rule(cookie)?,
+        };
+        Some(fixed(said.allow, said.cookie, reason))
+    }
+
+    /// The rule of a cookie.
+    fn rule(&self, cookie: u32) -> Option<Reason> {
+        self.policies.values().find_map(|state| {
+            let object = &state.policy.name;
+            if cookie == state.cookie || cookie == state.cookie + 1 {
+                let object = object.clone();
+                return Some(Reason::Isolated { object });
+            }
+            let lowered = [&state.policy.ingress, &state.policy.egress];
+            let compiled = [&state.ingress, &state.egress];
+            let mut pairs = lowered
+                .into_iter()
+                .flatten()
+                .flatten()
+                .zip(compiled.into_iter().flatten().flatten());
+            let (rule, _) = pairs.find(|(_, it)| it.cookie == cookie)?;
+            Some(Reason::Rule {
+                object: object.clone(),
+                tier: state.policy.tier,
+                index: rule.index,
+                name: rule.name.to_string(),
+                action: rule.action,
+            })
+        })
+    }
+
+    /// What of policies an atom is.
+    fn atom(&self, atom: u32) -> Option<String> {
+        let number = atom::number(atom);
+        Some(match atom::sort(atom) {
+            atom::PODS => self.pod_atoms.get(number)?.to_string(),
+            atom::NODES => format!("nodes {}", self.node_atoms.get(number)?),
+            atom::NETWORKS => self.network_atoms.get(number)?.to_string(),
+            _ => {
+                let it = self.bindings.get(number)?;
+                format!("port {} is {}/{}", it.name, it.port.first, it.port.protocol)
+            }
+        })
+    }
+}
+
+const fn fixed(allow: bool, cookie: u32, reason: Reason) -> Decided {
+    Decided {
+        allow,
+        cookie,
+        reason,
+    }
+}

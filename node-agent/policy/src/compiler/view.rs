@@ -1,0 +1,55 @@
+//! What the compiler holds, in numbers and as maps: for people and tests.
+
+use ebpf_abi::policy::PolicyRoot;
+
+use super::Compiler;
+use crate::address::Prefix;
+
+/// How much there is of what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Pods with an address of their own.
+    pub pods: usize,
+    /// Entries of `PEERS`.
+    pub prefixes: usize,
+    /// Classes of peers.
+    pub peers: usize,
+    /// Rulesets.
+    pub rulesets: usize,
+    /// Entries of `VERDICTS`.
+    pub verdicts: usize,
+    /// Entries of `ENDPOINTS`.
+    pub endpoints: usize,
+    /// Classes of ports.
+    pub classes: usize,
+    /// Policies.
+    pub policies: usize,
+}
+
+impl Compiler {
+    /// How much there is.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let rows = self.rulesets.values().flat_map(|it| it.rows.values());
+        Sizes {
+            pods: self.pods.len(),
+            prefixes: {
+                let hosts = self.hosts.iter().filter(|(_, host)| host.said.is_some());
+                let own = |address| !self.mentions.contains_key(&Prefix::of(address, 128));
+                self.mentions.len() + hosts.filter(|(address, _)| own(**address)).count()
+            },
+            peers: self.peers.len(),
+            rulesets: self.rulesets.len(),
+            verdicts: rows.map(|row| 1 + row.classes.len()).sum(),
+            endpoints: 2 * self.endpoints.len(),
+            classes: self.ports.len(),
+            policies: self.current.len(),
+        }
+    }
+
+    /// The root as it was written last.
+    #[must_use]
+    pub const fn root(&self) -> PolicyRoot {
+        self.root
+    }
+}

@@ -1,0 +1,92 @@
+//! Objects of the API to [`Policy`](crate::policy::Policy): one file a kind.
+//!
+//! What is not understood never allows more than what is: a rule that accepts
+//! matches nothing by it, one that denies or passes on denies all (the
+//! ClusterNetworkPolicy API's rule for unknown peers, applied to everything).
+//!
+//! # The host firewall
+//!
+//! A policy with the annotation [`APPLIES_TO`]` = "nodes"` is for nodes: its
+//! subject's labels (`spec.subject.namespaces`, or `spec.podSelector`) are those
+//! of nodes. NetworkPolicies may do so in the namespace [`HOST_NAMESPACE`] only:
+//! who may write policies of a namespace must not reach nodes by it.
+
+mod cluster;
+mod network_policy;
+
+use crate::labels::Selector;
+use crate::objects::{LabelSelector, Metadata};
+use crate::policy::{Policy, PortRange, Rule, Verdict};
+
+pub use cluster::cluster_network_policy;
+pub use network_policy::network_policy;
+
+/// The annotation by which a policy is for nodes: `nodes`.
+pub const APPLIES_TO: &str = "policy.orlop.dev/applies-to";
+/// The annotation by which a policy for nodes may close the API server's and
+/// the agent's ports: `allowed`.
+pub const LOCKOUT: &str = "policy.orlop.dev/lockout";
+/// The namespace whose NetworkPolicies may be for nodes.
+pub const HOST_NAMESPACE: &str = "kube-system";
+
+fn is_for_nodes(metadata: &Metadata) -> bool {
+    metadata
+        .annotations
+        .get(APPLIES_TO)
+        .is_some_and(|it| it == "nodes")
+}
+
+fn is_forced(metadata: &Metadata) -> bool {
+    metadata
+        .annotations
+        .get(LOCKOUT)
+        .is_some_and(|it| it == "allowed")
+}
+
+fn selector(
+    selector: &LabelSelector,
+    problems: &mut Vec<String>,
+    place: impl FnOnce() -> String,
+) -> Option<Selector> {
+    let read = Selector::new(selector);
+    if read.is_none() {
+        problems.push(format!("{}: a label selector that is none", place()));
+    }
+    read
+}
+
+/// Ports from numbers of the API.
+fn range(protocol: ebpf_abi::Protocol, first: i64, last: i64) -> Option<PortRange> {
+    let (first, last) = (u16::try_from(first).ok()?, u16::try_from(last).ok()?);
+    (first > 0 && first <= last).then_some(PortRange {
+        protocol,
+        first,
+        last,
+    })
+}
+
+/// Nothing of the policy may allow, and what would pass on is denied: its
+/// subject, or its tier, is not understood.
+fn distrust(policy: &mut Policy) {
+    for rules in [&mut policy.ingress, &mut policy.egress]
+        .into_iter()
+        .flatten()
+    {
+        rules.retain(|rule| rule.action != Verdict::Accept);
+        for rule in rules {
+            rule.action = Verdict::Deny;
+        }
+    }
+}
+
+/// A rule of which some part is not understood.
+fn fail_closed(rule: &mut Rule) {
+    match rule.action {
+        Verdict::Accept => rule.peers = Some(Vec::new()),
+        Verdict::Deny | Verdict::Pass => {
+            rule.action = Verdict::Deny;
+            rule.peers = None;
+            rule.ports = None;
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! A ruleset: all that policies say about one direction of some pods, with
+//! the tiers flattened into one order.
+
+use ebpf_abi::Protocol;
+use ebpf_abi::policy::{Direction, PeerEntry, PolicyVerdict, cookies};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+use crate::policy::{PortRange, Verdict};
+use crate::ports::{ClassId, PortId, Ports};
+
+/// Number of a thing that addresses match: see [`atom`].
+pub type AtomId = u32;
+/// Number of a class of peers, or a kind.
+pub type PeerId = u32;
+/// Number of a revision of a policy.
+pub type PolicyId = u32;
+/// Number of a ruleset.
+pub type RulesetId = u32;
+
+/// Sorts of atoms: the two lowest bits of their numbers.
+pub mod atom {
+    /// Pods by selector.
+    pub const PODS: u32 = 0;
+    /// Nodes by selector.
+    pub const NODES: u32 = 1;
+    /// Ranges of addresses.
+    pub const NETWORKS: u32 = 2;
+    /// A port that the pod has by name.
+    pub const PORT: u32 = 3;
+
+    /// The atom of a table's number.
+    pub const fn of(sort: u32, number: u32) -> u32 {
+        number << 2 | sort
+    }
+
+    /// Its sort.
+    pub const fn sort(atom: u32) -> u32 {
+        atom & 3
+    }
+
+    /// Its number in the table of its sort.
+    pub const fn number(atom: u32) -> u32 {
+        atom >> 2
+    }
+}
+
+/// What distinguishes rulesets: equal ones are one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Which way.
+    pub direction: Direction,
+    /// Of a node whose API and agent must stay reachable.
+    pub protected: bool,
+    /// In the order of evaluation.
+    pub policies: Box<[PolicyId]>,
+    /// Of incoming traffic: the pod's ports whose names the policies use.
+    pub named: Box<[(Box<str>, PortRange)]>,
+}
+
+/// A rule over atoms.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What becomes of what matches.
+    pub action: Verdict,
+    /// Whom; none: anybody.
+    pub peers: Option<Box<[Term]>>,
+    /// What; none: everything.
+    pub ports: Option<Box<[PortTerm]>>,
+    /// Its number for people.
+    pub cookie: u32,
+}
+
+/// Whom a rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// Every pod.
+    AllPods,
+    /// Every address of a family.
+    Family {
+        /// Which.
+        v4: bool,
+        /// Without these.
+        except: Option<AtomId>,
+    },
+    /// Who has this atom.
+    Atom(AtomId),
+}
+
+/// What a rule matches.
+#[derive(Clone, Debug)]
+pub enum PortTerm {
+    /// A range.
+    Range(PortId),
+    /// The ports of that name which the destination has.
+    Named {
+        /// The name.
+        name: Box<str>,
+        /// Of this protocol only.
+        protocol: Option<Protocol>,
+    },
+}
+
+/// A class of peers, as rulesets see it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// See [`PeerEntry`].
+    pub kind: u32,
+    /// What matches, sorted.
+    pub atoms: Box<[AtomId]>,
+}
+
+impl Peer {
+    fn is_pod(&self) -> bool {
+        self.kind & 2 != 0
+    }
+
+    fn is_v4(&self) -> bool {
+        self.kind & 1 == 0
+    }
+
+    fn has(&self, atom: AtomId) -> bool {
+        self.atoms.binary_search(&atom).is_ok()
+    }
+}
+
+/// A port that a pod has by name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Binding {
+    /// The name.
+    pub name: Box<str>,
+    /// Protocol and number; a range of one.
+    pub port: PortRange,
+}
+
+/// A binding in use, as rulesets see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<'a> {
+    /// What.
+    pub binding: &'a Binding,
+    /// Its range's number.
+    pub port: PortId,
+}
+
+/// What a ruleset says to one peer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// To ports in no class below.
+    pub default: Said,
+    /// To others, by class.
+    pub classes: Box<[(ClassId, Said)]>,
+}
+
+/// A verdict, and whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Said {
+    /// Allowed?
+    pub allow: bool,
+    /// The rule.
+    pub cookie: u32,
+}
+
+impl Row {
+    /// What it says to a class.
+    pub fn said(&self, class: ClassId) -> Said {
+        self.classes
+            .iter()
+            .find(|(it, _)| *it == class)
+            .map_or(self.default, |(_, said)| *said)
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> impl Iterator<Item = (ClassId, PolicyVerdict)> {
+        let ports = if self.classes.is_empty() {
+            0
+        } else {
+            PolicyVerdict::PORTS
+        };
+        let entry = |said: Said, flags| PolicyVerdict {
+            cookie: said.cookie,
+            flags: flags | (u32::from(said.allow) * PolicyVerdict::ALLOW),
+        };
+        let classes = self.classes.iter();
+        classes
+            .map(move |(class, said)| (*class, entry(*said, 0)))
+            .chain([(0, entry(self.default, ports))])
+    }
+}
+
+/// Rules as a set of bits.
+type Mask = SmallVec<[u64; 2]>;
+
+/// A ruleset with all its entries.
+#[derive(Debug)]
+pub struct Ruleset {
+    /// What it is made of.
+    pub key: Key,
+    rules: Vec<Rule>,
+    /// Where the tiers end: rules of Admin, of NetworkPolicies, of Baseline.
+    ends: [usize; 2],
+    /// Some NetworkPolicy selects the pods: who says so when none allows.
+    isolated: Option<u32>,
+    by_atom: FxHashMap<AtomId, SmallVec<[u32; 2]>>,
+    by_port: FxHashMap<PortId, SmallVec<[u32; 2]>>,
+    /// Rules that ask for no port.
+    all_ports: Mask,
+    families: Vec<(u32, bool, Option<AtomId>)>,
+    anybody: Mask,
+    all_pods: Mask,
+    names: FxHashSet<Box<str>>,
+    /// Entries: of the four kinds, and of the peers that are treated otherwise.
+    pub rows: FxHashMap<PeerId, Arc<Row>>,
+    /// Ranges that this ruleset holds itself.
+    pub held: Vec<PortId>,
+    /// How many sides of pods and nodes it applies to.
+    pub users: u32,
+}
+
+impl Ruleset {
+    /// Puts rules together; `named` are the ranges of the key's named ports.
+    pub fn new(
+        key: Key,
+        rules: Vec<Rule>,
+        ends: [usize; 2],
+        isolated: Option<u32>,
+        named: &[PortId],
+    ) -> Self {
+        let empty: Mask = SmallVec::from_elem(0, rules.len().div_ceil(64));
+        let mut ruleset = Self {
+            ends,
+            isolated,
+            by_atom: FxHashMap::default(),
+            by_port: FxHashMap::default(),
+            all_ports: empty.clone(),
+            families: Vec::new(),
+            anybody: empty.clone(),
+            all_pods: empty,
+            names: FxHashSet::default(),
+            rows: FxHashMap::default(),
+            held: named.to_vec(),
+            users: 0,
+            rules: Vec::new(),
+            key,
+        };
+        for (number, rule) in (0_u32..).zip(&rules) {
+            ruleset.index(number, rule, named);
+        }
+        ruleset.rules = rules;
+        ruleset
+    }
+
+    fn index(&mut self, number: u32, rule: &Rule, named: &[PortId]) {
+        match &rule.peers {
+            None => set(&mut self.anybody, number),
+            Some(terms) => {
+                for term in terms {
+                    match term {
+                        Term::AllPods => set(&mut self.all_pods, number),
+                        Term::Family { v4, except } => self.families.push((number, *v4, *except)),
+                        Term::Atom(atom) => self.by_atom.entry(*atom).or_default().push(number),
+                    }
+                }
+            }
+        }
+        match &rule.ports {
+            None => set(&mut self.all_ports, number),
+            Some(terms) => {
+                for term in terms {
+                    match term {
+                        PortTerm::Range(port) => {
+                            self.by_port.entry(*port).or_default().push(number);
+                        }
+                        PortTerm::Named { name, protocol }
+                            if self.key.direction == Direction::INGRESS =>
+                        {
+                            for ((bound, range), port) in self.key.named.iter().zip(named) {
+                                if bound == name && protocol.is_none_or(|it| it == range.protocol) {
+                                    self.by_port.entry(*port).or_default().push(number);
+                                }
+                            }
+                        }
+                        PortTerm::Named { name, .. } => {
+                            self.names.insert(name.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Atoms by which it tells peers apart.
+    pub fn atoms(&self) -> impl Iterator<Item = AtomId> {
+        let except = self.families.iter().filter_map(|(_, _, except)| *except);
+        self.by_atom.keys().copied().chain(except)
+    }
+
+    /// Names of its destinations' ports.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|it| &**it)
+    }
+
+    /// Ranges by which it tells ports apart, but for those of names.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> {
+        self.by_port.keys().copied()
+    }
+
+    /// What it says to a peer. `bound` are the peer's named ports.
+    pub fn row(&self, peer: &Peer, bound: &[Bound<'_>], ports: &Ports) -> Row {
+        let mask = self.mask(peer);
+        let mut classes: SmallVec<[ClassId; 16]> = SmallVec::new();
+        let mut dynamic: SmallVec<[(u32, PortId); 4]> = SmallVec::new();
+        for (port, rules) in &self.by_port {
+            if rules.iter().any(|rule| get(&mask, *rule)) {
+                classes.extend(ports.classes(*port).iter().copied());
+            }
+        }
+        if !self.names.is_empty() && !bound.is_empty() {
+            for (number, rule) in (0_u32..).zip(&self.rules) {
+                for term in rule.ports.iter().flatten() {
+                    let PortTerm::Named { name, protocol } = term else {
+                        continue;
+                    };
+                    for it in bound {
+                        let fits = it.binding.name == *name
+                            && protocol.is_none_or(|of| of == it.binding.port.protocol);
+                        if fits && get(&mask, number) {
+                            dynamic.push((number, it.port));
+                            classes.extend(ports.classes(it.port).iter().copied());
+                        }
+                    }
+                }
+            }
+        }
+        classes.sort_unstable();
+        classes.dedup();
+        let default = self.decide(&mask, &self.all_ports);
+        let mut said = Vec::new();
+        for class in classes {
+            let mut open = self.all_ports.clone();
+            for range in ports.signature(class) {
+                for rule in self.by_port.get(range).into_iter().flatten() {
+                    set(&mut open, *rule);
+                }
+                for (rule, port) in &dynamic {
+                    if port == range {
+                        set(&mut open, *rule);
+                    }
+                }
+            }
+            let verdict = self.decide(&mask, &open);
+            if verdict != default {
+                said.push((class, verdict));
+            }
+        }
+        Row {
+            default,
+            classes: said.into(),
+        }
+    }
+
+    /// Rules that match a peer, whatever the port.
+    fn mask(&self, peer: &Peer) -> Mask {
+        let mut mask = self.anybody.clone();
+        if peer.is_pod() {
+            for (to, from) in mask.iter_mut().zip(&self.all_pods) {
+                *to |= from;
+            }
+        }
+        for (rule, v4, except) in &self.families {
+            if *v4 == peer.is_v4() && !except.is_some_and(|it| peer.has(it)) {
+                set(&mut mask, *rule);
+            }
+        }
+        for atom in &peer.atoms {
+            for rule in self.by_atom.get(atom).into_iter().flatten() {
+                set(&mut mask, *rule);
+            }
+        }
+        mask
+    }
+
+    /// The tiers in their order: Admin's first match, then NetworkPolicies
+    /// together, then Baseline's first match, then everything is allowed.
+    fn decide(&self, peers: &Mask, ports: &Mask) -> Said {
+        let mut tier = 0;
+        for (word, (peers, ports)) in peers.iter().zip(ports).enumerate() {
+            let mut both = peers & ports;
+            while both != 0 {
+                let number = word * 64 + both.trailing_zeros() as usize;
+                both &= both - 1;
+                let of = self.ends.iter().filter(|end| number >= **end).count();
+                if of < tier {
+                    continue;
+                }
+                if let (true, Some(cookie)) = (of == 2, self.isolated) {
+                    return Said {
+                        allow: false,
+                        cookie,
+                    };
+                }
+                let Some(rule) = self.rules.get(number) else {
+                    continue;
+                };
+                match rule.action {
+                    Verdict::Pass => tier = of + 1,
+                    action => {
+                        return Said {
+                            allow: action == Verdict::Accept,
+                            cookie: rule.cookie,
+                        };
+                    }
+                }
+            }
+        }
+        match self.isolated {
+            Some(cookie) => Said {
+                allow: false,
+                cookie,
+            },
+            None => Said {
+                allow: true,
+                cookie: cookies::DEFAULT,
+            },
+        }
+    }
+}
+
+/// The kinds of peers that are in no class.
+pub fn kinds() -> impl Iterator<Item = (PeerId, Peer)> {
+    (0..PeerEntry::FIRST).map(|kind| {
+        let atoms = Box::default();
+        (kind, Peer { kind, atoms })
+    })
+}
+
+fn set(mask: &mut Mask, rule: u32) {
+    if let Some(word) = mask.get_mut(rule as usize / 64) {
+        *word |= 1 << (rule % 64);
+    }
+}
+
+fn get(mask: &Mask, rule: u32) -> bool {
+    mask.get(rule as usize / 64)
+        .is_some_and(|word| word & (1 << (rule % 64)) != 0)
+}

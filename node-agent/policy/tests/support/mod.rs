@@ -1,0 +1,71 @@
+//! A cluster as plain objects, and a direct reading of the specification over
+//! them. Nothing of the compiler is used here but the views of objects.
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub mod random;
+pub mod reference;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ebpf_abi::Protocol;
+use ebpf_abi::policy::Direction;
+use ebpf_logic::policy::model::PolicyModel;
+use ebpf_logic::policy::{Flow, Place, policy};
+use node_agent_policy::objects::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod};
+use node_agent_policy::{Compiler, Config};
+
+/// All objects, by namespace and name.
+#[derive(Clone, Default, Debug)]
+pub struct Cluster {
+    pub namespaces: BTreeMap<String, Namespace>,
+    pub pods: BTreeMap<(String, String), Pod>,
+    pub nodes: BTreeMap<String, Node>,
+    pub policies: BTreeMap<(String, String), NetworkPolicy>,
+    pub cluster_policies: BTreeMap<String, ClusterNetworkPolicy>,
+}
+
+/// A compiler that was told all of a cluster, as of one node.
+pub fn compiler(cluster: &Cluster, node: Option<&str>) -> Compiler {
+    let mut compiler = Compiler::new(Config {
+        node: node.map(str::to_owned),
+        ..Config::default()
+    });
+    for (name, it) in &cluster.cluster_policies {
+        compiler.cluster_network_policy(name, Some(it));
+    }
+    for ((namespace, name), it) in &cluster.pods {
+        compiler.pod(namespace, name, Some(it));
+    }
+    for (name, it) in &cluster.nodes {
+        compiler.node(name, Some(it));
+    }
+    for (name, it) in &cluster.namespaces {
+        compiler.namespace(name, Some(it));
+    }
+    for ((namespace, name), it) in &cluster.policies {
+        compiler.network_policy(namespace, name, Some(it));
+    }
+    compiler
+}
+
+/// What a node's maps say of one side of a flow.
+pub fn asked(
+    model: &PolicyModel,
+    place: Place,
+    direction: Direction,
+    own: IpAddr,
+    peer: IpAddr,
+    protocol: Protocol,
+    port: u16,
+) -> bool {
+    let flow = Flow {
+        place,
+        direction,
+        own: own.into(),
+        peer: peer.into(),
+        protocol,
+        port,
+    };
+    policy(model, &flow).allow
+}

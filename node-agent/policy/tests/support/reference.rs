@@ -1,0 +1,441 @@
+//! The specification, read word by word: slow, and without any cleverness.
+
+use std::net::IpAddr;
+
+use ebpf_abi::Protocol;
+use ebpf_abi::policy::Direction;
+use node_agent_policy::objects::{
+    ClusterNetworkPolicy, ClusterPorts, ClusterProtocol, IntOrString, LabelSelector, Metadata,
+    NamespacedPod, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, Node, Pod, PodPeer,
+};
+
+use super::Cluster;
+
+/// Who has an address.
+#[derive(Clone, Copy)]
+pub enum Who<'a> {
+    Pod(&'a Pod),
+    Node(&'a Node),
+    Nobody,
+}
+
+/// A rule's peers in the one form that both directions share.
+enum Peer<'a> {
+    Pods(&'a PodPeer),
+    Nodes(&'a LabelSelector),
+    Networks(&'a [String]),
+    Unknown,
+}
+
+struct ClusterRule<'a> {
+    action: &'a str,
+    peers: Vec<Peer<'a>>,
+    protocols: &'a [ClusterProtocol],
+}
+
+impl Cluster {
+    pub fn who(&self, address: IpAddr) -> Who<'_> {
+        for node in self.nodes.values() {
+            if node
+                .status
+                .addresses
+                .iter()
+                .any(|it| it.address.parse() == Ok(address))
+            {
+                return Who::Node(node);
+            }
+        }
+        let mut pods: Vec<&Pod> = self
+            .pods
+            .values()
+            .filter(|pod| !pod.spec.host_network)
+            .filter(|pod| pod.status.phase != "Succeeded" && pod.status.phase != "Failed")
+            .filter(|pod| self.namespaces.contains_key(&pod.metadata.namespace))
+            .filter(|pod| {
+                pod.status
+                    .pod_ips
+                    .iter()
+                    .any(|it| it.ip.parse() == Ok(address))
+            })
+            .collect();
+        pods.sort_by(|a, b| {
+            let key = |it: &Metadata| {
+                (
+                    it.creation_timestamp.clone(),
+                    it.namespace.clone(),
+                    it.name.clone(),
+                )
+            };
+            key(&a.metadata).cmp(&key(&b.metadata))
+        });
+        pods.last().map_or(Who::Nobody, |pod| Who::Pod(pod))
+    }
+
+    /// Is a flow allowed? Both ends must agree.
+    pub fn flow(&self, from: IpAddr, to: IpAddr, protocol: Protocol, port: u16) -> bool {
+        self.side(Direction::EGRESS, from, to, protocol, port) != Some(false)
+            && self.side(Direction::INGRESS, to, from, protocol, port) != Some(false)
+    }
+
+    /// What one end says; none if it has no say.
+    pub fn side(
+        &self,
+        direction: Direction,
+        own: IpAddr,
+        peer: IpAddr,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<bool> {
+        if own == peer {
+            return Some(true);
+        }
+        let (us, them) = (self.who(own), self.who(peer));
+        let destination = if direction == Direction::INGRESS {
+            us
+        } else {
+            them
+        };
+        match (us, them) {
+            (Who::Nobody, _) => return None,
+            (Who::Pod(pod), Who::Node(node))
+                if direction == Direction::INGRESS && pod.spec.node_name == node.metadata.name =>
+            {
+                return Some(true);
+            }
+            (Who::Node(node), Who::Pod(pod))
+                if direction == Direction::EGRESS && pod.spec.node_name == node.metadata.name =>
+            {
+                return Some(true);
+            }
+            _ => {}
+        }
+        let asked = Asked {
+            cluster: self,
+            us,
+            them,
+            peer,
+            destination,
+            protocol,
+            port,
+            direction,
+        };
+        Some(asked.decide())
+    }
+}
+
+struct Asked<'a> {
+    cluster: &'a Cluster,
+    us: Who<'a>,
+    them: Who<'a>,
+    peer: IpAddr,
+    destination: Who<'a>,
+    protocol: Protocol,
+    port: u16,
+    direction: Direction,
+}
+
+impl<'a> Asked<'a> {
+    fn decide(&self) -> bool {
+        match self.cluster_tier("Admin") {
+            Some(Some(verdict)) => return verdict,
+            Some(None) | None => {}
+        }
+        let selecting: Vec<&NetworkPolicy> = self
+            .cluster
+            .policies
+            .values()
+            .filter(|it| self.is_selected(it) && self.has_type(it))
+            .collect();
+        if !selecting.is_empty() {
+            return selecting.iter().any(|it| self.network_policy_allows(it));
+        }
+        self.cluster_tier("Baseline").flatten().unwrap_or(true)
+    }
+
+    /// Some(Some): decided; Some(None): passed on; None: nothing matched.
+    fn cluster_tier(&self, tier: &str) -> Option<Option<bool>> {
+        let mut policies: Vec<&ClusterNetworkPolicy> = self
+            .cluster
+            .cluster_policies
+            .values()
+            .filter(|it| it.spec.tier == tier && self.is_subject(it))
+            .collect();
+        policies.sort_by_key(|it| (it.spec.priority, it.metadata.name.clone()));
+        for policy in policies {
+            for rule in rules(policy, self.direction) {
+                if let Some(decided) = self.cluster_rule(&rule) {
+                    return Some(decided);
+                }
+            }
+        }
+        None
+    }
+
+    fn cluster_rule(&self, rule: &ClusterRule<'_>) -> Option<Option<bool>> {
+        let unknown = rule.peers.iter().any(|it| matches!(it, Peer::Unknown))
+            || rule
+                .protocols
+                .iter()
+                .any(|it| *it == ClusterProtocol::default());
+        if unknown {
+            // Fail closed: accept nothing, deny all.
+            return (rule.action != "Accept").then_some(Some(false));
+        }
+        let matches = rule.peers.iter().any(|it| self.is_peer(it))
+            && (rule.protocols.is_empty() || rule.protocols.iter().any(|it| self.is_protocol(it)));
+        matches.then_some(match rule.action {
+            "Accept" => Some(true),
+            "Deny" => Some(false),
+            _ => None,
+        })
+    }
+
+    fn is_peer(&self, peer: &Peer<'_>) -> bool {
+        match (peer, self.them) {
+            (Peer::Pods(peer), Who::Pod(pod)) => self.is_pod(peer, pod),
+            (Peer::Nodes(selector), Who::Node(node)) => matches(selector, &node.metadata),
+            (Peer::Networks(list), _) => list.iter().any(|it| within(it, self.peer)),
+            _ => false,
+        }
+    }
+
+    fn is_pod(&self, peer: &PodPeer, pod: &Pod) -> bool {
+        let namespace = &self.cluster.namespaces[&pod.metadata.namespace];
+        match (&peer.namespaces, &peer.pods) {
+            (Some(selector), None) => matches(selector, &namespace.metadata),
+            (
+                None,
+                Some(NamespacedPod {
+                    namespace_selector,
+                    pod_selector,
+                }),
+            ) => {
+                matches(namespace_selector, &namespace.metadata)
+                    && matches(pod_selector, &pod.metadata)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_protocol(&self, it: &ClusterProtocol) -> bool {
+        let number = |protocol, ports: &Option<ClusterPorts>| {
+            let Some(ports) = ports else {
+                return false;
+            };
+            self.protocol == protocol
+                && match &ports.destination_port {
+                    None => true,
+                    Some(port) => match &port.range {
+                        None => i64::from(self.port) == port.number,
+                        Some(range) => (range.start..=range.end).contains(&i64::from(self.port)),
+                    },
+                }
+        };
+        if !it.destination_named_port.is_empty() {
+            return self.is_named(&it.destination_named_port, None);
+        }
+        number(Protocol::TCP, &it.tcp)
+            || number(Protocol::UDP, &it.udp)
+            || number(Protocol::SCTP, &it.sctp)
+    }
+
+    fn is_named(&self, name: &str, protocol: Option<Protocol>) -> bool {
+        let Who::Pod(pod) = self.destination else {
+            return false;
+        };
+        pod.spec
+            .containers
+            .iter()
+            .flat_map(|it| &it.ports)
+            .any(|it| {
+                it.name == name
+                    && protocol.is_none_or(|protocol| protocol == of(it.protocol.as_deref()))
+                    && of(it.protocol.as_deref()) == self.protocol
+                    && it.container_port == i64::from(self.port)
+            })
+    }
+
+    fn is_subject(&self, policy: &ClusterNetworkPolicy) -> bool {
+        let subject = &policy.spec.subject;
+        match (for_nodes(&policy.metadata), self.us) {
+            (false, Who::Pod(pod)) => self.is_pod(subject, pod),
+            (true, Who::Node(node)) => subject
+                .namespaces
+                .as_ref()
+                .is_some_and(|it| matches(it, &node.metadata)),
+            _ => false,
+        }
+    }
+
+    fn is_selected(&self, policy: &NetworkPolicy) -> bool {
+        let selector = &policy.spec.pod_selector;
+        match (for_nodes(&policy.metadata), self.us) {
+            (false, Who::Pod(pod)) => {
+                pod.metadata.namespace == policy.metadata.namespace
+                    && matches(selector, &pod.metadata)
+            }
+            (true, Who::Node(node)) => {
+                policy.metadata.namespace == "kube-system" && matches(selector, &node.metadata)
+            }
+            _ => false,
+        }
+    }
+
+    fn has_type(&self, policy: &NetworkPolicy) -> bool {
+        let types = &policy.spec.policy_types;
+        let ingress = self.direction == Direction::INGRESS;
+        if types.is_empty() {
+            ingress || !policy.spec.egress.is_empty()
+        } else {
+            types
+                .iter()
+                .any(|it| it == if ingress { "Ingress" } else { "Egress" })
+        }
+    }
+
+    fn network_policy_allows(&self, policy: &NetworkPolicy) -> bool {
+        let namespace = &policy.metadata.namespace;
+        let rule = |peers: &[NetworkPolicyPeer], ports: &[NetworkPolicyPort]| {
+            (peers.is_empty() || peers.iter().any(|it| self.is_np_peer(namespace, it)))
+                && (ports.is_empty() || ports.iter().any(|it| self.is_np_port(it)))
+        };
+        if self.direction == Direction::INGRESS {
+            policy
+                .spec
+                .ingress
+                .iter()
+                .any(|it| rule(&it.from, &it.ports))
+        } else {
+            policy.spec.egress.iter().any(|it| rule(&it.to, &it.ports))
+        }
+    }
+
+    fn is_np_peer(&self, namespace: &str, peer: &NetworkPolicyPeer) -> bool {
+        if let Some(block) = &peer.ip_block {
+            return within(&block.cidr, self.peer)
+                && !block.except.iter().any(|it| within(it, self.peer));
+        }
+        let Who::Pod(pod) = self.them else {
+            return false;
+        };
+        let in_namespace = match &peer.namespace_selector {
+            None => pod.metadata.namespace == namespace,
+            Some(selector) => matches(
+                selector,
+                &self.cluster.namespaces[&pod.metadata.namespace].metadata,
+            ),
+        };
+        let selected = peer.pod_selector.as_ref();
+        in_namespace && selected.is_none_or(|it| matches(it, &pod.metadata))
+    }
+
+    fn is_np_port(&self, port: &NetworkPolicyPort) -> bool {
+        let protocol = of(port.protocol.as_deref());
+        match (&port.port, port.end_port) {
+            (None, _) => self.protocol == protocol,
+            (Some(IntOrString::Int(first)), last) => {
+                self.protocol == protocol
+                    && (*first..=last.unwrap_or(*first)).contains(&i64::from(self.port))
+            }
+            (Some(IntOrString::String(name)), _) => self.is_named(name, Some(protocol)),
+        }
+    }
+}
+
+fn rules(policy: &ClusterNetworkPolicy, direction: Direction) -> Vec<ClusterRule<'_>> {
+    if direction == Direction::INGRESS {
+        let rules = policy.spec.ingress.iter();
+        rules
+            .map(|it| ClusterRule {
+                action: &it.action,
+                peers: it
+                    .from
+                    .iter()
+                    .map(|it| match it {
+                        PodPeer {
+                            namespaces: None,
+                            pods: None,
+                        } => Peer::Unknown,
+                        it => Peer::Pods(it),
+                    })
+                    .collect(),
+                protocols: &it.protocols,
+            })
+            .collect()
+    } else {
+        // The pods of an egress peer, in the other form, live as long as the test.
+        let rules = policy.spec.egress.iter();
+        rules
+            .map(|it| ClusterRule {
+                action: &it.action,
+                peers: it
+                    .to
+                    .iter()
+                    .map(|it| {
+                        if let Some(nodes) = &it.nodes {
+                            Peer::Nodes(nodes)
+                        } else if !it.networks.is_empty() {
+                            Peer::Networks(&it.networks)
+                        } else if it.namespaces.is_none() && it.pods.is_none() {
+                            Peer::Unknown
+                        } else {
+                            Peer::Pods(Box::leak(Box::new(PodPeer {
+                                namespaces: it.namespaces.clone(),
+                                pods: it.pods.clone(),
+                            })))
+                        }
+                    })
+                    .collect(),
+                protocols: &it.protocols,
+            })
+            .collect()
+    }
+}
+
+fn of(protocol: Option<&str>) -> Protocol {
+    match protocol {
+        Some("UDP") => Protocol::UDP,
+        Some("SCTP") => Protocol::SCTP,
+        _ => Protocol::TCP,
+    }
+}
+
+fn for_nodes(metadata: &Metadata) -> bool {
+    metadata
+        .annotations
+        .get("policy.orlop.dev/applies-to")
+        .is_some_and(|it| it == "nodes")
+}
+
+fn matches(selector: &LabelSelector, metadata: &Metadata) -> bool {
+    let labels = &metadata.labels;
+    let equal = selector
+        .match_labels
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value));
+    equal
+        && selector.match_expressions.iter().all(|it| {
+            let value = labels.get(&it.key);
+            match it.operator.as_str() {
+                "In" => value.is_some_and(|value| it.values.contains(value)),
+                "NotIn" => value.is_none_or(|value| !it.values.contains(value)),
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => panic!("operator {}", it.operator),
+            }
+        })
+}
+
+fn within(cidr: &str, address: IpAddr) -> bool {
+    let (network, bits) = cidr.split_once('/').expect("a cidr");
+    let bits: u32 = bits.parse().expect("bits");
+    match (network.parse().expect("an address"), address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            bits == 0 || (network.to_bits() ^ address.to_bits()) >> (32 - bits) == 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            bits == 0 || (network.to_bits() ^ address.to_bits()) >> (128 - bits) == 0
+        }
+        _ => false,
+    }
+}
