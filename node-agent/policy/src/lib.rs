@@ -17,6 +17,7 @@
 
 mod action;
 mod address;
+pub mod check;
 mod compiler;
 pub mod custom_resource;
 mod index;

@@ -21,7 +21,7 @@ fn number(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn home<'a>(cluster: &'a Cluster, address: std::net::IpAddr) -> Option<(&'a str, Place)> {
+fn home(cluster: &Cluster, address: std::net::IpAddr) -> Option<(&str, Place)> {
     match cluster.who(address) {
         Who::Pod(pod) => Some((pod.spec.node_name.as_str(), Place::Pod)),
         Who::Node(node) => Some((node.metadata.name.as_str(), Place::Host)),
@@ -298,8 +298,10 @@ fn history_leaves_nothing_and_every_step_is_sound() {
                     "seed {seed} step {step}: the maps hold what is counted"
                 );
                 for (own, peer, direction, (protocol, port)) in &sides {
-                    if let Some((home, place)) = home(&cluster, *own) {
-                        if home == *node {
+                    if let Some((home, place)) = home(&cluster, *own)
+                        && home == *node
+                    {
+                        {
                             let ask = |model| {
                                 asked(model, place, *direction, *own, *peer, *protocol, *port)
                             };

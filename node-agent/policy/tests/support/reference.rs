@@ -136,9 +136,8 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn decide(&self) -> bool {
-        match self.cluster_tier("Admin") {
-            Some(Some(verdict)) => return verdict,
-            Some(None) | None => {}
+        if let Some(Some(verdict)) = self.cluster_tier("Admin") {
+            return verdict;
         }
         let selecting: Vec<&NetworkPolicy> = self
             .cluster
