@@ -240,6 +240,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         short: Mutex::default(),
         orders,
         pods: Registry::default(),
+        probes: Arc::default(),
         attention: Attention::default(),
         runtime_name: version.runtime_name,
         runtime,

@@ -21,6 +21,7 @@ use crate::pod::config::NodeFacts;
 use crate::pod::dns::NodeDns;
 use crate::pod::images::Images;
 use crate::pod::observed::Observed;
+use crate::pod::probe::Counts;
 use crate::pod::resize::Room;
 use crate::pod::status::Sentence;
 use crate::settings::Settings;
@@ -67,6 +68,8 @@ pub struct Shared {
     pub orders: mpsc::UnboundedSender<Order>,
     /// What runs here, for the serving API.
     pub pods: Registry,
+    /// How probes went.
+    pub probes: Arc<Counts>,
     /// How the runtime is watched.
     pub attention: Attention,
 }

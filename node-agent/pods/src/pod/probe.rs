@@ -1,6 +1,7 @@
 //! Probes: asked again and again, with a memory for thresholds.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::cri::Runtime;
 use crate::objects::pod::{Container, Pod, Probe};
 
 /// The three kinds of probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Whether the container has started; the other two wait for it.
     Startup,
@@ -91,6 +92,47 @@ pub struct Note {
     pub message: String,
 }
 
+/// A probe of a container, as metrics name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Counted {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's uid.
+    pub uid: String,
+    /// The container's name.
+    pub container: String,
+    /// Which probe.
+    pub kind: Kind,
+}
+
+/// How often probes went how: `successful`, `failed` or `unknown`.
+#[derive(Debug, Default)]
+pub struct Counts(Mutex<BTreeMap<(Counted, &'static str), u64>>);
+
+impl Counts {
+    fn note(&self, probe: &Counted, result: &'static str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry((probe.clone(), result)).or_default() += 1;
+    }
+
+    /// Forgets a pod that is gone.
+    pub fn forget(&self, uid: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(probe, _), _| probe.uid != uid);
+    }
+
+    /// All, in order.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Counted, &'static str, u64)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter()
+            .map(|((probe, result), count)| (probe.clone(), *result, *count))
+            .collect()
+    }
+}
+
 /// What probes report.
 #[derive(Clone, Debug)]
 pub enum Report {
@@ -104,16 +146,22 @@ pub enum Report {
 pub struct Probes {
     runtime: Arc<dyn Runtime>,
     reports: mpsc::UnboundedSender<Report>,
+    counts: Arc<Counts>,
     running: FxHashMap<(String, Kind), AbortHandle>,
 }
 
 impl Probes {
-    /// None yet; they will report to `reports`.
+    /// None yet; they will report to `reports` and be counted in `counts`.
     #[must_use]
-    pub fn new(runtime: Arc<dyn Runtime>, reports: mpsc::UnboundedSender<Report>) -> Self {
+    pub fn new(
+        runtime: Arc<dyn Runtime>,
+        reports: mpsc::UnboundedSender<Report>,
+        counts: Arc<Counts>,
+    ) -> Self {
         Self {
             runtime,
             reports,
+            counts,
             running: FxHashMap::default(),
         }
     }
@@ -173,6 +221,7 @@ impl Probes {
             let task = Task {
                 runtime: self.runtime.clone(),
                 reports: self.reports.clone(),
+                counts: self.counts.clone(),
                 pod: pod.clone(),
                 name: container.name.clone(),
                 record: record.clone(),
@@ -201,6 +250,7 @@ impl Drop for Probes {
 struct Task {
     runtime: Arc<dyn Runtime>,
     reports: mpsc::UnboundedSender<Report>,
+    counts: Arc<Counts>,
     pod: Arc<Pod>,
     name: String,
     record: Arc<observed::Container>,
@@ -224,6 +274,13 @@ impl Task {
         let limit = seconds(probe.timeout_seconds.max(1));
         let mut period = tokio::time::interval(seconds(probe.period_seconds.max(1)));
         period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let counted = Counted {
+            namespace: self.pod.namespace().to_owned(),
+            pod: self.pod.name().to_owned(),
+            uid: self.pod.uid().to_owned(),
+            container: self.name.clone(),
+            kind: self.kind,
+        };
         let mut tally = Tally::default();
         let mut told = None;
         loop {
@@ -234,7 +291,14 @@ impl Task {
                 id: &self.record.id,
                 ip: &self.ip,
             };
-            let good = match hooks::run(&probe.handler, place, limit).await {
+            let outcome = hooks::run(&probe.handler, place, limit).await;
+            let result = match &outcome {
+                Outcome::Success => "successful",
+                Outcome::Failure(_) => "failed",
+                Outcome::Unknown(_) => "unknown",
+            };
+            self.counts.note(&counted, result);
+            let good = match outcome {
                 Outcome::Success => true,
                 Outcome::Failure(message) => {
                     self.tell(format!("{} probe failed: {message}", self.kind.title()));

@@ -114,6 +114,7 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         };
         Box::pin(worker.run()).await;
         shared.pods.remove(&uid);
+        shared.probes.forget(&uid);
         let _ = done.send(uid);
     });
     handle
@@ -303,7 +304,7 @@ impl State {
     fn new(shared: Arc<Shared>, pod: Arc<Pod>, reports: mpsc::UnboundedSender<Report>) -> Self {
         let reporter =
             (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()));
-        let probes = Probes::new(shared.runtime.clone(), reports);
+        let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
         let volumes = Volumes::new(&shared.root, pod.uid());
         let grant = Grant::told(&pod.spec, &pod.status);
         let wanted = pod;

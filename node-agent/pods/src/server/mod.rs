@@ -101,7 +101,8 @@ async fn route(
     match (method, parts.as_slice()) {
         (Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
         (Method::GET, ["pods" | "runningpods"]) => pods(&shared),
-        (Method::GET, ["stats", "summary"]) => stats::summary(&shared),
+        (Method::GET, ["stats", "summary"]) => stats::summary(&shared).await,
+        (Method::GET, ["configz"]) => stats::configuration(&shared),
         (Method::GET | Method::HEAD, ["logs", rest @ ..]) => {
             let root = shared
                 .node
@@ -110,7 +111,7 @@ async fn route(
                 .unwrap_or(&shared.node.log_root);
             files::answer(root, rest, path.ends_with('/')).await
         }
-        (Method::GET, ["metrics", "probes"]) => reply(StatusCode::OK, stats::METRICS, ""),
+        (Method::GET, ["metrics", "probes"]) => stats::probes(&shared),
         (Method::GET, ["metrics"]) => stats::metrics(&shared),
         (Method::GET, ["metrics", "cadvisor"]) => stats::cadvisor(&shared).await,
         (Method::GET, ["metrics", "resource"]) => stats::resource(&shared).await,

@@ -1,55 +1,249 @@
 //! What pods use: from their control groups and from the runtime.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use jiff::Timestamp;
+use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 use super::{Body, reply};
 use crate::cri::api;
+use crate::node::guard::size;
+use crate::objects::volume::Source;
+use crate::pod::config::log_directory;
+use crate::pod::next::from_nanos;
 use crate::pod::observed::key;
 use crate::pod::qos;
 use crate::pod::status::rfc3339;
-use crate::shared::Shared;
+use crate::shared::{Entry, Shared};
+use crate::volumes::Volumes;
 
-/// `/stats/summary`: CPU and memory of node and pods.
-pub(super) fn summary(shared: &Shared) -> Response<Body> {
+/// What the runtime says of all containers, by id.
+async fn by_id(shared: &Shared) -> FxHashMap<String, api::ContainerStats> {
+    let all = shared
+        .runtime
+        .list_container_stats(api::ListContainerStatsRequest::default())
+        .await
+        .map(|answer| answer.stats)
+        .unwrap_or_default();
+    all.into_iter()
+        .filter_map(|one| Some((one.attributes.as_ref()?.id.clone(), one)))
+        .collect()
+}
+
+/// A file system as the summary tells it.
+fn file_system(path: &Path, now: &str) -> Value {
+    let Ok(stat) = rustix::fs::statvfs(path) else {
+        return json!({"time": now});
+    };
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    json!({
+        "time": now,
+        "availableBytes": bytes(stat.f_bavail),
+        "capacityBytes": bytes(stat.f_blocks),
+        "usedBytes": bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
+        "inodesFree": stat.f_favail,
+        "inodes": stat.f_files,
+        "inodesUsed": stat.f_files.saturating_sub(stat.f_ffree),
+    })
+}
+
+/// `/stats/summary`: what node, pods and containers use (`stats/v1alpha1`).
+pub(super) async fn summary(shared: &Arc<Shared>) -> Response<Body> {
     let now = rfc3339(Timestamp::now());
-    let usage = |group: &str| -> (Value, Value) {
-        let usage = shared
-            .cgroups
-            .as_ref()
-            .map(|c| c.usage(group))
-            .unwrap_or_default();
-        (
-            json!({"time": now, "usageCoreNanoSeconds": usage.cpu_nanoseconds}),
-            json!({"time": now, "usageBytes": usage.memory,
-                "workingSetBytes": usage.working_set, "rssBytes": usage.rss}),
-        )
+    let stats = by_id(shared).await;
+    let images = shared
+        .runtime
+        .image_fs_info(api::ImageFsInfoRequest {})
+        .await
+        .ok()
+        .and_then(|info| info.image_filesystems.into_iter().next());
+    let shared = shared.clone();
+    // sizes of volumes are walked
+    let made = tokio::task::spawn_blocking(move || summarize(&shared, &stats, images, &now)).await;
+    match made {
+        Ok(all) => reply(StatusCode::OK, "application/json", all.to_string()),
+        Err(error) => super::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+fn summarize(
+    shared: &Shared,
+    stats: &FxHashMap<String, api::ContainerStats>,
+    images: Option<api::FilesystemUsage>,
+    now: &str,
+) -> Value {
+    let usage = |group: &str| {
+        let found = shared.cgroups.as_ref().map(|c| c.usage(group));
+        found.unwrap_or_default()
     };
     let pods: Vec<Value> = shared
         .pods
         .all()
         .iter()
-        .map(|entry| {
-            let pod = &entry.pod;
-            let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
-            let (cpu, memory) = usage(&group);
+        .map(|entry| pod(shared, entry, stats, now))
+        .collect();
+    let of_node = usage("/");
+    let working_set = of_node.working_set.or_else(used_memory);
+    let capacity = crate::node::machine::Machine::read(&shared.root).memory;
+    let image_fs = images.map_or(Value::Null, |found| {
+        let path = found.fs_id.map(|id| id.mountpoint).unwrap_or_default();
+        let mut shown = file_system(Path::new(&path), now);
+        shown["usedBytes"] = json!(found.used_bytes.map(|n| n.value));
+        shown["inodesUsed"] = json!(found.inodes_used.map(|n| n.value));
+        shown
+    });
+    json!({
+        "node": {
+            "nodeName": shared.node_name,
+            "startTime": now,
+            "cpu": {"time": now, "usageCoreNanoSeconds": of_node.cpu_nanoseconds},
+            "memory": {
+                "time": now,
+                "availableBytes": working_set.map(|used| capacity.saturating_sub(used)),
+                "usageBytes": of_node.memory,
+                "workingSetBytes": working_set,
+                "rssBytes": of_node.rss,
+            },
+            "fs": file_system(&shared.root, now),
+            "runtime": {"imageFs": image_fs},
+        },
+        "pods": pods,
+    })
+}
+
+fn pod(
+    shared: &Shared,
+    entry: &Entry,
+    stats: &FxHashMap<String, api::ContainerStats>,
+    now: &str,
+) -> Value {
+    let pod = &entry.pod;
+    let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
+    let found = shared.cgroups.as_ref().map(|c| c.usage(&group));
+    let usage = found.unwrap_or_default();
+    let logs = log_directory(&shared.node.log_root, pod);
+    let mut on_disk = 0_u64;
+    let containers: Vec<Value> = entry
+        .observed
+        .containers
+        .iter()
+        .filter(|record| record.running())
+        .map(|record| {
+            let one = stats.get(&record.id);
+            let cpu = one.and_then(|s| s.cpu.as_ref());
+            let memory = one.and_then(|s| s.memory.as_ref());
+            let layer = one.and_then(|s| s.writable_layer.as_ref());
+            let (log, _) = size(&logs.join(&record.name));
+            let rootfs = layer.and_then(|l| l.used_bytes).map(|n| n.value);
+            on_disk = on_disk
+                .saturating_add(log)
+                .saturating_add(rootfs.unwrap_or(0));
+            let value = |n: Option<api::UInt64Value>| n.map(|n| n.value);
             json!({
-                "podRef": {"name": pod.name(), "namespace": pod.namespace(), "uid": pod.uid()},
-                "startTime": entry.status.start_time,
-                "cpu": cpu,
-                "memory": memory,
+                "name": record.name,
+                "startTime": rfc3339(from_nanos(record.started_at)),
+                "cpu": {
+                    "time": now,
+                    "usageCoreNanoSeconds": cpu.and_then(|c| value(c.usage_core_nano_seconds)),
+                    "usageNanoCores": cpu.and_then(|c| value(c.usage_nano_cores)),
+                },
+                "memory": {
+                    "time": now,
+                    "usageBytes": memory.and_then(|m| value(m.usage_bytes)),
+                    "workingSetBytes": memory.and_then(|m| value(m.working_set_bytes)),
+                    "rssBytes": memory.and_then(|m| value(m.rss_bytes)),
+                },
+                "rootfs": {"time": now, "usedBytes": rootfs,
+                    "inodesUsed": layer.and_then(|l| value(l.inodes_used))},
+                "logs": {"time": now, "usedBytes": log},
             })
         })
         .collect();
-    let (cpu, memory) = usage("/");
-    let all = json!({
-        "node": {"nodeName": shared.node_name, "cpu": cpu, "memory": memory},
-        "pods": pods,
-    });
-    reply(StatusCode::OK, "application/json", all.to_string())
+    let folder = Volumes::new(&shared.root, pod.uid());
+    let volumes: Vec<Value> = pod
+        .spec
+        .volumes
+        .iter()
+        .filter(|v| !matches!(v.source, Source::HostPath(_)))
+        .filter_map(|volume| {
+            let path = folder.path(volume)?;
+            let (bytes, inodes) = size(&path);
+            if matches!(&volume.source, Source::EmptyDir(e) if e.medium.is_empty()) {
+                on_disk = on_disk.saturating_add(bytes);
+            }
+            let mut shown = file_system(&path, now);
+            shown["name"] = json!(volume.name);
+            shown["usedBytes"] = json!(bytes);
+            shown["inodesUsed"] = json!(inodes);
+            Some(shown)
+        })
+        .collect();
+    json!({
+        "podRef": {"name": pod.name(), "namespace": pod.namespace(), "uid": pod.uid()},
+        "startTime": entry.status.start_time,
+        "containers": containers,
+        "cpu": {"time": now, "usageCoreNanoSeconds": usage.cpu_nanoseconds},
+        "memory": {"time": now, "usageBytes": usage.memory,
+            "workingSetBytes": usage.working_set, "rssBytes": usage.rss},
+        "volume": volumes,
+        "ephemeral-storage": {"time": now, "usedBytes": on_disk},
+        "process_stats": {"process_count": usage.pids},
+    })
+}
+
+/// `/configz`: the configuration as the file has it, with what the agent made
+/// of it where it acts on it.
+pub(super) fn configuration(shared: &Shared) -> Response<Body> {
+    let settings = &shared.settings;
+    let mut shown = settings.raw.clone();
+    let seconds = |d: std::time::Duration| format!("{}s", d.as_secs());
+    let mut set = |key: &str, value: Value| {
+        if shown.get(key).is_none() {
+            shown[key] = value;
+        }
+    };
+    set("containerLogMaxSize", settings.log_most.to_string().into());
+    set("containerLogMaxFiles", settings.log_files.into());
+    set("imageGCHighThresholdPercent", settings.images.high.into());
+    set("imageGCLowThresholdPercent", settings.images.low.into());
+    set(
+        "imageMinimumGCAge",
+        seconds(settings.images.least_age).into(),
+    );
+    set("maxParallelImagePulls", settings.pulls.into());
+    set("serializeImagePulls", (settings.pulls == 1).into());
+    set("podPidsLimit", settings.pod_pids.unwrap_or(-1).into());
+    set("seccompDefault", settings.seccomp_default.into());
+    set(
+        "evictionPressureTransitionPeriod",
+        seconds(settings.eviction.transition).into(),
+    );
+    let body = json!({"kubeletconfig": shown});
+    reply(StatusCode::OK, "application/json", body.to_string())
+}
+
+/// `/metrics/probes`: how probes went so far.
+pub(super) fn probes(shared: &Shared) -> Response<Body> {
+    let mut text = String::from(
+        "# HELP prober_probe_total Cumulative number of a liveness, readiness or startup probe for a container by result.\n\
+         # TYPE prober_probe_total counter\n",
+    );
+    for (probe, result, count) in shared.probes.all() {
+        let _ = writeln!(
+            text,
+            "prober_probe_total{{container=\"{}\",namespace=\"{}\",pod=\"{}\",pod_uid=\"{}\",probe_type=\"{}\",result=\"{result}\"}} {count}",
+            probe.container,
+            probe.namespace,
+            probe.pod,
+            probe.uid,
+            probe.kind.title(),
+        );
+    }
+    reply(StatusCode::OK, METRICS, text)
 }
 
 pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -101,6 +295,33 @@ pub(super) async fn resource(shared: &Shared) -> Response<Body> {
         );
     }
     text.push_str(&containers(shared).await);
+    let mut cpu = String::from("# TYPE pod_cpu_usage_seconds_total counter\n");
+    let mut memory = String::from("# TYPE pod_memory_working_set_bytes gauge\n");
+    let mut starts = String::from("# TYPE container_start_time_seconds gauge\n");
+    for entry in shared.pods.all() {
+        let pod = &entry.pod;
+        let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
+        let found = shared.cgroups.as_ref().map(|c| c.usage(&group));
+        let usage = found.unwrap_or_default();
+        let labels = format!("namespace=\"{}\",pod=\"{}\"", pod.namespace(), pod.name());
+        if let Some(used) = usage.cpu_nanoseconds {
+            let seconds = used as f64 / 1e9;
+            let _ = writeln!(cpu, "pod_cpu_usage_seconds_total{{{labels}}} {seconds}");
+        }
+        if let Some(used) = usage.working_set {
+            let _ = writeln!(memory, "pod_memory_working_set_bytes{{{labels}}} {used}");
+        }
+        for record in entry.observed.containers.iter().filter(|c| c.running()) {
+            let seconds = record.started_at as f64 / 1e9;
+            let _ = writeln!(
+                starts,
+                "container_start_time_seconds{{container=\"{}\",{labels}}} {seconds}",
+                record.name
+            );
+        }
+    }
+    text.push_str(&(cpu + &memory + &starts));
+    text.push_str("# TYPE resource_scrape_error gauge\nresource_scrape_error 0\n");
     reply(StatusCode::OK, METRICS, text)
 }
 
