@@ -9,7 +9,7 @@ use ebpf_abi::{
     Address, Backend, BackendFlags, MAGLEV_CHUNK, Port, Protocol, Service as Entry, ServiceFlags,
     ServiceKey,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::compile::{Compiled, Datagrams, Desired, Key, Rank, View, sets};
@@ -18,7 +18,7 @@ use crate::node::{Node, NodeFacts};
 use crate::objects::{EndpointSlice, Pod, Service};
 use crate::pods::PodState;
 use crate::problem::{Front, Object, Problem, Reason};
-use crate::service::ServiceState;
+use crate::service::{MOST_PROBLEMS, ServiceState};
 use crate::slice::SliceState;
 
 mod batch;
@@ -467,18 +467,38 @@ impl Planner {
         };
         self.starved.remove(owner);
         batch.owners.insert(owner.clone());
-        for id in &former {
-            let stays = self
-                .sets
-                .get(id)
-                .is_some_and(|set| desired.iter().any(|it| it.name == set.desired.name));
-            if !stays {
-                self.remove(*id, batch);
+        // Which former set each wanted one is: mostly the one in its place.
+        let mut known: Vec<Option<u32>> = vec![None; desired.len()];
+        let mut named: Option<FxHashMap<&str, usize>> = None;
+        let mut gone = Ids::new();
+        for (place, id) in former.iter().enumerate() {
+            let Some(set) = self.sets.get(id) else {
+                continue;
+            };
+            let name = &set.desired.name;
+            let place = if desired.get(place).is_some_and(|it| it.name == *name) {
+                Some(place)
+            } else {
+                let named = named.get_or_insert_with(|| {
+                    (0..)
+                        .zip(&desired)
+                        .map(|(place, it): (usize, &Desired)| (&*it.name, place))
+                        .collect()
+                });
+                named.get(&**name).copied()
+            };
+            match place.and_then(|place| known.get_mut(place)) {
+                Some(known) => *known = Some(*id),
+                None => gone.push(*id),
             }
+        }
+        for id in gone {
+            self.remove(id, batch);
         }
         let ids = desired
             .into_iter()
-            .map(|desired| self.put(owner, created, &former, desired, batch))
+            .zip(known)
+            .map(|(desired, known)| self.put(owner, created, known, desired, batch))
             .collect();
         self.keep_ids(owner, ids);
     }
@@ -534,20 +554,15 @@ impl Planner {
         }
     }
 
-    /// Makes a set what is desired; one of `former` if it has the same name.
+    /// Makes a set what is desired: the known one of its name, if there is one.
     fn put(
         &mut self,
         owner: &Owner,
         created: u64,
-        former: &[u32],
+        known: Option<u32>,
         mut desired: Desired,
         batch: &mut Batch,
     ) -> u32 {
-        let known = former.iter().copied().find(|id| {
-            self.sets
-                .get(id)
-                .is_some_and(|set| set.desired.name == desired.name)
-        });
         let old = known.and_then(|id| self.sets.remove(&id));
         let mut free = self.room.minus(&self.used);
         if let Some(old) = &old {
@@ -600,8 +615,16 @@ impl Planner {
 
     /// Gives up keys of `former` that are not in `now`.
     fn unclaim(&mut self, id: u32, former: &[Key], now: &[Key], batch: &mut Batch) {
-        for Key { key, .. } in former {
-            if now.iter().any(|it| it.key == *key) {
+        // Mostly they are the same, in the same order.
+        let stays: Option<FxHashSet<ServiceKey>> = (former.len() > 16 && former.len() != now.len())
+            .then(|| now.iter().map(|it| it.key).collect());
+        for (place, Key { key, .. }) in former.iter().enumerate() {
+            let same = now.get(place).is_some_and(|it| it.key == *key)
+                || stays.as_ref().map_or_else(
+                    || now.iter().any(|it| it.key == *key),
+                    |stays| stays.contains(key),
+                );
+            if same {
                 continue;
             }
             if let Some(claim) = self.keys.get_mut(key) {
@@ -732,6 +755,7 @@ impl Planner {
         }
         reasons.sort_unstable();
         reasons.dedup();
+        reasons.truncate(MOST_PROBLEMS);
         let former = if reasons.is_empty() {
             self.problems.remove(&owner).unwrap_or_default()
         } else {
@@ -762,11 +786,14 @@ fn overriding(overrides: &[Override]) -> Vec<Desired> {
 
 /// What was there and is there no more, port by port.
 fn note_gone(former: &[Datagrams], now: &[Datagrams], gone: &mut Vec<Gone>) {
-    for old in former {
-        // A port is found again by any of its keys.
+    for (place, old) in former.iter().enumerate() {
+        // A port is found again by any of its keys; mostly it stands where it
+        // stood.
+        let is_same = |new: &&Datagrams| new.keys.iter().any(|key| old.keys.contains(key));
         let same = now
-            .iter()
-            .find(|new| new.keys.iter().any(|key| old.keys.contains(key)));
+            .get(place)
+            .filter(is_same)
+            .or_else(|| now.iter().find(is_same));
         let serving = same.map(|new| new.serving.as_slice()).unwrap_or_default();
         let backends: Vec<_> = old
             .serving

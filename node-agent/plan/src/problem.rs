@@ -89,6 +89,21 @@ pub enum Reason {
         /// In which family.
         family: Family,
     },
+    /// More ports than a Service may have here; the first ones count.
+    TooManyPorts {
+        /// How many there are.
+        found: usize,
+        /// How many count.
+        most: usize,
+    },
+    /// More addresses than a Service of so many ports may have here: the cluster
+    /// IPs and the first of the others count.
+    TooManyAddresses {
+        /// How many there are.
+        found: usize,
+        /// How many count.
+        most: usize,
+    },
     /// More source ranges than a Service may have here; the first ones count.
     TooManyRanges {
         /// How many there are.
@@ -142,6 +157,8 @@ impl Reason {
             Self::BadPort { .. } => "BadPort",
             Self::BadEndpoints { .. } => "BadEndpoints",
             Self::TooManyEndpoints { .. } => "TooManyEndpoints",
+            Self::TooManyPorts { .. } => "TooManyPorts",
+            Self::TooManyAddresses { .. } => "TooManyAddresses",
             Self::TooManyRanges { .. } => "TooManySourceRanges",
             Self::NoRoom { .. } => "NoRoom",
         }
@@ -204,6 +221,14 @@ impl Display for Reason {
             } => write!(
                 f,
                 "of {found} {family} endpoints the first {most} serve, more are not supported; split the Service"
+            ),
+            Self::TooManyPorts { found, most } => write!(
+                f,
+                "of {found} ports the first {most} count, more are not supported; split the Service"
+            ),
+            Self::TooManyAddresses { found, most } => write!(
+                f,
+                "of {found} addresses the first {most} count, more are not supported for so many ports; split the Service"
             ),
             Self::TooManyRanges { found, most } => write!(
                 f,

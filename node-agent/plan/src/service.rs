@@ -27,6 +27,14 @@ const AFFINITY_SECONDS_MOST: i64 = 86_400;
 
 /// Most source ranges of one Service; the API has no limit.
 const MOST_RANGES: usize = 1_024;
+/// Most ports of one Service. The API knows no limit but the object's size, in
+/// which tens of thousands fit, and as many addresses: their product would fill
+/// every map.
+const MOST_PORTS: usize = 1_024;
+/// Most problems of one object of which anybody is told.
+pub(crate) const MOST_PROBLEMS: usize = 32;
+/// Most pairs of a port and an address of one Service.
+const MOST_PAIRS: usize = 8_192;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceState {
@@ -116,6 +124,16 @@ impl ServiceState {
             state.health_port = spec.health_check_node_port.and_then(parse_port);
         }
         state.read_ports(service);
+        let found = state.addresses.len();
+        let most = (MOST_PAIRS / state.ports.len().max(1)).max(2);
+        if found > most {
+            // Cluster IPs stand first.
+            state.addresses.truncate(most);
+            state
+                .problems
+                .push(Reason::TooManyAddresses { found, most });
+        }
+        state.problems.truncate(MOST_PROBLEMS);
         state.read_ranges(&spec.load_balancer_source_ranges);
         Some(state)
     }
@@ -138,13 +156,20 @@ impl ServiceState {
             return;
         }
         // An address under two titles has the better one: the first.
-        if !self.addresses.iter().any(|(other, _)| *other == address) {
+        if self.addresses.len() < MOST_PAIRS
+            && !self.addresses.iter().any(|(other, _)| *other == address)
+        {
             self.addresses.push((address, rank));
         }
     }
 
     fn read_ports(&mut self, service: &Service) {
-        for port in &service.spec.ports {
+        let found = service.spec.ports.len();
+        if found > MOST_PORTS {
+            let most = MOST_PORTS;
+            self.problems.push(Reason::TooManyPorts { found, most });
+        }
+        for port in service.spec.ports.iter().take(MOST_PORTS) {
             let state = PortState::new(port.name.as_deref(), port.protocol.as_deref(), port.port);
             // Two ports of one name and protocol: the API forbids it.
             match state {

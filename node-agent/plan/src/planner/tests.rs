@@ -984,3 +984,60 @@ fn problems_end_with_their_cause() {
     assert_eq!(planner.problems().count(), 0);
     assert_ne!(planner.problems_version(), version);
 }
+
+/// What fits into one object of the API: tens of thousands of ports and of
+/// addresses. Neither time nor maps are theirs.
+#[test]
+fn hostile_service_is_cut_down_and_harms_nobody() {
+    let mut planner = Planner::default();
+    let mut maps = Current::default();
+    planner.resync(&maps);
+    let mut hostile = service(0, &Wanted::PLAIN);
+    let port = |n| ServicePort {
+        name: Some(format!("p{n}")),
+        port: n,
+        protocol: (n % 2 == 0).then(|| "UDP".into()),
+        ..ServicePort::default()
+    };
+    hostile.spec.ports = (1..20_000).map(port).collect();
+    hostile.spec.external_ips = (0..20_000)
+        .map(|n| format!("11.0.{}.{}", n / 250, n % 250 + 1))
+        .collect();
+    hostile.spec.external_traffic_policy = Some("Local".into());
+    let start = std::time::Instant::now();
+    for object in [Some(&hostile), None, Some(&hostile)] {
+        for action in planner.service_changed("ns", "s0", object) {
+            maps.apply(&action);
+        }
+    }
+    let it = slice(0, 0, &[(0, 0, 0), (1, 0, 0)]);
+    for action in planner.slice_changed("ns", "e0", Some(&it)) {
+        maps.apply(&action);
+    }
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    assert!(maps.services.len() <= 2 * 8_192, "{}", maps.services.len());
+    let reasons: Vec<_> = planner.problems().map(|it| it.reason).collect();
+    let ports = Reason::TooManyPorts {
+        found: 19_999,
+        most: 1_024,
+    };
+    assert!(reasons.contains(&ports), "{reasons:?}");
+    assert!(
+        reasons
+            .iter()
+            .any(|it| matches!(it, Reason::TooManyAddresses { most: 8, .. }))
+    );
+    let good = service(
+        1,
+        &Wanted {
+            address: 1,
+            ..Wanted::PLAIN
+        },
+    );
+    let actions = planner.service_changed("ns", "s1", Some(&good));
+    assert!(
+        actions
+            .iter()
+            .any(|it| matches!(it, Action::PutService(..)))
+    );
+}
