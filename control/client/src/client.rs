@@ -274,6 +274,36 @@ impl Client {
         }
     }
 
+    /// Whether the API server serves a resource; custom ones come and go.
+    ///
+    /// # Errors
+    /// Whatever prevents an answer.
+    pub async fn serves(&self, resource: &Resource) -> Result<bool, Error> {
+        #[derive(serde::Deserialize)]
+        struct Served {
+            #[serde(default)]
+            resources: Vec<Named>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let prefix = if resource.group.is_empty() {
+            "api"
+        } else {
+            "apis"
+        };
+        let path = format!("/{prefix}/{}", resource.api_version());
+        match self
+            .request::<Served>(Method::GET, &path, None::<&()>)
+            .await
+        {
+            Ok(list) => Ok(list.resources.iter().any(|it| it.name == resource.plural)),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Creates an object.
     ///
     /// # Errors

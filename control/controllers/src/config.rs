@@ -39,6 +39,8 @@ pub struct Config {
     pub node_monitor_period: Duration,
     /// How many ended pods may stay; 0 for any number.
     pub terminated_pod_threshold: usize,
+    /// Whether Services of type LoadBalancer that name no class are ours.
+    pub default_load_balancer: bool,
     /// How many keys each of the workload controllers works on at once.
     pub workers: usize,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             node_startup_grace_period: Duration::from_secs(60),
             node_monitor_period: Duration::from_secs(5),
             terminated_pod_threshold: 12_500,
+            default_load_balancer: true,
             workers: 5,
         }
     }

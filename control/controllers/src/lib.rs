@@ -37,6 +37,7 @@ mod garbage;
 mod hash;
 mod job;
 mod legacy_tokens;
+mod load_balancer;
 mod namespace;
 mod node;
 mod ownership;
@@ -102,6 +103,7 @@ pub static CONTROLLERS: &[Controller] = &[
     certificates::CLEANING,
     token_cleaner::CONTROLLER,
     legacy_tokens::CONTROLLER,
+    load_balancer::CONTROLLER,
     account_tokens::CONTROLLER,
 ];
 

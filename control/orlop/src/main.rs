@@ -68,6 +68,8 @@ enum Command {
     Certs(commands::certs::Options),
     /// How what is stored is encrypted, and with another key.
     Encryption(commands::encryption::Options),
+    /// Load balancer addresses on bare metal: what another control plane needs for them.
+    LoadBalancer(commands::load_balancer::Options),
     /// Print the configuration file of a command: all its options with their defaults.
     Config(commands::config::Options),
     /// Look into a running node.
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
+        Command::LoadBalancer(options) => commands::load_balancer::run(&options),
         Command::Server(mut options) => {
             options.api.flags = flags;
             run::service(log, commands::server::run(options))

@@ -15,9 +15,46 @@ pub struct Service {
     pub metadata: Meta,
     /// What was asked for.
     pub spec: ServiceSpec,
+    /// Where it is reached from outside.
+    pub status: ServiceStatus,
 }
 
-/// The part of a Service's spec that its endpoints depend on.
+/// The part of a Service's status that is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// Of a Service of type LoadBalancer.
+    pub load_balancer: LoadBalancerStatus,
+}
+
+/// Where a load balancer is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancerStatus {
+    /// Addresses or names.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ingress: Vec<Ingress>,
+}
+
+/// One of a load balancer's addresses or names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Ingress {
+    /// The address; empty if it is a name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ip: Text,
+}
+
+impl ServiceStatus {
+    /// The load balancer's addresses; what is none is left out.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<std::net::IpAddr> {
+        let ingress = self.load_balancer.ingress.iter();
+        ingress.filter_map(|one| one.ip.parse().ok()).collect()
+    }
+}
+
+/// The part of a Service's spec that its endpoints and addresses depend on.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
@@ -34,6 +71,16 @@ pub struct ServiceSpec {
     /// `IPv4`, `IPv6`.
     #[serde(deserialize_with = "null_as_default")]
     pub ip_families: Vec<Text>,
+    /// `SingleStack`, `PreferDualStack` or `RequireDualStack`.
+    pub ip_family_policy: Option<Text>,
+    /// Which implementation gives a load balancer; absent for the default one.
+    pub load_balancer_class: Option<Text>,
+    /// The address asked for (deprecated, and used all the same).
+    #[serde(rename = "loadBalancerIP", deserialize_with = "null_as_default")]
+    pub load_balancer_ip: Text,
+    /// `Cluster` or `Local`: which nodes serve traffic from outside.
+    #[serde(deserialize_with = "null_as_default")]
+    pub external_traffic_policy: Text,
     /// Treat pods as ready that are not.
     pub publish_not_ready_addresses: bool,
     /// `PreferSameZone`, `PreferClose`, `PreferSameNode`.

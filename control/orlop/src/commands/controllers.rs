@@ -28,6 +28,9 @@ pub struct Options {
     /// The pods' ranges, divided among nodes: at most one of each IP version.
     #[arg(long, value_delimiter = ',')]
     cluster_cidr: Vec<IpNet>,
+    /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
+    #[arg(long)]
+    load_balancer_class_only: bool,
     /// PEM file of the authority that pods trust, published in every namespace.
     #[arg(long)]
     root_ca_file: Option<PathBuf>,
@@ -52,6 +55,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         controllers: options.controllers,
         cluster_cidrs: options.cluster_cidr,
         root_ca_pem,
+        default_load_balancer: !options.load_balancer_class_only,
         ..Config::default()
     };
     control_controllers::run(client, config, run::shutdown_on_signals()?)

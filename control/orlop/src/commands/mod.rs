@@ -9,6 +9,7 @@ pub mod credentials;
 pub mod debug;
 pub mod demo;
 pub mod encryption;
+pub mod load_balancer;
 pub mod node_agent;
 pub mod reset;
 pub mod scheduler;

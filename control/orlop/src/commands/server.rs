@@ -25,6 +25,20 @@ pub struct Options {
     /// Address of the DNS Service; the tenth of the first Service range unless given.
     #[arg(long)]
     pub cluster_dns: Option<IpAddr>,
+    #[command(flatten)]
+    pub load_balancer: LoadBalancer,
+}
+
+/// Load balancer addresses on bare metal.
+#[derive(Args, Clone, Copy, Default)]
+pub struct LoadBalancer {
+    /// Do not define the kinds by which load balancer addresses are given out (IPPool and
+    /// others): nobody gets one.
+    #[arg(long)]
+    no_load_balancer: bool,
+    /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
+    #[arg(long)]
+    load_balancer_class_only: bool,
 }
 
 /// Serves until a signal, then lets open requests finish.
@@ -95,6 +109,7 @@ where
             root_ca_pem: Some(api.authority.clone()),
             authority: Some(api.signer.clone()),
             token_signer: Some(api.token_signer()),
+            default_load_balancer: !options.load_balancer.load_balancer_class_only,
             ..control_controllers::Config::default()
         },
         parting.clone(),
@@ -108,6 +123,16 @@ where
         api.client(User::named("system:apiserver", ["system:masters"])),
         dns,
     );
+    let definitions = api.client(User::named("system:apiserver", ["system:masters"]));
+    let definitions = async move {
+        if !options.load_balancer.no_load_balancer
+            && let Err(error) = super::load_balancer::define(&definitions).await
+        {
+            // Services without such addresses work all the same.
+            tracing::warn!(error = %error.chain(), "cannot define the kinds of load balancing");
+        }
+        Ok(())
+    };
     let (serving, parted) = (shutdown.child_token(), CancellationToken::new());
     let here = api.shared();
     let parts = async {
@@ -118,6 +143,7 @@ where
                 async { controllers.await.map_err(Error::Controllers) },
                 async { scheduler.await.map_err(Error::Scheduler) },
                 async { addons.await.map_err(Error::Client) },
+                definitions,
                 more,
             )
         };

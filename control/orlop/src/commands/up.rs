@@ -36,6 +36,8 @@ pub struct Options {
     #[arg(long, default_value = "/var/lib/orlop/agent", value_name = "FOLDER")]
     agent_dir: PathBuf,
     #[command(flatten)]
+    load_balancer: server::LoadBalancer,
+    #[command(flatten)]
     node: Node,
 }
 
@@ -72,6 +74,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         cluster_dns: options.node.cluster_dns(),
         cluster_cidr: options.cluster_cidr,
         api: options.api,
+        load_balancer: options.load_balancer,
     };
     let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);

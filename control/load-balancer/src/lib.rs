@@ -1,0 +1,65 @@
+//! The kinds by which load balancer addresses are given out and announced.
+//!
+//! Controller and node agent agree here on what the objects of the group
+//! `orlop.dev` mean: which addresses a pool has, whose Services are ours, which
+//! nodes and Services an announcement is about. No I/O.
+//!
+//! | kind | says |
+//! | --- | --- |
+//! | `IPPool` | which addresses Services may get |
+//! | `L2Announcement` | which of them are answered for by ARP and NDP, and where |
+//! | `BGPPeer` | with which routers nodes speak BGP |
+//! | `BGPAdvertisement` | which of them are told to the routers, and how |
+//! | `Announcer` | written by each node's agent: that it lives, and what it announces |
+
+use compact_str::CompactString;
+
+mod kinds;
+mod range;
+mod selector;
+
+pub use kinds::{
+    AnnouncerStatus, BgpAdvertisementSpec, BgpPeerSpec, IpPoolSpec, L2AnnouncementSpec,
+    PasswordSecret, PeerStatus,
+};
+pub use range::{AddressRange, Pool, PoolError, RangeError};
+pub use selector::{Requirement, Selector};
+
+/// A short string.
+pub type Text = CompactString;
+
+/// The API group of all kinds here.
+pub const GROUP: &str = "orlop.dev";
+/// Its version.
+pub const VERSION: &str = "v1alpha1";
+/// The `spec.loadBalancerClass` that asks for us by name.
+pub const CLASS: &str = "orlop.dev/load-balancer";
+/// Keeps a Service until its address is given back; the name is Kubernetes'.
+pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// On a Service: the addresses wanted, one a family, with commas between.
+pub const WANTED_ADDRESSES: &str = "orlop.dev/load-balancer-ips";
+/// On a Service: the pool wanted.
+pub const WANTED_POOL: &str = "orlop.dev/ip-pool";
+/// On a Service: Services with the same text here may share an address.
+pub const SHARING_KEY: &str = "orlop.dev/allow-shared-ip";
+/// On a Service, written by the controller: its address is ours to take back.
+pub const ASSIGNED: &str = "orlop.dev/load-balancer-assigned";
+/// Where passwords of BGP peers are.
+pub const PASSWORD_NAMESPACE: &str = "kube-system";
+/// The Secret that they are in unless a peer names another.
+pub const PASSWORD_SECRET: &str = "orlop-bgp";
+/// On a Node: it announces nothing (the name is Kubernetes').
+pub const EXCLUDED_NODE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// The definitions of all kinds, as YAML documents.
+pub const DEFINITIONS: &str = include_str!("manifests/definitions.yaml");
+/// The rights that controller and agents need in a cluster that does not know
+/// Orlop's own roles, as YAML documents.
+pub const RIGHTS: &str = include_str!("manifests/rights.yaml");
+
+/// Whether a Service of type LoadBalancer with this class is ours. One without
+/// a class is, where we are the `default`.
+#[must_use]
+pub fn is_our_class(class: Option<&str>, default: bool) -> bool {
+    class.map_or(default, |class| class == CLASS)
+}
