@@ -3,6 +3,7 @@
 //! ```text
 //! API ──Services, EndpointSlices──▶ services ──▶ plan ──▶ eBPF maps
 //!     ──Services, EndpointSlices──▶ dns      ──▶ answers on the cluster DNS address
+//!     ──Services, pools, peers────▶ announce ──▶ ARP, NDP, BGP
 //!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
 //!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
 //! ```
@@ -22,6 +23,7 @@ use std::{
 };
 
 use control_client::{Client, Selection, reflect};
+use node_agent_announce as announce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -161,6 +163,16 @@ pub async fn run(
         options.cluster_dns.clone(),
         stop.clone(),
     ));
+    let announcing = announce::run(
+        client.clone().named("orlop-announcer"),
+        options.datapath.node_name.clone(),
+        announce::metrics::Metrics::default(),
+        stop.clone(),
+    );
+    parts.spawn(async move {
+        announcing.await;
+        Ok(())
+    });
     if !options.cluster_dns.is_empty() {
         parts.spawn(dns::run(
             client.clone().named("dns"),
@@ -236,7 +248,17 @@ pub async fn run_datapath(
         cgroup: Some(group.folder),
         ..options
     };
-    services::run(client, options, Vec::new(), shutdown).await
+    let stop = shutdown.child_token();
+    let announcing = tokio::spawn(announce::run(
+        client.clone().named("orlop-announcer"),
+        options.node_name.clone(),
+        announce::metrics::Metrics::default(),
+        stop.clone(),
+    ));
+    let result = services::run(client, options, Vec::new(), shutdown).await;
+    stop.cancel();
+    announcing.await.map_err(Error::Panic)?;
+    result
 }
 
 /// What the maps pinned below `pin_dir` hold, in words.

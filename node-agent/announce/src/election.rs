@@ -1,0 +1,403 @@
+//! Which node answers for an address by ARP and NDP.
+//!
+//! Every agent decides for itself, from what all see: the nodes that may serve
+//! the address, and the Announcers by which agents say that they live and what
+//! they answer for. There is no leader and no vote.
+//!
+//! - The nodes that may are ranked by rendezvous hashing over (address, node): each
+//!   address has its own order, and a node that goes moves only its own addresses.
+//! - The first [`CONTENDERS`] of an address say that they live, every [`RENEW`].
+//!   All nodes would cost the API server a write a node a period, however few
+//!   addresses there are.
+//! - Who lives and answers for an address already keeps it, so that a node that
+//!   comes back takes no connection away from the one that stood in; if several do,
+//!   the one of the highest rank. Else the first contender that lives has it.
+//!
+//! # Why never two for long, and no outage when the API server is away
+//!
+//! An agent counts as dead when its Announcer did not change for [`STALE`], by the
+//! observer's clock; clocks are never compared. An agent takes an address only
+//! while its *own* renewals come back to it through the watch, the last within
+//! [`FRESH`]: this proves that it can write and that what it sees of the others is
+//! not older. `FRESH` is less than `STALE`, so when others hold it for dead it
+//! knows itself that it is cut off.
+//!
+//! Who is cut off goes on answering for what it has: if the API server is away for
+//! all, nobody could take over, and Services would go down for nothing. But it takes
+//! nothing new, and gives an address up as soon as it hears another node announce
+//! it (as RFC 5227 has it for conflicts): whoever takes over announces itself at once
+//! and several times. So two answer for no longer than it takes until one such
+//! announcement arrives.
+//!
+//! After a node's death its last renewal is at most [`STALE`] old when it is missed:
+//! takeover within 2.5 s, and the time of one write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use control_load_balancer::Text;
+
+use crate::desired::L2;
+
+/// How many nodes stand ready for an address.
+pub const CONTENDERS: usize = 3;
+/// How often a contender says that it lives.
+pub const RENEW: Duration = Duration::from_millis(500);
+/// Own renewals older than this are no proof of being in touch.
+pub const FRESH: Duration = Duration::from_millis(2000);
+/// An agent that said nothing for so long is dead.
+pub const STALE: Duration = Duration::from_millis(2500);
+
+/// The nodes in the order in which they should answer for an address.
+#[must_use]
+pub fn ranked<'a>(address: IpAddr, nodes: impl IntoIterator<Item = &'a Text>) -> Vec<&'a Text> {
+    let mut all: Vec<(u64, &Text)> = nodes
+        .into_iter()
+        .map(|node| (weight(address, node), node))
+        .collect();
+    all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    all.into_iter().map(|(_, node)| node).collect()
+}
+
+/// FNV-1a over both, then the finaliser of SplitMix64: agents of all versions must
+/// agree, so no hasher is used that may change.
+fn weight(address: IpAddr, node: &str) -> u64 {
+    let (v4, v6);
+    let octets: &[u8] = match address {
+        IpAddr::V4(it) => {
+            v4 = it.octets();
+            &v4
+        }
+        IpAddr::V6(it) => {
+            v6 = it.octets();
+            &v6
+        }
+    };
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in octets.iter().chain(node.as_bytes()) {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+/// What is known of the agents' lives.
+#[derive(Debug, Default)]
+pub struct Lives {
+    seen: BTreeMap<Text, Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    /// Compared for change only.
+    renewed: Option<Text>,
+    at: Instant,
+    claims: BTreeSet<IpAddr>,
+}
+
+impl Lives {
+    /// Notes what a node's Announcer says now.
+    pub fn observe(
+        &mut self,
+        node: &Text,
+        renewed: Option<&Text>,
+        claims: BTreeSet<IpAddr>,
+        now: Instant,
+    ) {
+        match self.seen.get_mut(node) {
+            Some(life) if life.renewed.as_ref() == renewed => life.claims = claims,
+            _ => {
+                let renewed = renewed.cloned();
+                self.seen.insert(
+                    node.clone(),
+                    Life {
+                        renewed,
+                        at: now,
+                        claims,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Its Announcer is gone.
+    pub fn forget(&mut self, node: &str) {
+        self.seen.remove(node);
+    }
+
+    fn within(&self, node: &str, age: Duration, now: Instant) -> bool {
+        self.seen
+            .get(node)
+            .is_some_and(|life| now.saturating_duration_since(life.at) < age)
+    }
+
+    /// Whether a node lives.
+    #[must_use]
+    pub fn is_live(&self, node: &str, now: Instant) -> bool {
+        self.within(node, STALE, now)
+    }
+
+    /// Whether the own node is in touch.
+    #[must_use]
+    pub fn is_in_touch(&self, own: &str, now: Instant) -> bool {
+        self.within(own, FRESH, now)
+    }
+
+    fn claims(&self, node: &str, address: IpAddr) -> bool {
+        self.seen
+            .get(node)
+            .is_some_and(|life| life.claims.contains(&address))
+    }
+
+    /// Who else lives and answers for an address.
+    #[must_use]
+    pub fn is_claimed_by_other(&self, own: &str, address: IpAddr, now: Instant) -> bool {
+        let mut others = self.seen.keys().filter(|node| node.as_str() != own);
+        others.any(|node| self.claims(node, address) && self.is_live(node, now))
+    }
+
+    /// When the next of them is held for dead, if nothing comes.
+    #[must_use]
+    pub fn next_end(&self, now: Instant) -> Option<Instant> {
+        let ends = self.seen.values().map(|life| life.at + STALE);
+        ends.filter(|end| *end > now).min()
+    }
+}
+
+/// What the own node holds, from one decision to the next.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// What it answers for.
+    pub addresses: BTreeSet<IpAddr>,
+    /// What it gave up while out of touch.
+    pub yielded: BTreeSet<IpAddr>,
+}
+
+/// Whether the own node is to say that it lives.
+#[must_use]
+pub fn contends(own: &str, wanted: &L2, held: &Held) -> bool {
+    wanted.iter().any(|(address, it)| {
+        it.nodes.contains(own)
+            && (held.addresses.contains(address)
+                || ranked(*address, &it.nodes)
+                    .iter()
+                    .take(CONTENDERS)
+                    .any(|node| node.as_str() == own))
+    })
+}
+
+/// The node that answers for an address.
+#[must_use]
+pub fn winner<'a>(
+    address: IpAddr,
+    nodes: &'a BTreeSet<Text>,
+    lives: &Lives,
+    now: Instant,
+) -> Option<&'a Text> {
+    let ranked = ranked(address, nodes);
+    let holds = |node: &&&Text| lives.is_live(node, now) && lives.claims(node, address);
+    let lives_ = |node: &&&Text| lives.is_live(node, now);
+    ranked
+        .iter()
+        .find(holds)
+        .or_else(|| ranked.iter().take(CONTENDERS).find(lives_))
+        .copied()
+}
+
+/// What the own node answers for now.
+#[must_use]
+pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant) -> Held {
+    let in_touch = lives.is_in_touch(own, now);
+    let mut held = Held::default();
+    for (address, it) in wanted {
+        if !it.nodes.contains(own) {
+            continue;
+        }
+        let holds = if in_touch {
+            winner(*address, &it.nodes, lives, now).is_some_and(|node| node == own)
+        } else {
+            let yielded = before.yielded.contains(address);
+            if yielded {
+                held.yielded.insert(*address);
+            }
+            before.addresses.contains(address) && !yielded
+        };
+        if holds {
+            held.addresses.insert(*address);
+        }
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::desired::L2Address;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn nodes(names: &[&str]) -> BTreeSet<Text> {
+        names.iter().map(|name| Text::from(*name)).collect()
+    }
+
+    fn wanted(names: &[&str]) -> L2 {
+        let it = L2Address {
+            nodes: nodes(names),
+            ..L2Address::default()
+        };
+        L2::from([(ip("10.0.0.1"), it)])
+    }
+
+    fn say(lives: &mut Lives, node: &str, renewed: &str, claims: &[&str], at: Instant) {
+        let claims = claims.iter().map(|text| ip(text)).collect();
+        lives.observe(&node.into(), Some(&renewed.into()), claims, at);
+    }
+
+    const ADDRESS: &str = "10.0.0.1";
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// The nodes a, b, c in their order for the address.
+    fn order() -> Vec<String> {
+        let all = nodes(&["a", "b", "c"]);
+        ranked(ip(ADDRESS), &all)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn the_next_takes_over_when_the_first_is_silent_and_keeps_it() {
+        let (names, t0) = (order(), Instant::now());
+        let [first, second, _] = names.as_slice() else {
+            panic!("three")
+        };
+        let wanted = wanted(&["a", "b", "c"]);
+        let mut lives = Lives::default();
+        say(&mut lives, first, "1", &[], t0);
+        say(&mut lives, second, "1", &[], t0);
+        let holds = |lives: &Lives, node: &str, at: Instant| {
+            !decide(node, &wanted, lives, &Held::default(), at)
+                .addresses
+                .is_empty()
+        };
+        assert!(holds(&lives, first, t0 + MS(1)) && !holds(&lives, second, t0 + MS(1)));
+        // the first claims and dies; the second goes on
+        say(&mut lives, first, "2", &[ADDRESS], t0 + MS(10));
+        for (n, at) in [(2, 500), (3, 1000), (4, 1500), (5, 2000), (6, 2500)] {
+            say(&mut lives, second, &n.to_string(), &[], t0 + MS(at));
+        }
+        assert!(!holds(&lives, second, t0 + MS(2505)));
+        assert_eq!(lives.next_end(t0 + MS(2505)), Some(t0 + MS(2510)));
+        assert!(
+            holds(&lives, second, t0 + MS(2510)),
+            "within 2.5 s of the last word"
+        );
+        // the first comes back: the second keeps what it has
+        say(&mut lives, second, "7", &[ADDRESS], t0 + MS(2600));
+        say(&mut lives, first, "9", &[], t0 + MS(2700));
+        assert!(holds(&lives, second, t0 + MS(2710)) && !holds(&lives, first, t0 + MS(2710)));
+        // both claim: the higher rank has it
+        say(&mut lives, first, "10", &[ADDRESS], t0 + MS(2800));
+        assert!(!holds(&lives, second, t0 + MS(2810)) && holds(&lives, first, t0 + MS(2810)));
+    }
+
+    #[test]
+    fn who_is_cut_off_keeps_what_it_has_until_another_speaks_up() {
+        let (names, t0) = (order(), Instant::now());
+        let first = names[0].as_str();
+        let wanted = wanted(&["a", "b", "c"]);
+        let mut lives = Lives::default();
+        say(&mut lives, first, "1", &[ADDRESS], t0);
+        let held = decide(first, &wanted, &lives, &Held::default(), t0);
+        assert_eq!(held.addresses.len(), 1);
+        let late = t0 + MS(60_000);
+        let mut cut = decide(first, &wanted, &lives, &held, late);
+        assert_eq!(cut.addresses.len(), 1);
+        let nothing = decide(first, &wanted, &lives, &Held::default(), late);
+        assert!(nothing.addresses.is_empty(), "but it takes nothing new");
+        cut.addresses.clear();
+        cut.yielded.insert(ip(ADDRESS));
+        let after = decide(first, &wanted, &lives, &cut, late);
+        assert!(after.addresses.is_empty() && after.yielded.len() == 1);
+        // in touch again: the others say who has it
+        say(&mut lives, first, "2", &[], late);
+        let back = decide(first, &wanted, &lives, &after, late);
+        assert!(back.yielded.is_empty() && back.addresses.len() == 1);
+    }
+
+    #[test]
+    fn only_the_first_few_say_that_they_live() {
+        let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let wanted = wanted(&names);
+        let speak = names
+            .iter()
+            .filter(|n| contends(n, &wanted, &Held::default()))
+            .count();
+        assert_eq!(speak, CONTENDERS);
+        let held = Held {
+            addresses: BTreeSet::from([ip(ADDRESS)]),
+            ..Held::default()
+        };
+        assert!(
+            names.iter().all(|n| contends(n, &wanted, &held)),
+            "and who holds it"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn of_those_who_see_the_same_exactly_one_answers(
+            count in 1_usize..12, live in prop::collection::vec(any::<(bool, bool)>(), 12), last in any::<u8>(),
+        ) {
+            let address = IpAddr::from([10, 0, 0, last]);
+            let now = Instant::now();
+            let names: BTreeSet<Text> = (0..count).map(|n| format!("n{n}").into()).collect();
+            let mut lives = Lives::default();
+            for (name, (lives_now, claims)) in names.iter().zip(&live) {
+                if *lives_now {
+                    let claims = claims.then_some(address).into_iter().collect();
+                    lives.observe(name, Some(&"1".into()), claims, now);
+                }
+            }
+            let wanted = L2::from([(address, L2Address { nodes: names.clone(), ..L2Address::default() })]);
+            let holders = names.iter().filter(|own| {
+                !decide(own, &wanted, &lives, &Held::default(), now).addresses.is_empty()
+            }).count();
+            let contender = ranked(address, &names).into_iter().take(CONTENDERS).any(|n| lives.is_live(n, now));
+            let holder = names.iter().any(|n| lives.claims(n, address));
+            prop_assert_eq!(holders, usize::from(contender || holder));
+        }
+
+        #[test]
+        fn a_node_that_goes_moves_only_its_own(last in any::<u16>(), gone in 0_usize..8) {
+            let address = IpAddr::from([10, 0, (last >> 8) as u8, last as u8]);
+            let all: BTreeSet<Text> = (0..8).map(|n| format!("n{n}").into()).collect();
+            let mut left = all.clone();
+            left.remove(format!("n{gone}").as_str());
+            let (before, after) = (ranked(address, &all), ranked(address, &left));
+            let same: Vec<_> = before.into_iter().filter(|n| n.as_str() != format!("n{gone}")).collect();
+            prop_assert_eq!(same, after);
+        }
+    }
+
+    #[test]
+    fn addresses_spread_over_nodes() {
+        let all: BTreeSet<Text> = (0..4).map(|n| format!("node-{n}").into()).collect();
+        let mut counts: BTreeMap<Text, u32> = BTreeMap::new();
+        for n in 0..=255 {
+            let first = ranked(IpAddr::from([192, 0, 2, n]), &all)[0].clone();
+            *counts.entry(first).or_default() += 1;
+        }
+        assert!(
+            counts.len() == 4 && counts.values().all(|n| (40..=90).contains(n)),
+            "{counts:?}"
+        );
+    }
+}

@@ -1,0 +1,650 @@
+//! Announces the addresses of load balancers from this node: answers for them by
+//! ARP and NDP, and tells routers of them by BGP.
+//!
+//! ```text
+//! API ──Services, EndpointSlices, Nodes──▶ desired ──L2──▶ election ──▶ l2: answers, announcements
+//!     ──pools, announcements, peers──────▶         ──BGP─▶ routes ────▶ bgp: sessions
+//!     ◀─Announcer: renewals, addresses, sessions──────────────┘
+//! ```
+//!
+//! `desired`, `election`, `l2::frame`, `bgp::message`, `bgp::routes` and
+//! `bgp::session` are pure. What the packets meet when they come is the datapath's:
+//! nothing here gives the addresses to an interface.
+//!
+//! Services, EndpointSlices and Nodes are only followed while something is to be
+//! announced at all: a cluster that does not use this pays four idle watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_client::{Change, Client, Discard, Patch, Reflector, Selection, View, reflect};
+use control_load_balancer::{ASSIGNED, AnnouncerStatus, Pool, Text};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+pub mod bgp;
+pub mod desired;
+pub mod election;
+pub mod l2;
+pub mod metrics;
+mod sys;
+pub mod view;
+
+use self::bgp::{Peer, Speaker, Statuses};
+use self::desired::World;
+use self::election::{Held, Lives};
+use self::l2::{Answering, Conflict};
+use self::metrics::Metrics;
+use self::view::{
+    ANNOUNCERS, Announcer, BgpAdvertisement, BgpPeer, IpPool, L2Announcement, Node, Service, Slice,
+};
+
+/// How often it is looked whether the kinds are defined by now: at first, and later.
+const SOON: Duration = Duration::from_secs(1);
+const LATER: Duration = Duration::from_secs(30);
+const HOPEFUL: u32 = 60;
+/// Changes that come within this time are looked at together.
+const GATHER: Duration = Duration::from_millis(10);
+/// How long a renewal may take: one that hangs must not keep the next from being
+/// tried.
+const RENEWAL: Duration = Duration::from_millis(1500);
+/// How often an agent says how its sessions are though nothing changed.
+const REPORT: Duration = Duration::from_secs(60);
+
+/// Announces what this node is to announce, until `shutdown`. Where the kinds are
+/// not defined, waits until they are.
+pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: CancellationToken) {
+    if !wait_until_served(&client, &shutdown).await {
+        return;
+    }
+    let asked = Asked::follow(&client);
+    let mut changes = asked.watch();
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        () = asked.synced() => {}
+    }
+    loop {
+        changes.mark_unchanged();
+        if asked.anything() {
+            info!("announcing load balancer addresses");
+            let announcing = Announcing {
+                client: client.clone(),
+                node: node.clone(),
+                metrics: metrics.clone(),
+                asked: &asked,
+            };
+            announcing.run(&shutdown).await;
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> bool {
+    let mut looks = 0_u32;
+    loop {
+        match client.serves(&ANNOUNCERS).await {
+            Ok(true) => return true,
+            Ok(false) => {}
+            Err(error) => debug!(error = %error.chain(), "cannot see which kinds are defined"),
+        }
+        looks = looks.saturating_add(1);
+        tokio::select! {
+            () = shutdown.cancelled() => return false,
+            () = tokio::time::sleep(if looks < HOPEFUL { SOON } else { LATER }) => {}
+        }
+    }
+}
+
+/// Wakes whoever waits, for every change of a kind that `matters`.
+fn wake<V: View>(
+    tasks: &mut JoinSet<()>,
+    reflector: &Reflector<V>,
+    bell: &watch::Sender<u64>,
+    matters: impl Fn(&Change<V>) -> bool + Send + 'static,
+) {
+    let mut changes = reflector.changes();
+    let bell = bell.clone();
+    tasks.spawn(async move {
+        while let Some(change) = changes.recv().await {
+            if matters(&change) {
+                bell.send_modify(|count| *count = count.wrapping_add(1));
+            }
+        }
+    });
+}
+
+/// Whether what announcements read of an object is other than before.
+fn differs<V, T: PartialEq>(change: &Change<V>, read: impl Fn(&V) -> T) -> bool {
+    change.previous.as_deref().map(&read) != change.current.as_deref().map(&read)
+}
+
+fn of_service(
+    service: &Service,
+) -> Option<(bool, Vec<IpAddr>, Text, control_client::StringMap, bool)> {
+    (service.spec.r#type == "LoadBalancer").then(|| {
+        let meta = &service.metadata;
+        (
+            meta.is_terminating(),
+            service.addresses().collect(),
+            service.spec.external_traffic_policy.clone(),
+            meta.labels.clone(),
+            meta.annotations.contains_key(ASSIGNED),
+        )
+    })
+}
+
+fn of_node(node: &Node) -> (bool, bool, Vec<IpAddr>, control_client::StringMap) {
+    let addresses = node.addresses().collect();
+    (
+        node.is_allowed(),
+        node.is_ready(),
+        addresses,
+        node.metadata.labels.clone(),
+    )
+}
+
+fn all<V: View>(reflector: &Reflector<V>) -> Vec<Arc<V>> {
+    reflector.cache().snapshot().iter().cloned().collect()
+}
+
+/// What people ask to be announced.
+struct Asked {
+    pools: Reflector<IpPool>,
+    l2: Reflector<L2Announcement>,
+    peers: Reflector<BgpPeer>,
+    advertisements: Reflector<BgpAdvertisement>,
+    bell: watch::Sender<u64>,
+    _tasks: JoinSet<()>,
+}
+
+impl Asked {
+    fn follow(client: &Client) -> Self {
+        let mut tasks = JoinSet::new();
+        let bell = watch::Sender::new(0);
+        let it = Self {
+            pools: reflect(client, Selection::all()),
+            l2: reflect(client, Selection::all()),
+            peers: reflect(client, Selection::all()),
+            advertisements: reflect(client, Selection::all()),
+            bell: bell.clone(),
+            _tasks: JoinSet::new(),
+        };
+        // The controller writes pools' statuses.
+        wake(&mut tasks, &it.pools, &bell, |change| {
+            differs(change, |pool| pool.spec.clone())
+        });
+        wake(&mut tasks, &it.l2, &bell, |_| true);
+        wake(&mut tasks, &it.peers, &bell, |_| true);
+        wake(&mut tasks, &it.advertisements, &bell, |_| true);
+        Self {
+            _tasks: tasks,
+            ..it
+        }
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+
+    async fn synced(&self) {
+        self.pools.synced().await;
+        self.l2.synced().await;
+        self.peers.synced().await;
+        self.advertisements.synced().await;
+    }
+
+    fn anything(&self) -> bool {
+        !all(&self.l2).is_empty() || !all(&self.peers).is_empty()
+    }
+}
+
+/// What follows from the API's objects, each kind in its cache.
+struct Followed {
+    services: Reflector<Service>,
+    slices: Reflector<Slice>,
+    nodes: Reflector<Node>,
+    announcers: Reflector<Announcer>,
+}
+
+struct Announcing<'a> {
+    client: Client,
+    node: String,
+    metrics: Metrics,
+    asked: &'a Asked,
+}
+
+impl Announcing<'_> {
+    /// Announces until nothing is asked for any more, or `shutdown`.
+    async fn run(&self, shutdown: &CancellationToken) {
+        let followed = Followed {
+            services: reflect(&self.client, Selection::all()),
+            // Slices of headless Services without a name of their own are nobody's.
+            slices: reflect(
+                &self.client,
+                Selection::all().labels("kubernetes.io/service-name"),
+            ),
+            nodes: reflect(&self.client, Selection::all()),
+            announcers: reflect(&self.client, Selection::all()),
+        };
+        let mut tasks = JoinSet::new();
+        let bell = watch::Sender::new(0_u64);
+        // Most Services are no load balancers, most endpoints none of theirs, and nodes
+        // write their statuses all the time.
+        wake(&mut tasks, &followed.services, &bell, |change| {
+            differs(change, of_service)
+        });
+        let services = followed.services.cache();
+        wake(
+            &mut tasks,
+            &followed.slices,
+            &bell,
+            move |change: &Change<Slice>| {
+                let slice = change.latest();
+                let service =
+                    slice.and_then(|it| services.get(&it.metadata.namespace, it.service()?));
+                // One that is not known yet comes with a change of its own.
+                service.is_some_and(|it| {
+                    it.spec.r#type == "LoadBalancer" && it.spec.external_traffic_policy == "Local"
+                })
+            },
+        );
+        wake(&mut tasks, &followed.nodes, &bell, |change| {
+            differs(change, of_node)
+        });
+        let mut lives_changes = followed.announcers.changes();
+        let synced = async {
+            followed.services.synced().await;
+            followed.slices.synced().await;
+            followed.nodes.synced().await;
+            followed.announcers.synced().await;
+        };
+        // Before all is known nothing is said: a peer that kept our routes would lose
+        // them otherwise.
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = synced => {}
+        }
+
+        let answering = watch::Sender::new(Arc::<Answering>::default());
+        let own_addresses = watch::Sender::new(Arc::<BTreeSet<IpAddr>>::default());
+        let (conflict_sender, mut conflicts) = mpsc::unbounded_channel();
+        // Ends all parts of this round, and the sessions as a restart does.
+        let stop = shutdown.child_token();
+        tasks.spawn(l2::run(
+            answering.subscribe(),
+            own_addresses.subscribe(),
+            conflict_sender,
+            self.metrics.clone(),
+            stop.clone(),
+        ));
+        let mut speaker = Speaker::new(self.client.clone(), self.metrics.clone(), stop.clone());
+        let report = watch::Sender::new(Report::default());
+        tasks.spawn(renew(
+            self.client.clone(),
+            self.node.clone(),
+            report.subscribe(),
+            speaker.statuses(),
+            self.metrics.clone(),
+            stop.clone(),
+        ));
+
+        let mut lives = Lives::default();
+        let former = Former::of(&self.node, &followed.announcers);
+        let mut held: Option<Held> = None;
+        let (mut asked_bell, mut bell) = (self.asked.watch(), bell.subscribe());
+        let mut world_changed = true;
+        let mut wanted = desired::L2::new();
+        loop {
+            if world_changed {
+                world_changed = false;
+                asked_bell.mark_unchanged();
+                bell.mark_unchanged();
+                if !self.asked.anything() {
+                    break;
+                }
+                let world = self.world(&followed);
+                wanted = world.l2();
+                let own = world.nodes.iter().find(|n| n.metadata.name == self.node);
+                let addresses: Vec<IpAddr> =
+                    own.map(|n| n.addresses().collect()).unwrap_or_default();
+                speaker.bring(sessions(&world, &addresses)).await;
+                own_addresses.send_if_modified(|known| {
+                    let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();
+                    let other = **known != addresses;
+                    if other {
+                        *known = Arc::new(addresses);
+                    }
+                    other
+                });
+            }
+            while let Some(change) = lives_changes.try_recv() {
+                observe(&mut lives, &change, &former);
+            }
+            let now = Instant::now();
+            let before = held.get_or_insert_with(|| self.resumed(&former, &lives, now));
+            let decided = election::decide(&self.node, &wanted, &lives, before, now);
+            if decided != *before {
+                self.log(before, &decided);
+            }
+            *before = decided;
+            self.metrics.holds(before.addresses.len());
+            let table: Answering = before
+                .addresses
+                .iter()
+                .filter_map(|address| Some((*address, wanted.get(address)?.interfaces.clone())))
+                .collect();
+            answering.send_if_modified(|known| {
+                let other = **known != table;
+                if other {
+                    *known = Arc::new(table);
+                }
+                other
+            });
+            let contends = election::contends(&self.node, &wanted, before);
+            let said = Report {
+                contends,
+                addresses: before.addresses.clone(),
+            };
+            report.send_if_modified(|known| {
+                let other = *known != said;
+                *known = said;
+                other
+            });
+            let next = lives.next_end(now);
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                changed = bell.changed() => {
+                    world_changed = changed.is_ok();
+                    tokio::time::sleep(GATHER).await;
+                }
+                changed = asked_bell.changed() => {
+                    world_changed = changed.is_ok();
+                    tokio::time::sleep(GATHER).await;
+                }
+                change = lives_changes.recv() => if let Some(change) = change {
+                    observe(&mut lives, &change, &former);
+                },
+                Some(conflict) = conflicts.recv() => self.contested(conflict, &lives, &mut held),
+                () = until(next) => {}
+            }
+        }
+        if shutdown.is_cancelled() {
+            stop.cancel();
+        } else {
+            // Nothing is asked for: the routes shall go.
+            speaker.bring(BTreeMap::new()).await;
+            stop.cancel();
+        }
+        speaker.ended().await;
+        while tasks.join_next().await.is_some() {
+            tasks.abort_all();
+        }
+        self.metrics.holds(0);
+    }
+
+    fn world(&self, followed: &Followed) -> World {
+        let mut pools: Vec<Pool> = all(&self.asked.pools)
+            .iter()
+            .map(|pool| Pool::of(&pool.metadata.name, &pool.spec).0)
+            .collect();
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        World {
+            node: self.node.clone(),
+            services: all(&followed.services),
+            slices: all(&followed.slices),
+            nodes: all(&followed.nodes),
+            pools,
+            l2: all(&self.asked.l2),
+            advertisements: all(&self.asked.advertisements),
+            peers: all(&self.asked.peers),
+        }
+    }
+
+    /// What the agent that ran here before answered for, unless another node does now:
+    /// a restart moves nothing.
+    fn resumed(&self, former: &Former, lives: &Lives, now: Instant) -> Held {
+        let mut held = Held {
+            addresses: former.claims.clone(),
+            ..Held::default()
+        };
+        held.addresses
+            .retain(|address| !lives.is_claimed_by_other(&self.node, *address, now));
+        held
+    }
+
+    fn contested(&self, conflict: Conflict, lives: &Lives, held: &mut Option<Held>) {
+        let Conflict { address, mac } = conflict;
+        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        let Some(held) = held else { return };
+        if lives.is_in_touch(&self.node, Instant::now()) {
+            // The other one gives way, or is no node of ours.
+            warn!(%address, mac, "another host answers for an address of a load balancer");
+        } else if held.addresses.remove(&address) {
+            warn!(%address, mac, "out of touch, and another node announces the address: leaving it");
+            held.yielded.insert(address);
+        }
+    }
+
+    fn log(&self, before: &Held, now: &Held) {
+        for address in now.addresses.difference(&before.addresses) {
+            info!(%address, "answering for an address by ARP or NDP");
+        }
+        for address in before.addresses.difference(&now.addresses) {
+            info!(%address, "no longer answering for an address");
+        }
+    }
+}
+
+fn sessions(
+    world: &World,
+    own: &[IpAddr],
+) -> BTreeMap<Text, (Result<Peer, bgp::Error>, bgp::routes::Routes)> {
+    let mut routes = world.bgp();
+    let mut all = BTreeMap::new();
+    for peer in &world.peers {
+        if let Some(routes) = routes.remove(&peer.metadata.name) {
+            let understood = Peer::of(&peer.spec, own);
+            all.insert(peer.metadata.name.clone(), (understood, routes));
+        }
+    }
+    all
+}
+
+/// What the agent that ran here before said last. It is not our word: it proves
+/// neither that we are in touch nor that we answer for anything.
+struct Former {
+    node: String,
+    renewed: Option<Text>,
+    claims: BTreeSet<IpAddr>,
+}
+
+impl Former {
+    fn of(node: &str, announcers: &Reflector<Announcer>) -> Self {
+        let known = announcers.cache().get("", node);
+        let (renewed, claims) = known.map_or_else(Default::default, |it| {
+            (it.status.renew_time.clone(), claims(&it))
+        });
+        let node = node.to_owned();
+        Self {
+            node,
+            renewed,
+            claims,
+        }
+    }
+}
+
+fn claims(announcer: &Announcer) -> BTreeSet<IpAddr> {
+    let addresses = announcer.status.addresses.iter();
+    addresses.filter_map(|text| text.parse().ok()).collect()
+}
+
+fn observe(lives: &mut Lives, change: &Change<Announcer>, former: &Former) {
+    match (&change.current, &change.previous) {
+        (Some(it), _) => {
+            let (name, renewed) = (&it.metadata.name, it.status.renew_time.as_ref());
+            if *name == former.node && renewed == former.renewed.as_ref() {
+                return;
+            }
+            lives.observe(name, renewed, claims(it), Instant::now());
+        }
+        (None, Some(gone)) => lives.forget(&gone.metadata.name),
+        (None, None) => {}
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the own Announcer is to say.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Report {
+    /// Whether renewals are needed.
+    contends: bool,
+    addresses: BTreeSet<IpAddr>,
+}
+
+/// Writes the own Announcer: at once when what it says changed, and as often as is
+/// needed to be held for alive.
+async fn renew(
+    client: Client,
+    node: String,
+    mut report: watch::Receiver<Report>,
+    mut sessions: watch::Receiver<Statuses>,
+    metrics: Metrics,
+    stop: CancellationToken,
+) {
+    let mut exists = false;
+    let mut told: Option<(Report, Statuses)> = None;
+    let mut failing = false;
+    loop {
+        let said = report.borrow_and_update().clone();
+        let peers = sessions.borrow_and_update().clone();
+        let silent = !said.contends && said.addresses.is_empty() && peers.is_empty();
+        let news = told.as_ref() != Some(&(said.clone(), peers.clone()));
+        // Who never had anything to say needs no Announcer.
+        if !(silent && (told.is_none() || !news)) {
+            let status = AnnouncerStatus {
+                renew_time: Some(control_client::time::micros(jiff::Timestamp::now()).into()),
+                addresses: said
+                    .addresses
+                    .iter()
+                    .map(|it| it.to_string().into())
+                    .collect(),
+                peers: peers.clone(),
+            };
+            let write = tell(
+                &client,
+                &node,
+                &status,
+                told.as_ref().map(|(_, peers)| peers),
+                &mut exists,
+            );
+            let failure = match tokio::time::timeout(RENEWAL, write).await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.chain()),
+                Err(_) => Some("no answer in time".to_owned()),
+            };
+            match failure {
+                None => {
+                    if failing {
+                        info!("in touch with the API server again");
+                    }
+                    failing = false;
+                    told = Some((said.clone(), peers));
+                }
+                Some(error) => {
+                    metrics.missed_renewal();
+                    if !failing {
+                        warn!(
+                            error,
+                            "cannot say that this node lives; what it announces, it keeps"
+                        );
+                    }
+                    failing = true;
+                }
+            }
+        }
+        let pause = if said.contends || failing {
+            election::RENEW
+        } else {
+            REPORT
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = report.changed() => if changed.is_err() { return },
+            // Sessions flap; a renewal tells of them soon enough.
+            changed = sessions.changed(), if !said.contends => if changed.is_err() { return },
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+async fn tell(
+    client: &Client,
+    node: &str,
+    status: &AnnouncerStatus,
+    told: Option<&Statuses>,
+    exists: &mut bool,
+) -> Result<(), control_client::Error> {
+    let mut status = serde_json::to_value(status).unwrap_or_default();
+    let object = json!({
+        "apiVersion": "orlop.dev/v1alpha1",
+        "kind": "Announcer",
+        "metadata": {"name": node},
+        "status": status,
+    });
+    if !*exists {
+        let made = client.create::<Discard>(&ANNOUNCERS, "", &object).await;
+        match made {
+            Ok(_) => {
+                *exists = true;
+                return Ok(());
+            }
+            Err(error) if error.is_already_exists() => *exists = true,
+            Err(error) => return Err(error),
+        }
+    }
+    // A merge keeps what it does not name: peers that are gone are named as nothing.
+    match told {
+        Some(told) => {
+            if let Some(peers) = status.get_mut("peers").and_then(Value::as_object_mut) {
+                for gone in told.keys() {
+                    peers.entry(gone.as_str()).or_insert(Value::Null);
+                }
+                for peer in peers.values_mut().filter_map(Value::as_object_mut) {
+                    peer.entry("error").or_insert(Value::Null);
+                }
+            }
+        }
+        // What an earlier agent wrote goes whole.
+        None => {
+            let patch = json!({"status": {"peers": null}});
+            client
+                .patch::<Discard>(&ANNOUNCERS, "", node, "", Patch::Merge(&patch))
+                .await?;
+        }
+    }
+    let patch = json!({"status": status});
+    let done = client
+        .patch::<Discard>(&ANNOUNCERS, "", node, "", Patch::Merge(&patch))
+        .await;
+    match done {
+        Err(error) if error.is_not_found() => {
+            *exists = false;
+            Err(error)
+        }
+        other => other.map(drop),
+    }
+}
