@@ -81,6 +81,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// An option that names no addresses.
+    #[error("--nodeport-addresses")]
+    NodePortAddresses(#[source] node_agent_plan::BadNodePortAddresses),
     /// A certificate that expired or cannot be read.
     #[error(transparent)]
     Certificate(control_pki::Error),

@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+pub mod cleanup;
 pub mod cni;
 mod dns;
 mod error;
@@ -41,8 +42,13 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
+pub use node_agent_datapath::{DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode};
 pub use node_agent_pods::settings::{self, Settings};
 pub use reset::reset;
+pub use services::{
+    kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
+    options::{HEALTHZ, METRICS, ServiceOptions},
+};
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
@@ -57,6 +63,8 @@ pub struct Datapath {
     pub cgroup: Option<PathBuf>,
     /// Where programs and maps are pinned; on a BPF file system.
     pub pin_dir: PathBuf,
+    /// How services are served.
+    pub services: ServiceOptions,
 }
 
 /// What the whole agent needs to know.
@@ -158,6 +166,10 @@ pub async fn run(
         client.clone().named("kube-proxy"),
         Datapath {
             cgroup: Some(group.folder),
+            services: ServiceOptions {
+                host_ports: true,
+                ..options.datapath.services.clone()
+            },
             ..options.datapath.clone()
         },
         options.cluster_dns.clone(),

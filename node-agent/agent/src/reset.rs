@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::{
     Error, Options, cni, preflight,
     routes::{Action, netlink},
+    services,
 };
 
 /// Where the CNI plugin keeps its addresses.
@@ -40,6 +41,10 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     }
     if let Err(error) = node_agent_datapath::remove(&options.datapath.pin_dir) {
         left.push(format!("the datapath ({error})"));
+    }
+    let (first, last) = options.datapath.services.client_ports;
+    if let Err(error) = services::ports::release(first..=last) {
+        left.push(format!("reserved ports ({error})"));
     }
     if let Err(error) = network(options).await {
         left.push(format!("routes and addresses ({error})"));

@@ -71,7 +71,36 @@ impl EndpointSlice {
     }
 }
 
-/// A Node, as far as routes are concerned.
+/// A Pod, as far as its host ports are concerned.
+#[derive(Debug, Deserialize)]
+pub struct Pod {
+    metadata: Meta,
+    #[serde(default)]
+    spec: plan::PodSpec,
+    #[serde(default)]
+    status: plan::PodStatus,
+}
+
+impl View for Pod {
+    const RESOURCE: Resource = resources::PODS;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Pod {
+    /// The plan's form of it.
+    pub fn planned(&self) -> plan::Pod {
+        plan::Pod {
+            metadata: metadata(&self.metadata),
+            spec: self.spec.clone(),
+            status: self.status.clone(),
+        }
+    }
+}
+
+/// A Node, as far as routes and services are concerned.
 #[derive(Debug, Deserialize)]
 pub struct Node {
     metadata: Meta,
@@ -88,6 +117,13 @@ struct NodeSpec {
     pod_cidr: Option<String>,
     #[serde(rename = "podCIDRs")]
     pod_cidrs: Option<Vec<String>>,
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Taint {
+    #[serde(default)]
+    key: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,6 +162,17 @@ impl Node {
             }
         }
         ranges
+    }
+
+    /// Has it a taint of this key?
+    pub fn is_tainted(&self, key: &str) -> bool {
+        let mut taints = self.spec.taints.iter().flatten();
+        taints.any(|taint| taint.key == key)
+    }
+
+    /// Its zone, if it is told.
+    pub fn zone(&self) -> Option<&str> {
+        self.metadata.labels.get("topology.kubernetes.io/zone")
     }
 
     /// What routes follow from.

@@ -1,7 +1,6 @@
 //! Maps and programs in force at one cgroup.
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,8 +8,8 @@ use std::time::Duration;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
-    Prefix, Protocol, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Prefix,
+    Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
@@ -27,7 +26,6 @@ use crate::pod::Raw;
 use crate::snapshot::Snapshot;
 use crate::sys;
 use crate::tables::Tables;
-use crate::udp::{self, Moved};
 
 /// What to load and where to bring it into force.
 #[derive(Clone, Debug)]
@@ -82,7 +80,6 @@ pub struct Datapath {
     costs: Vec<Cost>,
     /// Programs at devices; none where maps are only looked at.
     devices: Option<DeviceLinks>,
-    originals: HashMap<MapData, Raw<OriginalKey>, Raw<Sealed<Original>>>,
     config: Configuration,
     /// Where another version's maps and links may be, which go once our
     /// programs are at the devices too.
@@ -425,52 +422,6 @@ impl Datapath {
         links.flat_map(DeviceLinks::attached).collect()
     }
 
-    /// Destroys UDP sockets, in all network namespaces of this machine, that
-    /// were connected through a service to one of `backends` that the service
-    /// no longer has. Sockets that were connected to the backend itself stay.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Sockets`] when sockets cannot be listed.
-    pub fn move_udp(&self, backends: &[SocketAddr]) -> Result<Moved, Error> {
-        let places = backends.iter().copied().map(udp::place).collect();
-        let ours = |cookie, (address, port)| {
-            let key = OriginalKey::new(cookie, address, port, Protocol::UDP);
-            let Ok(Raw(sealed)) = self.originals.get(&Raw(key), 0) else {
-                return false;
-            };
-            sealed.open(&key).is_some_and(|original| {
-                !self.serves(original.address, original.port, address, port)
-            })
-        };
-        udp::destroy(&places, &ours).map_err(|source| Error::Sockets { source })
-    }
-
-    /// Does the service at this address send UDP to this backend? An address
-    /// that is no service's any more is taken to do so: its sockets find out
-    /// by themselves, as with a service that is removed under kube-proxy.
-    fn serves(&self, address: Address, port: Port, backend: Address, at: Port) -> bool {
-        let mut known = false;
-        for address in [address, address.wildcard()] {
-            let key = ServiceKey::internal(address, port, Protocol::UDP);
-            let sealed = self.tables.services.get(&key).ok().flatten();
-            let Some(service) = sealed.and_then(|sealed| sealed.open(&key)) else {
-                continue;
-            };
-            known = true;
-            let has = (0..service.count).any(|slot| {
-                let key = SlotKey::new(service.set, service.generation, slot);
-                let slot = self.tables.slots.get(&key).ok().flatten();
-                slot.and_then(|sealed| sealed.open(&key))
-                    .is_some_and(|it| (it.address, it.port) == (backend, at))
-            });
-            if has {
-                return true;
-            }
-        }
-        !known
-    }
-
     /// Both, for people.
     ///
     /// # Errors
@@ -485,7 +436,6 @@ impl Datapath {
 
     fn of_pinned(directory: &Path, lock: Option<File>) -> Result<Self, Error> {
         let tables = Tables::open(directory)?;
-        let (originals, _) = open(directory, maps::ORIGINALS)?;
         let config = Map::from_map_data(pinned(directory, maps::CONFIG)?)
             .and_then(Array::try_from)
             .map_err(unreadable(maps::CONFIG))?;
@@ -497,7 +447,6 @@ impl Datapath {
             counters: Counters(counters),
             costs: Vec::new(),
             devices: None,
-            originals,
             config: Configuration(config),
             former: None,
             directory: directory.to_owned(),
@@ -555,7 +504,7 @@ pub fn remove(pin_dir: &Path) -> Result<(), Error> {
     remove_dir(pin_dir)
 }
 
-fn version_dir(pin_dir: &Path) -> PathBuf {
+pub(crate) fn version_dir(pin_dir: &Path) -> PathBuf {
     pin_dir.join(format!("v{}", ebpf_abi::VERSION))
 }
 

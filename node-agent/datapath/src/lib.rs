@@ -60,7 +60,7 @@ pub use error::Error;
 pub use links::Cost;
 pub use log::LOG_TARGET;
 pub use snapshot::Snapshot;
-pub use udp::Moved;
+pub use udp::{Move, Moved, Mover};
 
 /// The BPF object found when this crate was compiled, if any.
 #[cfg(orlop_bpf_object)]

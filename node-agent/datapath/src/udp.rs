@@ -9,18 +9,21 @@
 //! to exactly this backend, and of which `ORIGINALS` says that they came
 //! through the service. Who connected to the backend itself stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ebpf_abi::{Address, Port};
+use ebpf_abi::{Address, Original, OriginalKey, Port, Protocol, Sealed, maps};
 use nix::sched::{CloneFlags, setns};
 use rustix::net::netlink::SOCK_DIAG;
 
+use crate::datapath;
+use crate::error::Error;
 use crate::netlink::{ACK, DUMP, Socket, word};
+use crate::table::Table;
 
 /// Kinds of messages (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -61,6 +64,68 @@ pub struct Moved {
     pub found: usize,
     /// Those of them that were destroyed.
     pub destroyed: usize,
+}
+
+/// Finds and destroys sockets, beside the process that writes the maps: it
+/// takes milliseconds, for which no change of a service is to wait.
+#[derive(Debug)]
+pub struct Mover {
+    originals: Table<OriginalKey, Sealed<Original>>,
+}
+
+/// Backends that a service has no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// What clients of the service address; the unspecified address stands for
+    /// all of the node's.
+    pub fronts: Vec<SocketAddr>,
+    /// The backends that are gone.
+    pub backends: Vec<SocketAddr>,
+}
+
+// === impl Mover ===
+
+impl Mover {
+    /// Opens the map that says which socket came through which service.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`], [`Error::Map`].
+    pub fn open(pin_dir: &Path) -> Result<Self, Error> {
+        let originals = Table::open(&datapath::version_dir(pin_dir), maps::ORIGINALS)?;
+        Ok(Self { originals })
+    }
+
+    /// Destroys the UDP sockets, in all network namespaces of this machine, that
+    /// were connected through the services to the backends that are gone.
+    /// Those that were connected to a backend itself, or through another
+    /// service, stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Sockets`] when sockets cannot be listed.
+    pub fn run(&self, moves: &[Move]) -> Result<Moved, Error> {
+        let mut fronts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for it in moves {
+            for backend in it.backends.iter().copied().map(place) {
+                let fronts = fronts.entry(backend).or_default();
+                fronts.extend(it.fronts.iter().copied().map(place));
+            }
+        }
+        let places = fronts.keys().copied().collect();
+        let ours = |cookie, backend: (Address, Port)| {
+            let key = OriginalKey::new(cookie, backend.0, backend.1, Protocol::UDP);
+            let Ok(Some(sealed)) = self.originals.get(&key) else {
+                return false;
+            };
+            let Some((original, fronts)) = sealed.open(&key).zip(fronts.get(&backend)) else {
+                return false;
+            };
+            fronts.contains(&(original.address, original.port))
+                || fronts.contains(&(original.address.wildcard(), original.port))
+        };
+        destroy(&places, &ours).map_err(|source| Error::Sockets { source })
+    }
 }
 
 /// Destroys the sockets connected to one of `backends` that `ours` accepts, in

@@ -14,5 +14,6 @@ pub mod node_agent;
 pub mod reset;
 pub mod scheduler;
 pub mod server;
+pub mod service_options;
 pub mod token;
 pub mod up;

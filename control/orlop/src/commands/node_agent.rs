@@ -5,21 +5,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use control_client::Client;
 use node_agent::{Serving, cni::Places};
 
+use super::service_options::ServiceArgs;
 use crate::{address, error::Error, run};
 
 /// For which node, and where.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     #[command(flatten)]
     _file: crate::config::File,
-    /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user who may
-    /// read Services and EndpointSlices.
+    /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user with the
+    /// rights of kube-proxy (`system:node-proxier`), and kube-proxy's own unless given.
     #[arg(long)]
-    kubeconfig: PathBuf,
+    kubeconfig: Option<PathBuf>,
     /// Only the datapath: beside another kubelet, in kube-proxy's place.
     #[arg(long)]
     datapath_only: bool,
@@ -27,6 +31,18 @@ pub struct Options {
     node: Node,
     #[command(flatten)]
     serving: ServingFiles,
+}
+
+/// What is done once.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Find and remove what kube-proxy left in the kernel: chains of iptables, tables of nftables,
+    /// virtual servers of IPVS, sets.
+    CleanupKubeProxy {
+        /// Only say what there is.
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// What every way to run the agent needs to know.
@@ -44,6 +60,8 @@ pub struct Node {
     /// Where eBPF programs and maps are pinned.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
+    #[command(flatten)]
+    services: ServiceArgs,
     #[command(flatten)]
     whole: NodeOptions,
 }
@@ -126,10 +144,20 @@ struct NodeOptions {
 /// # Errors
 /// An unusable kubeconfig, or a machine that lacks what is needed.
 pub async fn run(options: Options) -> Result<(), Error> {
+    if let Some(Verb::CleanupKubeProxy { dry_run }) = options.verb {
+        return cleanup(dry_run);
+    }
+    let settings = options.node.services.settings()?;
+    let given = settings.as_ref().and_then(|it| it.kubeconfig.clone());
+    let Some(kubeconfig) = options.kubeconfig.or(given) else {
+        return Err(Error::Option(
+            "name the API server and its user by --kubeconfig FILE".to_owned(),
+        ));
+    };
     // Huge pages would keep ten times as much memory as the agent's small
     // objects take. Where they cannot be declined, it only takes more.
     let _ = nix::sys::prctl::set_thp_disable(true);
-    let client = Client::from_kubeconfig(&options.kubeconfig)
+    let client = Client::from_kubeconfig(&kubeconfig)
         .await
         .map_err(Error::Client)?;
     let shutdown = run::shutdown_on_signals()?;
@@ -143,6 +171,29 @@ pub async fn run(options: Options) -> Result<(), Error> {
     done.map_err(Error::NodeAgent)
 }
 
+/// Says what kube-proxy left, and removes it.
+fn cleanup(dry_run: bool) -> Result<(), Error> {
+    let failed = |error: node_agent::cleanup::Error| {
+        let mut text = error.to_string();
+        if let Some(cause) = std::error::Error::source(&error) {
+            text.push_str(&format!(": {cause}"));
+        }
+        Error::Option(text)
+    };
+    let items = node_agent::cleanup::find().map_err(failed)?;
+    if items.is_empty() {
+        println!("kube-proxy left nothing here");
+        return Ok(());
+    }
+    for item in &items {
+        println!("{}{item}", if dry_run { "" } else { "removing " });
+    }
+    if dry_run {
+        return Ok(());
+    }
+    node_agent::cleanup::remove(&items).map_err(failed)
+}
+
 impl Node {
     /// The Node object's name.
     ///
@@ -151,7 +202,10 @@ impl Node {
     pub fn name(&self) -> Result<String, Error> {
         match &self.node_name {
             Some(name) => Ok(name.clone()),
-            None => host_name(),
+            None => match self.services.settings()?.and_then(|it| it.node_name) {
+                Some(name) => Ok(name),
+                None => host_name(),
+            },
         }
     }
 
@@ -183,6 +237,7 @@ impl Node {
             node_name: self.name()?,
             cgroup: self.cgroup.clone(),
             pin_dir: self.pin_dir.clone(),
+            services: self.services.complete(self.services.settings()?.as_ref())?,
         })
     }
 

@@ -1,0 +1,343 @@
+//! Finds and removes what kube-proxy left in the kernel, in each of its modes:
+//! its rules would go on translating beside the datapath, with endpoints that
+//! nobody keeps up to date.
+//!
+//! ```text
+//! iptables-save, nft, ipset, /proc/net/ip_vs ──► [Item] ──► the programs that remove them
+//! ```
+
+pub mod iptables;
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use tracing::info;
+
+/// Both variants of iptables may hold rules at the same time, in both IP
+/// versions; where a distribution has one only, it is the plain name.
+const IPTABLES: &[&str] = &[
+    "iptables-nft",
+    "ip6tables-nft",
+    "iptables-legacy",
+    "ip6tables-legacy",
+];
+const PLAIN: &[&str] = &["iptables", "ip6tables"];
+/// The device with kube-proxy's addresses in mode ipvs.
+const DEVICE: &str = "kube-ipvs0";
+
+/// Something that kube-proxy left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// Chains and jumps of iptables.
+    Chains {
+        /// By which program: `iptables-nft`, `ip6tables-legacy`, ….
+        program: String,
+        /// Where.
+        leftovers: iptables::Leftovers,
+    },
+    /// A table of nftables.
+    Table {
+        /// `ip` or `ip6`.
+        family: String,
+    },
+    /// A set of addresses.
+    Set {
+        /// Its name.
+        name: String,
+    },
+    /// Virtual servers of IPVS.
+    VirtualServers {
+        /// How many.
+        count: usize,
+    },
+    /// The device of mode ipvs.
+    Device,
+}
+
+/// What could not be looked into or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A program is not there.
+    #[error("{what} cannot be removed without the program `{program}`: install it and try again")]
+    Missing {
+        /// What it would do.
+        what: &'static str,
+        /// Its name.
+        program: &'static str,
+    },
+    /// A program could not be started.
+    #[error("cannot start `{program}`")]
+    Start {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("`{program}` failed: {message}")]
+    Failed {
+        /// Its name and arguments.
+        program: String,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl std::fmt::Display for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Chains { program, leftovers } => write!(
+                f,
+                "{program}: table {}: {} chains and {} rules that lead to them",
+                leftovers.table,
+                leftovers.chains.len(),
+                leftovers.jumps.len()
+            ),
+            Self::Table { family } => write!(f, "nftables: table {family} kube-proxy"),
+            Self::Set { name } => write!(f, "ipset: {name}"),
+            Self::VirtualServers { count } => write!(f, "IPVS: {count} virtual servers"),
+            Self::Device => write!(f, "device {DEVICE}"),
+        }
+    }
+}
+
+/// Finds what kube-proxy left in this network namespace. Changes nothing.
+///
+/// # Errors
+/// [`Error`]; a program that is not there finds nothing, except where the
+/// kernel shows that there is something.
+pub fn find() -> Result<Vec<Item>, Error> {
+    let mut items = Vec::new();
+    let variants: Vec<&str> = IPTABLES
+        .iter()
+        .copied()
+        .filter(|it| exists(&format!("{it}-save")))
+        .collect();
+    let programs = if variants.is_empty() {
+        PLAIN
+            .iter()
+            .copied()
+            .filter(|it| exists(&format!("{it}-save")))
+            .collect()
+    } else {
+        variants
+    };
+    for program in programs {
+        let saved = output(&format!("{program}-save"), &[])?;
+        items.extend(
+            iptables::find(&saved)
+                .into_iter()
+                .map(|leftovers| Item::Chains {
+                    program: program.to_owned(),
+                    leftovers,
+                }),
+        );
+    }
+    if exists("nft") {
+        let tables = output("nft", &["list", "tables"])?;
+        items.extend(tables_of(&tables).map(|family| Item::Table {
+            family: family.to_owned(),
+        }));
+    }
+    let device = Path::new("/sys/class/net").join(DEVICE).exists() || exists_device();
+    if device {
+        let servers = std::fs::read_to_string("/proc/net/ip_vs").unwrap_or_default();
+        let count = virtual_servers(&servers);
+        if count > 0 {
+            if !exists("ipvsadm") {
+                return Err(Error::Missing {
+                    what: "virtual servers of IPVS",
+                    program: "ipvsadm",
+                });
+            }
+            items.push(Item::VirtualServers { count });
+        }
+        items.push(Item::Device);
+    }
+    if exists("ipset") {
+        // A kernel without sets has none.
+        let names = output("ipset", &["list", "-n"]).unwrap_or_default();
+        items.extend(sets(&names).map(|name| Item::Set {
+            name: name.to_owned(),
+        }));
+    }
+    Ok(items)
+}
+
+/// Removes what [`find`] found: rules first, then the sets they name.
+///
+/// # Errors
+/// The first program that fails; what it was to remove, and what comes after,
+/// is still there, and another call goes on.
+pub fn remove(items: &[Item]) -> Result<(), Error> {
+    for item in items {
+        match item {
+            Item::Chains { program, leftovers } => {
+                let text = iptables::removal(std::slice::from_ref(leftovers));
+                feed(
+                    &format!("{program}-restore"),
+                    &["--noflush", "--wait"],
+                    &text,
+                )
+                // The nft variant has no lock to wait for, and older ones no option.
+                .or_else(|_| feed(&format!("{program}-restore"), &["--noflush"], &text))?;
+            }
+            Item::Table { family } => {
+                output("nft", &["delete", "table", family, "kube-proxy"])?;
+            }
+            Item::VirtualServers { .. } => {
+                output("ipvsadm", &["-C"])?;
+            }
+            Item::Device => {
+                output("ip", &["link", "del", DEVICE])?;
+            }
+            Item::Set { name } => {
+                output("ipset", &["destroy", name])?;
+            }
+        }
+        info!(%item, "removed");
+    }
+    Ok(())
+}
+
+/// Families of kube-proxy's tables among `nft list tables`.
+fn tables_of(listed: &str) -> impl Iterator<Item = &str> {
+    listed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (table, family, name) = (words.next()?, words.next()?, words.next()?);
+        (table == "table" && name == "kube-proxy" && matches!(family, "ip" | "ip6"))
+            .then_some(family)
+    })
+}
+
+/// kube-proxy's sets among `ipset list -n`.
+fn sets(listed: &str) -> impl Iterator<Item = &str> {
+    listed
+        .lines()
+        .map(str::trim)
+        .filter(|name| name.starts_with("KUBE-"))
+}
+
+/// Virtual servers in `/proc/net/ip_vs`, whose lines begin with a protocol.
+fn virtual_servers(listed: &str) -> usize {
+    listed
+        .lines()
+        .filter(|line| {
+            ["TCP ", "UDP ", "SCTP "]
+                .iter()
+                .any(|it| line.starts_with(it))
+        })
+        .count()
+}
+
+/// `/sys` may show another namespace's devices.
+fn exists_device() -> bool {
+    nix::net::if_::if_nametoindex(DEVICE).is_ok()
+}
+
+fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|folder| folder.join(program).is_file())
+}
+
+fn output(program: &str, arguments: &[&str]) -> Result<String, Error> {
+    run(program, arguments, "")
+}
+
+fn feed(program: &str, arguments: &[&str], input: &str) -> Result<(), Error> {
+    run(program, arguments, input).map(drop)
+}
+
+fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
+    let start = |source| Error::Start {
+        program: program.to_owned(),
+        source,
+    };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(start)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ended early says why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(start)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Error::Failed {
+        program: format!("{program} {}", arguments.join(" "))
+            .trim()
+            .to_owned(),
+        message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    #[test]
+    fn only_kube_proxy_s_tables_sets_and_servers_count() {
+        let listed =
+            "table ip filter\ntable ip kube-proxy\ntable inet kube-proxy\ntable ip6 kube-proxy\n";
+        assert_eq!(tables_of(listed).collect::<Vec<_>>(), ["ip", "ip6"]);
+        assert_eq!(
+            sets("KUBE-CLUSTER-IP\nmine\n").collect::<Vec<_>>(),
+            ["KUBE-CLUSTER-IP"]
+        );
+        let listed = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\nTCP  0A600001:01BB rr\n  -> C0000201:192B      Masq    1      0          0\nUDP  0A60000A:0035 rr\n";
+        assert_eq!(virtual_servers(listed), 2);
+    }
+
+    /// In a namespace of its own, with the rules that kube-proxy's modes make.
+    #[test]
+    fn what_is_found_is_removed_and_the_rest_stays() {
+        if !nix::unistd::geteuid().is_root() || !exists("nft") || !exists("iptables-nft-save") {
+            println!("skipped: needs root, nft and iptables");
+            return;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+                let rules = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-A - [0:0]\n:KUBE-SEP-A - [0:0]\n:KUBE-KUBELET-CANARY - [0:0]\n:MINE - [0:0]\n\
+                     -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+                     -A OUTPUT -j MINE\n\
+                     -A KUBE-SERVICES -m comment --comment \"a b\" -j KUBE-SVC-A\n-A KUBE-SVC-A -j KUBE-SEP-A\nCOMMIT\n";
+                for program in IPTABLES.iter().filter(|it| exists(&format!("{it}-save"))) {
+                    // Kernels without the legacy tables have none of its rules.
+                    if let Err(error) = feed(&format!("{program}-restore"), &["--noflush"], rules) {
+                        assert!(program.contains("legacy"), "{error}");
+                        println!("{program}: {error}");
+                    }
+                }
+                feed("nft", &["-f", "-"], "table ip kube-proxy {\n chain services {\n }\n}\ntable ip6 kube-proxy {\n}\ntable ip mine {\n}\n").expect("tables");
+                let found = find().expect("found");
+                for item in &found {
+                    println!("{item}");
+                }
+                let chains = found.iter().filter(|it| matches!(it, Item::Chains { .. })).count();
+                let tables = found.iter().filter(|it| matches!(it, Item::Table { .. })).count();
+                assert!(chains >= 2, "both IP versions");
+                assert_eq!(tables, 2);
+                remove(&found).expect("removed");
+                assert_eq!(find().expect("looked"), []);
+                let left = output("iptables-nft-save", &[]).expect("saved");
+                assert!(left.contains("-A OUTPUT -j MINE") && left.contains("KUBE-KUBELET-CANARY"), "{left}");
+                assert!(!left.contains("KUBE-SERVICES"), "{left}");
+                assert!(output("nft", &["list", "tables"]).expect("listed").contains("table ip mine"));
+            });
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Small HTTP servers for machines that ask how things are: one answer a path,
+//! no state, no authentication, as at kube-proxy's ports.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http_body_util::Full;
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+/// Connections that are served at once; others wait.
+const MOST: usize = 64;
+/// How long a client may take to ask.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After the system refused a connection (out of descriptors).
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a path is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub content_type: &'static str,
+    pub body: String,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub fn json(status: StatusCode, body: String) -> Self {
+        Self {
+            status,
+            content_type: "application/json",
+            body,
+            headers: Vec::new(),
+        }
+    }
+
+    pub fn text(status: StatusCode, body: impl Into<String>) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: body.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    pub fn not_found() -> Self {
+        Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
+    }
+
+    fn response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            header::HeaderValue::from_static(self.content_type),
+        );
+        headers.insert(
+            "x-content-type-options",
+            header::HeaderValue::from_static("nosniff"),
+        );
+        for (name, value) in self.headers {
+            if let Ok(value) = header::HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// Listens; a dual-stack address (`::`) serves both IP versions.
+///
+/// # Errors
+/// What the system says: the port is taken.
+pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Serves until `shutdown`.
+pub async fn serve<F, A>(listener: TcpListener, answer: F, shutdown: CancellationToken)
+where
+    F: Fn(String) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(MOST));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else {
+            return;
+        };
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                debug!(%error, "no connection");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let answer = answer.clone();
+        let ended = shutdown.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            let service = service_fn(move |request: Request<Incoming>| {
+                let path = request.uri().path().to_owned();
+                let answer = answer.clone();
+                async move { Ok::<_, Infallible>(answer(path).await.response()) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                () = ended.cancelled() => {}
+                result = connection => if let Err(error) = result {
+                    debug!(%error, "a connection broke");
+                }
+            }
+        });
+    }
+}

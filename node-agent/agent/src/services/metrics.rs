@@ -1,0 +1,274 @@
+//! What the datapath tells Prometheus: kube-proxy's names where they mean the
+//! same, so that dashboards and alerts go on working, and our own.
+
+use std::fmt::Write;
+
+use ebpf_abi::Counter as Counted;
+use jiff::Timestamp;
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// When the objects behind an EndpointSlice changed (the endpoints
+/// controllers write it).
+pub const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// What is measured as it happens.
+pub struct Metrics {
+    registry: Registry,
+    /// From an event to the maps; seconds.
+    pub sync: Histogram,
+    /// All maps, compared; seconds.
+    pub full_sync: Histogram,
+    /// From the change of a pod to the maps; seconds.
+    pub programming: Histogram,
+    /// Changes of EndpointSlices.
+    pub slices: Counter,
+    /// Changes of Services.
+    pub services: Counter,
+    /// When the maps were last written: seconds since 1970.
+    pub last: Gauge<f64, std::sync::atomic::AtomicU64>,
+    /// When an event last came: seconds since 1970.
+    pub queued: Gauge<f64, std::sync::atomic::AtomicU64>,
+    /// Times that a map could not be written.
+    pub failures: Counter,
+    /// UDP sockets whose backend is gone.
+    pub moved: Counter,
+}
+
+// === impl Metrics ===
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        // kube-proxy's buckets, and below them those in which this works.
+        let fast = || Histogram::new((0..20).map(|power| 0.000_05 * f64::from(1_u32 << power)));
+        let programming = || {
+            let fine = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5];
+            let seconds = (1..60).map(f64::from);
+            let minute = (0..12).map(|step| 60.0 + 5.0 * f64::from(step));
+            let minutes = (0..7).map(|step| 120.0 + 30.0 * f64::from(step));
+            Histogram::new(fine.into_iter().chain(seconds).chain(minute).chain(minutes))
+        };
+        let it = Self {
+            sync: fast(),
+            full_sync: fast(),
+            programming: programming(),
+            slices: Counter::default(),
+            services: Counter::default(),
+            last: Gauge::default(),
+            queued: Gauge::default(),
+            failures: Counter::default(),
+            moved: Counter::default(),
+            registry: Registry::default(),
+        };
+        registry.register(
+            "kubeproxy_sync_proxy_rules_duration_seconds",
+            "From a change of an object to the maps",
+            it.sync.clone(),
+        );
+        registry.register(
+            "kubeproxy_sync_full_proxy_rules_duration_seconds",
+            "Comparing all maps with all objects",
+            it.full_sync.clone(),
+        );
+        registry.register(
+            "kubeproxy_network_programming_duration_seconds",
+            "From the change of a pod or Service to the maps",
+            it.programming.clone(),
+        );
+        registry.register(
+            "kubeproxy_sync_proxy_rules_endpoint_changes",
+            "Changes of EndpointSlices",
+            it.slices.clone(),
+        );
+        registry.register(
+            "kubeproxy_sync_proxy_rules_service_changes",
+            "Changes of Services",
+            it.services.clone(),
+        );
+        registry.register(
+            "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
+            "When the maps were last written",
+            it.last.clone(),
+        );
+        registry.register(
+            "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
+            "When a change last came",
+            it.queued.clone(),
+        );
+        registry.register(
+            "orlop_datapath_write_failures",
+            "Times that maps could not be written",
+            it.failures.clone(),
+        );
+        registry.register(
+            "orlop_datapath_udp_sockets_moved",
+            "UDP sockets destroyed because their backend is gone",
+            it.moved.clone(),
+        );
+        Self { registry, ..it }
+    }
+}
+
+impl Metrics {
+    /// An EndpointSlice with this annotation is in the maps.
+    pub fn programmed(&self, trigger: Option<&str>) {
+        let Some(time) = trigger.and_then(|text| text.parse::<Timestamp>().ok()) else {
+            return;
+        };
+        let passed = Timestamp::now().duration_since(time).as_secs_f64();
+        // Clocks of two machines differ.
+        self.programming.observe(passed.max(0.0));
+    }
+
+    /// The text that Prometheus reads.
+    pub fn text(&self, now: &Now) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        let end = text.trim_end().trim_end_matches("# EOF").len();
+        text.truncate(end);
+        now.write(&mut text);
+        control_client::metrics::write(&mut text);
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+/// What is read when Prometheus asks.
+#[derive(Clone, Debug, Default)]
+pub struct Now {
+    /// What the programs counted.
+    pub counters: Vec<(Counted, u64)>,
+    /// How full maps are: name, entries, entries that it takes.
+    pub fullness: Vec<(&'static str, usize, usize)>,
+    /// Hooks of devices at which programs run, by hook.
+    pub attached: Vec<(&'static str, usize)>,
+    /// Problems of objects, by reason.
+    pub problems: Vec<(&'static str, usize)>,
+}
+
+impl Now {
+    fn write(&self, text: &mut String) {
+        let mut family =
+            |name: &str, kind: &str, help: &str, rows: &mut dyn Iterator<Item = (String, u64)>| {
+                let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                for (labels, value) in rows {
+                    let _ = writeln!(text, "{name}{suffix}{{{labels}}} {value}");
+                }
+            };
+        let labelled = |filter: fn(Counted) -> bool| {
+            self.counters
+                .iter()
+                .filter(move |(counter, _)| filter(*counter))
+                .map(|(counter, value)| (format!("reason=\"{}\"", counter.label()), *value))
+        };
+        family(
+            "orlop_datapath_drops",
+            "counter",
+            "Packets that were dropped",
+            &mut labelled(Counted::is_drop),
+        );
+        family(
+            "orlop_datapath_refusals",
+            "counter",
+            "Calls and packets that were refused",
+            &mut labelled(Counted::is_refusal),
+        );
+        let mut events = self
+            .counters
+            .iter()
+            .filter(|(counter, _)| !counter.is_drop() && !counter.is_refusal())
+            .map(|(counter, value)| (format!("event=\"{}\"", counter.label()), *value));
+        family(
+            "orlop_datapath_events",
+            "counter",
+            "What the programs did",
+            &mut events,
+        );
+        let map = |of: fn(&(&'static str, usize, usize)) -> usize| {
+            self.fullness
+                .iter()
+                .map(move |it| (format!("map=\"{}\"", it.0), of(it) as u64))
+        };
+        family(
+            "orlop_datapath_map_entries",
+            "gauge",
+            "Entries of maps",
+            &mut map(|it| it.1),
+        );
+        family(
+            "orlop_datapath_map_capacity",
+            "gauge",
+            "Entries that maps take",
+            &mut map(|it| it.2),
+        );
+        let mut attached = self
+            .attached
+            .iter()
+            .map(|(hook, count)| (format!("hook=\"{hook}\""), *count as u64));
+        family(
+            "orlop_datapath_devices",
+            "gauge",
+            "Devices at which programs run",
+            &mut attached,
+        );
+        let mut problems = self
+            .problems
+            .iter()
+            .map(|(reason, count)| (format!("reason=\"{reason}\""), *count as u64));
+        family(
+            "orlop_datapath_problems",
+            "gauge",
+            "What objects ask for and do not get",
+            &mut problems,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kube_proxy_s_where_they_mean_the_same() {
+        let metrics = Metrics::default();
+        metrics.slices.inc();
+        metrics.sync.observe(0.000_3);
+        metrics.programmed(Some(&Timestamp::now().to_string()));
+        metrics.programmed(Some("yesterday"));
+        metrics.programmed(None);
+        let now = Now {
+            counters: vec![
+                (Counted::DroppedSource, 3),
+                (Counted::RefusedBind, 4),
+                (Counted::FlowCreated, 5),
+            ],
+            fullness: vec![("SERVICES", 7, 9)],
+            attached: vec![("tc_ingress", 2)],
+            problems: vec![("BadPort", 1)],
+        };
+        let text = metrics.text(&now);
+        for line in [
+            "kubeproxy_sync_proxy_rules_endpoint_changes_total 1",
+            "kubeproxy_sync_proxy_rules_service_changes_total 0",
+            "kubeproxy_sync_proxy_rules_duration_seconds_count 1",
+            "kubeproxy_network_programming_duration_seconds_count 1",
+            "orlop_datapath_drops_total{reason=\"dropped_source_range\"} 3",
+            "orlop_datapath_refusals_total{reason=\"refused_bind\"} 4",
+            "orlop_datapath_events_total{event=\"flow_created\"} 5",
+            "orlop_datapath_map_entries{map=\"SERVICES\"} 7",
+            "orlop_datapath_map_capacity{map=\"SERVICES\"} 9",
+            "orlop_datapath_devices{hook=\"tc_ingress\"} 2",
+            "orlop_datapath_problems{reason=\"BadPort\"} 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        assert_eq!(text.matches("# EOF").count(), 1);
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

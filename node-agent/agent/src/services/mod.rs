@@ -1,0 +1,489 @@
+//! Services and EndpointSlices to the datapath.
+//!
+//! ```text
+//! Services, EndpointSlices ─┐
+//! own Node ─────────────────┼► one task ──► plan ──► maps
+//! devices, addresses ───────┘      │
+//!                                  ├──► programs at devices
+//!                                  ├──► health, health checks, metrics
+//!                                  └──► UDP sockets of backends that are gone
+//! ```
+//!
+//! One task owns the maps. What takes long (looking for sockets) or waits for
+//! others (HTTP) is done beside it.
+
+mod health;
+mod http;
+mod interfaces;
+pub mod kube_proxy;
+mod metrics;
+mod movers;
+mod node;
+pub mod options;
+pub mod ports;
+mod told;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use control_client::{Cache, Change, Changes, Client, Reflector, Selection, View, reflect};
+use ebpf_abi::Protocol;
+use hyper::StatusCode;
+use jiff::Timestamp;
+use node_agent_datapath::{
+    Applied, Capacity, Engine, Options as DatapathOptions, TcWay, ensure_bpffs,
+};
+use node_agent_plan::{Config, NodePortAddresses, Override};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use self::{
+    health::{Check, Checks, Health, TO_BE_DELETED},
+    http::Answer,
+    interfaces::Interfaces,
+    metrics::{Metrics, Now, TRIGGER},
+    movers::Movers,
+    told::Told,
+};
+use crate::{
+    Datapath, Error, dns,
+    views::{EndpointSlice, Node, Pod, Service},
+};
+
+/// How long after a failed write the maps are compared again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often devices that refused a program are tried again.
+const DEVICES_AGAIN: Duration = Duration::from_secs(10);
+
+/// Follows the API and the node's devices until `shutdown`. The addresses
+/// `dns` are answered by this node itself.
+///
+/// # Errors
+/// [`Error::Datapath`] when the programs cannot be brought into force,
+/// [`Error::Listen`] when a port for health or metrics is taken.
+pub async fn run(
+    client: Client,
+    options: Datapath,
+    dns: Vec<IpAddr>,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let engine = open(&options, &dns)?;
+    let (first, last) = options.services.client_ports;
+    if ports::reserve(first..=last)? {
+        info!(first, last, "reserved ports for translated clients");
+    }
+    let health = Arc::new(Health::default());
+    let metrics = Arc::new(Metrics::default());
+    let (asks, mut asked) = mpsc::channel(4);
+    serve(&options, &health, &metrics, asks, &shutdown).await?;
+    let services = reflect::<Service>(&client, Selection::all());
+    let slices = reflect::<EndpointSlice>(&client, Selection::all());
+    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
+    let nodes = reflect::<Node>(&client, own);
+    let (mut service_changes, mut slice_changes, mut node_changes) =
+        (services.changes(), slices.changes(), nodes.changes());
+    let pods = options.services.host_ports.then(|| {
+        let own = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
+        reflect::<Pod>(&client, own)
+    });
+    let mut pod_changes = pods.as_ref().map(Reflector::changes);
+    let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
+        .map_err(Error::NodePortAddresses)?;
+    let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
+    let told = Told::new(&client, &options.node_name);
+    let mut interfaces = interfaces::follow(shutdown.clone()).await?;
+    let mut state = State {
+        engine,
+        options,
+        health,
+        metrics,
+        interfaces: interfaces.borrow_and_update().clone(),
+        node: None,
+        checks: Checks::default(),
+        checked: Vec::new(),
+        node_ports,
+        movers,
+        told,
+        services: services.cache(),
+        shutdown: shutdown.clone(),
+        retry_devices: false,
+    };
+    state.node_changed();
+    state.follow_devices();
+    let listed = async {
+        services.synced().await;
+        slices.synced().await;
+        nodes.synced().await;
+        if let Some(pods) = &pods {
+            pods.synced().await;
+        }
+    };
+    tokio::pin!(listed);
+    let mut all_known = false;
+    loop {
+        // Until all is listed the plan only collects: a Service whose slices are
+        // still to come must not lose its backends.
+        let resync_due = all_known && state.engine.needs_resync();
+        let again = state.retry_devices;
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = &mut listed, if !all_known => {
+                all_known = true;
+                while let Some(change) = node_changes.try_recv() {
+                    state.node = change.current;
+                }
+                state.node_changed();
+                while let Some(change) = service_changes.try_recv() {
+                    state.on_service(&change);
+                }
+                while let Some(change) = slice_changes.try_recv() {
+                    state.on_slice(&change);
+                }
+                while let Some(change) = pod_changes.as_mut().and_then(Changes::try_recv) {
+                    state.on_pod(&change);
+                }
+                state.resync();
+            }
+            Some(change) = service_changes.recv() => state.on_service(&change),
+            Some(change) = slice_changes.recv() => state.on_slice(&change),
+            Some(change) = next(&mut pod_changes) => state.on_pod(&change),
+            Some(change) = node_changes.recv() => {
+                state.node = change.current;
+                state.node_changed();
+            }
+            Ok(()) = interfaces.changed() => {
+                state.interfaces = interfaces.borrow_and_update().clone();
+                state.node_changed();
+                state.follow_devices();
+            }
+            Some(ask) = asked.recv() => drop(ask.send(state.now())),
+            () = tokio::time::sleep(RETRY), if resync_due => state.resync(),
+            () = tokio::time::sleep(DEVICES_AGAIN), if again => state.follow_devices(),
+        }
+        state.after().await;
+    }
+}
+
+/// What the task owns.
+struct State {
+    engine: Engine,
+    options: Datapath,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    interfaces: Interfaces,
+    node: Option<Arc<Node>>,
+    checks: Checks,
+    /// What is served now.
+    checked: Vec<Check>,
+    node_ports: NodePortAddresses,
+    movers: Movers,
+    told: Told,
+    services: Cache<Service>,
+    shutdown: CancellationToken,
+    retry_devices: bool,
+}
+
+// === impl State ===
+
+impl State {
+    fn on_service(&mut self, change: &Change<Service>) {
+        let Some((namespace, name)) = subject(change) else {
+            return;
+        };
+        self.metrics.services.inc();
+        self.queued();
+        let begun = Instant::now();
+        let service = change.current.as_ref().map(|service| service.planned());
+        let result = self
+            .engine
+            .on_service_change(namespace, name, service.as_ref());
+        self.written(begun, result, None);
+    }
+
+    fn on_slice(&mut self, change: &Change<EndpointSlice>) {
+        let Some((namespace, name)) = subject(change) else {
+            return;
+        };
+        self.metrics.slices.inc();
+        self.queued();
+        let begun = Instant::now();
+        let slice = change.current.as_ref().map(|slice| slice.planned());
+        let result = self.engine.on_slice_change(namespace, name, slice.as_ref());
+        let trigger = change
+            .current
+            .as_ref()
+            .and_then(|slice| slice.meta().annotations.get(TRIGGER));
+        self.written(begun, result, trigger);
+    }
+
+    fn on_pod(&mut self, change: &Change<Pod>) {
+        let Some((namespace, name)) = subject(change) else {
+            return;
+        };
+        let begun = Instant::now();
+        let pod = change.current.as_ref().map(|pod| pod.planned());
+        let result = self.engine.on_pod_change(namespace, name, pod.as_ref());
+        self.written(begun, result, None);
+    }
+
+    fn queued(&self) {
+        self.metrics.queued.set(seconds_now());
+        self.health.queued();
+    }
+
+    fn written(
+        &self,
+        begun: Instant,
+        result: Result<Applied, node_agent_datapath::Error>,
+        trigger: Option<&str>,
+    ) {
+        match result {
+            Ok(Applied::Written(_)) => {
+                self.metrics.sync.observe(begun.elapsed().as_secs_f64());
+                self.metrics.last.set(seconds_now());
+                self.metrics.programmed(trigger);
+                self.health.updated();
+            }
+            Ok(Applied::Deferred) => {}
+            Err(error) => {
+                self.metrics.failures.inc();
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a change did not reach the maps; they will be compared"
+                );
+            }
+        }
+    }
+
+    fn resync(&mut self) {
+        let begun = Instant::now();
+        match self.engine.resync() {
+            Ok(written) => {
+                let took = begun.elapsed();
+                self.metrics.full_sync.observe(took.as_secs_f64());
+                self.metrics.last.set(seconds_now());
+                self.health.updated();
+                info!(written, ?took, "the maps hold what the API says");
+            }
+            Err(error) => {
+                self.metrics.failures.inc();
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the maps could not be compared; trying again"
+                );
+            }
+        }
+    }
+
+    /// The Node object or the machine's addresses are others than before.
+    fn node_changed(&mut self) {
+        let node = self.node.as_deref();
+        let leaves = |node: &Node| {
+            node.meta().deletion_timestamp.is_some() || node.is_tainted(TO_BE_DELETED)
+        };
+        self.health
+            .set_eligible(node.is_some_and(|node| !leaves(node)));
+        let options = &self.options.services;
+        let config = node::configuration(options, node, &self.interfaces.addresses);
+        if let Err(error) = self.engine.configure(&config) {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "the programs could not be told of the node"
+            );
+        }
+        let facts = node::facts(options, &self.node_ports, node, &self.interfaces.addresses);
+        let begun = Instant::now();
+        let result = self.engine.set_node(facts);
+        self.written(begun, result, None);
+    }
+
+    fn follow_devices(&mut self) {
+        let patterns = &self.options.services.patterns;
+        match self
+            .engine
+            .follow_devices(&self.interfaces.devices, patterns)
+        {
+            Ok(followed) => self.retry_devices = followed.failed > 0,
+            Err(error) => {
+                self.retry_devices = true;
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the programs at devices could not be changed; trying again"
+                );
+            }
+        }
+    }
+
+    /// What follows from the plan besides maps.
+    async fn after(&mut self) {
+        self.movers.push(self.engine.take_gone());
+        let planner = self.engine.planner();
+        let checks: Vec<_> = planner
+            .health_checks()
+            .map(|it| Check {
+                namespace: it.namespace.to_string(),
+                name: it.name.to_string(),
+                port: it.port,
+                local_endpoints: it.local_ready,
+            })
+            .collect();
+        self.told.problems(planner, |namespace, name| {
+            let service = self.services.get(namespace, name)?;
+            Some(service.meta().uid.to_string())
+        });
+        self.told.fullness(&planner.fullness());
+        if checks != self.checked {
+            let failed = self
+                .checks
+                .follow(&self.health, &checks, &self.shutdown)
+                .await;
+            for (check, error) in failed {
+                self.told.health_check(&check, &error);
+            }
+            self.checked = checks;
+        }
+    }
+
+    fn now(&self) -> Now {
+        let mut attached: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for at in self.engine.datapath().attachments() {
+            *attached.entry(at.hook.label()).or_default() += 1;
+        }
+        let mut problems: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for problem in self.engine.planner().problems() {
+            *problems.entry(problem.reason.word()).or_default() += 1;
+        }
+        Now {
+            counters: self.engine.datapath().counters().unwrap_or_default(),
+            fullness: self
+                .engine
+                .planner()
+                .fullness()
+                .iter()
+                .map(|it| (it.map, it.used, it.capacity))
+                .collect(),
+            attached: attached.into_iter().collect(),
+            problems: problems.into_iter().collect(),
+        }
+    }
+}
+
+/// The next change of something that may not be followed at all.
+async fn next<V>(changes: &mut Option<Changes<V>>) -> Option<Change<V>> {
+    match changes {
+        Some(changes) => changes.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn seconds_now() -> f64 {
+    Timestamp::now().as_duration().as_secs_f64()
+}
+
+/// Serves health and metrics.
+async fn serve(
+    options: &Datapath,
+    health: &Arc<Health>,
+    metrics: &Arc<Metrics>,
+    asks: mpsc::Sender<oneshot::Sender<Now>>,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
+    let listen = async |address: SocketAddr| {
+        let taken = |source| Error::Listen { address, source };
+        http::listen(address).await.map_err(taken)
+    };
+    if let Some(address) = options.services.healthz {
+        let listener = listen(address).await?;
+        let health = Arc::clone(health);
+        let answer = move |path: String| {
+            let answer = match path.as_str() {
+                "/healthz" => health.healthz(),
+                "/livez" => health.livez(),
+                _ => Answer::not_found(),
+            };
+            async move { answer }
+        };
+        tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+    }
+    if let Some(address) = options.services.metrics {
+        let listener = listen(address).await?;
+        let (health, metrics) = (Arc::clone(health), Arc::clone(metrics));
+        let configuration = options.services.as_json().to_string();
+        let answer = move |path: String| {
+            let (health, metrics, asks) = (Arc::clone(&health), Arc::clone(&metrics), asks.clone());
+            let configuration = configuration.clone();
+            async move {
+                match path.as_str() {
+                    "/metrics" => {
+                        let (ask, told) = oneshot::channel();
+                        // Without the task there is nothing to be told.
+                        let _ = asks.send(ask).await;
+                        let now = told.await.unwrap_or_default();
+                        Answer {
+                            content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                            ..Answer::text(StatusCode::OK, metrics.text(&now))
+                        }
+                    }
+                    "/configz" => Answer::json(StatusCode::OK, configuration),
+                    "/proxyMode" => Answer::text(StatusCode::OK, "ebpf"),
+                    "/healthz" => health.livez(),
+                    _ => Answer::not_found(),
+                }
+            }
+        };
+        tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+    }
+    Ok(())
+}
+
+fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
+    if let Some(parent) = options
+        .pin_dir
+        .parent()
+        .filter(|parent| !parent.exists() || *parent == Path::new("/sys/fs/bpf"))
+    {
+        ensure_bpffs(parent).map_err(Error::Datapath)?;
+    }
+    Engine::open(
+        &DatapathOptions {
+            cgroup: options.cgroup.clone().ok_or(Error::NoCgroup)?,
+            pin_dir: options.pin_dir.clone(),
+            object: node_agent_datapath::embedded_object!(),
+            capacity: Capacity::default(),
+            tc: TcWay::Auto,
+        },
+        Config {
+            node: options.node_name.clone(),
+            overrides: overrides(dns),
+            ..Config::default()
+        },
+    )
+    .map_err(Error::Datapath)
+}
+
+/// Cluster DNS stays on the node, whatever Service has its address.
+fn overrides(addresses: &[IpAddr]) -> Vec<Override> {
+    let of = |address: IpAddr| {
+        [Protocol::UDP, Protocol::TCP].map(|protocol| Override {
+            name: "dns".to_owned(),
+            address,
+            port: dns::PORT,
+            protocol,
+            backends: vec![SocketAddr::new(address, dns::PORT)],
+        })
+    };
+    addresses.iter().copied().flat_map(of).collect()
+}
+
+/// Which object a change is about: its namespace and name.
+fn subject<V: View>(change: &Change<V>) -> Option<(&str, &str)> {
+    let object = change.current.as_ref().or(change.previous.as_ref())?;
+    let meta = object.meta();
+    Some((&meta.namespace, &meta.name))
+}

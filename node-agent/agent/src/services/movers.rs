@@ -1,0 +1,76 @@
+//! Looks for UDP sockets of backends that are gone, in a thread of its own: it
+//! walks all namespaces, for which no change of a Service is to wait.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::{Arc, mpsc},
+};
+
+use ebpf_abi::ServiceKey;
+use node_agent_datapath::{Move, Mover};
+use node_agent_plan::Gone;
+use tracing::{debug, warn};
+
+use super::metrics::Metrics;
+use crate::Error;
+
+/// The thread's end at which work arrives; it ends with this.
+pub struct Movers {
+    work: mpsc::Sender<Vec<Move>>,
+}
+
+// === impl Movers ===
+
+impl Movers {
+    /// Starts the thread. It stays in the network namespace of the caller.
+    ///
+    /// # Errors
+    /// [`Error::Datapath`], [`Error::File`] when there can be no thread.
+    pub fn start(pin_dir: &Path, metrics: Arc<Metrics>) -> Result<Self, Error> {
+        let mover = Mover::open(pin_dir).map_err(Error::Datapath)?;
+        let (work, arriving) = mpsc::channel::<Vec<Move>>();
+        std::thread::Builder::new()
+            .name("udp-moves".to_owned())
+            .spawn(move || {
+                while let Ok(mut moves) = arriving.recv() {
+                    // What came meanwhile takes the same walk.
+                    moves.extend(arriving.try_iter().flatten());
+                    match mover.run(&moves) {
+                        Ok(moved) => {
+                            debug!(?moved, "UDP sockets of backends that are gone");
+                            metrics.moved.inc_by(moved.destroyed as u64);
+                        }
+                        Err(error) => warn!(
+                            error = &error as &dyn std::error::Error,
+                            "UDP sockets may go on sending to backends that are gone"
+                        ),
+                    }
+                }
+            })
+            .map_err(|source: io::Error| Error::File {
+                action: "start a thread for",
+                path: pin_dir.to_owned(),
+                source,
+            })?;
+        Ok(Self { work })
+    }
+
+    /// Hands work over.
+    pub fn push(&self, gone: Vec<Gone>) {
+        if gone.is_empty() {
+            return;
+        }
+        // Without the thread, sockets stay as they are.
+        let _ = self.work.send(gone.iter().map(planned).collect());
+    }
+}
+
+fn planned(gone: &Gone) -> Move {
+    let front = |key: &ServiceKey| SocketAddr::new(IpAddr::from(key.address), key.port.get());
+    Move {
+        fronts: gone.keys.iter().map(front).collect(),
+        backends: gone.backends.clone(),
+    }
+}

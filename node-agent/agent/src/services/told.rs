@@ -1,0 +1,136 @@
+//! Tells people, by events, what objects ask for and do not get.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use control_client::{
+    Client,
+    events::{Format, ObjectReference, Recorder},
+};
+use node_agent_plan::{Fullness, Planner, Problem};
+
+use super::health::Check;
+
+/// From this part on a map is called full, so that there is time to act.
+const FULL: f64 = 0.9;
+
+/// What was told, so that it is told once.
+pub struct Told {
+    recorder: Recorder,
+    node: ObjectReference,
+    version: u64,
+    problems: BTreeSet<Problem>,
+    full: BTreeMap<&'static str, usize>,
+}
+
+// === impl Told ===
+
+impl Told {
+    pub fn new(client: &Client, node_name: &str) -> Self {
+        Self {
+            recorder: Recorder::new(client, "kube-proxy", node_name, Format::Core),
+            node: ObjectReference {
+                api_version: "v1".to_owned(),
+                kind: "Node".to_owned(),
+                name: node_name.to_owned(),
+                // As kubelets do: the node's own events carry its name.
+                uid: node_name.to_owned(),
+                ..ObjectReference::default()
+            },
+            version: 0,
+            problems: BTreeSet::new(),
+            full: BTreeMap::new(),
+        }
+    }
+
+    /// Tells problems that are new. `uid` knows Services by their names.
+    pub fn problems(&mut self, planner: &Planner, uid: impl Fn(&str, &str) -> Option<String>) {
+        if self.version == planner.problems_version() {
+            return;
+        }
+        self.version = planner.problems_version();
+        let present: BTreeSet<Problem> = planner.problems().collect();
+        for problem in present.difference(&self.problems) {
+            let object = &problem.object;
+            let regarding = ObjectReference {
+                api_version: "v1".to_owned(),
+                kind: object.kind.to_owned(),
+                namespace: object.namespace.to_string(),
+                name: object.name.to_string(),
+                uid: uid(&object.namespace, &object.name).unwrap_or_default(),
+                ..ObjectReference::default()
+            };
+            let message = problem.reason.to_string();
+            if problem.reason.is_notice() {
+                self.recorder
+                    .normal(&regarding, problem.reason.word(), message);
+            } else {
+                self.recorder
+                    .warning(&regarding, problem.reason.word(), message);
+            }
+        }
+        self.problems = present;
+    }
+
+    /// Tells maps that are about to be full, on the Node.
+    pub fn fullness(&mut self, maps: &[Fullness]) {
+        for map in maps {
+            if !is_full(map) {
+                self.full.remove(map.map);
+            } else if self.full.insert(map.map, map.used).is_none() {
+                let message = format!(
+                    "map {} holds {} of {} entries; when it is full, further endpoints are left out: \
+                     give the node agent larger maps",
+                    map.map, map.used, map.capacity
+                );
+                tracing::warn!(
+                    map = map.map,
+                    used = map.used,
+                    capacity = map.capacity,
+                    "a map is about to be full"
+                );
+                self.recorder
+                    .warning(&self.node, "DatapathMapFull", message);
+            }
+        }
+    }
+
+    /// Tells that a Service's health check cannot be served here.
+    pub fn health_check(&self, check: &Check, error: &io::Error) {
+        let regarding = ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Service".to_owned(),
+            namespace: check.namespace.clone(),
+            name: check.name.clone(),
+            ..ObjectReference::default()
+        };
+        let message = format!(
+            "node port {} of the health check cannot be listened at: {error}",
+            check.port
+        );
+        self.recorder
+            .warning(&regarding, "FailedToStartServiceHealthcheck", message);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a part of a whole")]
+fn is_full(map: &Fullness) -> bool {
+    map.used as f64 >= map.capacity as f64 * FULL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_called_full_before_it_is() {
+        let of = |used| Fullness {
+            map: "SLOTS",
+            used,
+            capacity: 100,
+        };
+        assert!(!is_full(&of(89)) && is_full(&of(90)) && is_full(&of(100)));
+    }
+}
