@@ -1,12 +1,18 @@
 //! The programs in the kernel, in a network namespace of their own, fed with
 //! packets by `BPF_PROG_TEST_RUN`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use aya::maps::{Array, HashMap, Map, MapData, lpm_trie::Key, lpm_trie::LpmTrie};
+use aya::maps::lpm_trie::{Key, LpmTrie};
+use aya::maps::{Array, HashMap, Map, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
-use ebpf_abi::{Plain, maps};
+use ebpf_abi::{
+    Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FragmentKey, FragmentPorts, Life,
+    Plain, Range, Sealed, Tuple, maps,
+};
+use ebpf_logic::model::Model;
 use nix::sched::{CloneFlags, unshare};
 
 use super::raw::Raw;
@@ -116,26 +122,39 @@ impl Kernel {
         costs
     }
 
-    pub fn hash<K: Plain, V: Plain>(
-        &mut self,
-        name: &str,
-    ) -> HashMap<&mut MapData, Raw<K>, Raw<V>> {
-        self.map(name).try_into().expect(name)
-    }
-
-    pub fn trie(&mut self, name: &str) -> LpmTrie<&mut MapData, Raw<ebpf_abi::Range>, u32> {
-        self.map(name).try_into().expect(name)
-    }
-
-    pub fn key(prefix: u32, range: ebpf_abi::Range) -> Key<Raw<ebpf_abi::Range>> {
-        Key::new(prefix, Raw(range))
-    }
-
-    pub fn configure(&mut self, config: ebpf_abi::Config) {
-        let mut map: Array<_, Raw<ebpf_abi::Sealed<ebpf_abi::Config>>> =
+    /// Writes a node's maps, in the place of those of the former one.
+    pub fn write(&mut self, model: &Model) {
+        fill(self.map(maps::SERVICES), &model.services);
+        fill(self.map(maps::SLOTS), &model.slots);
+        fill(self.map(maps::MEMBERS), &model.members);
+        fill(self.map(maps::MAGLEV), &model.maglev);
+        fill(self.map(maps::NODES), &model.nodes);
+        fill::<Tuple, FlowEntry>(self.map(maps::FLOWS), &BTreeMap::new());
+        fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
+        fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
+        ranges(self.map(maps::INSIDE), &model.inside);
+        ranges(self.map(maps::SOURCES), &model.sources);
+        let mut log: Queue<_, Raw<Tuple>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
+        while log.pop(0).is_ok() {}
+        let mut map: Array<_, Raw<Sealed<Config>>> =
             self.map(maps::CONFIG).try_into().expect("CONFIG");
-        let sealed = ebpf_abi::Sealed::new(&ebpf_abi::CONFIG_KEY, config);
+        let sealed = Sealed::new(&CONFIG_KEY, model.config.expect("a node"));
         map.set(0, Raw(sealed), 0).expect("write CONFIG");
+    }
+
+    /// All flows, without the times of their use.
+    pub fn flows(&mut self) -> Vec<(Tuple, Option<Flow>, u32)> {
+        let map: HashMap<_, Raw<Tuple>, Raw<FlowEntry>> =
+            self.map(maps::FLOWS).try_into().expect("FLOWS");
+        let mut flows: Vec<_> = map
+            .iter()
+            .map(|entry| {
+                let (Raw(key), Raw(entry)) = entry.expect("read FLOWS");
+                (key, entry.flow.open(&key), entry.life.seen())
+            })
+            .collect();
+        flows.sort_unstable_by_key(|(key, ..)| *key);
+        flows
     }
 
     fn map(&mut self, name: &str) -> &mut Map {
@@ -184,4 +203,39 @@ fn index() -> u32 {
         .trim()
         .parse()
         .expect("index")
+}
+
+/// Now, about as the programs see it: the time since the machine started, of
+/// which a test machine sleeps through none.
+pub fn ticks() -> u32 {
+    let text = std::fs::read_to_string("/proc/uptime").expect("/proc/uptime");
+    let seconds: f64 = text
+        .split(' ')
+        .next()
+        .and_then(|it| it.parse().ok())
+        .expect("seconds");
+    ((seconds * 1e9) as u64 >> Life::TICK) as u32
+}
+
+fn fill<K: Plain + Ord, V: Plain>(map: &mut Map, entries: &BTreeMap<K, V>) {
+    let mut map: HashMap<_, Raw<K>, Raw<V>> = map.try_into().expect("a hash map");
+    let old: Vec<_> = map.keys().flatten().collect();
+    for key in old {
+        map.remove(&key).expect("remove");
+    }
+    for (key, value) in entries {
+        map.insert(Raw(*key), Raw(*value), 0).expect("insert");
+    }
+}
+
+fn ranges(map: &mut Map, entries: &BTreeSet<(u32, Range)>) {
+    let mut map: LpmTrie<_, Raw<Range>, u32> = map.try_into().expect("a trie");
+    let old: Vec<_> = map.keys().flatten().collect();
+    for key in old {
+        map.remove(&key).expect("remove");
+    }
+    for (prefix, range) in entries {
+        map.insert(&Key::new(*prefix, Raw(*range)), 1, 0)
+            .expect("insert");
+    }
 }
