@@ -5,6 +5,8 @@
 
 pub mod api;
 mod client;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 
 pub use client::Client;
 

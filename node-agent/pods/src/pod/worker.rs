@@ -819,12 +819,16 @@ impl State {
                 return false;
             }
         }
-        self.forget().await;
+        if !self.forget().await {
+            self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
+            return false;
+        }
         true
     }
 
-    /// Removes the pod from the runtime, and its logs.
-    async fn forget(&mut self) {
+    /// Removes the pod from the runtime, and its logs. Whether nothing is left.
+    async fn forget(&mut self) -> bool {
+        let mut gone = true;
         for sandbox in &self.observed.sandboxes {
             let removed = self
                 .shared
@@ -835,12 +839,21 @@ impl State {
                 .await;
             if let Err(error) = removed {
                 tracing::debug!(pod = self.pod.name(), %error, "cannot remove the sandbox");
+                gone = false;
             }
+        }
+        if !gone {
+            return false;
         }
         let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
         let _ = fs::remove_dir_all(logs);
         if let Some(cgroups) = &self.shared.cgroups {
             let _ = cgroups.remove_pod(self.pod.uid());
         }
+        true
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

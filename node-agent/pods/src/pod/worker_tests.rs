@@ -1,0 +1,235 @@
+//! One pod's task over the fake runtime and an API that takes everything.
+//!
+//! What the fakes cannot show: processes, images, networks, and an API that
+//! refuses.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use control_client::events::{Format, Recorder};
+use control_client::{Cache, Client};
+use http::Response;
+use http_body_util::Full;
+
+use super::*;
+use crate::cri::Runtime;
+use crate::cri::fake::{Fake, Fault};
+use crate::objects::source::fake::FakeObjects;
+use crate::pod::cgroup::Layout;
+use crate::pod::config::NodeFacts;
+use crate::pod::dns::{NodeDns, Resolver};
+use crate::pod::images::Images;
+use crate::shared::{Attention, Registry};
+
+fn api() -> Client {
+    let service = tower::service_fn(|_request| async {
+        let body = Full::new(Bytes::from_static(
+            br#"{"metadata":{"resourceVersion":"1"}}"#,
+        ));
+        Ok::<_, Infallible>(Response::new(body))
+    });
+    Client::in_process(service, ())
+}
+
+fn shared(runtime: &Fake, root: &Path) -> Arc<Shared> {
+    let client = api();
+    let runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
+    let (orders, _) = mpsc::unbounded_channel();
+    let attention = Attention::default();
+    attention.set_network_ready(true);
+    Arc::new(Shared {
+        events: Recorder::new(&client, "kubelet", "n", Format::Core),
+        objects: Arc::new(FakeObjects::default()),
+        images: Images::new(runtime.clone(), 3),
+        node: NodeFacts {
+            log_root: root.join("logs"),
+            seccomp_root: root.join("seccomp"),
+            cgroups: Layout::below("/"),
+            memory: 1 << 30,
+            may_lower_oom_score: false,
+            cluster_domain: "cluster.local".to_owned(),
+            seccomp_default: false,
+        },
+        node_name: "n".to_owned(),
+        node_object: Cache::fixed([]),
+        settings: Default::default(),
+        host_ips: vec!["10.1.0.1".to_owned()],
+        dns: NodeDns {
+            servers: Vec::new(),
+            domain: "cluster.local".to_owned(),
+            host: Resolver::parse(""),
+        },
+        cgroups: None,
+        allocatable: Default::default(),
+        room: Default::default(),
+        grants: Mutex::default(),
+        root: root.to_owned(),
+        short: Mutex::default(),
+        orders,
+        pods: Registry::default(),
+        probes: Arc::default(),
+        attention,
+        runtime_name: "fake".to_owned(),
+        runtime,
+        client,
+    })
+}
+
+fn pod(spec: serde_json::Value, deleting: bool) -> Arc<Pod> {
+    let mut metadata = serde_json::json!({"name": "web", "namespace": "default", "uid": "u"});
+    if deleting {
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        metadata["deletionGracePeriodSeconds"] = 1.into();
+    }
+    Arc::new(
+        serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": spec})).unwrap(),
+    )
+}
+
+struct Run {
+    runtime: Fake,
+    handle: Handle,
+    spec: serde_json::Value,
+    shared: Arc<Shared>,
+    done: mpsc::UnboundedReceiver<String>,
+    _root: tempfile::TempDir,
+}
+
+impl Run {
+    fn begin(spec: serde_json::Value, runtime: Fake) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let shared = shared(&runtime, root.path());
+        let (sender, done) = mpsc::unbounded_channel();
+        let handle = spawn(shared.clone(), pod(spec.clone(), false), sender);
+        Self {
+            runtime,
+            handle,
+            spec,
+            shared,
+            done,
+            _root: root,
+        }
+    }
+
+    fn phase(&self) -> String {
+        let found = self.shared.pods.find("default", "web");
+        found.map_or(String::new(), |e| e.status.phase.clone())
+    }
+
+    /// Waits, nudging as the manager does.
+    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        for _ in 0..900 {
+            if is(self) {
+                return;
+            }
+            self.handle.nudge();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("not {what}:\n{}{:?}", self.runtime, self.runtime.calls());
+    }
+
+    async fn delete(mut self) {
+        self.handle.set(pod(self.spec.clone(), true));
+        let uid = tokio::time::timeout(Duration::from_secs(90), self.done.recv()).await;
+        assert_eq!(
+            uid.expect("a deleted pod ends").as_deref(),
+            Some("u"),
+            "{}",
+            self.runtime
+        );
+        assert!(self.runtime.is_empty(), "left:\n{}", self.runtime);
+    }
+}
+
+fn two() -> serde_json::Value {
+    serde_json::json!({"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]})
+}
+
+#[tokio::test]
+async fn a_pod_runs_is_restarted_and_leaves_nothing() {
+    let run = Run::begin(two(), Fake::default());
+    run.until("running", |r| {
+        r.runtime.running() == ["a", "b"] && r.phase() == "Running"
+    })
+    .await;
+    assert!(run.runtime.exit("a", 1));
+    run.until("restarted", |r| r.runtime.running() == ["a", "b"])
+        .await;
+    run.delete().await;
+}
+
+#[tokio::test]
+async fn every_fault_of_every_call_is_survived() {
+    let methods = [
+        "RunPodSandbox",
+        "CreateContainer",
+        "StartContainer",
+        "ListContainers",
+        "ListPodSandbox",
+        "PodSandboxStatus",
+        "ContainerStatus",
+        "ImageStatus",
+        "StopContainer",
+        "StopPodSandbox",
+        "RemovePodSandbox",
+    ];
+    let slow = Fault::Slow(Duration::from_millis(300));
+    let mut runs = Vec::new();
+    for method in methods {
+        for fault in [Fault::Before, Fault::After, slow] {
+            let runtime = Fake::default();
+            runtime.fail(method, fault);
+            runtime.fail(method, fault);
+            runs.push(async move {
+                let run = Run::begin(two(), runtime);
+                run.until(&format!("running after {method} {fault:?}"), |r| {
+                    r.runtime.running() == ["a", "b"]
+                })
+                .await;
+                run.delete().await;
+            });
+        }
+    }
+    // the waits between tries are real ones
+    futures::future::join_all(runs).await;
+}
+
+#[tokio::test]
+async fn a_dead_sandbox_is_replaced_and_nothing_runs_twice() {
+    let run = Run::begin(two(), Fake::default());
+    run.until("running", |r| r.runtime.running() == ["a", "b"])
+        .await;
+    run.runtime.kill_sandboxes();
+    run.until("running again", |r| r.runtime.running() == ["a", "b"])
+        .await;
+    let made = run.runtime.calls();
+    let sandboxes = made.iter().filter(|c| c.starts_with("run ")).count();
+    assert_eq!(sandboxes, 2, "{made:?}");
+    run.delete().await;
+}
+
+#[tokio::test]
+async fn sidecars_start_first_and_end_last() {
+    let spec = serde_json::json!({
+        "initContainers": [
+            {"name": "s1", "image": "i", "restartPolicy": "Always"},
+            {"name": "s2", "image": "i", "restartPolicy": "Always"}],
+        "containers": [{"name": "a", "image": "i"}]});
+    let run = Run::begin(spec, Fake::default());
+    run.until("running", |r| r.runtime.running().len() == 3)
+        .await;
+    let runtime = run.runtime.clone();
+    run.delete().await;
+    let order = |prefix: &str| -> Vec<String> {
+        runtime
+            .calls()
+            .iter()
+            .filter_map(|c| c.strip_prefix(prefix)?.split('-').next().map(str::to_owned))
+            .filter(|name| name != "sandbox")
+            .collect()
+    };
+    assert_eq!(order("start "), ["s1", "s2", "a"]);
+    assert_eq!(order("stop "), ["a", "s2", "s1"]);
+}
