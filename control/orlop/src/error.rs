@@ -74,6 +74,9 @@ pub enum Error {
     /// Keys of what is stored.
     #[error("{0}")]
     Encryption(String),
+    /// Policies that are not as expected, or cannot be read.
+    #[error("{0}")]
+    Policy(String),
     /// Joining a cluster.
     #[error(transparent)]
     Join(crate::join::Error),

@@ -72,6 +72,8 @@ enum Command {
     LoadBalancer(commands::load_balancer::Options),
     /// Print the configuration file of a command: all its options with their defaults.
     Config(commands::config::Options),
+    /// What network policies decide, asked of files or of a cluster.
+    Policy(commands::policy::Options),
     /// Look into a running node.
     Debug {
         #[command(subcommand)]
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Agent(options) => run::service(log, commands::agent::run(options)),
         Command::Reset(options) => run::service(log, commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
+        Command::Policy(options) => run::command(commands::policy::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
         Command::LoadBalancer(options) => commands::load_balancer::run(&options),

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod encryption;
 pub mod load_balancer;
 pub mod node_agent;
+pub mod policy;
 pub mod reset;
 pub mod scheduler;
 pub mod server;

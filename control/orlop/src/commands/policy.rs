@@ -1,0 +1,279 @@
+//! `orlop policy`: what policies decide, asked of files or of a cluster. The
+//! questions are answered by the compiler that fills the nodes' maps.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Subcommand};
+use control_client::{Client, Resource, Selection, resources};
+use node_agent_policy::check::{self, Checked, Verdict};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// What to do.
+#[derive(Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+enum Command {
+    /// Check expectations: which flows are allowed, which are denied, and by what.
+    ///
+    /// FILE holds documents of kind PolicyTest, and may hold manifests. Objects come from
+    /// there, from --manifests, and from the cluster of --kubeconfig; a manifest stands for
+    /// the cluster's object of the same name, so that a change can be tried before it is
+    /// made. Ends with code 1 when a flow is not as expected.
+    Test(Test),
+    /// Print the definition of ClusterNetworkPolicy, for clusters that lack it.
+    Crd,
+}
+
+/// Where expectations and objects are.
+#[derive(Args)]
+struct Test {
+    /// The expectations.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// A file or folder of manifests (*.yaml, *.yml, *.json); workloads stand for their pods.
+    #[arg(long, value_name = "DIR")]
+    manifests: Vec<PathBuf>,
+    /// A cluster whose objects count.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Print only what is not as expected.
+    #[arg(long)]
+    quiet: bool,
+}
+
+const NETWORK_POLICIES: Resource = Resource::namespaced(
+    "networking.k8s.io",
+    "v1",
+    "networkpolicies",
+    "NetworkPolicy",
+);
+const CLUSTER_NETWORK_POLICIES: Resource = Resource::cluster(
+    "policy.networking.k8s.io",
+    "v1alpha2",
+    "clusternetworkpolicies",
+    "ClusterNetworkPolicy",
+);
+
+/// Does it.
+///
+/// # Errors
+/// Files that cannot be read, a cluster that does not answer, expectations that
+/// are none, or that do not hold.
+pub async fn run(options: Options) -> Result<(), Error> {
+    match options.command {
+        Command::Crd => {
+            print!(
+                "{}",
+                node_agent_policy::custom_resource::CLUSTER_NETWORK_POLICY
+            );
+            Ok(())
+        }
+        Command::Test(test) => test.run().await,
+    }
+}
+
+impl Test {
+    async fn run(&self) -> Result<(), Error> {
+        let mut documents = Vec::new();
+        if let Some(kubeconfig) = &self.kubeconfig {
+            let client = Client::from_kubeconfig(kubeconfig)
+                .await
+                .map_err(Error::Client)?
+                .named("orlop-policy");
+            live(&client, &mut documents).await?;
+        }
+        // Later ones stand for earlier ones.
+        for path in &self.manifests {
+            manifests(path, true, &mut documents)?;
+        }
+        manifests(&self.file, true, &mut documents)?;
+        let (objects, tests) = check::read(documents).map_err(policy)?;
+        let checked = check::check(&objects, &tests).map_err(policy)?;
+        print!("{}", table(&checked, self.quiet));
+        let wrong = checked.iter().filter(|it| !it.holds()).count();
+        if wrong > 0 {
+            return Err(Error::Policy(format!(
+                "{wrong} of {} flows are not as expected",
+                checked.len()
+            )));
+        }
+        println!("{} flows are as expected", checked.len());
+        Ok(())
+    }
+}
+
+fn policy(error: check::Error) -> Error {
+    Error::Policy(error.to_string())
+}
+
+/// Reads a file, or a folder with all below it in the order of names.
+fn manifests(path: &Path, named: bool, documents: &mut Vec<Value>) -> Result<(), Error> {
+    let file = |source| Error::File {
+        path: path.to_owned(),
+        source,
+    };
+    if path.is_dir() {
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(file)? {
+            inside.push(entry.map_err(file)?.path());
+        }
+        inside.sort();
+        return inside
+            .iter()
+            .try_for_each(|it| manifests(it, false, documents));
+    }
+    let kind = path.extension().and_then(|it| it.to_str());
+    if !named && !matches!(kind, Some("yaml" | "yml" | "json")) {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(path).map_err(file)?;
+    // `y` and `no` are names, as for kubectl.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let read: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options)
+        .map_err(|error| Error::Policy(format!("`{}` is no YAML: {error}", path.display())))?;
+    documents.extend(read);
+    Ok(())
+}
+
+/// All objects of a cluster that count.
+async fn live(client: &Client, documents: &mut Vec<Value>) -> Result<(), Error> {
+    for resource in [
+        &resources::NAMESPACES,
+        &resources::NODES,
+        &resources::PODS,
+        &NETWORK_POLICIES,
+        &CLUSTER_NETWORK_POLICIES,
+    ] {
+        let list = match client.list::<Value>(resource, &Selection::all()).await {
+            Ok(list) => list,
+            // The definition may not be installed.
+            Err(control_client::Error::NotFound { .. })
+                if *resource == CLUSTER_NETWORK_POLICIES =>
+            {
+                continue;
+            }
+            Err(error) => return Err(Error::Client(error)),
+        };
+        for mut item in list.items {
+            item["apiVersion"] = resource.api_version().into();
+            item["kind"] = resource.kind.as_ref().into();
+            documents.push(item);
+        }
+    }
+    Ok(())
+}
+
+/// A line a flow: is it as expected, what was asked, what is decided, and why.
+fn table(checked: &[Checked], only_wrong: bool) -> String {
+    let rows: Vec<[String; 6]> = checked
+        .iter()
+        .filter(|it| !only_wrong || !it.holds())
+        .map(|it| {
+            let word = |allow: bool| if allow { "allow" } else { "deny" };
+            [
+                if it.holds() { "ok" } else { "WRONG" }.to_owned(),
+                it.explanation.from.to_string(),
+                it.explanation.to.to_string(),
+                it.port.clone(),
+                if it.holds() {
+                    word(it.explanation.allow).to_owned()
+                } else {
+                    let expected = word(it.expected == Verdict::Allow);
+                    format!("{}, not {expected}", word(it.explanation.allow))
+                },
+                it.why(),
+            ]
+        })
+        .collect();
+    let head = ["", "FROM", "TO", "PORT", "VERDICT", "WHY"].map(str::to_owned);
+    let mut widths = [0; 6];
+    for row in rows.iter().chain([&head]) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    let head = (!rows.is_empty()).then_some(&head);
+    for row in head.into_iter().chain(&rows) {
+        let cells = row.iter().zip(widths);
+        let mut line = String::new();
+        for (cell, width) in cells {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: y, name: web}
+spec: {template: {metadata: {labels: {app: web}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: no, name: db, labels: {app: db}}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: no, name: closed}
+spec: {podSelector: {}}
+---
+apiVersion: orlop.dev/v1alpha1
+kind: PolicyTest
+flows:
+- {from: y/app=web, to: no/db, port: 5432, expect: EXPECT}
+- {from: no/db, to: y/web, port: [80, 53/UDP], expect: allow}
+";
+
+    fn run(expect: &str) -> (Result<(), Error>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("test.yaml");
+        std::fs::write(&file, FILE.replace("EXPECT", expect)).unwrap();
+        let test = Test {
+            file: file.clone(),
+            manifests: Vec::new(),
+            kubeconfig: None,
+            quiet: false,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let mut documents = Vec::new();
+        manifests(&file, true, &mut documents).unwrap();
+        let (objects, tests) = check::read(documents).unwrap();
+        let checked = check::check(&objects, &tests).unwrap();
+        (runtime.block_on(test.run()), table(&checked, false))
+    }
+
+    #[test]
+    fn expectations_hold_or_end_with_an_error_that_says_how_many_do_not() {
+        let (done, table) = run("deny");
+        assert!(done.is_ok(), "{done:?}\n{table}");
+        let (done, table) = run("allow");
+        let error = done.unwrap_err().to_string();
+        assert_eq!(error, "1 of 3 flows are not as expected");
+        let line = table.lines().nth(1).unwrap();
+        assert!(line.starts_with("WRONG"), "{table}");
+        assert!(
+            line.contains("selected by NetworkPolicy no/closed"),
+            "{table}"
+        );
+    }
+}
