@@ -654,12 +654,23 @@ impl Planner {
         let mut touched = std::mem::take(&mut batch.touched);
         touched.sort_unstable();
         touched.dedup();
+        if self.used.services.saturating_add(touched.len()) > self.room.services {
+            // What goes makes room for what comes.
+            touched.sort_by_key(|key| self.winner(key).is_some());
+        }
         for key in touched {
             batch.owners.extend(self.owners_of(&key));
-            let entry = self.winner(&key).map(|(_, entry)| entry);
+            let winner = self.winner(&key);
+            let entry = winner.map(|(_, entry)| entry);
+            let full = self.used.services >= self.room.services;
             let Some(claim) = self.keys.get_mut(&key) else {
                 continue;
             };
+            if let (None, Some((id, _)), true) = (claim.written, winner, full) {
+                let owner = self.sets.get(&id).map(|set| set.owner.clone());
+                self.starved.extend(owner);
+                continue;
+            }
             if claim.written == entry {
                 if claim.claimants.is_empty() {
                     self.keys.remove(&key);
@@ -667,7 +678,6 @@ impl Planner {
                 continue;
             }
             match (claim.written, entry) {
-                (None, Some(_)) if self.used.services >= self.room.services => continue,
                 (None, Some(_)) => self.used.services += 1,
                 (Some(_), None) => self.used.services -= 1,
                 _ => {}

@@ -130,9 +130,14 @@ impl Planner {
         let mut keys: Vec<_> = self.keys.keys().copied().collect();
         keys.sort_unstable();
         for key in keys {
-            let mut entry = self.winner(&key).map(|(_, entry)| entry);
-            if entry.is_some() && self.used.services >= self.room.services {
+            let winner = self.winner(&key);
+            let mut entry = winner.map(|(_, entry)| entry);
+            if let Some((id, _)) = winner
+                && self.used.services >= self.room.services
+            {
                 entry = None;
+                let owner = self.sets.get(&id).map(|set| set.owner.clone());
+                self.starved.extend(owner);
             }
             if let Some(entry) = entry {
                 self.used.services += 1;

@@ -885,6 +885,43 @@ fn who_finds_no_room_has_a_problem_and_nobody_else() {
 }
 
 #[test]
+fn address_that_found_no_room_is_served_once_there_is_some() {
+    for listed in [true, false] {
+        let mut planner = Planner::default();
+        planner.set_room(Room {
+            services: 1,
+            ..Room::UNLIMITED
+        });
+        let mut maps = Current::default();
+        let mut actions = if listed {
+            Vec::new()
+        } else {
+            planner.resync(&maps)
+        };
+        for name in 0..2 {
+            let wanted = Wanted {
+                address: 1 - name,
+                ..Wanted::PLAIN
+            };
+            let it = service(name, &wanted);
+            actions.extend(planner.service_changed("ns", &format!("s{name}"), Some(&it)));
+        }
+        if listed {
+            actions = planner.resync(&maps);
+        }
+        actions.iter().for_each(|action| maps.apply(action));
+        assert_eq!(maps.services.len(), 1);
+        assert_eq!(planner.problems().count(), 1);
+        for action in planner.service_changed("ns", "s0", None) {
+            maps.apply(&action);
+        }
+        let keys: Vec<_> = maps.services.keys().map(|key| key.address).collect();
+        assert_eq!(keys, [Address::v4([10, 96, 0, 0])]);
+        assert_eq!(planner.problems().count(), 0);
+    }
+}
+
+#[test]
 fn udp_backends_that_no_longer_serve_are_told_once() {
     let wanted = Wanted {
         ports: 2,
