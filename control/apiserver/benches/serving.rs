@@ -6,31 +6,25 @@
 //! directory's disk). Figures of a busy machine say nothing: they come with how
 //! busy it was.
 
-use std::error::Error;
-use std::net::{SocketAddr, TcpListener};
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use common::{Result, Server, say, times};
 use control_access::Tokens;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
-use control_pki::{ClientTrust, Cluster, ServingIdentity, client_config, server_config};
+use control_pki::{ClientTrust, Cluster, ServingIdentity, server_config};
 use control_store::embedded::{Embedded, Options};
 use control_types::value;
 use control_types::value::Value;
-use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::ServerName;
-use tokio_rustls::TlsConnector;
+use http::Method;
+use http_body_util::BodyExt;
 use tokio_util::sync::CancellationToken;
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Says to this program that it is the server: `DIR PORT`.
 const SERVER: &str = "ORLOP_BENCH_SERVER";
@@ -90,14 +84,24 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
+/// This very program again, as the server.
+async fn start(dir: &Path) -> Result<Server> {
+    Server::start(dir, |port| {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(SERVER, format!("{} {port}", dir.display()));
+        Ok(command)
+    })
+    .await
+}
+
 async fn client(base: &Path) -> Result<()> {
     let dir = tempfile::tempdir_in(base)?;
     let mut starts = Vec::new();
     for _ in 1..STARTS {
         let dir = tempfile::tempdir_in(base)?;
-        starts.push(Server::start(dir.path()).await?.took);
+        starts.push(start(dir.path()).await?.took);
     }
-    let server = Server::start(dir.path()).await?;
+    let server = start(dir.path()).await?;
     starts.push(server.took);
     say("start to /readyz, empty store", times(&mut starts));
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -110,152 +114,6 @@ async fn client(base: &Path) -> Result<()> {
         watch(&server, connections).await?;
     }
     list(&server).await
-}
-
-fn say(what: &str, figure: String) {
-    println!("{what:<44} {figure}");
-}
-
-/// Median, 99th percentile and worst.
-fn times(all: &mut [Duration]) -> String {
-    all.sort_unstable();
-    let at = |part: usize| all[(all.len() * part / 100).min(all.len() - 1)].as_secs_f64() * 1e3;
-    format!(
-        "p50 {:.2} ms  p99 {:.2} ms  max {:.2} ms",
-        at(50),
-        at(99),
-        at(100)
-    )
-}
-
-/// A server process; ends when dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-    tls: TlsConnector,
-    took: Duration,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; the files go with the directory.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    /// Starts a server and waits until it says that it is ready.
-    async fn start(dir: &Path) -> Result<Self> {
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let began = Instant::now();
-        let mut child = Command::new(std::env::current_exe()?)
-            .env(SERVER, format!("{} {}", dir.display(), address.port()))
-            .stdout(Stdio::null())
-            .spawn()?;
-        let tls = loop {
-            if began.elapsed() > Duration::from_secs(20) || child.try_wait()?.is_some() {
-                let _ = child.kill();
-                return Err("the server did not start".into());
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            // It writes its authority before it listens; afterwards this only reads.
-            if tokio::net::TcpStream::connect(address).await.is_ok() {
-                let pki = Cluster::load_or_create(dir.join("pki"))?;
-                let admin = pki.administrator()?;
-                let mut config = client_config(pki.ca.certificate_pem(), Some(&admin))?;
-                config.alpn_protocols = vec![b"h2".to_vec()];
-                break TlsConnector::from(Arc::new(config));
-            }
-        };
-        let mut server = Self {
-            child,
-            address,
-            tls,
-            took: Duration::ZERO,
-        };
-        let answer = server
-            .connect()
-            .await?
-            .ask(Method::GET, "/readyz", None)
-            .await?;
-        if answer.status() != 200 {
-            return Err(format!("/readyz answers {}", answer.status()).into());
-        }
-        server.took = began.elapsed();
-        Ok(server)
-    }
-
-    async fn connect(&self) -> Result<Connection> {
-        let stream = tokio::net::TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        let name = ServerName::try_from("127.0.0.1")?;
-        let stream = self.tls.connect(name, stream).await?;
-        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(4 << 20)
-            .initial_connection_window_size(64 << 20)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        tokio::spawn(connection);
-        Ok(Connection(sender))
-    }
-
-    /// Megabytes in memory.
-    fn resident(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok())
-            .unwrap_or_default()
-            * 1024.0
-            / 1e6
-    }
-
-    /// Processor time used so far. Counted in hundredths of a second.
-    fn processor(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        let stat = stat.unwrap_or_default();
-        // Behind the name in brackets: state is the third field.
-        let fields: Vec<_> = stat
-            .rsplit(") ")
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .collect();
-        let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok());
-        Duration::from_millis((ticks(11).unwrap_or_default() + ticks(12).unwrap_or_default()) * 10)
-    }
-}
-
-#[derive(Clone)]
-struct Connection(SendRequest<Full<Bytes>>);
-
-impl Connection {
-    async fn ask(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Response<Incoming>> {
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("https://127.0.0.1{path}"))
-            .header("content-type", "application/json")
-            .body(Full::new(
-                body.map(Value::to_vec).unwrap_or_default().into(),
-            ))?;
-        Ok(self.0.send_request(request).await?)
-    }
-
-    async fn create(&mut self, path: &str, object: &Value) -> Result<()> {
-        let answer = self.ask(Method::POST, path, Some(object)).await?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
-        if status != 201 {
-            return Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into());
-        }
-        Ok(())
-    }
 }
 
 fn map(name: &str) -> Value {
