@@ -104,6 +104,17 @@ impl Page {
         let _ = writeln!(self.out, "# TYPE {name}{total} {kind}");
     }
 
+    /// Begins a family of one counter whose name lacks the usual end. In `OpenMetrics`
+    /// there is no such thing.
+    pub(crate) fn bare_counter(&mut self, name: &str, help: &str) {
+        let kind = match self.form {
+            Exposition::Text => "counter",
+            Exposition::OpenMetrics => "unknown",
+        };
+        let _ = writeln!(self.out, "# HELP {name} {help}");
+        let _ = writeln!(self.out, "# TYPE {name} {kind}");
+    }
+
     /// One number.
     pub(crate) fn sample(&mut self, name: &str, labels: &[Label<'_>], value: f64) {
         self.out.push_str(name);
@@ -203,6 +214,22 @@ mod tests {
             "{open}"
         );
         assert_eq!(open.matches("# EOF").count(), 1);
+    }
+
+    #[test]
+    fn a_counter_of_another_name_is_none_in_openmetrics() {
+        for (form, kind) in [
+            (Exposition::Text, "counter"),
+            (Exposition::OpenMetrics, "unknown"),
+        ] {
+            let mut page = Page::new(form);
+            page.bare_counter("x_attempts", "Attempts.");
+            let page = page.finish();
+            assert!(
+                page.contains(&format!("# TYPE x_attempts {kind}\n")),
+                "{page}"
+            );
+        }
     }
 
     #[test]

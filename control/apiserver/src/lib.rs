@@ -13,6 +13,7 @@
 )]
 
 pub mod access;
+mod access_counts;
 pub mod admission;
 pub mod aggregate;
 pub mod allocate;
@@ -74,6 +75,7 @@ pub mod write;
 mod zpages;
 
 pub use access::ClusterAccess;
+pub use access_counts::Decided;
 pub use aggregate::ProxyIdentity;
 pub use certificates::Certificates;
 pub use chain::{Access, Authorities, Verdict};

@@ -11,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::access_counts::AccessCounts;
+use crate::admission::AdmissionCounts;
 use crate::api::Api;
 use crate::body::Body;
 use crate::exposition::{Exposition, Page};
@@ -130,6 +132,10 @@ impl Policies {
 pub struct Metrics {
     registry: Registry,
     pub(crate) requests: RequestCounts,
+    /// Of who asks.
+    pub(crate) access: AccessCounts,
+    /// Of admission.
+    pub(crate) admission: AdmissionCounts,
     /// Of health checks.
     pub(crate) health: HealthCounts,
     pod_security: Family<PodSecurityLabels, Counter>,
@@ -155,6 +161,8 @@ impl Default for Metrics {
         Self {
             registry,
             requests: RequestCounts::default(),
+            access: AccessCounts::default(),
+            admission: AdmissionCounts::default(),
             health: HealthCounts::default(),
             pod_security,
             policies,
@@ -225,6 +233,9 @@ impl Api {
             page.open_metrics(&text);
         }
         self.metrics.requests.write(&mut page);
+        let decided = self.config.access.decided();
+        self.metrics.access.write(&decided, &mut page);
+        self.metrics.admission.write(&mut page);
         self.config.chain.gates.write(&mut page);
         if let Some(tracer) = &self.config.chain.tracer {
             tracer.write(&mut page);

@@ -23,13 +23,17 @@ const OTHERS: &[&str] = &[
     "/api/v1",
     "/apis",
     "/apis/",
+    "/flagz",
     "/healthz",
     "/livez",
     "/metrics",
+    "/metrics/slis",
     "/openapi/v2",
     "/openapi/v3",
+    "/openapi/v3/",
     "/openid/v1/jwks",
     "/readyz",
+    "/statusz",
     "/version",
 ];
 

@@ -23,10 +23,22 @@ const SIZES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 const EVENT_SIZES: &[f64] = &[
     1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
 ];
+const BODIES: &[f64] = &bodies();
 const ACCESS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
     8.192, 16.384,
 ];
+
+/// From 50 KB to 3.05 MB in steps of 100 KB.
+const fn bodies() -> [f64; 31] {
+    let mut out = [50_000.0; 31];
+    let mut at = 1;
+    while at < out.len() {
+        out[at] = out[at - 1] + 100_000.0;
+        at += 1;
+    }
+    out
+}
 
 /// Paths that are no resources and are counted by their names.
 const PATHS: &[&str] = &[
@@ -64,11 +76,13 @@ pub(crate) struct RequestCounts {
     requests: RwLock<FxHashMap<Key, Arc<Counts>>>,
     watches: RwLock<FxHashMap<[&'static str; 3], Arc<Sent>>>,
     store: RwLock<FxHashMap<[&'static str; 3], Arc<Mutex<Histogram>>>>,
+    /// Bytes of what clients send, by group, resource and verb.
+    bodies: RwLock<FxHashMap<[&'static str; 3], Arc<Mutex<Histogram>>>>,
     reading: Arc<AtomicI64>,
     writing: Arc<AtomicI64>,
     handshakes: AtomicU64,
-    /// Success and failure.
-    authentication: [Timed; 2],
+    /// Success, failure, error.
+    authentication: [Timed; 3],
     /// Allowed and denied.
     authorization: [Timed; 2],
 }
@@ -83,6 +97,8 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 struct Inner {
     codes: Vec<(u16, u64)>,
+    /// Of these, those that the server ended to protect itself.
+    ended: Vec<(u16, u64)>,
     took: Histogram,
     worked: Histogram,
     sizes: Histogram,
@@ -111,6 +127,8 @@ pub(crate) struct Done {
     pub waited: Duration,
     /// How large the answer is, if that is known.
     pub size: Option<u64>,
+    /// Whether the server refused or ended it to protect itself.
+    pub terminated: bool,
 }
 
 impl Default for Timed {
@@ -293,6 +311,12 @@ impl RequestCounts {
         if matches!(key.verb, "WATCH" | "CONNECT") {
             return;
         }
+        if done.terminated {
+            match inner.ended.iter_mut().find(|(code, _)| *code == done.code) {
+                Some((_, count)) => *count += 1,
+                None => inner.ended.push((done.code, 1)),
+            }
+        }
         inner.took.observe(done.took.as_secs_f64());
         let worked = done.took.saturating_sub(done.waited);
         inner.worked.observe(worked.as_secs_f64());
@@ -328,14 +352,30 @@ impl RequestCounts {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// A client was asked who it is.
-    pub(crate) fn authenticated(&self, success: bool, took: Duration) {
-        self.authentication[usize::from(!success)].observe(took);
+    /// A client was asked who it is. Who shows nothing and is let in by nobody fails;
+    /// who shows something that is wrong makes an error.
+    pub(crate) fn authenticated(&self, success: bool, shown: bool, took: Duration) {
+        let at = match (success, shown) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        self.authentication[at].observe(took);
     }
 
     /// It was decided whether something may be done.
     pub(crate) fn authorized(&self, allowed: bool, took: Duration) {
         self.authorization[usize::from(!allowed)].observe(took);
+    }
+
+    /// A client sends so many bytes.
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    pub(crate) fn sends(&self, key: Key, verb: &'static str, bytes: u64) {
+        let histogram = entry(&self.bodies, [key.group, key.resource, verb], || {
+            Mutex::new(Histogram::new(BODIES))
+        });
+        let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
+        histogram.observe(bytes as f64);
     }
 
     /// A TLS handshake failed.
@@ -381,10 +421,26 @@ impl RequestCounts {
                 }
             }
         }
+        terminations(&requests, page);
+        self.write_bodies(page);
         self.write_gauges(&requests, page);
         self.write_watches(page);
         self.write_store(page);
         self.write_access(page);
+    }
+
+    fn write_bodies(&self, page: &mut Page) {
+        let name = "apiserver_request_body_size_bytes";
+        page.family(
+            name,
+            Kind::Histogram,
+            "Apiserver request body size in bytes broken out by resource and verb.",
+        );
+        for ([group, resource, verb], sizes) in &sorted(&self.bodies, |key| *key) {
+            let sizes = sizes.lock().unwrap_or_else(PoisonError::into_inner);
+            let labels = [("group", *group), ("resource", resource), ("verb", verb)];
+            page.histogram(name, &labels, &sizes);
+        }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
@@ -487,34 +543,24 @@ impl RequestCounts {
 
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
     fn write_access(&self, page: &mut Page) {
-        for (name, attempts, help, timed, results) in [
+        let tables: [(&str, &[Timed], &[&str]); 2] = [
             (
                 "authentication",
-                "authentication_attempts",
-                "authenticated attempts",
                 &self.authentication,
-                ["success", "failure"],
+                &["success", "failure", "error"],
             ),
-            (
-                "authorization",
-                "authorization_attempts_total",
-                "authorization attempts",
-                &self.authorization,
-                ["allowed", "denied"],
-            ),
-        ] {
-            let family = attempts.trim_end_matches("_total");
-            // The first of them is a counter without the usual end of its name.
-            let kind = if family == attempts {
-                Kind::Gauge
+            ("authorization", &self.authorization, &["allowed", "denied"]),
+        ];
+        for (name, timed, results) in tables {
+            let attempts = if name == "authentication" {
+                let attempts = "authentication_attempts";
+                page.bare_counter(attempts, "Counter of authenticated attempts.");
+                attempts
             } else {
-                Kind::Counter
+                let help = "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.";
+                page.family("authorization_attempts", Kind::Counter, help);
+                "authorization_attempts_total"
             };
-            page.family(
-                family,
-                kind,
-                &format!("Counter of {help}, split by result."),
-            );
             for (result, timed) in results.iter().zip(timed) {
                 let count = timed
                     .0
@@ -524,15 +570,46 @@ impl RequestCounts {
                 page.sample(attempts, &[("result", result)], count as f64);
             }
             let duration = format!("{name}_duration_seconds");
+            let first = if name == "authentication" {
+                "Authentication"
+            } else {
+                "Authorization"
+            };
             page.family(
                 &duration,
                 Kind::Histogram,
-                &format!("Duration of {name} in seconds broken out by result."),
+                &format!("{first} duration in seconds broken out by result."),
             );
             for (result, timed) in results.iter().zip(timed) {
                 let timed = timed.0.lock().unwrap_or_else(PoisonError::into_inner);
                 page.histogram(&duration, &[("result", result)], &timed);
             }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for metrics")]
+fn terminations(requests: &[(Key, Arc<Counts>)], page: &mut Page) {
+    let name = "apiserver_request_terminations";
+    page.family(
+        name,
+        Kind::Counter,
+        "Number of requests which apiserver terminated in self-defense.",
+    );
+    for (key, counts) in requests {
+        let ended = {
+            let inner = counts.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.ended.clone()
+        };
+        for (code, count) in ended {
+            let code = code.to_string();
+            let mut labels = vec![("code", code.as_str())];
+            labels.extend(key.labels());
+            page.sample(
+                "apiserver_request_terminations_total",
+                &labels,
+                count as f64,
+            );
         }
     }
 }
@@ -575,6 +652,7 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
                 all,
                 size / count.max(1) * all,
                 state.revision,
+                served.cache.as_ref()?.head(),
             ))
         })
         .collect();
@@ -597,17 +675,17 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
         (
             "apiserver_resource_objects",
             "Number of stored objects at the time of last check split by kind.",
-            (|(_, _, count, _, _)| *count as f64) as fn(&(&str, &str, usize, usize, u64)) -> f64,
+            (|one| one.2 as f64) as fn(&(&str, &str, usize, usize, u64, u64)) -> f64,
         ),
         (
             "apiserver_resource_size_estimate_bytes",
             "Estimated size of stored objects in database.",
-            |(_, _, _, size, _)| *size as f64,
+            |one| one.3 as f64,
         ),
         (
             "apiserver_watch_cache_resource_version",
             "Current resource version of watch cache broken by resource type.",
-            |(_, _, _, _, revision)| *revision as f64,
+            |one| one.4 as f64,
         ),
     ] {
         page.family(name, Kind::Gauge, help);
@@ -615,6 +693,32 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
             page.sample(name, &[("group", one.0), ("resource", one.1)], of(one));
         }
     }
+    // Each event is handed on as it comes in; a cache is filled once.
+    for (name, help, of) in [
+        (
+            "apiserver_watch_cache_events_received",
+            "Counter of events received in watch cache broken by resource type.",
+            (|head| head as f64) as fn(u64) -> f64,
+        ),
+        (
+            "apiserver_watch_cache_events_dispatched",
+            "Counter of events dispatched in watch cache broken by resource type.",
+            |head| head as f64,
+        ),
+        (
+            "apiserver_watch_cache_initializations",
+            "Counter of watch cache initializations broken by resource type.",
+            |_| 1.0,
+        ),
+    ] {
+        page.family(name, Kind::Counter, help);
+        let total = format!("{name}_total");
+        for one in &stored {
+            page.sample(&total, &[("group", one.0), ("resource", one.1)], of(one.5));
+        }
+    }
+    api.allocators.write(page);
+    crate::aggregate::write(api, page);
     crate::process::write(page);
     let version = crate::health::version();
     let name = "kubernetes_build_info";
@@ -646,6 +750,7 @@ impl Counts {
             open: AtomicI64::new(0),
             inner: Mutex::new(Inner {
                 codes: Vec::with_capacity(2),
+                ended: Vec::new(),
                 took: Histogram::new(SECONDS),
                 worked: Histogram::new(SECONDS),
                 sizes: Histogram::new(SIZES),
@@ -710,6 +815,7 @@ mod tests {
                     took: Duration::from_millis(30),
                     waited: Duration::from_millis(28),
                     size: Some(1234),
+                    terminated: code == 404,
                 },
             );
         }
@@ -718,7 +824,28 @@ mod tests {
             "apiserver_request_total{code=\"200\",dry_run=\"\",component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"} 2",
             "apiserver_request_duration_seconds_bucket{component=\"apiserver\",dry_run=\"\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\",le=\"0.05\"} 3",
             "apiserver_request_sli_duration_seconds_bucket{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\",le=\"0.005\"} 3",
+            "apiserver_request_terminations_total{code=\"404\",component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"} 1",
             "apiserver_response_sizes_sum{component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"} 3702",
+        ] {
+            assert!(page.contains(line), "no {line} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn what_clients_send_and_how_they_are_known_is_counted() {
+        let counts = RequestCounts::default();
+        counts.sends(KEY, "create", 120_000);
+        counts.authenticated(true, true, Duration::ZERO);
+        counts.authenticated(false, true, Duration::ZERO);
+        let page = page(&counts);
+        for line in [
+            "apiserver_request_body_size_bytes_bucket{group=\"apps\",resource=\"deployments\",verb=\"create\",le=\"50000\"} 0",
+            "apiserver_request_body_size_bytes_bucket{group=\"apps\",resource=\"deployments\",verb=\"create\",le=\"150000\"} 1",
+            "apiserver_request_body_size_bytes_bucket{group=\"apps\",resource=\"deployments\",verb=\"create\",le=\"3050000\"} 1",
+            "# TYPE authentication_attempts counter",
+            "authentication_attempts{result=\"success\"} 1",
+            "authentication_attempts{result=\"failure\"} 0",
+            "authentication_attempts{result=\"error\"} 1",
         ] {
             assert!(page.contains(line), "no {line} in\n{page}");
         }

@@ -159,6 +159,16 @@ async fn answer(
             response
         }
         GROUP => json(value!({"kind": "APIResourceList"})),
+        "/openapi/v2" => json(value!({
+            "swagger": "2.0",
+            "paths": {
+                "/apis/wardle.example.com/v1alpha1/flunders": {"get": {
+                    "responses": {"200": {"description": "OK", "schema": {"$ref": "#/definitions/wardle.Flunder"}}}
+                }},
+                "/apis/other.example.com/v1/things": {"get": {}}
+            },
+            "definitions": {"wardle.Flunder": {"type": "object"}, "wardle.Other": {}}
+        })),
         "/openapi/v3" => json(value!({"paths": {"apis/wardle.example.com/v1alpha1": {
             "serverRelativeURL": "/openapi/v3/apis/wardle.example.com/v1alpha1?hash=A1"
         }}})),
@@ -390,6 +400,22 @@ async fn groups_of_extension_servers_are_discovered_and_go_with_them() {
     let (code, told) = ask(&server, &root(), Method::GET, &url, None).await;
     assert_eq!((code, told.str_at(&["target"])), (200, Some(url.as_str())));
 
+    let (_, swagger) = ask(&server, &root(), Method::GET, "/openapi/v2", None).await;
+    let flunders = ["paths", "/apis/wardle.example.com/v1alpha1/flunders", "get"];
+    assert!(swagger.path(&flunders).is_some());
+    let schema = ["definitions", "wardle.Flunder", "type"];
+    assert_eq!(swagger.str_at(&schema), Some("object"));
+    // It does not speak for what it is not registered for.
+    let things = ["paths", "/apis/other.example.com/v1/things"];
+    assert!(swagger.path(&things).is_none());
+    assert!(swagger.path(&["definitions", "wardle.Other"]).is_none());
+    let pods = ["paths", "/api/v1/namespaces/{namespace}/pods", "get"];
+    assert!(swagger.path(&pods).is_some());
+    let page = send(&server, &root(), Method::GET, "/metrics", &[], None).await;
+    let (_, page) = text(page).await;
+    let gauge = "aggregator_unavailable_apiservice{name=\"v1alpha1.wardle.example.com\"} 0\n";
+    assert!(page.contains(gauge), "{page}");
+
     let registered = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.wardle.example.com";
     let (code, _) = ask(&server, &root(), Method::DELETE, registered, None).await;
     assert_eq!(code, 200);
@@ -400,6 +426,8 @@ async fn groups_of_extension_servers_are_discovered_and_go_with_them() {
     }
     let (code, _) = ask(&server, &root(), Method::GET, GROUP, None).await;
     assert_eq!(code, 404);
+    let (_, swagger) = ask(&server, &root(), Method::GET, "/openapi/v2", None).await;
+    assert!(swagger.path(&flunders).is_none());
 }
 
 #[tokio::test]
@@ -540,7 +568,28 @@ async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
         assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    assert_eq!(item.str_at(&["usage", "memory"]), Some("1024Ki"));
+    assert_eq!(item.str_at(&["usage", "memory"]), Some("1Mi"));
+    let headers = [(
+        "accept",
+        "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+    )];
+    let path = format!("{base}/nodes");
+    let table = send(&server, &root(), Method::GET, &path, &headers, None).await;
+    let table = Value::from_slice(text(table).await.1.as_bytes()).expect("JSON");
+    let names = table.items_at(&["columnDefinitions"]).iter();
+    let names: Vec<_> = names.map(|one| one.str_at(&["name"])).collect();
+    let wanted = ["Name", "cpu", "memory", "Window"].map(Some);
+    assert_eq!(names, wanted);
+    let cells = table.items_at(&["rows"])[0].items_at(&["cells"]).to_vec();
+    assert_eq!((&cells[0], &cells[2]), (&value!("node-1"), &value!("1Mi")));
+    let (_, index) = ask(&server, &root(), Method::GET, "/openapi/v3", None).await;
+    let place = ["paths", "apis/metrics.k8s.io/v1beta1", "serverRelativeURL"];
+    let url = index.str_at(&place).expect("in the index").to_owned();
+    let (code, document) = ask(&server, &root(), Method::GET, &url, None).await;
+    let nodes = ["paths", "/apis/metrics.k8s.io/v1beta1/nodes", "get"];
+    assert!(code == 200 && document.path(&nodes).is_some());
+    let (_, swagger) = ask(&server, &root(), Method::GET, "/openapi/v2", None).await;
+    assert!(swagger.path(&nodes).is_some());
     let (code, one) = ask(
         &server,
         &root(),

@@ -510,6 +510,9 @@ async fn headers_that_mean_something_to_another_hop_are_no_headers_of_http2() {
     /// `:status: 200` and `:status: 400` of HPACK's table.
     const OK: u8 = 0x88;
     const BAD: u8 = 0x8c;
+    /// `:method: GET` and `:scheme: https` of that table.
+    const GET: u8 = 0x82;
+    const HTTPS: u8 = 0x87;
     let target = target(Settings::default()).await;
     let literal = |name: &str, value: &str| {
         let mut out = vec![0, u8::try_from(name.len()).expect("short")];
@@ -542,6 +545,22 @@ async fn headers_that_mean_something_to_another_hop_are_no_headers_of_http2() {
             false,
         ),
         ("an unknown pseudo-header", with(":user", "boss"), false),
+        (
+            "no path",
+            [vec![GET, HTTPS], literal(":authority", "x")].concat(),
+            false,
+        ),
+        ("no path and no authority", vec![GET, HTTPS], false),
+        (
+            "no path, a host",
+            [vec![GET, HTTPS], literal("host", "x")].concat(),
+            false,
+        ),
+        (
+            "an empty path",
+            [vec![GET, HTTPS], literal(":path", "")].concat(),
+            false,
+        ),
     ] {
         let mut stream = target.connect(b"h2").await;
         preface(&mut stream).await;

@@ -69,8 +69,11 @@ impl Server {
                 return Err("the server did not start".into());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
-            // It writes its authority before it listens; afterwards this only reads.
-            if tokio::net::TcpStream::connect(address).await.is_ok() {
+            // It makes its authorities before its own certificate; afterwards this only
+            // reads them. `orlop` listens before that.
+            if dir.join("pki/apiserver.crt").exists()
+                && tokio::net::TcpStream::connect(address).await.is_ok()
+            {
                 break Cluster::load_or_create(dir.join("pki"))?;
             }
         };

@@ -2,10 +2,12 @@
 //! an opinion decides.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use control_access::{Abac, Attributes, NODE_USER_PREFIX, NODES, NodeGraph, Rbac, Rule, User};
 
 use super::ask::WebhookAuthorizer;
+use crate::access_counts::Decided;
 use crate::chain::{Decision, Held};
 
 /// What decides.
@@ -42,6 +44,8 @@ pub(super) enum Opinion {
 pub(super) struct Authorizers {
     all: Vec<Authorizer>,
     waits: bool,
+    /// How often each allowed and denied.
+    decided: Vec<[AtomicU64; 2]>,
 }
 
 // === impl Authorizer ===
@@ -63,6 +67,26 @@ impl Authorizer {
             Self::Webhook(_) => Opinion::None(String::new()),
             Self::AlwaysAllow => Opinion::Allow(String::new()),
             Self::AlwaysDeny => Opinion::None("Everything is forbidden.".to_owned()),
+        }
+    }
+
+    /// Its type, as configurations name it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Node(_) => "Node",
+            Self::Rbac(_) => "RBAC",
+            Self::Abac(_) => "ABAC",
+            Self::Webhook(_) => "Webhook",
+            Self::AlwaysAllow => "AlwaysAllow",
+            Self::AlwaysDeny => "AlwaysDeny",
+        }
+    }
+
+    /// Its name in metrics; only webhooks have names of their own.
+    fn name(&self) -> String {
+        match self {
+            Self::Webhook(webhook) => webhook.name().to_owned(),
+            other => other.kind().to_lowercase(),
         }
     }
 
@@ -124,7 +148,31 @@ fn node(graph: &NodeGraph, attributes: &Attributes) -> Opinion {
 impl Authorizers {
     pub fn new(all: Vec<Authorizer>) -> Self {
         let waits = all.iter().any(|one| matches!(one, Authorizer::Webhook(_)));
-        Self { all, waits }
+        let decided = all.iter().map(|_| Default::default()).collect();
+        Self {
+            all,
+            waits,
+            decided,
+        }
+    }
+
+    /// How often each decided.
+    pub fn decided(&self) -> Vec<Decided> {
+        let counts = self.all.iter().zip(&self.decided);
+        counts
+            .map(|(one, [allowed, denied])| Decided {
+                kind: one.kind(),
+                name: one.name(),
+                allowed: allowed.load(Ordering::Relaxed),
+                denied: denied.load(Ordering::Relaxed),
+            })
+            .collect()
+    }
+
+    fn count(&self, at: usize, decision: &Decision) {
+        if let Some(counts) = self.decided.get(at) {
+            counts[usize::from(!decision.allowed)].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether other servers are asked: then [`Authorizers::decide`] does not know
@@ -141,12 +189,13 @@ impl Authorizers {
             return decision;
         }
         let mut errors = Vec::new();
-        for authorizer in &self.all {
+        for (at, authorizer) in self.all.iter().enumerate() {
             let (opinion, error) = match authorizer {
                 Authorizer::Webhook(webhook) => webhook.decide(attributes).await,
                 local => (local.decide(attributes, true), None),
             };
             if decision.hear(opinion) {
+                self.count(at, &decision);
                 decision.error = error;
                 return decision;
             }
@@ -168,8 +217,9 @@ impl Authorizers {
             decision.allowed = true;
             return decision;
         }
-        for authorizer in &self.all {
+        for (at, authorizer) in self.all.iter().enumerate() {
             if decision.hear(authorizer.decide(attributes, reasons)) {
+                self.count(at, &decision);
                 break;
             }
         }

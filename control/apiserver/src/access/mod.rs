@@ -36,6 +36,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
+use crate::access_counts::Decided;
 use crate::api::Api;
 use crate::chain::{
     Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings,
@@ -185,6 +186,9 @@ impl ClusterAccess {
             tracing::debug!(%error, "client certificate refused");
             return Err(Status::unauthorized());
         }
+        if let (Some(api), Some(seconds)) = (self.api(), left(first)) {
+            api.metrics.access.certificate(seconds);
+        }
         user_of_certificate(first).map_err(|error| {
             tracing::debug!(%error, "client certificate refused");
             Status::unauthorized()
@@ -234,11 +238,17 @@ impl ClusterAccess {
         }
         match found {
             Ok(bearer) => {
+                api.metrics.access.token(&bearer);
                 legacy::note(&api, &bearer, notes);
                 return Ok(bearer);
             }
             Err(TokenError::Foreign) => {}
-            Err(error) => errors.push(error.to_string()),
+            Err(error) => {
+                if matches!(error, TokenError::Legacy(_)) {
+                    api.metrics.access.invalidated_token();
+                }
+                errors.push(error.to_string());
+            }
         }
         if self.bootstrap_tokens
             && !here.is_empty()
@@ -270,6 +280,14 @@ impl ClusterAccess {
             format!("[{NOBODY}, {}]", errors.join(", "))
         })
     }
+}
+
+/// For how many seconds more a certificate is good.
+#[expect(clippy::cast_precision_loss, reason = "for metrics")]
+fn left(certificate: &CertificateDer<'_>) -> Option<f64> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let end = certificate.validity().not_after.timestamp();
+    Some((end - jiff::Timestamp::now().as_second()) as f64)
 }
 
 /// What is said of a token that nobody knows.
@@ -400,6 +418,10 @@ impl Access for ClusterAccess {
             return futures::future::ready(authorizers.decide(attributes, true)).boxed();
         }
         async move { authorizers.decide_waiting(attributes).await }.boxed()
+    }
+
+    fn decided(&self) -> Vec<Decided> {
+        self.live.authorizers.load().decided()
     }
 
     fn attach(&self, api: &Arc<Api>) {

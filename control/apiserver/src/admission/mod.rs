@@ -7,6 +7,7 @@
 //! are the objects found that it looks at.
 
 mod certificates;
+mod counts;
 pub mod dynamic;
 mod event_rate;
 pub(crate) mod node_restriction;
@@ -20,6 +21,7 @@ mod service_account;
 mod settings;
 
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use control_access::User;
 use control_kinds::admission as rules;
@@ -31,6 +33,7 @@ use crate::api::{Api, Served, name_of};
 use crate::cache::Cached;
 use crate::chain::Context;
 
+pub(crate) use self::counts::{AdmissionCounts, Step};
 pub use self::event_rate::EventRates;
 pub use self::plugins::{ChoiceError, Plugin, Plugins};
 pub use self::settings::{Settings, SettingsError};
@@ -142,7 +145,7 @@ pub fn check_create(
     };
     let on = |plugin| on(&context.api, plugin);
     if on(Plugin::PodSecurity) {
-        pod_security::check(context, served, change, warnings)?;
+        secure(context, served, change, warnings)?;
     }
     optional::check(context, served, change)?;
     match (served.resource.group, served.resource.plural) {
@@ -220,7 +223,7 @@ pub fn check_update(
     };
     let on = |plugin| on(api, plugin);
     if on(Plugin::PodSecurity) {
-        pod_security::check(context, served, change, warnings)?;
+        secure(context, served, change, warnings)?;
     }
     optional::check(context, served, change)?;
     match (served.resource.group, served.resource.plural, subresource) {
@@ -241,6 +244,32 @@ pub fn check_update(
         }
         _ => Ok(()),
     }
+}
+
+/// Looks at the security of a pod, or of the pods that an object will make.
+fn secure(
+    context: &Context,
+    served: &Served,
+    change: Change<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    if !pod_security::concerns(served) {
+        return Ok(());
+    }
+    let began = Instant::now();
+    let outcome = pod_security::check(context, served, change, warnings);
+    let operation = match change.old {
+        None => dynamic::Operation::Create,
+        Some(_) => dynamic::Operation::Update,
+    };
+    let counts = &context.api.metrics.admission;
+    counts.ended(
+        Plugin::PodSecurity,
+        Step::Validate,
+        operation,
+        began,
+        outcome,
+    )
 }
 
 /// Gives a binding the place of its node, which the pod gets from it.

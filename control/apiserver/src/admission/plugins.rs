@@ -5,7 +5,7 @@
 macro_rules! plugins {
     ($($(#[$doc:meta])* $name:ident = $on:literal,)*) => {
         /// A step of admission, called as kube-apiserver calls it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Plugin {
             $($(#[$doc])* $name,)*
         }

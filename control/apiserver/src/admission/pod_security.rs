@@ -135,6 +135,14 @@ impl Usual {
     }
 }
 
+/// Whether objects of a resource are looked at at all.
+pub(super) fn concerns(served: &Served) -> bool {
+    matches!(
+        (served.resource.group, served.resource.plural),
+        ("", "namespaces" | "pods")
+    ) || served.kind.facts().template.is_some()
+}
+
 /// Looks at namespaces, pods, and what makes pods.
 ///
 /// # Errors

@@ -109,6 +109,9 @@ async fn look_after(api: Arc<Api>, remote: Arc<Remote>) {
                 Err(condition) => condition.clone(),
             };
             let good = condition.status == "True";
+            if !good && failures == 0 {
+                api.aggregator.lost.count(&remote.name, condition.reason);
+            }
             failures = if good { 0 } else { failures.saturating_add(1) };
             if let Err(error) = tell(&api, &remote, &condition).await {
                 tracing::warn!(name = %remote.name, %error, "cannot tell whether an API service is available");

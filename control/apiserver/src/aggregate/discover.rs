@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use control_types::object;
 use control_types::value;
 use control_types::value::{Map, Value};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Request, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 
 use super::available::aggregator;
 use super::headers;
 use super::remote::Remote;
+use super::swagger::Swagger;
 use crate::api::Api;
 use crate::body;
 use crate::service_client::explain;
@@ -24,6 +25,7 @@ const OLD: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The most bytes that are read of an answer.
 const LIMIT: usize = 16 << 20;
+const JSON: &str = "application/json";
 /// Today's forms.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
      application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -35,16 +37,19 @@ pub(crate) struct Discovered {
     pub entry: Value,
     /// Where its document of OpenAPI 3 is, with the hash that it has now.
     pub document: Option<String>,
+    /// What its document of OpenAPI 2 says of it, if it has one.
+    pub swagger: Option<Arc<Swagger>>,
     /// When it was read; nothing if it could not be.
     read: Option<Instant>,
 }
 
 impl Discovered {
     /// What is known without asking.
-    pub(super) fn always(entry: Value) -> Self {
+    pub(super) fn of(entry: Value) -> Self {
         Self {
             entry,
             document: None,
+            swagger: None,
             read: None,
         }
     }
@@ -77,7 +82,7 @@ fn stale_entry(remote: &Remote) -> Value {
 
 /// Says that nothing is known of a server that cannot be reached.
 pub(super) fn stale(api: &Api, remote: &Remote) {
-    put(api, remote, stale_entry(remote), None, None);
+    put(api, remote, Discovered::of(stale_entry(remote)));
 }
 
 /// Reads a server's discovery, if what is known is old.
@@ -88,60 +93,84 @@ pub(super) async fn renew(api: &Api, remote: &Remote, address: &str) {
     }
     match read(remote, address).await {
         Ok(entry) => {
-            let document = document(remote, address).await;
-            put(api, remote, entry, document, Some(Instant::now()));
+            let discovered = Discovered {
+                entry,
+                document: document(remote, address).await,
+                swagger: swagger(remote, address).await,
+                read: Some(Instant::now()),
+            };
+            put(api, remote, discovered);
         }
         Err(error) => {
             tracing::warn!(name = %remote.name, %error, "an API service's discovery cannot be read");
             let mut last = entry(remote);
             last.insert("freshness", "Stale");
-            put(api, remote, last, None, None);
+            put(api, remote, Discovered::of(last));
         }
     }
 }
 
-fn put(api: &Api, remote: &Remote, entry: Value, document: Option<String>, read: Option<Instant>) {
+fn put(api: &Api, remote: &Remote, now: Discovered) {
     let known = remote.discovered.load();
-    let same = known.as_ref().is_some_and(|known| known.entry == entry);
-    remote.discovered.store(Some(Arc::new(Discovered {
-        entry,
-        document,
-        read,
-    })));
+    let same = known.as_ref().is_some_and(|known| known.entry == now.entry);
+    remote.discovered.store(Some(Arc::new(now)));
     if !same {
         api.aggregator.changed();
     }
 }
 
 async fn read(remote: &Remote, address: &str) -> Result<Value, Error> {
-    if let Ok(Some(list)) = get(remote, address, "/apis", AGGREGATED).await {
+    if let Ok(Some((list, _))) = get(remote, address, "/apis", AGGREGATED, "").await {
         let mut entry = of_aggregated(&list, &remote.group, &remote.version)
             .unwrap_or_else(|| value!({"version": (remote.version.as_str())}));
         entry.insert("freshness", "Current");
         return Ok(entry);
     }
     let path = remote.path();
-    let list = get(remote, address, &path, "application/json").await?;
-    Ok(of_list(&remote.version, &list.unwrap_or_default()))
+    let list = get(remote, address, &path, JSON, "").await?;
+    let (list, _) = list.unwrap_or_default();
+    Ok(of_list(&remote.version, &list))
 }
 
 /// Where a server's document of OpenAPI 3 is; nothing if it has none.
 async fn document(remote: &Remote, address: &str) -> Option<String> {
-    let index = get(remote, address, "/openapi/v3", "application/json").await;
-    let index = index.ok().flatten()?;
+    let index = get(remote, address, "/openapi/v3", JSON, "").await;
+    let (index, _) = index.ok().flatten()?;
     let place = remote.path();
     let url = index.str_at(&["paths", place.trim_start_matches('/'), "serverRelativeURL"])?;
     // Only what is asked of the very server is a place there.
     url.starts_with("/openapi/v3/").then(|| url.to_owned())
 }
 
-/// Asks for a document; nothing if it comes in another form than was asked for.
+/// What its document of OpenAPI 2 says of it. Most of it is about other versions, so
+/// it is only read when it has become another; it is kept when it cannot be read.
+async fn swagger(remote: &Remote, address: &str) -> Option<Arc<Swagger>> {
+    let known = remote.discovered.load_full();
+    let known = known.and_then(|known| known.swagger.clone());
+    let etag = known.as_ref().map_or("", |known| &known.etag);
+    match get(remote, address, "/openapi/v2", JSON, etag).await {
+        Ok(Some((document, etag))) => {
+            Some(Arc::new(Swagger::below(&remote.path(), &document, etag)))
+        }
+        Ok(None) => known,
+        // It has none.
+        Err(Error::Refused { code: 404, .. }) => None,
+        Err(error) => {
+            tracing::debug!(name = %remote.name, %error, "an API service's OpenAPI cannot be read");
+            known
+        }
+    }
+}
+
+/// Asks for a document, and how its state is called; nothing if it comes in another
+/// form than was asked for, or if it is still the one of that `etag`.
 async fn get(
     remote: &Remote,
     address: &str,
     path: &str,
     accept: &'static str,
-) -> Result<Option<Value>, Error> {
+    etag: &str,
+) -> Result<Option<(Value, String)>, Error> {
     let connection = remote
         .connection()
         .map_err(|why| Error::Registration(why.to_owned()))?;
@@ -154,6 +183,11 @@ async fn get(
         .header(ACCEPT, accept)
         .body(body::empty())
         .map_err(|error| no_answer(error.to_string()))?;
+    if let Ok(etag) = HeaderValue::from_str(etag)
+        && !etag.is_empty()
+    {
+        request.headers_mut().insert(IF_NONE_MATCH, etag);
+    }
     headers::identify(request.headers_mut(), &aggregator());
     let asked = async {
         let response = connection
@@ -161,6 +195,9 @@ async fn get(
             .request(request)
             .await
             .map_err(|error| no_answer(explain(&error)))?;
+        if response.status() == StatusCode::NOT_MODIFIED {
+            return Ok(None);
+        }
         if response.status() != StatusCode::OK {
             return Err(Error::Refused {
                 url: url.clone(),
@@ -175,13 +212,16 @@ async fn get(
         if aggregated != (accept == AGGREGATED) {
             return Ok(None);
         }
+        let etag = response.headers().get(ETAG);
+        let etag = etag.and_then(|etag| etag.to_str().ok());
+        let etag = etag.unwrap_or_default().to_owned();
         let bytes = Limited::new(response.into_body(), LIMIT)
             .collect()
             .await
             .map_err(|error| no_answer(explain(&*error)))?
             .to_bytes();
         Value::from_slice(&bytes)
-            .map(Some)
+            .map(|document| Some((document, etag)))
             .map_err(|_| Error::NoJson { url: url.clone() })
     };
     tokio::time::timeout(TIMEOUT, asked)

@@ -18,9 +18,11 @@ mod headers;
 mod merge;
 mod proxy;
 mod remote;
+mod swagger;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use control_pki::Issued;
@@ -32,6 +34,7 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::duties::condition_is_true;
+use crate::exposition::{Kind, Page};
 use crate::node_metrics;
 use crate::request::RequestInfo;
 
@@ -39,6 +42,7 @@ pub(crate) use available::keep;
 pub(crate) use merge::{Form, join, merge};
 pub(crate) use proxy::proxy;
 pub(crate) use remote::Remote;
+pub(crate) use swagger::{DEFINITIONS, PARAMETERS, Swagger, redirect};
 
 /// The group of the registrations.
 pub(crate) const GROUP: &str = "apiregistration.k8s.io";
@@ -84,6 +88,37 @@ pub struct Aggregator {
     own_metrics: OnceLock<Arc<Remote>>,
     /// Counts changes of what discovery says of them.
     generation: AtomicU64,
+    /// How often which could no longer be reached, and why.
+    lost: Lost,
+}
+
+/// How often an API service turned unavailable, by its name and the reason.
+#[derive(Debug, Default)]
+struct Lost(Mutex<BTreeMap<(String, &'static str), u64>>);
+
+impl Lost {
+    fn count(&self, name: &str, reason: &'static str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry((name.to_owned(), reason)).or_default() += 1;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
+    fn write(&self, page: &mut Page) {
+        // Less the usual end of its name it would be called like the gauge.
+        page.bare_counter(
+            "aggregator_unavailable_apiservice_total",
+            "Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
+        );
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((name, reason), count) in &*all {
+            let labels = [("name", name.as_str()), ("reason", reason)];
+            page.sample(
+                "aggregator_unavailable_apiservice_total",
+                &labels,
+                *count as f64,
+            );
+        }
+    }
 }
 
 /// The other servers at one moment.
@@ -163,6 +198,20 @@ impl Aggregator {
             .collect()
     }
 
+    /// What the documents of `OpenAPI` 2 of other servers say of what they serve here, in
+    /// the order in which they count.
+    pub(crate) fn swaggers(&self) -> Vec<Arc<Swagger>> {
+        let now = self.now();
+        let mut all: Vec<_> = now.all().collect();
+        all.sort_by(|a, b| {
+            let place = |one: &Remote| (-one.group_priority, -one.version_priority);
+            (place(a), &a.name).cmp(&(place(b), &b.name))
+        });
+        let all = all.into_iter().filter(|one| one.is_available());
+        all.filter_map(|one| one.discovered.load_full()?.swagger.clone())
+            .collect()
+    }
+
     /// Makes the snapshot as new as the cache of APIServices. Those whose
     /// registration is the same as before stay who they were.
     ///
@@ -229,6 +278,29 @@ impl Aggregator {
         }
         Ok(())
     }
+}
+
+/// Writes which API services cannot be reached.
+pub(crate) fn write(api: &Api, page: &mut Page) {
+    let name = "aggregator_unavailable_apiservice";
+    page.family(
+        name,
+        Kind::Gauge,
+        "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
+    );
+    let cache = api.resource(GROUP, PLURAL).ok();
+    let Some(cache) = cache.and_then(|served| served.cache.as_ref()) else {
+        return;
+    };
+    for object in cache.state().objects.iter() {
+        let Ok(service) = object.value() else {
+            continue;
+        };
+        let unavailable = !condition_is_true(&service, "Available");
+        let labels = [("name", meta::name(&service))];
+        page.sample(name, &labels, f64::from(u8::from(unavailable)));
+    }
+    api.aggregator.lost.write(page);
 }
 
 /// Whether an APIService names another server.

@@ -99,7 +99,7 @@ impl Remote {
         remote.set_available(true);
         remote
             .discovered
-            .store(Some(Arc::new(Discovered::always(entry))));
+            .store(Some(Arc::new(Discovered::of(entry))));
         Self {
             own: true,
             ..remote

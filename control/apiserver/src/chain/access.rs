@@ -151,6 +151,11 @@ pub trait Access: Send + Sync + 'static {
         std::future::ready(Err("invalid bearer token".to_owned())).boxed()
     }
 
+    /// How often each authorizer decided, for metrics.
+    fn decided(&self) -> Vec<crate::Decided> {
+        Vec::new()
+    }
+
     /// The rules that hold for a user in a namespace, whoever says so.
     fn rules(&self, user: &User, namespace: &str) -> Held {
         let _ = (user, namespace);

@@ -18,7 +18,7 @@ use std::time::Instant;
 use control_access::{Attributes, User};
 use control_types::status::Status;
 use futures::FutureExt;
-use http::header::{ACCEPT_ENCODING, CONNECTION, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 
@@ -28,7 +28,7 @@ use crate::audit;
 use crate::body::{self, Body};
 use crate::fairness::{Asked, Refused, Seat};
 use crate::features::Feature;
-use crate::listen::Farewell;
+use crate::listen::{Farewell, PeerCertificates};
 use crate::negotiate::Format;
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
@@ -66,6 +66,8 @@ struct Record {
     id: Option<HeaderValue>,
     /// How long it waited for a seat.
     waited: std::time::Duration,
+    /// Whether it was refused, or ended, for the server's own sake.
+    terminated: bool,
     /// Headers that the answer gets, good or bad.
     headers: HeaderMap,
 }
@@ -114,6 +116,12 @@ impl Chain {
         let key = Key::of(&self.api, &info, &parts);
         let counts = &self.api.metrics.requests;
         let running = counts.begin(key, &info);
+        if let Some(bytes) = http_body::Body::size_hint(&body).exact()
+            && bytes > 0
+            && !info.is_read_only()
+        {
+            counts.sends(key, info.verb, bytes);
+        }
         let format = Format::of_error(&parts.headers, parts.uri.query());
         let mut record = Record::default();
         let id = audit_id(&parts.headers);
@@ -188,6 +196,7 @@ impl Chain {
             took: began.elapsed(),
             waited: record.waited,
             size,
+            terminated: record.terminated,
         };
         counts.done(key, done);
         response
@@ -207,14 +216,14 @@ impl Chain {
         }
         let time = deadline::of(parts.uri.query(), self.api.config.chain.request_timeout)?;
         let admitted = self.admitted(record, info, parts, body, began, Some(time));
-        tokio::time::timeout(time, admitted)
-            .await
-            .unwrap_or_else(|_| {
-                Err(Status::timeout(
-                    "request did not complete within the allotted timeout",
-                    0,
-                ))
-            })
+        let Ok(answer) = tokio::time::timeout(time, admitted).await else {
+            record.terminated = true;
+            return Err(Status::timeout(
+                "request did not complete within the allotted timeout",
+                0,
+            ));
+        };
+        answer
     }
 
     async fn admitted(
@@ -249,7 +258,12 @@ impl Chain {
                 let asked = Instant::now();
                 let found = access.authenticate(&parts, notes).await;
                 let counts = &api.metrics.requests;
-                counts.authenticated(found.is_ok(), asked.elapsed());
+                let shown = parts.headers.contains_key(AUTHORIZATION)
+                    || parts.extensions.get::<PeerCertificates>().is_some();
+                counts.authenticated(found.is_ok(), shown, asked.elapsed());
+                if let Ok(user) = &found {
+                    api.metrics.access.user(&user.name);
+                }
                 record.step("authentication", asked);
                 match found {
                     Ok(user) => (user, false),
@@ -300,7 +314,10 @@ impl Chain {
         record.step("priority-and-fairness", asked);
         let seat = match seat {
             Ok(seat) => seat,
-            Err(answer) => return Ok(answer),
+            Err(answer) => {
+                record.terminated = true;
+                return Ok(answer);
+            }
         };
         let attributes = attributes(info, &user);
         let asked = Instant::now();

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::body::{Body, BoxError};
 use crate::chain::Chain;
 use crate::gather::Gather;
+use crate::reply;
 use beside::{Beside, Driver};
 
 /// How long a client may take for its TLS handshake.
@@ -143,6 +144,12 @@ pub(crate) async fn serve(
     connections.wait().await;
 }
 
+/// Whether a request says what it asks for: over HTTP/2 it may have left that out,
+/// which makes it malformed (RFC 9113, section 8.3.1). It must not pass for `/`.
+fn has_path<B>(request: &hyper::Request<B>) -> bool {
+    request.method() == hyper::Method::CONNECT || !request.uri().path().is_empty()
+}
+
 async fn connection(
     stream: TcpStream,
     address: SocketAddr,
@@ -189,7 +196,13 @@ async fn connection(
             request.extensions_mut().insert(known.clone());
         }
         let chain = chain.clone();
-        async move { Ok::<_, std::convert::Infallible>(chain.answer(request).await) }
+        async move {
+            Ok::<_, std::convert::Infallible>(if has_path(&request) {
+                chain.answer(request).await
+            } else {
+                reply::text(400, "malformed request: missing path\n")
+            })
+        }
     });
     let beside = Beside::default();
     let mut builder = auto::Builder::new(beside.clone());

@@ -7,6 +7,7 @@
 
 mod sample;
 mod scrape;
+mod shape;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::chain::Context;
+use crate::negotiate::Format;
 use crate::options::ListOptions;
 use crate::reply::{self, Answer};
 use sample::{Sample, Usage};
@@ -91,10 +93,10 @@ pub(crate) fn answer(context: &Context) -> Answer {
     if context.parts.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    let answer = |value: &Value| Ok(reply::json(200, reply::line(&value.to_vec())));
     if !info.is_resource {
-        return answer(&resource_list());
+        return Ok(reply::json(200, reply::line(&resource_list().to_vec())));
     }
+    let format = Format::of(&context.parts.headers, context.query())?;
     let kind = match (&*info.resource, info.namespace.is_empty()) {
         ("nodes", true) => Kind::Nodes,
         ("pods", _) => Kind::Pods,
@@ -111,8 +113,10 @@ pub(crate) fn answer(context: &Context) -> Answer {
         let found = rows(&context.api, &known, kind, &info.namespace, |name, _| {
             name == info.name
         })?;
-        let one = found.into_iter().next();
-        return answer(&one.ok_or_else(|| Status::not_found(GROUP, &info.resource, &info.name))?);
+        if found.is_empty() {
+            return Err(Status::not_found(GROUP, &info.resource, &info.name));
+        }
+        return shape::answer(kind, found, false, format);
     }
     let options = ListOptions::parse(context.query())?;
     let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
@@ -126,9 +130,7 @@ pub(crate) fn answer(context: &Context) -> Answer {
         &info.namespace,
         |known, object| name.as_deref().is_none_or(|name| name == known) && labels.matches(object),
     )?;
-    answer(&value!({
-        "kind": (kind.list()), "apiVersion": API_VERSION, "metadata": {}, "items": items
-    }))
+    shape::answer(kind, items, true, format)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,13 +225,14 @@ fn row(kind: &'static str, object: &Value, pair: &Pair) -> Map {
     if let Some(labels) = object.path(&["metadata", "labels"]) {
         metadata.insert("labels", labels.clone());
     }
-    let window = pair.last.at.duration_since(pair.before.at).as_secs_f64();
+    let window = pair.last.at.duration_since(pair.before.at).as_millis();
+    let window = i64::try_from(window).unwrap_or(i64::MAX);
     let mut row = Map::new();
     row.insert("kind", kind);
     row.insert("apiVersion", API_VERSION);
     row.insert("metadata", metadata);
     row.insert("timestamp", time::format(pair.last.at).as_str());
-    row.insert("window", format!("{}s", (window * 1000.0).round() / 1000.0));
+    row.insert("window", shape::span(window));
     row
 }
 
@@ -241,9 +244,9 @@ fn usage(pair: &Pair, before: &Usage, last: &Usage) -> Option<Value> {
         return None;
     }
     // Billionths of a core, which fit a double's 53 bits by far.
-    let nano = (used / seconds * 1e9).round();
-    let kibi = (last.memory_bytes? / 1024.0).floor();
-    Some(value!({"cpu": (format!("{nano}n")), "memory": (format!("{kibi}Ki"))}))
+    let nano = (used / seconds * 1e9).round() as i64;
+    let bytes = last.memory_bytes? as i64;
+    Some(value!({"cpu": (shape::cores(nano)), "memory": (shape::bytes(bytes))}))
 }
 
 #[cfg(test)]
@@ -269,7 +272,7 @@ mod tests {
         let row = node_row(&node, &pair).expect("a row");
         assert_eq!(
             row.get("usage"),
-            Some(&value!({"cpu": "200000000n", "memory": "10Ki"}))
+            Some(&value!({"cpu": "200m", "memory": "10Ki"}))
         );
         assert_eq!(row.str_at(&["window"]), Some("15s"));
         assert_eq!(row.str_at(&["timestamp"]), Some("2023-11-14T22:13:35Z"));
@@ -295,7 +298,7 @@ mod tests {
         let row = pod_row(&pod, &pair).expect("a row");
         assert_eq!(
             row.get("containers"),
-            Some(&value!([{"name": "a", "usage": {"cpu": "100000000n", "memory": "2Ki"}}]))
+            Some(&value!([{"name": "a", "usage": {"cpu": "100m", "memory": "2Ki"}}]))
         );
         let other = value!({"metadata": {"name": "q", "namespace": "d"}});
         assert_eq!(pod_row(&other, &pair), None);

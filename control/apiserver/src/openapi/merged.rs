@@ -21,7 +21,8 @@ use sha2::{Digest, Sha512};
 use super::custom::{Custom, Parts};
 use super::schemas::{self, Form, Kinds};
 use super::texts::Texts;
-use super::{Document, protobuf, v2, v3};
+use super::{Document, metrics, protobuf, v2, v3};
+use crate::aggregate::{DEFINITIONS, PARAMETERS, Swagger as Swagger2, redirect};
 use crate::api::Api;
 use crate::cache::ResourceCache;
 use crate::custom::{GROUP, PLURAL, Snapshot};
@@ -34,8 +35,18 @@ const EAGER: usize = 32;
 #[derive(Debug, Default)]
 pub struct Merged {
     v3: Mutex<V3>,
-    /// By the generation of what is served.
-    v2: Mutex<Option<(u64, Arc<Document>)>>,
+    v2: Mutex<Option<(State, Arc<Document>)>>,
+}
+
+/// What the document of everything is made of.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    /// The generation of what definitions bring.
+    generation: u64,
+    /// Whether what nodes use is told by this server.
+    metrics: bool,
+    /// The parts of other servers.
+    others: Vec<[u8; 32]>,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +135,13 @@ pub fn of_version(api: &Api, place: &str) -> Option<Arc<Document>> {
 #[must_use]
 pub fn of_everything(api: &Api) -> Arc<Document> {
     let now = api.definitions.now();
-    if now.groups().is_empty() {
+    let others = api.aggregator.swaggers();
+    let state = State {
+        generation: now.generation,
+        metrics: metrics::are_own(api),
+        others: others.iter().map(|one| one.digest).collect(),
+    };
+    if now.groups().is_empty() && !state.metrics && others.is_empty() {
         return v2();
     }
     let mut made = api
@@ -132,8 +149,8 @@ pub fn of_everything(api: &Api) -> Arc<Document> {
         .v2
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    if let Some((generation, document)) = &*made
-        && *generation == now.generation
+    if let Some((known, document)) = &*made
+        && *known == state
     {
         return Arc::clone(document);
     }
@@ -146,9 +163,12 @@ pub fn of_everything(api: &Api) -> Arc<Document> {
             }
         }
     }
-    let json = with_custom(&v2().json(), &parts);
+    if state.metrics {
+        parts.extend(metrics::parts(Form::V2, &TEXTS));
+    }
+    let json = with_custom(&v2().json(), &parts, &others);
     let document = Arc::new(Document::of(json, protobuf::v2, Timestamp::now()));
-    *made = Some((now.generation, Arc::clone(&document)));
+    *made = Some((state, Arc::clone(&document)));
     document
 }
 
@@ -221,14 +241,18 @@ fn definitions(api: &Api, now: &Snapshot, group: &str, version: &str) -> Vec<Val
 
 /// The document of OpenAPI 3 of a version of a group.
 fn of_definitions(definitions: &[Value], version: &str) -> Value {
+    let custom = definitions.iter();
+    let custom = custom.filter_map(|one| Custom::of(one, version));
+    of_parts(custom.map(|one| one.parts(Form::V3, &TEXTS)))
+}
+
+/// The document of OpenAPI 3 of these kinds.
+pub(super) fn of_parts(parts: impl IntoIterator<Item = Parts>) -> Value {
     let mut paths = Vec::new();
     let mut all: BTreeMap<String, Map> = BTreeMap::new();
-    for definition in definitions {
-        if let Some(custom) = Custom::of(definition, version) {
-            let parts = custom.parts(Form::V3, &TEXTS);
-            paths.extend(parts.paths);
-            all.extend(parts.schemas);
-        }
+    for one in parts {
+        paths.extend(one.paths);
+        all.extend(one.schemas);
     }
     paths.sort_by(|a, b| a.path.cmp(&b.path));
     let shared = ["ObjectMeta", "ListMeta"].map(|kind| format!("{META}{kind}"));
@@ -251,7 +275,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 /// What documents of custom resources take from the texts; kept, since it is
 /// little and wanted whenever a definition changes.
-static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
+pub(super) static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
     Texts::of_types(|name| {
         name.starts_with(META)
             || name.starts_with("io.k8s.api.autoscaling.v1.Scale")
@@ -283,7 +307,7 @@ struct Swagger<'a> {
 
 /// Puts custom resources into the document of the built-in ones, which win where
 /// both say something.
-fn with_custom(built_in: &[u8], parts: &[Parts]) -> Vec<u8> {
+fn with_custom(built_in: &[u8], parts: &[Parts], others: &[Arc<Swagger2>]) -> Vec<u8> {
     let Ok(swagger) = serde_json::from_slice::<Swagger<'_>>(built_in) else {
         // What this program wrote it reads; if not, then less is said.
         return built_in.to_vec();
@@ -300,14 +324,56 @@ fn with_custom(built_in: &[u8], parts: &[Parts]) -> Vec<u8> {
             definitions.insert(name, Value::Object(schema.clone()).to_vec());
         }
     }
-    let shared: BTreeMap<String, Vec<u8>> = shared
+    let mut paths = owned(paths);
+    let mut definitions = owned(definitions);
+    let mut parameters: BTreeMap<String, Vec<u8>> = shared
         .into_iter()
         .map(|(name, one)| (name, Value::Object(one).to_vec()))
         .collect();
-    let parameters = shared
+    for other in others {
+        let mut to = BTreeMap::new();
+        let schemas = new_names(&other.definitions, |name| {
+            let built_in = swagger
+                .definitions
+                .get(name)
+                .map(|raw| raw.get().as_bytes());
+            built_in.or_else(|| definitions.get(name).map(Vec::as_slice))
+        });
+        let taken = new_names(&other.parameters, |name| {
+            let built_in = swagger.parameters.get(name).map(|raw| raw.get().as_bytes());
+            built_in.or_else(|| parameters.get(name).map(Vec::as_slice))
+        });
+        for (root, names) in [(DEFINITIONS, &schemas), (PARAMETERS, &taken)] {
+            for (name, given) in names.iter().filter(|(name, given)| name != given) {
+                to.insert(format!("{root}{name}"), format!("{root}{given}"));
+            }
+        }
+        let led = |tree: &Value| {
+            let mut tree = tree.clone();
+            redirect(&mut tree, &to);
+            tree.to_vec()
+        };
+        for (path, item) in &other.paths {
+            // Whoever said something first said it.
+            if !paths.contains_key(path) {
+                paths.insert(path.clone(), led(item));
+            }
+        }
+        for (all, names, own) in [
+            (&mut definitions, &schemas, &other.definitions),
+            (&mut parameters, &taken, &other.parameters),
+        ] {
+            for (name, tree) in own {
+                if let Some(given) = names.get(name) {
+                    all.entry(given.clone()).or_insert_with(|| led(tree));
+                }
+            }
+        }
+    }
+    let parameters = parameters
         .iter()
         .map(|(name, json)| (name.as_str(), json.as_slice()));
-    let more = |all: &BTreeMap<&str, Vec<u8>>| all.values().map(Vec::len).sum::<usize>();
+    let more = |all: &BTreeMap<String, Vec<u8>>| all.values().map(Vec::len).sum::<usize>();
     let mut out = Vec::with_capacity(built_in.len() + more(&paths) + more(&definitions));
     let mut first = true;
     let mut plain = |out: &mut Vec<u8>, name: &str| {
@@ -324,12 +390,14 @@ fn with_custom(built_in: &[u8], parts: &[Parts]) -> Vec<u8> {
     plain(&mut out, "info");
     out.extend_from_slice(swagger.info.get().as_bytes());
     plain(&mut out, "paths");
-    let own = paths.iter().map(|(name, json)| (*name, json.as_slice()));
+    let own = paths
+        .iter()
+        .map(|(name, json)| (name.as_str(), json.as_slice()));
     members(&swagger.paths, own, &mut out);
     plain(&mut out, "definitions");
     let own = definitions
         .iter()
-        .map(|(name, json)| (*name, json.as_slice()));
+        .map(|(name, json)| (name.as_str(), json.as_slice()));
     members(&swagger.definitions, own, &mut out);
     plain(&mut out, "parameters");
     members(&swagger.parameters, parameters, &mut out);
@@ -339,6 +407,42 @@ fn with_custom(built_in: &[u8], parts: &[Parts]) -> Vec<u8> {
     out.extend_from_slice(swagger.security.get().as_bytes());
     out.push(b'}');
     out
+}
+
+fn owned(all: BTreeMap<&str, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    all.into_iter()
+        .map(|(name, json)| (name.to_owned(), json))
+        .collect()
+}
+
+/// How many servers may mean something else by one name.
+const MEANINGS: u32 = 100;
+
+/// Under which names things of another server stand in the document of everything: their
+/// own, or one that nobody uses where something else has it (`Name_v2`).
+fn new_names<'a>(
+    own: &BTreeMap<String, Value>,
+    known: impl Fn(&str) -> Option<&'a [u8]>,
+) -> BTreeMap<String, String> {
+    // Which kinds a schema is of may be told more or less fully.
+    let same = |one: &Value, json: &[u8]| {
+        let plain = |mut tree: Value| {
+            tree.remove("x-kubernetes-group-version-kind");
+            tree
+        };
+        Value::from_slice(json).is_ok_and(|other| plain(other) == plain(one.clone()))
+    };
+    own.iter()
+        .map(|(name, tree)| {
+            let names = (1..MEANINGS).map(|at| match at {
+                1 => name.clone(),
+                at => format!("{name}_v{at}"),
+            });
+            let free = |name: &String| known(name).is_none_or(|json| same(tree, json));
+            let given = { names }.find(free);
+            (name.clone(), given.unwrap_or_else(|| name.clone()))
+        })
+        .collect()
 }
 
 /// Writes an object of what is built in and what is not, ordered by name.

@@ -27,6 +27,7 @@ use sha2::{Digest, Sha512};
 
 mod custom;
 mod merged;
+pub(crate) mod metrics;
 mod operations;
 mod protobuf;
 mod schemas;

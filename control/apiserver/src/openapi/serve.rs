@@ -13,7 +13,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Document, merged};
+use super::{Document, merged, metrics};
 use crate::body::Body;
 use crate::chain::Context;
 use crate::reply;
@@ -32,7 +32,13 @@ pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
     if path == "/openapi/v3" {
         let index = blocking(move || merged::index(&api)).await?;
         let media = "text/plain; charset=utf-8";
-        let others = context.api.aggregator.documents();
+        let mut others = context.api.aggregator.documents();
+        if metrics::are_own(&context.api)
+            && let Some(document) = blocking(metrics::document).await
+        {
+            let url = format!("/openapi/v3/{}?hash={}", metrics::PLACE, document.hash);
+            others.push((metrics::PLACE.to_owned(), url));
+        }
         let json = if others.is_empty() {
             index.json
         } else {
@@ -41,7 +47,12 @@ pub async fn answer(context: &Context, path: &str) -> Option<Response<Body>> {
         return Some(part(json, media, index.made, headers));
     }
     let place = path.strip_prefix("/openapi/v3/")?.to_owned();
-    let find = move || super::v3(&place).or_else(|| merged::of_version(&api, &place));
+    let find = move || {
+        if place == metrics::PLACE && metrics::are_own(&api) {
+            return Some(metrics::document());
+        }
+        super::v3(&place).or_else(|| merged::of_version(&api, &place))
+    };
     let Some(document) = blocking(find).await? else {
         return Some(empty(404));
     };

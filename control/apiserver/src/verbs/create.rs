@@ -1,7 +1,7 @@
 //! POST: a new object.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control_types::meta;
 use control_types::status::Status;
@@ -9,7 +9,7 @@ use control_types::value::Value;
 
 use crate::access::escalation;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::admission::{self, quota};
+use crate::admission::{self, Plugin, Step, quota};
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
@@ -113,13 +113,18 @@ pub async fn store(
         dry_run: options.dry_run,
     };
     let mut rounds = Rounds::default();
-    loop {
-        // Until then it has no name: that is how stock tells of it.
-        admission::admit_create(context, served, &mut object).await?;
-        if !dynamic::mutate(&attributes, Some(&mut object), None, &mut rounds).await? {
-            break;
+    let began = Instant::now();
+    let admitted = async {
+        loop {
+            // Until then it has no name: that is how stock tells of it.
+            admission::admit_create(context, served, &mut object).await?;
+            if !dynamic::mutate(&attributes, Some(&mut object), None, &mut rounds).await? {
+                return Ok(());
+            }
         }
-    }
+    };
+    let admitted: Result<(), Status> = admitted.await;
+    attributes.counted(None, Step::Admit, began, admitted)?;
     context
         .warnings
         .extend(owners::dedup(&mut object, When::Admitted));
@@ -220,11 +225,14 @@ async fn store_one(
         context.must_be_allowed("create").await?;
     }
     let mut warnings = served.kind.warnings(&object, None);
-    let admitted = admission::check_create(context, served, &object, &mut warnings);
+    let began = Instant::now();
+    let mut admitted = admission::check_create(context, served, &object, &mut warnings);
     context.warnings.extend(warnings);
-    admitted?;
     served.form().complete(&mut object);
-    dynamic::validate(attributes, Some(&object), None).await?;
+    if admitted.is_ok() {
+        admitted = dynamic::validate(attributes, Some(&object), None).await;
+    }
+    attributes.counted(None, Step::Validate, began, admitted)?;
     let name = meta::name(&object).to_owned();
     let key = served.key(place.namespace, &name);
     // Last of all: nothing is taken for what is refused anyway.
@@ -251,7 +259,9 @@ async fn store_one(
         ));
     }
     if !charges.is_empty() && served.cache()?.get(&key).is_none() {
-        quota::charge(context, served, &object, &charges, options.dry_run).await?;
+        let began = Instant::now();
+        let charged = quota::charge(context, served, &object, &charges, options.dry_run).await;
+        attributes.counted(Plugin::ResourceQuota, Step::Validate, began, charged)?;
     }
     let ttl = (served.resource.plural == "events").then_some(EVENTS);
     let stored = context.api.store_new(served, &key, object, ttl).await;

@@ -2,12 +2,14 @@
 //! periods last.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
 use crate::admission;
+use crate::admission::Step;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::api::{Api, Served, name_of};
 use crate::body::Body;
@@ -192,8 +194,16 @@ async fn decide(
             ..*attributes
         };
         let mut rounds = Rounds::default();
-        while dynamic::mutate(&attributes, None, Some(&old), &mut rounds).await? {}
-        dynamic::validate(&attributes, None, Some(&old)).await?;
+        let began = Instant::now();
+        let changed = async {
+            while dynamic::mutate(&attributes, None, Some(&old), &mut rounds).await? {}
+            Ok(())
+        };
+        let changed: Result<(), Status> = changed.await;
+        attributes.counted(None, Step::Admit, began, changed)?;
+        let began = Instant::now();
+        let seen = dynamic::validate(&attributes, None, Some(&old)).await;
+        attributes.counted(None, Step::Validate, began, seen)?;
     }
     let mut marked = object.clone();
     mark(served, &mut marked, options);

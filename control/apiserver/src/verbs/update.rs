@@ -1,6 +1,7 @@
 //! PUT: an object replaced.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use control_kinds::FieldError;
 use control_kinds::quota::Charge;
@@ -10,7 +11,7 @@ use control_types::value::Value;
 
 use crate::access::escalation;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::admission::{self, quota};
+use crate::admission::{self, Step, quota};
 use crate::allocate::HeldPorts;
 use crate::api::{Served, name_of};
 use crate::body::Body;
@@ -266,14 +267,19 @@ impl Change<'_> {
     async fn admit(&self, new: &mut Value, old: &Value) -> Result<(), Status> {
         let attributes = self.attributes();
         let mut rounds = Rounds::default();
-        loop {
-            if self.view.is_none() {
-                admission::admit_update(self.context, self.served, self.subresource, new, old)?;
+        let began = Instant::now();
+        let admitted = async {
+            loop {
+                if self.view.is_none() {
+                    admission::admit_update(self.context, self.served, self.subresource, new, old)?;
+                }
+                if !dynamic::mutate(&attributes, Some(new), Some(old), &mut rounds).await? {
+                    return Ok(());
+                }
             }
-            if !dynamic::mutate(&attributes, Some(new), Some(old), &mut rounds).await? {
-                return Ok(());
-            }
-        }
+        };
+        let admitted = admitted.await;
+        attributes.counted(None, Step::Admit, began, admitted)
     }
 
     async fn decide(
@@ -346,8 +352,14 @@ impl Change<'_> {
             gathered.warnings.extend(warnings);
         }
         let warnings = &mut gathered.warnings;
-        admission::check_update(context, served, self.subresource, &new, &old, warnings)?;
-        self.validate(&new, &old).await?;
+        let began = Instant::now();
+        let mut admitted =
+            admission::check_update(context, served, self.subresource, &new, &old, warnings);
+        if admitted.is_ok() {
+            admitted = self.validate(&new, &old).await;
+        }
+        self.attributes()
+            .counted(None, Step::Validate, began, admitted)?;
         if let Some(allocation) = gathered
             .allocation
             .as_ref()

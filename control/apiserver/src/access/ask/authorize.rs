@@ -40,6 +40,11 @@ impl WebhookAuthorizer {
         })
     }
 
+    /// Its name in metrics.
+    pub(in super::super) fn name(&self) -> &str {
+        &self.webhook.name
+    }
+
     /// What it says, and what failed.
     pub(in super::super) async fn decide(
         &self,

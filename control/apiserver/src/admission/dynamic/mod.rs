@@ -15,12 +15,13 @@ pub mod source;
 pub mod webhooks;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
-use crate::admission::{Plugin, on};
+use crate::admission::{Plugin, Step, on};
 use crate::api::Served;
 use crate::cache::{Cached, ResourceCache};
 use crate::chain::Context;
@@ -104,6 +105,21 @@ pub struct Rounds {
     managers: Option<Value>,
     policies: policies::Repetition,
     webhooks: webhooks::Memory,
+}
+
+impl Attributes<'_> {
+    /// Counts how long admission, or a plugin's part in it, took since `began`; gives
+    /// its outcome back.
+    pub(crate) fn counted<T, E>(
+        &self,
+        plugin: impl Into<Option<Plugin>>,
+        step: Step,
+        began: Instant,
+        outcome: Result<T, E>,
+    ) -> Result<T, E> {
+        let counts = &self.context.api.metrics.admission;
+        counts.ended(plugin, step, self.operation, began, outcome)
+    }
 }
 
 impl Rounds {
@@ -315,12 +331,21 @@ async fn all_mutating(
     if on(api, Plugin::MutatingAdmissionPolicy)
         && let Some(policies) = &api.dynamic.policies
     {
-        policies
+        let began = Instant::now();
+        let outcome = policies
             .mutate(attributes, object.as_deref_mut(), old, rounds)
-            .await?;
+            .await;
+        attributes.counted(Plugin::MutatingAdmissionPolicy, Step::Admit, began, outcome)?;
     }
     if on(api, Plugin::MutatingAdmissionWebhook) {
-        webhooks::mutate(attributes, object, old, rounds).await?;
+        let began = Instant::now();
+        let outcome = webhooks::mutate(attributes, object, old, rounds).await;
+        attributes.counted(
+            Plugin::MutatingAdmissionWebhook,
+            Step::Admit,
+            began,
+            outcome,
+        )?;
     }
     always_deny(attributes)
 }
@@ -335,10 +360,16 @@ async fn all_validating(
     if on(api, Plugin::ValidatingAdmissionPolicy)
         && let Some(policies) = &api.dynamic.policies
     {
-        policies.validate(attributes, object, old).await?;
+        let began = Instant::now();
+        let outcome = policies.validate(attributes, object, old).await;
+        let plugin = Plugin::ValidatingAdmissionPolicy;
+        attributes.counted(plugin, Step::Validate, began, outcome)?;
     }
     if on(api, Plugin::ValidatingAdmissionWebhook) {
-        webhooks::validate(attributes, object, old).await?;
+        let began = Instant::now();
+        let outcome = webhooks::validate(attributes, object, old).await;
+        let plugin = Plugin::ValidatingAdmissionWebhook;
+        attributes.counted(plugin, Step::Validate, began, outcome)?;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The documents that a stock server (1.36.3) made of the same definitions are told
 //! by their hashes: a document with another byte has another.
 
+use control_types::value::Key;
+
 use super::*;
 
 fn given() -> Vec<Value> {
@@ -52,7 +54,7 @@ fn the_document_of_version_2_is_that_of_stock_servers() {
             parts.extend(custom.map(|one| one.parts(Form::V2, &TEXTS)));
         }
     }
-    let merged = with_custom(&v2().json(), &parts);
+    let merged = with_custom(&v2().json(), &parts, &[]);
     assert_eq!(
         hash(&merged),
         "D5A8D8923FFBA77115E09B1625273195D6DF2A9EAF35B0410A5B15580DFFBDCCC6FAB6C79F1D043F80C6384CFF159A9E7B34C9001C6F7D47FA7163859EC32F03"
@@ -70,4 +72,85 @@ fn documents_in_protobuf_say_what_clients_of_version_2_look_for() {
         let found = bytes.windows(text.len()).any(|at| at == text.as_bytes());
         assert!(found, "{text}");
     }
+}
+
+#[test]
+fn parts_of_other_servers_are_put_among_the_rest_under_names_that_mean_one_thing() {
+    let document = |flunder: &str, meta: &Value| {
+        value!({
+            "paths": {
+                "/apis/w.example/v1/flunders": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/Flunder"}}}}},
+                "/api/v1/pods": {"get": {"description": "not theirs to say"}}
+            },
+            "definitions": {
+                "Flunder": {"description": flunder, "properties": {
+                    "metadata": {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
+                    "status": {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Status"}
+                }},
+                "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": (meta.clone()),
+                "io.k8s.apimachinery.pkg.apis.meta.v1.Status": {"description": "another one"}
+            }
+        })
+    };
+    let own = Value::from_slice(&v2().json()).expect("JSON");
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let meta = own.path(&["definitions", name]).expect("a schema");
+    let part = |flunder: &str, root: &str| {
+        let document = document(flunder, meta);
+        Arc::new(Swagger2::below(root, &document, String::new()))
+    };
+    let others = [
+        part("one", "/apis/w.example/v1"),
+        part("one", "/apis/w.example/v1"),
+        part("two", "/apis/w.example"),
+    ];
+    let merged = with_custom(&v2().json(), &[], &others);
+    let merged = Value::from_slice(&merged).expect("JSON");
+    let Some(Value::Object(definitions)) = merged.get("definitions") else {
+        panic!("no definitions");
+    };
+    let Some(Value::Object(before)) = own.get("definitions") else {
+        panic!("no definitions");
+    };
+    let more: Vec<_> = definitions
+        .keys()
+        .map(Key::as_str)
+        .filter(|key| !before.contains_key(key))
+        .collect();
+    // What is the same keeps its name, and stands once.
+    assert_eq!(
+        more,
+        [
+            "Flunder",
+            "Flunder_v2",
+            "io.k8s.apimachinery.pkg.apis.meta.v1.Status_v2"
+        ]
+    );
+    let reference = |of: &str, field: &str| {
+        let found = merged.str_at(&["definitions", of, "properties", field, "$ref"]);
+        found.map(str::to_owned)
+    };
+    for one in ["Flunder", "Flunder_v2"] {
+        assert_eq!(
+            reference(one, "metadata"),
+            Some(format!("#/definitions/{name}"))
+        );
+        assert_eq!(
+            reference(one, "status").as_deref(),
+            Some("#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Status_v2")
+        );
+    }
+    // Whoever said something first said it, and nobody speaks for others.
+    let schema = [
+        "paths",
+        "/apis/w.example/v1/flunders",
+        "get",
+        "responses",
+        "200",
+        "schema",
+        "$ref",
+    ];
+    assert_eq!(merged.str_at(&schema), Some("#/definitions/Flunder"));
+    let pods = ["paths", "/api/v1/pods", "get", "description"];
+    assert_eq!(merged.str_at(&pods), own.str_at(&pods));
 }
