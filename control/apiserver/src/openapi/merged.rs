@@ -330,6 +330,8 @@ fn with_custom(built_in: &[u8], parts: &[Parts], others: &[Arc<Swagger2>]) -> Ve
         .into_iter()
         .map(|(name, one)| (name, Value::Object(one).to_vec()))
         .collect();
+    // What other servers said, as they said it: references are led elsewhere since.
+    let mut said: [BTreeMap<String, Vec<u8>>; 2] = Default::default();
     for other in others {
         let mut to = BTreeMap::new();
         let schemas = new_names(&other.definitions, |name| {
@@ -337,11 +339,15 @@ fn with_custom(built_in: &[u8], parts: &[Parts], others: &[Arc<Swagger2>]) -> Ve
                 .definitions
                 .get(name)
                 .map(|raw| raw.get().as_bytes());
-            built_in.or_else(|| definitions.get(name).map(Vec::as_slice))
+            let theirs = || said[0].get(name).map(Vec::as_slice);
+            let custom = || definitions.get(name).map(Vec::as_slice);
+            built_in.or_else(theirs).or_else(custom)
         });
         let taken = new_names(&other.parameters, |name| {
             let built_in = swagger.parameters.get(name).map(|raw| raw.get().as_bytes());
-            built_in.or_else(|| parameters.get(name).map(Vec::as_slice))
+            let theirs = || said[1].get(name).map(Vec::as_slice);
+            let custom = || parameters.get(name).map(Vec::as_slice);
+            built_in.or_else(theirs).or_else(custom)
         });
         for (root, names) in [(DEFINITIONS, &schemas), (PARAMETERS, &taken)] {
             for (name, given) in names.iter().filter(|(name, given)| name != given) {
@@ -359,13 +365,16 @@ fn with_custom(built_in: &[u8], parts: &[Parts], others: &[Arc<Swagger2>]) -> Ve
                 paths.insert(path.clone(), led(item));
             }
         }
-        for (all, names, own) in [
-            (&mut definitions, &schemas, &other.definitions),
-            (&mut parameters, &taken, &other.parameters),
+        for (at, all, names, own) in [
+            (0, &mut definitions, &schemas, &other.definitions),
+            (1, &mut parameters, &taken, &other.parameters),
         ] {
             for (name, tree) in own {
-                if let Some(given) = names.get(name) {
-                    all.entry(given.clone()).or_insert_with(|| led(tree));
+                if let Some(given) = names.get(name)
+                    && !all.contains_key(given)
+                {
+                    all.insert(given.clone(), led(tree));
+                    said[at].insert(given.clone(), tree.to_vec());
                 }
             }
         }
