@@ -56,9 +56,6 @@ fn kernel_and_native_and_independent_model_agree() {
     let Some(mut kernel) = Kernel::new() else {
         return;
     };
-    for (name, cost) in kernel.costs() {
-        println!("cost {name} {cost}");
-    }
     let (cases, seed) = (
         number("ORLOP_PACKET_CASES", default_cases()),
         number("ORLOP_PACKET_SEED", 1),
@@ -118,4 +115,88 @@ fn kernel_and_native_and_independent_model_agree() {
         assert!(seen.contains_key(verdict), "no case came to {verdict}");
     }
     assert!(judged > cases / 20);
+}
+
+/// What the verifier walked through, by kernel series and program. A change
+/// that costs more than a fiftieth more is to be meant: the file is then
+/// changed with it.
+#[test]
+fn programs_cost_what_is_recorded() {
+    let Some(mut kernel) = Kernel::new() else {
+        return;
+    };
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let series: Vec<_> = release.split('.').take(2).collect();
+    let series = series.join(".");
+    let recorded: BTreeMap<(&str, &str), u32> = include_str!("packets/costs.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            ((words[0], words[1]), words[2].parse().unwrap())
+        })
+        .collect();
+    for (name, cost) in kernel.costs() {
+        println!("cost {series} {name} {cost}");
+        assert!(cost < 800_000, "{name} is near the verifier's limit");
+        if let Some(known) = recorded.get(&(series.as_str(), name.as_str())) {
+            assert!(
+                cost <= known + known / 50,
+                "{name}: {cost} instead of {known}"
+            );
+        }
+    }
+}
+
+/// Nanoseconds a packet of a known flow takes, by `BPF_PROG_TEST_RUN`.
+///
+/// A run changes the packet, and the next one gets what it left: so two
+/// entries lead to each other, and the hops are as many as there can be.
+#[test]
+fn packets_of_known_flows_take() {
+    let Some(mut kernel) = Kernel::new() else {
+        return;
+    };
+    let mut random = Random(1);
+    let model = cases::node(&mut random, kernel::ticks());
+    for family in [0, 1] {
+        let [there, back] = cases::circle(family);
+        let flow = |to| ebpf_abi::Flow {
+            to,
+            set: 0,
+            generation: 0,
+            flags: ebpf_abi::FlowFlags::REPLY,
+            reserved: 0,
+        };
+        let life = ebpf_abi::Life::new(kernel::ticks(), ebpf_abi::Life::REPLIED);
+        for (key, to) in [(there, back), (back, there)] {
+            let flow = ebpf_abi::Sealed::new(&key, flow(to));
+            model
+                .flows
+                .borrow_mut()
+                .insert(key, ebpf_abi::FlowEntry { flow, life });
+        }
+        kernel.write(&model);
+        for (name, most) in [("orlop_xdp", 2_000), ("orlop_tc_ingress", 4_000)] {
+            let packet = cases::of_tuple(&there);
+            let mut all: Vec<_> = (0..300)
+                .map(|_| {
+                    let ran = kernel.run(name, &packet, 240);
+                    assert!(
+                        matches!(ran.code, 3 | native::REDIRECT),
+                        "{name}: {}",
+                        ran.code
+                    );
+                    ran.nanoseconds
+                })
+                .collect();
+            all.sort_unstable();
+            let (least, middle) = (all[0], all[all.len() / 2]);
+            println!(
+                "{name} IPv{}: least {least} ns, middle {middle} ns",
+                [4, 6][family]
+            );
+            assert!(least < most, "{name} takes {least} ns");
+        }
+    }
 }

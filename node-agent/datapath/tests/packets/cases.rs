@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use ebpf_abi::{
     Address, Backend, BackendFlags, Config, DirectReturn, Life, MAGLEV_CHUNK, MaglevChunk,
     MaglevKey, NodeFlags, Port, Protocol, Range, Scope, Sealed, Service, ServiceFlags, ServiceKey,
+    Tuple,
 };
 use ebpf_logic::model::Model;
 use ebpf_logic::packet::Origin;
@@ -460,4 +461,34 @@ fn complaint(random: &mut Random, about: &[u8]) -> Option<Vec<u8>> {
     let mut packet = header(sender, from, protocol, message.len());
     packet.extend(message);
     Some(frame(&packet))
+}
+
+/// Two tuples between which a packet may go back and forth.
+pub fn circle(family: usize) -> [Tuple; 2] {
+    let between = |from: &str, port, to: &str, other| {
+        Tuple::new(
+            address(from),
+            Port::new(port),
+            address(to),
+            Port::new(other),
+            Protocol::TCP,
+        )
+    };
+    [
+        between(CLIENTS[family][0], 4000, VIPS[family][2], 30_080),
+        between(CLIENTS[family][1], 61_000, PODS[family][2], 8080),
+    ]
+}
+
+/// A packet of a tuple, with all hops.
+pub fn of_tuple(tuple: &Tuple) -> Vec<u8> {
+    let (from, to) = (tuple.source.into(), tuple.destination.into());
+    let mut segment = vec![0; 20];
+    segment[..2].copy_from_slice(&tuple.source_port.get().to_be_bytes());
+    segment[2..4].copy_from_slice(&tuple.destination_port.get().to_be_bytes());
+    segment[12..14].copy_from_slice(&[5 << 4, 16]);
+    let mut packet = header(from, to, tuple.protocol.0, segment.len());
+    packet[if tuple.source.is_v4() { 8 } else { 7 }] = 255;
+    packet.extend(segment);
+    frame(&packet)
 }

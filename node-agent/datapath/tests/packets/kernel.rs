@@ -129,7 +129,7 @@ impl Kernel {
         fill(self.map(maps::MEMBERS), &model.members);
         fill(self.map(maps::MAGLEV), &model.maglev);
         fill(self.map(maps::NODES), &model.nodes);
-        fill::<Tuple, FlowEntry>(self.map(maps::FLOWS), &BTreeMap::new());
+        fill(self.map(maps::FLOWS), &model.flows.borrow());
         fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
         fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
         ranges(self.map(maps::INSIDE), &model.inside);
