@@ -300,13 +300,12 @@ impl Compiler {
     pub fn own_addresses(&mut self, addresses: &[IpAddr]) {
         let new: Vec<u128> = addresses.iter().map(|it| number(*it)).collect();
         let old = std::mem::replace(&mut self.own_addresses, new.clone());
-        for address in old {
-            self.hosts.entry(address).or_default().own = false;
-            self.dirty.hosts.insert(address);
-        }
-        for address in new {
-            self.hosts.entry(address).or_default().own = true;
-            self.dirty.hosts.insert(address);
+        for (addresses, own) in [(old, false), (new, true)] {
+            for address in addresses {
+                self.hosts.entry(address).or_default().own = own;
+                self.dirty.hosts.insert(address);
+                self.dirty.endpoints.insert(address);
+            }
         }
     }
 

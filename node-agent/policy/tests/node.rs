@@ -1,0 +1,184 @@
+//! One node: what it keeps open, and an agent that starts anew.
+
+use ebpf_abi::Protocol;
+use ebpf_abi::policy::Direction;
+use ebpf_logic::policy::model::PolicyModel;
+use ebpf_logic::policy::{Flow, Place, policy};
+use node_agent_policy::check::{Objects, read};
+use node_agent_policy::policy::PortRange;
+use node_agent_policy::{Action, Compiler, Config};
+
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {addresses: [{type: InternalIP, address: 172.16.0.1}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: x, name: a, labels: {app: a}}
+spec: {nodeName: n1}
+status: {podIP: 10.0.0.1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: x, name: b, labels: {app: b}}
+spec: {nodeName: n2}
+status: {podIP: 10.0.0.2}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: x, name: closed}
+spec:
+  podSelector: {matchLabels: {app: a}}
+  ingress: [{from: [{podSelector: {matchLabels: {app: b}}}], ports: [{port: 80}]}]
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: kube-system, name: hosts, annotations: {policy.orlop.dev/applies-to: nodes}}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+"#;
+
+fn objects(text: &str) -> Objects {
+    read(serde_saphyr::from_multiple(text).unwrap()).unwrap().0
+}
+
+fn config(model: &PolicyModel) -> Config {
+    Config {
+        node: Some("n1".into()),
+        protected: vec![PortRange {
+            protocol: Protocol::TCP,
+            first: 6443,
+            last: 6443,
+        }],
+        previous: model.root,
+    }
+}
+
+fn start(objects: &Objects, model: &PolicyModel) -> Compiler {
+    let mut compiler = Compiler::new(config(model));
+    objects.tell(&mut compiler);
+    compiler.own_addresses(&["10.0.0.254".parse().unwrap()]);
+    compiler
+}
+
+fn apply(actions: Vec<Action>, model: &mut PolicyModel) {
+    for action in actions {
+        action.apply(model);
+    }
+}
+
+fn into(model: &PolicyModel, place: Place, own: &str, peer: &str, port: u16) -> bool {
+    let address = |it: &str| it.parse::<std::net::IpAddr>().unwrap().into();
+    let flow = Flow {
+        place,
+        direction: Direction::INGRESS,
+        own: address(own),
+        peer: address(peer),
+        protocol: Protocol::TCP,
+        port,
+    };
+    policy(model, &flow).allow
+}
+
+#[test]
+fn all_own_addresses_reach_a_pod_and_no_others() {
+    let mut model = PolicyModel::default();
+    let mut compiler = start(&objects(OBJECTS), &model);
+    apply(compiler.sync(), &mut model);
+    for (peer, port, expected) in [
+        ("172.16.0.1", 1, true),
+        ("10.0.0.254", 1, true),
+        ("10.0.0.253", 1, false),
+        ("10.0.0.2", 80, true),
+        ("10.0.0.2", 81, false),
+    ] {
+        let said = into(&model, Place::Pod, "10.0.0.1", peer, port);
+        assert_eq!(said, expected, "{peer} {port}");
+    }
+    compiler.own_addresses(&[]);
+    apply(compiler.sync(), &mut model);
+    assert!(!into(&model, Place::Pod, "10.0.0.1", "10.0.0.254", 1));
+}
+
+#[test]
+fn the_host_firewall_locks_nobody_out_unless_it_may() {
+    let closed = objects(OBJECTS);
+    let mut model = PolicyModel::default();
+    apply(start(&closed, &model).sync(), &mut model);
+    for own in ["172.16.0.1", "10.0.0.254"] {
+        assert!(into(&model, Place::Host, own, "192.0.2.1", 6443), "{own}");
+        assert!(!into(&model, Place::Host, own, "192.0.2.1", 22), "{own}");
+    }
+    let forced = OBJECTS.replace(
+        "applies-to: nodes}",
+        "applies-to: nodes, policy.orlop.dev/lockout: allowed}",
+    );
+    let mut model = PolicyModel::default();
+    apply(start(&objects(&forced), &model).sync(), &mut model);
+    assert!(!into(&model, Place::Host, "172.16.0.1", "192.0.2.1", 6443));
+}
+
+#[test]
+fn a_pod_is_closed_until_its_rules_are_complete() {
+    let mut all = objects(OBJECTS);
+    let pod = all.pods.remove(&("x".into(), "a".into())).unwrap();
+    let mut model = PolicyModel::default();
+    let mut compiler = start(&all, &model);
+    apply(compiler.sync(), &mut model);
+    compiler.pod_at(&pod, &["10.0.0.1".parse().unwrap()]);
+    let ask = |model: &PolicyModel, peer| into(model, Place::Pod, "10.0.0.1", peer, 80);
+    let mut opened = false;
+    for action in compiler.sync() {
+        action.apply(&mut model);
+        assert!(!ask(&model, "10.0.0.3"), "{action:?}");
+        opened |= ask(&model, "10.0.0.2");
+    }
+    assert!(opened && ask(&model, "10.0.0.2"));
+    // One whose namespace is not known stays closed.
+    let mut stray = pod;
+    stray.metadata.namespace = "nowhere".into();
+    compiler.pod_at(&stray, &["10.0.0.9".parse().unwrap()]);
+    apply(compiler.sync(), &mut model);
+    assert!(!into(&model, Place::Pod, "10.0.0.9", "10.0.0.2", 80));
+}
+
+#[test]
+fn an_agent_that_starts_anew_changes_no_verdict_on_the_way_and_leaves_nothing() {
+    let all = objects(OBJECTS);
+    let mut model = PolicyModel::default();
+    apply(start(&all, &model).sync(), &mut model);
+    let questions = [
+        (Place::Pod, "10.0.0.1", "10.0.0.2", 80, true),
+        (Place::Pod, "10.0.0.1", "10.0.0.2", 81, false),
+        (Place::Pod, "10.0.0.1", "10.0.0.3", 80, false),
+        (Place::Pod, "10.0.0.1", "172.16.0.1", 9, true),
+        (Place::Host, "172.16.0.1", "192.0.2.1", 6443, true),
+        (Place::Host, "172.16.0.1", "192.0.2.1", 6444, false),
+    ];
+    let verify = |model: &PolicyModel, when: &str| {
+        for (place, own, peer, port, expected) in questions {
+            let said = into(model, place, own, peer, port);
+            assert_eq!(said, expected, "{own} {peer} {port} {when}");
+        }
+    };
+    verify(&model, "at first");
+    let count = |it: &PolicyModel| {
+        let ports: usize = it.ports.values().filter(|it| it.0 != [0; 4]).count();
+        (it.peers.len(), it.endpoints.len(), it.verdicts.len(), ports)
+    };
+    let before = count(&model);
+    // The first successor dies on the way, the second one does not.
+    for stop in [Some(12), None] {
+        let root = model.root;
+        for (number, action) in start(&all, &model).sync().into_iter().enumerate() {
+            if Some(number) == stop {
+                break;
+            }
+            action.apply(&mut model);
+            verify(&model, &format!("after {action:?}"));
+        }
+        assert_eq!(model.root == root, stop.is_some());
+    }
+    assert_eq!(count(&model), before);
+}
