@@ -37,7 +37,8 @@ pub enum Place {
 }
 
 /// A flow, as one end sees it. Addresses are those of pods, never a service's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
 pub struct Flow {
     /// Which end.
     pub place: Place,
@@ -54,7 +55,8 @@ pub struct Flow {
 }
 
 /// What is decided, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
 pub struct PolicyDecision {
     /// Is it allowed?
     pub allow: bool,
