@@ -74,6 +74,18 @@ fn kernel_and_native_and_independent_model_agree() {
                 .now
                 .set(u64::from(kernel::ticks()) << ebpf_abi::Life::TICK);
             let (code, packet, verdict) = native::run(&model, origin, &sent);
+            if origin == Origin::Device && random.one_in(3) {
+                let ran = kernel.run("orlop_xdp", &sent, 1);
+                let name = format!("seed {} case {case} {verdict:?} {sent:02x?}", seed + batch);
+                let (code, packet) = at_driver(code, packet, verdict, &sent);
+                assert_eq!(
+                    (ran.code, &ran.packet[12..]),
+                    (code, &packet[12..]),
+                    "XDP {name}"
+                );
+                *seen.entry(format!("XDP {code}")).or_default() += 1;
+                continue;
+            }
             let ran = kernel.run(program(origin), &sent, 1);
             let name = format!(
                 "seed {} case {case} {origin:?} {verdict:?} {sent:02x?}",
@@ -111,10 +123,31 @@ fn kernel_and_native_and_independent_model_agree() {
         "TranslateError",
         "Refuse",
         "Encapsulate",
+        "XDP 1",
+        "XDP 2",
+        "XDP 3",
     ] {
         assert!(seen.contains_key(verdict), "no case came to {verdict}");
     }
     assert!(judged > cases / 20);
+}
+
+/// What XDP makes of it: what it can send on itself leaves, what is dropped by
+/// decision is dropped, and the rest is untouched.
+fn at_driver(code: i32, packet: Vec<u8>, verdict: Verdict, sent: &[u8]) -> (i32, Vec<u8>) {
+    const DROP: i32 = 1;
+    const PASS: i32 = 2;
+    const SEND: i32 = 3;
+    let tunnelled = packet.len() < sent.len();
+    match verdict {
+        Verdict::Drop => (DROP, sent.to_vec()),
+        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate
+            if code == native::REDIRECT && !tunnelled =>
+        {
+            (SEND, packet)
+        }
+        _ => (PASS, sent.to_vec()),
+    }
 }
 
 /// What the verifier walked through, by kernel series and program. A change

@@ -201,3 +201,99 @@ proptest! {
         }
     }
 }
+
+const NODE4: Address = Address::v4([192, 0, 2, 1]);
+const LOOPBACK: Address = Address::v4([127, 0, 0, 1]);
+
+/// A node with a node port, whose own namespace is 1.
+fn with_node_port(flags: ServiceFlags) -> Model {
+    let mut model = Model {
+        config: Some(ebpf_abi::Config {
+            host_namespace: 1,
+            ..ebpf_abi::Config::DEFAULT
+        }),
+        ..Model::default()
+    };
+    model.nodes.insert(NODE4, NodeFlags::PORTS);
+    let loopback = NodeFlags::PORTS.with(NodeFlags::LOOPBACK);
+    model.nodes.insert(LOOPBACK, loopback);
+    let key = ServiceKey::internal(Address::UNSPECIFIED_V4, Port::new(80), Protocol::TCP);
+    let service = Service {
+        set: 1,
+        generation: 1,
+        count: 1,
+        flags: flags.with(ServiceFlags::NODE_PORT),
+        affinity_seconds: 0,
+        table: 0,
+    };
+    model.put(key, service, &[backend(POD4)]);
+    model
+}
+
+#[test]
+fn node_port_answers_at_the_nodes_addresses_and_at_loopback_for_the_node_only() {
+    let model = with_node_port(ServiceFlags::NONE);
+    for (address, namespace, expected) in [
+        (NODE4, 1, Verdict::Translated),
+        (NODE4, 2, Verdict::Translated),
+        (LOOPBACK, 1, Verdict::Translated),
+        (LOOPBACK, 2, Verdict::Pass),
+        (VIP4, 1, Verdict::Pass),
+        (Address::UNSPECIFIED_V4, 1, Verdict::Pass),
+    ] {
+        let mut it = ModelSocket {
+            namespace,
+            ..socket(Family::V4, Protocol::TCP, address)
+        };
+        assert_eq!(connect(&model, &mut it), expected, "{address} {namespace}");
+    }
+}
+
+#[test]
+fn source_ranges_and_pods_are_left_to_packets_where_they_must_be() {
+    let model = with_node_port(ServiceFlags::SOURCES);
+    let mut it = socket(Family::V4, Protocol::TCP, NODE4);
+    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    let mut model = with_node_port(ServiceFlags::NONE);
+    let config = model.config.as_mut().unwrap();
+    config.flags = ConfigFlags::HOST_SOCKETS_ONLY;
+    for (namespace, expected) in [(1, Verdict::Translated), (2, Verdict::Pass)] {
+        let mut it = ModelSocket {
+            namespace,
+            ..socket(Family::V4, Protocol::TCP, NODE4)
+        };
+        assert_eq!(connect(&model, &mut it), expected, "{namespace}");
+    }
+}
+
+#[test]
+fn node_port_is_not_bound_by_the_nodes_processes() {
+    let mut model = with_node_port(ServiceFlags::NONE);
+    let refused = Verdict::Refuse(Refusal::NodePort);
+    for (family, address, port, namespace, expected) in [
+        (Family::V4, Address::UNSPECIFIED_V4, 80, 1, refused),
+        (Family::V6, Address::UNSPECIFIED, 80, 1, refused),
+        (Family::V4, NODE4, 80, 1, refused),
+        (Family::V4, Address::UNSPECIFIED_V4, 81, 1, Verdict::Pass),
+        (Family::V4, Address::UNSPECIFIED_V4, 0, 1, Verdict::Pass),
+        (Family::V4, Address::UNSPECIFIED_V4, 80, 2, Verdict::Pass),
+        (Family::V4, POD4, 80, 1, Verdict::Pass),
+    ] {
+        let it = ModelSocket {
+            namespace,
+            peer: Peer {
+                address,
+                port: Port::new(port),
+            },
+            ..socket(family, Protocol::TCP, address)
+        };
+        assert_eq!(bind(&model, &it), expected, "{address}:{port} {namespace}");
+    }
+    assert_eq!(
+        refused,
+        bind(&model, &socket(Family::V4, Protocol::TCP, NODE4))
+    );
+    model.config.as_mut().unwrap().flags = ConfigFlags::NO_BIND_PROTECTION;
+    let it = socket(Family::V4, Protocol::TCP, NODE4);
+    assert_eq!(bind(&model, &it), Verdict::Pass);
+}
