@@ -153,3 +153,94 @@ fn former_version_hands_over_services_and_sockets() {
     web(&mut engine);
     assert_eq!(engine.resync().unwrap(), 0, "all is there already");
 }
+
+/// Ranges, tables of consistent hashing and the node's own facts are read back
+/// as they were written.
+#[test]
+fn every_kind_of_entry_is_read_back() {
+    use ebpf_abi::ServiceFlags;
+    use node_agent_plan::{
+        Config, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, ServiceStatus,
+    };
+
+    let Some(host) = Host::new() else { return };
+    let facts = |last: u8| NodeFacts {
+        addresses: vec![
+            NodeAddress {
+                address: [192, 0, 2, last].into(),
+                ports: true,
+            },
+            NodeAddress {
+                address: "2001:db8::1".parse().unwrap(),
+                ports: false,
+            },
+        ],
+        inside: vec![
+            "10.244.0.0/16".parse().unwrap(),
+            "fd00:244::/56".parse().unwrap(),
+        ],
+        ..NodeFacts::default()
+    };
+    let config = || Config {
+        facts: facts(1),
+        ..Host::config()
+    };
+    let ranges: Vec<String> = (0..=255)
+        .map(|n| format!("198.{}.0.0/16", n))
+        .chain([
+            "0.0.0.0/1".into(),
+            "2001:db8::/32".into(),
+            "2001:db8::7/128".into(),
+        ])
+        .collect();
+    let tell = |engine: &mut Engine| {
+        let mut web = service("web", &["10.96.0.7", "fd00:96::7"], 80);
+        let annotation = ("orlop.dev/load-balancing".to_owned(), "maglev".to_owned());
+        web.metadata.annotations.extend([annotation]);
+        web.spec.kind = Some("LoadBalancer".into());
+        web.spec.external_traffic_policy = Some("Local".into());
+        web.spec.load_balancer_source_ranges.clone_from(&ranges);
+        web.spec
+            .ports
+            .iter_mut()
+            .for_each(|port| port.node_port = Some(30_080));
+        let ingress = ["192.0.2.100", "2001:db8::100"].map(|ip| LoadBalancerIngress {
+            ip: Some(ip.into()),
+            ip_mode: None,
+        });
+        web.status = ServiceStatus {
+            load_balancer: LoadBalancerStatus {
+                ingress: ingress.into(),
+            },
+        };
+        put_service(engine, &web);
+        put_slice(
+            engine,
+            &slice("web-4", "web", &["10.244.0.1", "10.244.0.2"], 8080),
+        );
+        put_slice(engine, &slice("web-6", "web", &["fd00:244::1"], 8080));
+    };
+    let mut engine = Engine::open(&host.options(), config()).unwrap();
+    tell(&mut engine);
+    engine.resync().unwrap();
+    let maps = engine.dump().unwrap().maps;
+    // Two protocols, two sets each (all endpoints and local ones) a family.
+    assert_eq!(maps.sources.len(), 4 * ranges.len());
+    assert_eq!((maps.nodes.len(), maps.inside.len()), (2, 2));
+    assert_eq!(maps.chunks.len(), 8 * 64);
+    let hashed = |entry: &&ebpf_abi::Service| entry.flags.contains(ServiceFlags::MAGLEV);
+    for entry in maps.services.values().filter(hashed) {
+        assert!(maps.backends(entry).is_some(), "{entry:?}");
+    }
+    drop(engine);
+    let mut engine = Engine::open(&host.options(), config()).unwrap();
+    tell(&mut engine);
+    assert_eq!(engine.resync().unwrap(), 0, "a restart finds nothing to do");
+    // One address goes, another comes, whatever the number of node ports.
+    let written = engine.set_node(facts(2)).unwrap();
+    assert_eq!(written, node_agent_datapath::Applied::Written(2));
+    engine.on_service_change("default", "web", None).unwrap();
+    let maps = engine.dump().unwrap().maps;
+    assert!(maps.sources.is_empty() && maps.chunks.is_empty() && maps.slots.is_empty());
+    assert!(maps.services.is_empty() && maps.names.is_empty());
+}
