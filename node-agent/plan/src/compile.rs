@@ -88,6 +88,8 @@ pub(crate) struct View {
     pub(crate) node: Box<str>,
     pub(crate) zones: Zones,
     pub(crate) direct_return: bool,
+    /// The node's addresses that are no loopback ones.
+    pub(crate) own: Vec<IpAddr>,
 }
 
 /// What a Service comes to.
@@ -274,10 +276,11 @@ fn push(
         let restricted = keys
             .iter()
             .any(|key| key.flags.contains(ServiceFlags::SOURCES));
-        let ranges = service
-            .ranges
-            .iter()
-            .filter(|range| Family::of(range.addr()) == family);
+        let sources = if restricted {
+            service.sources(family, &view.own)
+        } else {
+            Vec::new()
+        };
         compiled.sets.push(Desired {
             name,
             keys,
@@ -288,7 +291,7 @@ fn push(
             } else {
                 0
             },
-            sources: ranges.filter(|_| restricted).copied().collect(),
+            sources,
             backends,
             missing: 0,
         });
@@ -538,6 +541,7 @@ impl View {
             node: node.into(),
             zones: Zones::new(zone),
             direct_return: false,
+            own: Vec::new(),
         }
     }
 }

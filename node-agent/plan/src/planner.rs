@@ -194,6 +194,7 @@ impl Planner {
         } = config;
         let mut view = View::new(&node, facts.zone.as_deref());
         view.direct_return = facts.direct_return;
+        view.own = own(&facts);
         Self {
             overrides,
             override_sets: Ids::new(),
@@ -319,6 +320,9 @@ impl Planner {
         let redirected = self.view.direct_return != facts.direct_return;
         self.view.direct_return = facts.direct_return;
         let former = std::mem::replace(&mut self.node, Node::of(&facts));
+        let own = own(&facts);
+        let readdressed = self.view.own != own;
+        self.view.own = own;
         self.facts = facts;
         if !self.started {
             return Vec::new();
@@ -344,9 +348,16 @@ impl Planner {
             }
             batch.touched.extend(keys);
         }
-        if moved || redirected {
-            let all: Vec<_> = self.services.keys().cloned().map(Owner::Service).collect();
-            for owner in all {
+        if moved || redirected || readdressed {
+            let restricted =
+                |known: &Known| known.service.as_ref().is_some_and(|it| it.has_ranges());
+            let concerned: Vec<_> = self
+                .services
+                .iter()
+                .filter(|(_, known)| moved || redirected || restricted(known))
+                .map(|(key, _)| Owner::Service(key.clone()))
+                .collect();
+            for owner in concerned {
                 self.plan(&owner, &mut batch);
             }
         }
@@ -1013,6 +1024,12 @@ impl Fullness {
     pub const fn is_near(&self) -> bool {
         self.used >= self.capacity - self.capacity / 10
     }
+}
+
+/// Addresses from which the node speaks to others.
+fn own(facts: &NodeFacts) -> Vec<IpAddr> {
+    let own = facts.addresses.iter().map(|it| it.address);
+    own.filter(|address| !address.is_loopback()).collect()
 }
 
 fn join(namespace: &str, name: &str) -> Arc<str> {

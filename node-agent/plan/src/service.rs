@@ -242,6 +242,29 @@ impl ServiceState {
         self.restricted[usize::from(family == Family::V6)]
     }
 
+    /// Is any load balancer's address for some clients only?
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.restricted.contains(&true)
+    }
+
+    /// Who may use the load balancer's addresses of a family: its ranges. A node
+    /// in them that has such an address at an interface speaks from it to it, so
+    /// that the addresses are let in too then (as kube-proxy has it).
+    pub(crate) fn sources(&self, family: Family, own: &[IpAddr]) -> Vec<IpNet> {
+        let its = |range: &&IpNet| Family::of(range.addr()) == family;
+        let mut sources: Vec<IpNet> = self.ranges.iter().filter(its).copied().collect();
+        let inside = |address: &IpAddr| sources.iter().any(|range| range.contains(address));
+        if own.iter().any(inside) {
+            let balanced = self.addresses.iter().filter(|(address, rank)| {
+                *rank == Rank::LoadBalancer && Family::of_address(*address) == family
+            });
+            sources.extend(balanced.map(|(address, _)| IpNet::from(IpAddr::from(*address))));
+            sources.sort_unstable();
+            sources.dedup();
+        }
+        sources
+    }
+
     pub(crate) fn flags(&self) -> ServiceFlags {
         if self.affinity_seconds.is_some() {
             ServiceFlags::AFFINITY

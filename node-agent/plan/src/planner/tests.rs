@@ -808,6 +808,29 @@ fn node_that_changes_addresses_writes_these_alone() {
 }
 
 #[test]
+fn node_that_comes_into_a_range_speaks_from_the_balanced_address() {
+    let mut planner = Planner::default();
+    let mut it = service(
+        0,
+        &Wanted {
+            kind: 3,
+            ..Wanted::PLAIN
+        },
+    );
+    it.spec.load_balancer_source_ranges = vec!["192.0.2.1/32".into()];
+    planner.service_changed("ns", "s0", Some(&it));
+    planner.set_node(facts((0, 1, false)));
+    let mut maps = Current::default();
+    let mut actions = planner.resync(&maps);
+    for (addresses, expected) in [(1, 1), (2, 2), (1, 1)] {
+        actions.extend(planner.set_node(facts((0, addresses, false))));
+        actions.iter().for_each(|action| maps.apply(action));
+        actions.clear();
+        assert_eq!(maps.sources.len(), expected);
+    }
+}
+
+#[test]
 fn service_beyond_the_limit_serves_its_first_endpoints() {
     let mut planner = Planner::default();
     let mut it = slice(0, 0, &[]);
