@@ -186,7 +186,7 @@ fn every_kind_of_entry_is_read_back() {
         ..Host::config()
     };
     let ranges: Vec<String> = (0..=255)
-        .map(|n| format!("198.{}.0.0/16", n))
+        .map(|n| format!("198.{n}.0.0/16"))
         .chain([
             "0.0.0.0/1".into(),
             "2001:db8::/32".into(),
