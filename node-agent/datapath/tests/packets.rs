@@ -155,7 +155,7 @@ fn at_driver(code: i32, packet: Vec<u8>, verdict: Verdict, sent: &[u8]) -> (i32,
 /// changed with it.
 #[test]
 fn programs_cost_what_is_recorded() {
-    let Some(mut kernel) = Kernel::new() else {
+    let Some(mut kernel) = Kernel::load() else {
         return;
     };
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();

@@ -54,14 +54,16 @@ impl Kernel {
     /// Programs, loaded, in a namespace with one device through which all ways
     /// lead, to one neighbour.
     pub fn new() -> Option<Self> {
-        if let Some(reason) = lack() {
-            eprintln!("skipped: {reason}");
+        let mut kernel = Self::load()?;
+        unshare(CloneFlags::CLONE_NEWNET).expect("unshare");
+        let pair = "link add eth0 address 02:00:00:00:00:01 type veth peer name peer0";
+        let made = Command::new("ip").args(pair.split(' ')).status();
+        if !made.expect("start `ip`").success() {
+            eprintln!("skipped: this kernel has no devices of type veth");
             return None;
         }
-        unshare(CloneFlags::CLONE_NEWNET).expect("unshare");
         for line in [
             "link set lo up",
-            "link add eth0 address 02:00:00:00:00:01 type veth peer name peer0",
             "link set peer0 up",
             "link set eth0 up",
             "addr add 192.0.2.1/24 dev eth0",
@@ -78,7 +80,16 @@ impl Kernel {
         for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             std::fs::write(format!("/proc/sys/net/{path}"), "1").expect(path);
         }
-        let device = index();
+        kernel.device = index();
+        Some(kernel)
+    }
+
+    /// Programs, loaded.
+    pub fn load() -> Option<Self> {
+        if let Some(reason) = lack() {
+            eprintln!("skipped: {reason}");
+            return None;
+        }
         let mut loader = EbpfLoader::new();
         loader.btf(None);
         let level = 0_u8;
@@ -102,7 +113,7 @@ impl Kernel {
             .unwrap_or_else(|error| panic!("orlop_xdp: {error}"));
         Some(Self {
             ebpf,
-            device,
+            device: 0,
             out: vec![0; 1 << 16],
         })
     }
