@@ -74,6 +74,8 @@ enum Command {
     Config(commands::config::Options),
     /// What network policies decide, asked of files or of a cluster.
     Policy(commands::policy::Options),
+    /// Connections to services that this node's packet programs translate: list, or forget some.
+    Conntrack(commands::conntrack::Options),
     /// Look into a running node.
     Debug {
         #[command(subcommand)]
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Command::NodeAgent(options) => run::service(log, commands::node_agent::run(options)),
         Command::Config(options) => commands::config::run(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
+        Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),
         Command::Demo(options) => run::command(commands::demo::run(options)),

@@ -42,7 +42,9 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
-pub use node_agent_datapath::{DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode};
+pub use node_agent_datapath::{
+    Connection, DEVICES, Flows, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode,
+};
 pub use node_agent_pods::settings::{self, Settings};
 pub use reset::reset;
 pub use services::{

@@ -37,6 +37,7 @@ mod devices;
 mod engine;
 mod environment;
 mod error;
+mod flows;
 mod growth;
 mod links;
 mod loader;
@@ -57,6 +58,7 @@ pub use devices::{
 pub use engine::{Applied, Engine};
 pub use environment::ensure_bpffs;
 pub use error::Error;
+pub use flows::{Connection, Flows};
 pub use links::Cost;
 pub use log::LOG_TARGET;
 pub use snapshot::Snapshot;

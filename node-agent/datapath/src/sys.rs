@@ -211,6 +211,17 @@ pub(crate) fn device_name(index: u32) -> io::Result<String> {
     Ok(netdevice::index_to_name(&any, index)?)
 }
 
+/// The clock of programs (`CLOCK_MONOTONIC`), in nanoseconds.
+pub(crate) fn monotonic() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the structure lives through the call. This clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 /// The cookie of this thread's network namespace, as programs see it.
 pub(crate) fn namespace_cookie() -> io::Result<u64> {
     use rustix::net::{AddressFamily, SocketType, socket};

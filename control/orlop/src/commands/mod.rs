@@ -4,6 +4,7 @@ pub mod agent;
 pub mod apiserver;
 pub mod certs;
 pub mod config;
+pub mod conntrack;
 pub mod controllers;
 pub mod credentials;
 pub mod debug;

@@ -1,0 +1,238 @@
+//! Connections of packets, as the programs track them, for people: listed, and
+//! ended one by one.
+
+use std::fmt::{self, Display, Formatter};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use ebpf_abi::{Address, FlowEntry, FlowFlags, Life, Port, Protocol, Tuple, maps};
+
+use crate::datapath;
+use crate::error::Error;
+use crate::sys;
+use crate::table::Table;
+
+/// The table of connections, beside the process that works with it.
+#[derive(Debug)]
+pub struct Flows {
+    table: Table<Tuple, FlowEntry>,
+}
+
+/// A connection to a service, as seen from its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Who asked.
+    pub client: SocketAddr,
+    /// What it asked for.
+    pub service: SocketAddr,
+    /// As whom the backend sees it.
+    pub shown_as: SocketAddr,
+    /// Who answers.
+    pub backend: SocketAddr,
+    /// Is the backend on this node?
+    pub local: bool,
+    /// Does the backend answer the client directly?
+    pub direct: bool,
+    /// What was seen of it.
+    pub state: &'static str,
+    /// Seconds since a packet was last seen.
+    pub idle: u64,
+    key: Tuple,
+    reply: Tuple,
+}
+
+// === impl Flows ===
+
+impl Flows {
+    /// Opens what is pinned there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`], [`Error::Map`].
+    pub fn open(pin_dir: &Path) -> Result<Self, Error> {
+        let table = Table::open(&datapath::version_dir(pin_dir), maps::FLOWS)?;
+        Ok(Self { table })
+    }
+
+    /// All connections, sorted by client and service. One that begins or ends
+    /// meanwhile may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn list(&self) -> Result<Vec<Connection>, Error> {
+        let now = ticks_now();
+        let mut all: Vec<_> = self
+            .table
+            .entries()?
+            .iter()
+            .filter_map(|(key, entry)| Connection::of(key, entry, now))
+            .collect();
+        all.sort_by_key(|it| (it.client, it.service, it.protocol));
+        Ok(all)
+    }
+
+    /// Forgets a connection: its next packet begins a new one, or is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn forget(&self, connection: &Connection) -> Result<(), Error> {
+        // The client's side first: without it nothing new is sent, while the
+        // other direction may still be answered.
+        self.table.delete(&[connection.key])?;
+        self.table.delete(&[connection.reply])
+    }
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// None for the entry of the other direction, and for what is torn.
+    fn of(key: &Tuple, entry: &FlowEntry, now: u32) -> Option<Self> {
+        let flow = entry.flow.open(key)?;
+        if flow.flags.contains(FlowFlags::REPLY) {
+            return None;
+        }
+        let idle = u64::from(now.saturating_sub(entry.life.used()));
+        Some(Self {
+            protocol: key.protocol,
+            client: socket(key.source, key.source_port),
+            service: socket(key.destination, key.destination_port),
+            shown_as: socket(flow.to.source, flow.to.source_port),
+            backend: socket(flow.to.destination, flow.to.destination_port),
+            local: flow.flags.contains(FlowFlags::LOCAL),
+            direct: flow.flags.contains(FlowFlags::DIRECT),
+            state: state(entry.life.seen()),
+            idle: (idle << Life::TICK) / 1_000_000_000,
+            key: *key,
+            reply: flow.to.reversed(),
+        })
+    }
+}
+
+impl Display for Connection {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            protocol,
+            client,
+            service,
+            backend,
+            state,
+            idle,
+            ..
+        } = self;
+        write!(f, "{protocol} {client} to {service}, served by {backend}")?;
+        if self.local {
+            write!(f, " on this node")?;
+        }
+        if self.shown_as != *client {
+            write!(f, ", shown as {}", self.shown_as)?;
+        }
+        if self.direct {
+            write!(f, ", answered directly")?;
+        }
+        write!(f, ": {state}, idle for {idle} s")
+    }
+}
+
+/// The furthest that was seen.
+const fn state(seen: u32) -> &'static str {
+    if seen & Life::RESET != 0 {
+        "reset"
+    } else if seen & Life::CLOSED == Life::CLOSED {
+        "closed"
+    } else if seen & Life::CLOSED != 0 {
+        "half closed"
+    } else if seen & Life::ESTABLISHED != 0 {
+        "established"
+    } else if seen & Life::REPLIED != 0 {
+        "replied"
+    } else {
+        "opening"
+    }
+}
+
+fn socket(address: Address, port: Port) -> SocketAddr {
+    SocketAddr::new(IpAddr::from(address), port.get())
+}
+
+/// The clock of `bpf_ktime_get_ns`, in ticks.
+fn ticks_now() -> u32 {
+    u32::try_from(sys::monotonic() >> Life::TICK).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use ebpf_abi::{Flow, Sealed};
+
+    use super::*;
+
+    fn place(text: &str) -> (Address, Port) {
+        let socket: SocketAddr = text.parse().unwrap();
+        (socket.ip().into(), Port::new(socket.port()))
+    }
+
+    fn tuple(from: &str, to: &str) -> Tuple {
+        let ((source, source_port), (destination, destination_port)) = (place(from), place(to));
+        Tuple::new(
+            source,
+            source_port,
+            destination,
+            destination_port,
+            Protocol::TCP,
+        )
+    }
+
+    fn entry(key: &Tuple, to: Tuple, flags: FlowFlags, life: Life) -> FlowEntry {
+        let flow = Flow {
+            to,
+            set: 1,
+            generation: 1,
+            flags,
+            reserved: 0,
+        };
+        FlowEntry {
+            flow: Sealed::new(key, flow),
+            life,
+        }
+    }
+
+    #[test]
+    fn a_connection_is_told_once_in_the_client_s_words() {
+        let key = tuple("198.51.100.9:4000", "192.0.2.1:30080");
+        let to = tuple("192.0.2.1:61000", "10.244.1.2:8080");
+        let life = Life::new(10, Life::REPLIED | Life::ESTABLISHED);
+        let told =
+            Connection::of(&key, &entry(&key, to, FlowFlags::MASQUERADED, life), 20).unwrap();
+        assert_eq!(
+            told.to_string(),
+            "TCP 198.51.100.9:4000 to 192.0.2.1:30080, served by 10.244.1.2:8080, \
+             shown as 192.0.2.1:61000: established, idle for 10 s"
+        );
+        assert_eq!(told.reply, tuple("10.244.1.2:8080", "192.0.2.1:61000"));
+        let reply = entry(&told.reply, key.reversed(), FlowFlags::REPLY, life);
+        assert_eq!(Connection::of(&told.reply, &reply, 20), None);
+        // Sealed under another key: an element that was handed out anew.
+        assert_eq!(
+            Connection::of(&told.reply, &entry(&key, to, FlowFlags::NONE, life), 20),
+            None
+        );
+    }
+
+    #[test]
+    fn the_furthest_state_is_told() {
+        for (seen, expected) in [
+            (0, "opening"),
+            (Life::REPLIED, "replied"),
+            (Life::REPLIED | Life::ESTABLISHED, "established"),
+            (Life::ESTABLISHED | Life::CLIENT_FINISHED, "half closed"),
+            (Life::CLOSED, "closed"),
+            (Life::CLOSED | Life::RESET, "reset"),
+        ] {
+            assert_eq!(state(seen), expected);
+        }
+    }
+}
