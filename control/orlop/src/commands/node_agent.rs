@@ -7,10 +7,14 @@ use std::{
 
 use clap::{Args, Subcommand};
 use control_client::Client;
+use ipnet::{IpNet, Ipv4Net};
 use node_agent::{Serving, cni::Places};
 
 use super::service_options::ServiceArgs;
 use crate::{address, error::Error, run};
+
+/// Where pods' addresses come from unless it is said otherwise.
+const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 244, 0, 0), 16);
 
 /// For which node, and where.
 #[derive(Args)]
@@ -230,6 +234,15 @@ impl Node {
     /// The address of the DNS Service that the agent answers.
     pub fn cluster_dns(&self) -> Option<IpAddr> {
         self.whole.cluster_dns.first().copied()
+    }
+
+    /// The ranges of the cluster's pods, for the server in the same process: at most one of
+    /// each IP version. One option serves both.
+    pub fn cluster_cidr(&self) -> Vec<IpNet> {
+        match self.services.cluster_cidr() {
+            [] => vec![CLUSTER_CIDR.into()],
+            given => given.to_vec(),
+        }
     }
 
     fn datapath(&self) -> Result<node_agent::Datapath, Error> {

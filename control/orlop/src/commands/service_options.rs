@@ -35,7 +35,8 @@ pub struct ServiceArgs {
     /// the Node object names; all unless given.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     nodeport_addresses: Vec<String>,
-    /// Ranges of the cluster's pods; those of the Node object unless given.
+    /// Ranges of the cluster's pods; those of the Node object unless given, and where the
+    /// server is in the same process, 10.244.0.0/16.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     cluster_cidr: Vec<IpNet>,
     /// Show clients of cluster IPs as this node, wherever they are.
@@ -82,6 +83,11 @@ enum Direct {
 }
 
 impl ServiceArgs {
+    /// Ranges of the cluster's pods, as far as they were given.
+    pub fn cluster_cidr(&self) -> &[IpNet] {
+        &self.cluster_cidr
+    }
+
     /// kube-proxy's file, if one is given.
     ///
     /// # Errors

@@ -9,7 +9,6 @@ use std::{
 use clap::Args;
 use control_access::{NODES, User};
 use control_pki::{Spec, write_public};
-use ipnet::IpNet;
 
 use super::{node_agent::Node, server};
 use crate::{api, error::Error, join, run};
@@ -29,9 +28,6 @@ const KUBECONFIG: &str = "/etc/orlop/admin.kubeconfig";
 pub struct Options {
     #[command(flatten)]
     pub api: api::Options,
-    /// The pods' ranges, divided among nodes: at most one of each IP version.
-    #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16")]
-    cluster_cidr: Vec<IpNet>,
     /// Folder of the node's credentials; made if missing.
     #[arg(long, default_value = "/var/lib/orlop/agent", value_name = "FOLDER")]
     agent_dir: PathBuf,
@@ -72,7 +68,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
     }
     let options = server::Options {
         cluster_dns: options.node.cluster_dns(),
-        cluster_cidr: options.cluster_cidr,
+        cluster_cidr: options.node.cluster_cidr(),
         api: options.api,
         load_balancer: options.load_balancer,
     };
