@@ -83,6 +83,25 @@ const BPF_PACKAGES: &[Package] = &[
     },
 ];
 
+/// What tests run beside us, to compare with or to talk to.
+const TEST_PACKAGES: &[Package] = &[
+    Package {
+        name: "bird2",
+        sign: "/usr/sbin/bird",
+        reason: "the router to which load balancer addresses are announced in tests",
+    },
+    Package {
+        name: "iptables",
+        sign: "/usr/sbin/iptables",
+        reason: "makes what kube-proxy leaves, for the test that removes it",
+    },
+    Package {
+        name: "nftables",
+        sign: "/usr/sbin/nft",
+        reason: "the same",
+    },
+];
+
 const LLVM: Package = Package {
     name: "llvm-22-dev",
     sign: "/usr/lib/llvm-22/lib/libLLVM.so",
@@ -106,30 +125,78 @@ fn missing() -> Vec<&'static Package> {
 /// # Errors
 /// When something is missing and this is not root, or an installation fails.
 pub fn setup() -> Result<(), Error> {
-    let missing = missing();
-    if !missing.is_empty() {
-        say("to be installed from Debian's packages:");
-        for package in &missing {
-            println!("  {:<14} {}", package.name, package.reason);
-        }
-        let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
-        if !nix::unistd::geteuid().is_root() {
-            return Err(Error::Missing {
-                what: names.join(" "),
-                how: format!("run as root: apt-get install {}", names.join(" ")),
-            });
-        }
-        run(Command::new("apt-get").args(["update", "-qq"]))?;
-        run(Command::new("apt-get")
-            .args(["install", "-y", "-qq", "--no-install-recommends"])
-            .args(&names)
-            .env("DEBIAN_FRONTEND", "noninteractive"))?;
-    }
+    install(&missing())?;
     if ebpf::linker().is_err() {
         say("bpf-linker is built from its package (about a minute)");
         ebpf::install_linker()?;
     }
     Ok(())
+}
+
+/// The same, and what only tests need. None of it is started as a service.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_tests() -> Result<(), Error> {
+    setup()?;
+    let mut wanted: Vec<&Package> = TEST_PACKAGES.iter().collect();
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let _held = NoServices::hold();
+    install(&wanted)
+}
+
+fn install(missing: &[&Package]) -> Result<(), Error> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    say("to be installed from Debian's packages:");
+    for package in missing {
+        println!("  {:<14} {}", package.name, package.reason);
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Error::Missing {
+            what: names.join(" "),
+            how: format!("run as root: apt-get install {}", names.join(" ")),
+        });
+    }
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get")
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(&names)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// While it lives, Debian's packages start no services (Debian Policy 9.3.3.1,
+/// `policy-rc.d`): a router that a test needs is not to speak for this machine.
+struct NoServices(Option<&'static Path>);
+
+impl NoServices {
+    fn hold() -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let path = Path::new("/usr/sbin/policy-rc.d");
+        if path.exists() {
+            // The machine has a policy of its own.
+            return Self(None);
+        }
+        let made = std::fs::write(path, "#!/bin/sh\nexit 101\n")
+            .and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)));
+        Self(made.is_ok().then_some(path))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            // Left behind it would keep later packages from starting services.
+            if let Err(error) = std::fs::remove_file(path) {
+                say(format!("remove {} by hand: {error}", path.display()));
+            }
+        }
+    }
 }
 
 /// Says what `up` needs of the machine beside packages.

@@ -22,7 +22,7 @@ pub struct Options {
 /// # Errors
 /// The first check or test that fails; cargo has printed why.
 pub fn test(options: &Options) -> Result<(), Error> {
-    setup::setup()?;
+    setup::setup_for_tests()?;
     let step = Step::begin("format");
     run(cargo().args(["fmt", "--check"]))?;
     step.done();
