@@ -164,23 +164,25 @@ pub async fn run(
     // Ends the rest when a part ends, without the caller's token.
     let stop = shutdown.child_token();
     let mut parts = JoinSet::new();
-    parts.spawn(services::run(
-        client.clone().named("kube-proxy"),
-        Datapath {
+    let announced = announce::metrics::Metrics::default();
+    parts.spawn({
+        let client = client.clone().named("kube-proxy");
+        let datapath = Datapath {
             cgroup: Some(group.folder),
             services: ServiceOptions {
                 host_ports: true,
                 ..options.datapath.services.clone()
             },
             ..options.datapath.clone()
-        },
-        options.cluster_dns.clone(),
-        stop.clone(),
-    ));
+        };
+        let (dns, until) = (options.cluster_dns.clone(), stop.clone());
+        let announced = announced.clone();
+        async move { services::run(client, datapath, dns, &announced, until).await }
+    });
     let announcing = announce::run(
         client.clone().named("orlop-announcer"),
         options.datapath.node_name.clone(),
-        announce::metrics::Metrics::default(),
+        announced,
         stop.clone(),
     );
     parts.spawn(async move {
@@ -263,13 +265,14 @@ pub async fn run_datapath(
         ..options
     };
     let stop = shutdown.child_token();
+    let announced = announce::metrics::Metrics::default();
     let announcing = tokio::spawn(announce::run(
         client.clone().named("orlop-announcer"),
         options.node_name.clone(),
-        announce::metrics::Metrics::default(),
+        announced.clone(),
         stop.clone(),
     ));
-    let result = services::run(client, options, Vec::new(), shutdown).await;
+    let result = services::run(client, options, Vec::new(), &announced, shutdown).await;
     stop.cancel();
     announcing.await.map_err(Error::Panic)?;
     result

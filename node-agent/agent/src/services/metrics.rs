@@ -40,9 +40,11 @@ pub struct Metrics {
 
 // === impl Metrics ===
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// Counters at zero, beside those of what announces addresses.
+    pub fn new(announced: &node_agent_announce::metrics::Metrics) -> Self {
         let mut registry = Registry::default();
+        announced.register(&mut registry);
         // kube-proxy's buckets, and below them those in which this works.
         let fast = || Histogram::new((0..20).map(|power| 0.000_05 * f64::from(1_u32 << power)));
         let programming = || {
@@ -111,9 +113,7 @@ impl Default for Metrics {
         );
         Self { registry, ..it }
     }
-}
 
-impl Metrics {
     /// An EndpointSlice with this annotation is in the maps.
     pub fn programmed(&self, trigger: Option<&str>) {
         let Some(time) = trigger.and_then(|text| text.parse::<Timestamp>().ok()) else {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn names_are_kube_proxy_s_where_they_mean_the_same() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(&node_agent_announce::metrics::Metrics::default());
         metrics.slices.inc();
         metrics.sync.observe(0.000_3);
         metrics.programmed(Some(&Timestamp::now().to_string()));
@@ -268,6 +268,8 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
+        // What announces addresses is read here too.
+        assert!(text.contains("orlop_announce_"), "{text}");
         assert_eq!(text.matches("# EOF").count(), 1);
         assert!(text.ends_with("# EOF\n"));
     }

@@ -62,7 +62,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const DEVICES_AGAIN: Duration = Duration::from_secs(10);
 
 /// Follows the API and the node's devices until `shutdown`. The addresses
-/// `dns` are answered by this node itself.
+/// `dns` are answered by this node itself; what is counted in `announced` is
+/// shown beside what is counted here.
 ///
 /// # Errors
 /// [`Error::Datapath`] when the programs cannot be brought into force,
@@ -71,6 +72,7 @@ pub async fn run(
     client: Client,
     options: Datapath,
     dns: Vec<IpAddr>,
+    announced: &node_agent_announce::metrics::Metrics,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let engine = open(&options, &dns)?;
@@ -79,7 +81,7 @@ pub async fn run(
         info!(first, last, "reserved ports for translated clients");
     }
     let health = Arc::new(Health::default());
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(Metrics::new(announced));
     let (asks, mut asked) = mpsc::channel(4);
     serve(&options, &health, &metrics, asks, &shutdown).await?;
     let services = reflect::<Service>(&client, Selection::all());
