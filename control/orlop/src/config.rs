@@ -122,8 +122,10 @@ fn of_file(
     text: &str,
     given: &[String],
 ) -> Result<Vec<String>, String> {
+    // `off` is a value of an option, as for kubectl: no boolean.
+    let options = serde_saphyr::options! { strict_booleans: true };
     let mut file: Map<String, Value> =
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     let kind = kind(name);
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", kind.as_str())] {
         if file.remove(key).as_ref().and_then(Value::as_str) != Some(wanted) {
