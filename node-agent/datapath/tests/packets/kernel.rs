@@ -219,13 +219,23 @@ fn index() -> u32 {
 /// Now, about as the programs see it: the time since the machine started, of
 /// which a test machine sleeps through none.
 pub fn ticks() -> u32 {
-    let text = std::fs::read_to_string("/proc/uptime").expect("/proc/uptime");
-    let seconds: f64 = text
-        .split(' ')
-        .next()
-        .and_then(|it| it.parse().ok())
-        .expect("seconds");
-    ((seconds * 1e9) as u64 >> Life::TICK) as u32
+    // The programs read the clock themselves: what is compared with them is not
+    // to run where a tick ends in between.
+    const MARGIN: u64 = 60_000_000;
+    loop {
+        let text = std::fs::read_to_string("/proc/uptime").expect("/proc/uptime");
+        let seconds: f64 = text
+            .split(' ')
+            .next()
+            .and_then(|it| it.parse().ok())
+            .expect("seconds");
+        let nanoseconds = (seconds * 1e9) as u64;
+        let left = (1 << Life::TICK) - nanoseconds % (1 << Life::TICK);
+        if left > MARGIN {
+            return (nanoseconds >> Life::TICK) as u32;
+        }
+        std::thread::sleep(std::time::Duration::from_nanos(left + MARGIN / 4));
+    }
 }
 
 fn fill<K: Plain + Ord, V: Plain>(map: &mut Map, entries: &BTreeMap<K, V>) {

@@ -85,8 +85,6 @@ impl Batch {
         self.removed_details.push(Action::DeleteMember(key));
     }
 
-    /// Whom the new ranges leave out may be left out before the entries change;
-    /// but where there are none any more, the old entries need theirs.
     pub(super) fn change_sources(&mut self, id: u32, former: &[IpNet], now: &[IpNet]) {
         let without = |all: &[IpNet], these: &[IpNet]| -> Vec<IpNet> {
             all.iter()
@@ -97,12 +95,20 @@ impl Batch {
         for range in without(now, former) {
             self.details.push(Action::PutSource(id, range));
         }
-        let gone = without(former, now).into_iter();
-        let gone = gone.map(|range| Action::DeleteSource(id, range));
-        if now.is_empty() {
-            self.removed_details.extend(gone);
+        for range in without(former, now) {
+            self.delete_source(id, range, !now.is_empty());
+        }
+    }
+
+    /// Whom the new ranges leave out may be left out before the entries change,
+    /// and must be before an entry shows the set under a new key; but where
+    /// there are none any more (not `restricted`), the old entries need theirs.
+    pub(super) fn delete_source(&mut self, id: u32, range: IpNet, restricted: bool) {
+        let action = Action::DeleteSource(id, range);
+        if restricted {
+            self.details.push(action);
         } else {
-            self.details.extend(gone);
+            self.removed_details.push(action);
         }
     }
 

@@ -183,8 +183,13 @@ impl Planner {
             let set = self.sets.get(id);
             set.is_none_or(|set| set.desired.sources.binary_search(range).is_err())
         }));
-        gone.into_iter()
-            .for_each(|(id, range)| batch.other(Action::DeleteSource(id, range)));
+        gone.into_iter().for_each(|(id, range)| {
+            let restricted = self
+                .sets
+                .get(&id)
+                .is_some_and(|set| !set.desired.sources.is_empty());
+            batch.delete_source(id, range, restricted);
+        });
         let gone = sorted(
             current
                 .names
