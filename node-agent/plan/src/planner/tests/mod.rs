@@ -380,14 +380,15 @@ fn is_sound(
             .filter(|state| state.flags.contains(ServiceFlags::SOURCES))
             .all(|state| state.sources.contains(range))
     };
-    // An address that the service gives up may let in whom its others do.
+    // An address that the service gives up, be it to another service, may for a
+    // moment let in whom its others do, or be dark to those whom they no longer
+    // let in: the ranges are those of the whole service.
+    let handed_over = states.len() == 2 && states[0].name != states[1].name;
     if entry.flags.contains(ServiceFlags::SOURCES)
         && after.is_some()
+        && !handed_over
         && !(now.is_subset(&union)
-            // One that is handed from a service to another while the former
-            // lets in fewer may be dark to these for a moment.
-            && (states.len() < 2
-                || states[0].name != states[1].name || union.iter().filter(common).all(|range| now.contains(range))))
+            && (states.len() < 2 || union.iter().filter(common).all(|range| now.contains(range))))
     {
         return Err(format!("lets in {now:?}"));
     }
