@@ -12,6 +12,10 @@
 //! - Who lives and answers for an address already keeps it, so that a node that
 //!   comes back takes no connection away from the one that stood in; if several do,
 //!   the one of the highest rank. Else the first contender that lives has it.
+//! - An address that is new is left for [`HEARING`] to contenders of higher rank
+//!   that were not heard yet: they begin to say that they live when they learn of
+//!   it, as this node does. Without that, whoever learns of it first would answer
+//!   for some milliseconds, until the other speaks up.
 //!
 //! # Why never two for long, and no outage when the API server is away
 //!
@@ -82,6 +86,10 @@ fn weight(address: IpAddr, node: &str) -> u64 {
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
 }
+
+/// How long contenders of higher rank have to be heard, once an address is wanted:
+/// the time of a renewal and of its way to here.
+pub const HEARING: Duration = Duration::from_millis(1000);
 
 /// What is known of the agents' lives.
 #[derive(Debug, Default)]
@@ -173,6 +181,17 @@ pub struct Held {
     pub addresses: BTreeSet<IpAddr>,
     /// What it gave up while out of touch.
     pub yielded: BTreeSet<IpAddr>,
+    /// Since when it may answer for each address.
+    pub since: BTreeMap<IpAddr, Instant>,
+}
+
+impl Held {
+    /// When the next hearing ends.
+    #[must_use]
+    pub fn next_end(&self, now: Instant) -> Option<Instant> {
+        let ends = self.since.values().map(|since| *since + HEARING);
+        ends.filter(|end| *end > now).min()
+    }
 }
 
 /// Whether the own node is to say that it lives.
@@ -188,22 +207,28 @@ pub fn contends(own: &str, wanted: &L2, held: &Held) -> bool {
     })
 }
 
-/// The node that answers for an address.
+/// The node that answers for an address that this node may answer for `since` then.
 #[must_use]
 pub fn winner<'a>(
     address: IpAddr,
     nodes: &'a BTreeSet<Text>,
     lives: &Lives,
+    since: Instant,
     now: Instant,
 ) -> Option<&'a Text> {
     let ranked = ranked(address, nodes);
     let holds = |node: &&&Text| lives.is_live(node, now) && lives.claims(node, address);
-    let lives_ = |node: &&&Text| lives.is_live(node, now);
-    ranked
-        .iter()
-        .find(holds)
-        .or_else(|| ranked.iter().take(CONTENDERS).find(lives_))
-        .copied()
+    if let Some(holder) = ranked.iter().find(holds) {
+        return Some(holder);
+    }
+    let mut contenders = ranked.iter().take(CONTENDERS);
+    if now.saturating_duration_since(since) < HEARING {
+        // The first may still be about to say that it lives.
+        contenders.next().filter(|node| lives.is_live(node, now))
+    } else {
+        contenders.find(|node| lives.is_live(node, now))
+    }
+    .copied()
 }
 
 /// What the own node answers for now.
@@ -215,8 +240,10 @@ pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant
         if !it.nodes.contains(own) {
             continue;
         }
+        let since = *before.since.get(address).unwrap_or(&now);
+        held.since.insert(*address, since);
         let holds = if in_touch {
-            winner(*address, &it.nodes, lives, now).is_some_and(|node| node == own)
+            winner(*address, &it.nodes, lives, since, now).is_some_and(|node| node == own)
         } else {
             let yielded = before.yielded.contains(address);
             if yielded {
@@ -259,6 +286,15 @@ mod tests {
         lives.observe(&node.into(), Some(&renewed.into()), claims, at);
     }
 
+    /// Nothing held, and the hearing of [`ADDRESS`] over at `t0`.
+    fn heard(t0: Instant) -> Held {
+        let since = t0.checked_sub(HEARING).expect("a machine up for a second");
+        Held {
+            since: BTreeMap::from([(ip(ADDRESS), since)]),
+            ..Held::default()
+        }
+    }
+
     const ADDRESS: &str = "10.0.0.1";
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -282,7 +318,7 @@ mod tests {
         say(&mut lives, first, "1", &[], t0);
         say(&mut lives, second, "1", &[], t0);
         let holds = |lives: &Lives, node: &str, at: Instant| {
-            !decide(node, &wanted, lives, &Held::default(), at)
+            !decide(node, &wanted, lives, &heard(t0), at)
                 .addresses
                 .is_empty()
         };
@@ -332,6 +368,32 @@ mod tests {
     }
 
     #[test]
+    fn a_new_address_waits_for_those_of_higher_rank_to_be_heard() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let mut lives = Lives::default();
+        // The second hears itself before it hears the first.
+        say(&mut lives, &names[1], "1", &[], t0);
+        let mut held = decide(&names[1], &wanted, &lives, &Held::default(), t0);
+        assert!(held.addresses.is_empty());
+        assert_eq!(held.next_end(t0), Some(t0 + HEARING));
+        for (n, at) in [(2, 400), (3, 800)] {
+            say(&mut lives, &names[1], &n.to_string(), &[], t0 + MS(at));
+            held = decide(&names[1], &wanted, &lives, &held, t0 + MS(at));
+            assert!(held.addresses.is_empty());
+        }
+        let late = decide(&names[1], &wanted, &lives, &held, t0 + HEARING);
+        assert_eq!(late.addresses.len(), 1, "the first is dead");
+        say(&mut lives, &names[0], "1", &[], t0 + MS(900));
+        for at in [MS(900), HEARING] {
+            let after = decide(&names[1], &wanted, &lives, &held, t0 + at);
+            assert!(after.addresses.is_empty(), "the first lives");
+        }
+        let first = decide(&names[0], &wanted, &lives, &Held::default(), t0 + MS(900));
+        assert_eq!(first.addresses.len(), 1, "and waits for nobody");
+    }
+
+    #[test]
     fn only_the_first_few_say_that_they_live() {
         let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -357,7 +419,9 @@ mod tests {
             count in 1_usize..12, live in prop::collection::vec(any::<(bool, bool)>(), 12), last in any::<u8>(),
         ) {
             let address = IpAddr::from([10, 0, 0, last]);
-            let now = Instant::now();
+            let t0 = Instant::now();
+            let now = t0 + HEARING;
+            let heard = Held { since: BTreeMap::from([(address, t0)]), ..Held::default() };
             let names: BTreeSet<Text> = (0..count).map(|n| format!("n{n}").into()).collect();
             let mut lives = Lives::default();
             for (name, (lives_now, claims)) in names.iter().zip(&live) {
@@ -368,7 +432,7 @@ mod tests {
             }
             let wanted = L2::from([(address, L2Address { nodes: names.clone(), ..L2Address::default() })]);
             let holders = names.iter().filter(|own| {
-                !decide(own, &wanted, &lives, &Held::default(), now).addresses.is_empty()
+                !decide(own, &wanted, &lives, &heard, now).addresses.is_empty()
             }).count();
             let contender = ranked(address, &names).into_iter().take(CONTENDERS).any(|n| lives.is_live(n, now));
             let holder = names.iter().any(|n| lives.claims(n, address));

@@ -358,7 +358,11 @@ impl Announcing<'_> {
                 *known = said;
                 other
             });
-            let next = lives.next_end(now);
+            let next = lives
+                .next_end(now)
+                .into_iter()
+                .chain(before.next_end(now))
+                .min();
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 changed = bell.changed() => {
