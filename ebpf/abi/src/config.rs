@@ -22,21 +22,9 @@ impl ConfigFlags {
     pub const MASQUERADE_ALL: Self = Self(1 << 1);
     /// Node ports are not kept from being bound by processes.
     pub const NO_BIND_PROTECTION: Self = Self(1 << 2);
-
-    /// Are all flags of `other` set?
-    #[inline(always)]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// With the flags of `other` too.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
+
+flags!(ConfigFlags);
 
 /// How remote backends of services with
 /// [`DIRECT_RETURN`](crate::ServiceFlags::DIRECT_RETURN) get their packets.

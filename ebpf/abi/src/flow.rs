@@ -89,21 +89,9 @@ impl FlowFlags {
     pub const DIRECT: Self = Self(1 << 3);
     /// The client came from outside the cluster.
     pub const OUTSIDE: Self = Self(1 << 4);
-
-    /// Are all flags of `other` set?
-    #[inline(always)]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// With the flags of `other` too.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
+
+flags!(FlowFlags);
 
 /// What becomes of a flow's packets in one direction; never changes.
 #[repr(C, align(8))]

@@ -35,6 +35,9 @@
 
 #![no_std]
 
+#[macro_use]
+mod flags;
+
 mod address;
 mod config;
 mod counter;

@@ -15,21 +15,9 @@ impl NodeFlags {
     pub const PORTS: Self = Self(1);
     /// A loopback address: only for processes of the node's own namespace.
     pub const LOOPBACK: Self = Self(1 << 1);
-
-    /// Are all flags of `other` set?
-    #[inline(always)]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// With the flags of `other` too.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
+
+flags!(NodeFlags);
 
 /// An address under a number: what the kernel's longest-prefix tries compare,
 /// bit by bit.

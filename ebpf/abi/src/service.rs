@@ -102,21 +102,9 @@ impl ServiceFlags {
     /// A cluster IP: addressed from outside, its clients are always shown as
     /// this node.
     pub const CLUSTER_IP: Self = Self(1 << 8);
-
-    /// Are all flags of `other` set?
-    #[inline(always)]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// With the flags of `other` too.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
+
+flags!(ServiceFlags);
 
 /// One service port: which backends, in which generation.
 #[repr(C, align(8))]
@@ -180,21 +168,9 @@ impl BackendFlags {
     /// Terminating, and serving only because no other backend is ready
     /// (KEP-1669).
     pub const TERMINATING: Self = Self(1 << 1);
-
-    /// Are all flags of `other` set?
-    #[inline(always)]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// With the flags of `other` too.
-    #[inline(always)]
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
+
+flags!(BackendFlags);
 
 /// What answers.
 #[repr(C, align(8))]
