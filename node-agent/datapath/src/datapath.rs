@@ -161,6 +161,22 @@ impl Capacity {
         total.map_or_else(Self::default, |kib| Self::of_memory(kib << 10))
     }
 
+    /// With which to begin, on a machine whose maps may become as large as
+    /// `most`: what the plan writes grows as it is needed and begins no larger
+    /// than the default; what programs write keeps its size and has it at once.
+    #[must_use]
+    pub fn at_first(most: &Self) -> Self {
+        let usual = Self::default();
+        Self {
+            services: usual.services.min(most.services),
+            slots: usual.slots.min(most.slots),
+            members: usual.members.min(most.members),
+            chunks: usual.chunks.min(most.chunks),
+            sources: usual.sources.min(most.sources),
+            ..*most
+        }
+    }
+
     /// Sets: a service port has up to two, and three keys or more then.
     pub(crate) const fn names(&self) -> u32 {
         self.services
@@ -359,13 +375,22 @@ impl Datapath {
     }
 
     /// Tells the packet programs of the node; until the first time, they pass
-    /// all packets on. The host's network namespace is that of the caller.
+    /// all packets on. The host's network namespace is that of the caller. A
+    /// seed of zero stands for the one that is in force, or, the first time, for
+    /// one that nobody can foresee: it is kept as long as the maps are, and with
+    /// it the ports and backends that new connections get.
     ///
     /// # Errors
     ///
     /// [`Error::Map`]; [`Error::Namespace`].
     pub fn configure(&mut self, config: &Config) -> Result<(), Error> {
+        let seed = match (config.seed, self.configuration()?) {
+            (0, Some(former)) if former.seed != 0 => former.seed,
+            (0, _) => random_seed(),
+            (given, _) => given,
+        };
         let config = Config {
+            seed,
             host_namespace: sys::namespace_cookie()
                 .map_err(|source| Error::Namespace { source })?,
             ..*config
@@ -502,6 +527,13 @@ pub fn remove(pin_dir: &Path) -> Result<(), Error> {
     }
     drop(lock);
     remove_dir(pin_dir)
+}
+
+/// Any number but zero. The hasher's keys are the system's random numbers.
+fn random_seed() -> u32 {
+    use std::hash::{BuildHasher, RandomState};
+    let drawn = RandomState::new().hash_one(std::process::id());
+    ((drawn >> 32) as u32).max(1)
 }
 
 pub(crate) fn version_dir(pin_dir: &Path) -> PathBuf {
@@ -710,5 +742,39 @@ fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
         verb: "read",
         map,
         source: Box::new(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_grow_is_as_large_as_the_machine_allows_from_the_start() {
+        let usual = Capacity::default();
+        for (gib, flows, services) in [
+            (1, 16_384, 16_384),
+            (16, 131_072, 65_536),
+            (512, 1 << 20, 65_536),
+        ] {
+            let most = Capacity::of_memory(gib << 30);
+            let first = Capacity::at_first(&most);
+            assert_eq!(
+                (first.flows, first.services),
+                (flows, services),
+                "{gib} GiB"
+            );
+            assert_eq!(
+                (first.originals, first.affinity),
+                (most.originals, most.affinity)
+            );
+            assert!(first.slots <= usual.slots && first.slots <= most.slots);
+        }
+    }
+
+    #[test]
+    fn seeds_differ_and_are_never_zero() {
+        let seeds: std::collections::BTreeSet<_> = (0..8).map(|_| random_seed()).collect();
+        assert!(!seeds.contains(&0) && seeds.len() > 1, "{seeds:?}");
     }
 }

@@ -303,3 +303,33 @@ fn each_unsuitable_place_is_named() {
     let error = Datapath::open(&no_object).unwrap_err();
     assert!(matches!(error, Error::Load { .. }), "{error}");
 }
+
+/// Where new connections go must not change with the agent.
+#[test]
+fn the_seed_is_drawn_once_and_outlives_the_agent() {
+    let Some(host) = Host::new() else { return };
+    let seed = |engine: &Engine| engine.datapath().configuration().unwrap().unwrap().seed;
+    let node = ebpf_abi::Config::DEFAULT;
+    let mut engine = host.engine();
+    assert!(engine.datapath().configuration().unwrap().is_none());
+    engine.configure(&node).unwrap();
+    let drawn = seed(&engine);
+    assert_ne!(drawn, 0);
+    // Told of another node, in this process and in the next one.
+    engine
+        .configure(&ebpf_abi::Config {
+            node_v4: ebpf_abi::Address::v4([192, 0, 2, 1]),
+            ..node
+        })
+        .unwrap();
+    assert_eq!(seed(&engine), drawn);
+    drop(engine);
+    let mut engine = host.engine();
+    assert_eq!(seed(&engine), drawn, "as the maps were left");
+    engine.configure(&node).unwrap();
+    assert_eq!(seed(&engine), drawn);
+    engine
+        .configure(&ebpf_abi::Config { seed: 7, ..node })
+        .unwrap();
+    assert_eq!(seed(&engine), 7, "one that is given goes first");
+}

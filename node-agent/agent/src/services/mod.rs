@@ -457,7 +457,7 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
             cgroup: options.cgroup.clone().ok_or(Error::NoCgroup)?,
             pin_dir: options.pin_dir.clone(),
             object: node_agent_datapath::embedded_object!(),
-            capacity: Capacity::default(),
+            capacity: Capacity::at_first(&Capacity::of_machine()),
             tc: TcWay::Auto,
         },
         Config {
