@@ -378,13 +378,16 @@ impl Datapath {
     /// all packets on. The host's network namespace is that of the caller. A
     /// seed of zero stands for the one that is in force, or, the first time, for
     /// one that nobody can foresee: it is kept as long as the maps are, and with
-    /// it the ports and backends that new connections get.
+    /// it the ports and backends that new connections get. What the programs
+    /// know already is not written again: a packet that meets a half written
+    /// configuration is passed on untranslated.
     ///
     /// # Errors
     ///
     /// [`Error::Map`]; [`Error::Namespace`].
     pub fn configure(&mut self, config: &Config) -> Result<(), Error> {
-        let seed = match (config.seed, self.configuration()?) {
+        let former = self.configuration()?;
+        let seed = match (config.seed, &former) {
             (0, Some(former)) if former.seed != 0 => former.seed,
             (0, _) => random_seed(),
             (given, _) => given,
@@ -395,6 +398,9 @@ impl Datapath {
                 .map_err(|source| Error::Namespace { source })?,
             ..*config
         };
+        if former == Some(config) {
+            return Ok(());
+        }
         let sealed = Raw(Sealed::new(&CONFIG_KEY, config));
         self.config
             .0

@@ -58,6 +58,8 @@ use crate::{
 
 /// How long after a failed write the maps are compared again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long lists are waited for before it is said, each time.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How often devices that refused a program are tried again.
 const DEVICES_AGAIN: Duration = Duration::from_secs(10);
 
@@ -106,7 +108,7 @@ pub async fn run(
         health,
         metrics,
         interfaces: interfaces.borrow_and_update().clone(),
-        node: None,
+        node: node::Own::default(),
         checks: Checks::default(),
         checked: Vec::new(),
         node_ports,
@@ -116,7 +118,6 @@ pub async fn run(
         shutdown: shutdown.clone(),
         retry_devices: false,
     };
-    state.node_changed();
     state.follow_devices();
     let listed = async {
         services.synced().await;
@@ -128,6 +129,9 @@ pub async fn run(
     };
     tokio::pin!(listed);
     let mut all_known = false;
+    let begun = Instant::now();
+    let mut impatient = tokio::time::interval(PATIENCE);
+    impatient.reset();
     loop {
         // Until all is listed the plan only collects: a Service whose slices are
         // still to come must not lose its backends.
@@ -138,8 +142,9 @@ pub async fn run(
             () = &mut listed, if !all_known => {
                 all_known = true;
                 while let Some(change) = node_changes.try_recv() {
-                    state.node = change.current;
+                    state.node.changed(change.current);
                 }
+                state.node.listed();
                 state.node_changed();
                 while let Some(change) = service_changes.try_recv() {
                     state.on_service(&change);
@@ -156,13 +161,26 @@ pub async fn run(
             Some(change) = slice_changes.recv() => state.on_slice(&change),
             Some(change) = next(&mut pod_changes) => state.on_pod(&change),
             Some(change) = node_changes.recv() => {
-                state.node = change.current;
+                state.node.changed(change.current);
                 state.node_changed();
             }
             Ok(()) = interfaces.changed() => {
                 state.interfaces = interfaces.borrow_and_update().clone();
                 state.node_changed();
                 state.follow_devices();
+            }
+            _ = impatient.tick(), if !all_known => {
+                let listed = [
+                    ("services", services.is_synced()),
+                    ("endpointslices", slices.is_synced()),
+                    ("the node's own object", nodes.is_synced()),
+                    ("pods", pods.as_ref().is_none_or(Reflector::is_synced)),
+                ];
+                warn!(
+                    missing = unlisted(&listed),
+                    waited = ?begun.elapsed(),
+                    "services stay as they are: the API server has not listed all"
+                );
             }
             Some(ask) = asked.recv() => drop(ask.send(state.now())),
             () = tokio::time::sleep(RETRY), if resync_due => state.resync(),
@@ -179,7 +197,7 @@ struct State {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     interfaces: Interfaces,
-    node: Option<Arc<Node>>,
+    node: node::Own,
     checks: Checks,
     /// What is served now.
     checked: Vec<Check>,
@@ -285,21 +303,27 @@ impl State {
 
     /// The Node object or the machine's addresses are others than before.
     fn node_changed(&mut self) {
-        let node = self.node.as_deref();
-        let leaves = |node: &Node| {
-            node.meta().deletion_timestamp.is_some() || node.is_tainted(TO_BE_DELETED)
-        };
         self.health
-            .set_eligible(node.is_some_and(|node| !leaves(node)));
+            .set_eligible(self.node.is_eligible(TO_BE_DELETED));
+        let told = self.node.told();
+        if matches!(told, node::Told::Nothing) {
+            return;
+        }
         let options = &self.options.services;
-        let config = node::configuration(options, node, &self.interfaces.addresses);
-        if let Err(error) = self.engine.configure(&config) {
+        let addresses = &self.interfaces.addresses;
+        let configured = self.engine.datapath().configuration().and_then(|in_force| {
+            match node::configuration(options, told, addresses, in_force.as_ref()) {
+                Some(config) => self.engine.configure(&config),
+                None => Ok(()),
+            }
+        });
+        if let Err(error) = configured {
             warn!(
                 error = &error as &dyn std::error::Error,
                 "the programs could not be told of the node"
             );
         }
-        let facts = node::facts(options, &self.node_ports, node, &self.interfaces.addresses);
+        let facts = node::facts(options, &self.node_ports, told, addresses);
         let begun = Instant::now();
         let result = self.engine.set_node(facts);
         self.written(begun, result, None);
@@ -382,6 +406,13 @@ async fn next<V>(changes: &mut Option<Changes<V>>) -> Option<Change<V>> {
         Some(changes) => changes.recv().await,
         None => std::future::pending().await,
     }
+}
+
+/// What is still to be listed, for people.
+fn unlisted(listed: &[(&str, bool)]) -> String {
+    let missing = listed.iter().filter(|(_, there)| !there);
+    let names: Vec<_> = missing.map(|(name, _)| *name).collect();
+    names.join(", ")
 }
 
 fn seconds_now() -> f64 {
@@ -488,4 +519,15 @@ fn subject<V: View>(change: &Change<V>) -> Option<(&str, &str)> {
     let object = change.current.as_ref().or(change.previous.as_ref())?;
     let meta = object.meta();
     Some((&meta.namespace, &meta.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_named() {
+        assert_eq!(unlisted(&[("a", true), ("b", false), ("c", false)]), "b, c");
+        assert_eq!(unlisted(&[("a", true)]), "");
+    }
 }

@@ -1,7 +1,8 @@
 //! What the node is to the packet programs. Pure.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
+use control_client::View;
 use ebpf_abi::{Address, Config, ConfigFlags, DirectReturn, Protocol};
 use ipnet::IpNet;
 use node_agent_plan::{NodeFacts, NodePortAddresses};
@@ -9,12 +10,91 @@ use node_agent_plan::{NodeFacts, NodePortAddresses};
 use super::options::ServiceOptions;
 use crate::views::Node;
 
-/// The packet programs' configuration, from the Node object and the addresses
-/// of this machine.
+/// The Node object as far as it is known.
+///
+/// Until it was listed nothing is made of the machine's addresses alone: at a
+/// restart the programs work already, and whoever they show under the address
+/// that the Node object names would be shown under another one for a moment.
+#[derive(Debug, Default)]
+pub struct Own {
+    node: Option<Arc<Node>>,
+    listed: bool,
+    gone: bool,
+}
+
+/// What the programs and the plan may be told.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// Nothing: what they know from earlier stays.
+    Nothing,
+    /// That there is no such Node object.
+    Missing,
+    /// The Node.
+    Node(&'a Node),
+}
+
+impl Own {
+    /// The object appeared, changed or (`None`) went.
+    pub fn changed(&mut self, current: Option<Arc<Node>>) {
+        self.gone = current.is_none();
+        // Services go on as they were on a node whose object was removed.
+        if current.is_some() {
+            self.node = current;
+        }
+    }
+
+    /// All that there is has been told.
+    pub const fn listed(&mut self) {
+        self.listed = true;
+    }
+
+    /// What is known well enough to be acted upon.
+    pub fn told(&self) -> Told<'_> {
+        match self.node.as_deref() {
+            Some(node) => Told::Node(node),
+            None if self.listed => Told::Missing,
+            None => Told::Nothing,
+        }
+    }
+
+    /// May the node be sent traffic, as far as its object says?
+    pub fn is_eligible(&self, to_be_deleted: &str) -> bool {
+        let leaves = |node: &Node| {
+            node.meta().deletion_timestamp.is_some() || node.is_tainted(to_be_deleted)
+        };
+        !self.gone && self.node.as_deref().is_some_and(|node| !leaves(node))
+    }
+}
+
+impl<'a> Told<'a> {
+    const fn node(self) -> Option<&'a Node> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Missing | Self::Nothing => None,
+        }
+    }
+}
+
+/// The packet programs' configuration; none while the one `in_force` is the
+/// better one, or where nothing can be said yet.
 pub fn configuration(
+    options: &ServiceOptions,
+    told: Told<'_>,
+    addresses: &[IpAddr],
+    in_force: Option<&Config>,
+) -> Option<Config> {
+    let node = match (told, in_force) {
+        (Told::Nothing, _) | (Told::Missing, Some(_)) => return None,
+        (told, _) => told.node(),
+    };
+    Some(configured(options, node, addresses, in_force))
+}
+
+fn configured(
     options: &ServiceOptions,
     node: Option<&Node>,
     addresses: &[IpAddr],
+    in_force: Option<&Config>,
 ) -> Config {
     let named = node
         .map(|node| node.network().addresses)
@@ -26,8 +106,10 @@ pub fn configuration(
     if options.host_sockets_only {
         flags = flags.with(ConfigFlags::HOST_SOCKETS_ONLY);
     }
-    let primary =
-        |v4: bool| primary(v4, &named, addresses).map_or(Address::UNSPECIFIED, Address::from);
+    let primary = |v4: bool| {
+        let former = in_force.map(|it| if v4 { it.node_v4 } else { it.node_v6 });
+        primary(v4, &named, addresses, former).map_or(Address::UNSPECIFIED, Address::from)
+    };
     Config {
         node_v4: primary(true),
         node_v6: primary(false),
@@ -42,19 +124,28 @@ pub fn configuration(
 
 /// As which address clients are shown: the first that the Node object names
 /// and this machine has; a machine behind a translation of addresses has none
-/// of them, and takes its first that others can answer.
-fn primary(v4: bool, named: &[IpAddr], addresses: &[IpAddr]) -> Option<IpAddr> {
+/// of them, and keeps the one it had, or takes its first that others can
+/// answer.
+fn primary(
+    v4: bool,
+    named: &[IpAddr],
+    addresses: &[IpAddr],
+    former: Option<Address>,
+) -> Option<IpAddr> {
     let of_family = |address: &&IpAddr| address.is_ipv4() == v4;
     let own = named
         .iter()
         .filter(of_family)
         .find(|address| addresses.contains(address));
+    let mut others = addresses
+        .iter()
+        .filter(of_family)
+        .filter(|address| is_answered(**address));
     own.or_else(|| {
-        addresses
-            .iter()
-            .filter(of_family)
-            .find(|address| is_answered(**address))
+        let is_former = |address: &&IpAddr| Some(Address::from(**address)) == former;
+        others.clone().find(is_former)
     })
+    .or_else(|| others.next())
     .copied()
 }
 
@@ -82,9 +173,10 @@ const RESERVED: [(u16, Protocol); 2] = [(22, Protocol::TCP), (10_250, Protocol::
 pub fn facts(
     options: &ServiceOptions,
     node_ports: &NodePortAddresses,
-    node: Option<&Node>,
+    told: Told<'_>,
     addresses: &[IpAddr],
 ) -> NodeFacts {
+    let node = told.node();
     let named = node
         .map(|node| node.network().addresses)
         .unwrap_or_default();
@@ -120,6 +212,10 @@ mod tests {
             .collect()
     }
 
+    fn config(node: Option<&Node>, addresses: &[IpAddr], in_force: Option<&Config>) -> Config {
+        configured(&ServiceOptions::default(), node, addresses, in_force)
+    }
+
     #[test]
     fn clients_are_shown_as_the_node_s_own_internal_address() {
         let own = ips(&[
@@ -130,19 +226,70 @@ mod tests {
             "fe80::1",
             "fd00::1",
         ]);
-        let config = configuration(&ServiceOptions::default(), Some(&node()), &own);
-        assert_eq!(config.node_v4, Address::from(IpAddr::from([192, 0, 2, 1])));
+        let first = config(Some(&node()), &own, None);
+        assert_eq!(first.node_v4, Address::from(IpAddr::from([192, 0, 2, 1])));
         assert_eq!(
-            config.node_v6,
+            first.node_v6,
             Address::from(own[5]),
             "the first that is answered"
         );
         let behind = ips(&["127.0.0.1", "10.9.0.1"]);
-        let config = configuration(&ServiceOptions::default(), Some(&node()), &behind);
-        assert_eq!(config.node_v4, Address::from(behind[1]));
-        assert_eq!(config.node_v6, Address::UNSPECIFIED);
-        let config = configuration(&ServiceOptions::default(), None, &[]);
-        assert_eq!(config.node_v4, Address::UNSPECIFIED);
+        let second = config(Some(&node()), &behind, None);
+        assert_eq!(second.node_v4, Address::from(behind[1]));
+        assert_eq!(second.node_v6, Address::UNSPECIFIED);
+        let none = config(None, &[], None);
+        assert_eq!(none.node_v4, Address::UNSPECIFIED);
+    }
+
+    #[test]
+    fn an_address_that_nothing_names_stays_while_the_machine_has_it() {
+        let before = config(Some(&node()), &ips(&["10.9.0.7"]), None);
+        let more = ips(&["10.9.0.1", "10.9.0.7"]);
+        let after = config(Some(&node()), &more, Some(&before));
+        assert_eq!(after.node_v4, Address::from(more[1]));
+        let without = ips(&["10.9.0.1"]);
+        let after = config(Some(&node()), &without, Some(&before));
+        assert_eq!(after.node_v4, Address::from(without[0]));
+    }
+
+    #[test]
+    fn what_programs_know_of_the_node_stays_until_it_is_listed() {
+        let options = ServiceOptions::default();
+        let own = ips(&["10.9.0.1", "192.0.2.1"]);
+        let others = ips(&["10.9.0.1", "10.9.0.2", "192.0.2.1"]);
+        let in_force = config(Some(&node()), &own, None);
+        let due = |known: &Own, addresses: &[IpAddr], in_force: Option<&Config>| {
+            configuration(&options, known.told(), addresses, in_force)
+        };
+        let mut known = Own::default();
+        for force in [None, Some(&in_force)] {
+            assert_eq!(due(&known, &own, force), None, "not listed yet");
+            assert_eq!(due(&known, &others, force), None, "nor when devices change");
+        }
+        known.changed(Some(Arc::new(node())));
+        let same = Some(in_force);
+        assert_eq!(due(&known, &own, Some(&in_force)), same);
+        assert_eq!(due(&known, &others, Some(&in_force)), same);
+        assert_eq!(due(&known, &own, None), same, "nothing in force");
+        // An address that went meanwhile: one change, to what is right now.
+        let moved = due(&known, &own[..1], Some(&in_force)).expect("known");
+        assert_eq!(moved.node_v4, Address::from(own[0]));
+        known.changed(None);
+        assert_eq!(due(&known, &own, Some(&in_force)), same, "removed");
+        assert!(!known.is_eligible("x"));
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_served_by_the_machine_s_addresses() {
+        let options = ServiceOptions::default();
+        let own = ips(&["10.9.0.1"]);
+        let mut known = Own::default();
+        known.listed();
+        let first = configuration(&options, known.told(), &own, None).expect("none in force");
+        assert_eq!(first.node_v4, Address::from(own[0]));
+        let in_force = config(Some(&node()), &ips(&["192.0.2.1"]), None);
+        let due = configuration(&options, known.told(), &own, Some(&in_force));
+        assert_eq!(due, None, "what an earlier process knew is better");
     }
 
     #[test]
@@ -153,7 +300,7 @@ mod tests {
             client_ports: (50_000, 50_999),
             ..ServiceOptions::default()
         };
-        let config = configuration(&options, None, &[]);
+        let config = configured(&options, None, &[], None);
         assert!(
             config
                 .flags
