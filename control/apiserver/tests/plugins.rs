@@ -2,6 +2,8 @@
 //! clients meet them.
 
 mod common;
+#[path = "common/webhook.rs"]
+mod webhook;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +13,27 @@ use control_access::User;
 use control_apiserver::ApiServer;
 use control_apiserver::access::Settings as Access;
 use control_apiserver::admission::{Plugins, Settings, Stay};
+use control_apiserver::audit::{Audit, LogOptions, Mode, Policy, SinkOptions, To};
 use control_apiserver::chain;
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
+use webhook::{Fake, Reply};
+
+/// An audit log of who writes, which is complete when a request is answered.
+fn audit(path: &Path) -> Arc<Audit> {
+    let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata, verbs: [create, patch]}]}";
+    let policy = Policy::parse(policy.as_bytes()).expect("a policy");
+    let log = SinkOptions {
+        to: To::Log(LogOptions {
+            path: path.to_owned(),
+            ..LogOptions::default()
+        }),
+        mode: Mode::BlockingStrict,
+        truncate: None,
+    };
+    Audit::open(policy, [log]).expect("a log")
+}
 
 /// A server with these plugins besides the usual ones, without those, and with this
 /// configuration.
@@ -34,6 +53,7 @@ async fn server(dir: &Path, on: &[&str], off: &[&str], file: Option<&str>) -> Ap
     let settings = Settings::new(plugins, Stay::default(), file.map(|_| &*path)).expect("right");
     let chain = chain::Settings {
         admission: Arc::new(settings),
+        audit: Some(audit(&dir.join("audit.log"))),
         ..chain::Settings::default()
     };
     let server = common::server_of(dir, Access::default(), chain).await;
@@ -442,4 +462,200 @@ async fn pod_security_has_defaults_and_exemptions() {
     post_as(&server, &admin, pods, other)
         .await
         .expect("a label wins");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_limited_is_given_only_where_a_quota_covers_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = "- name: ResourceQuota\n  configuration:\n    apiVersion: apiserver.config.k8s.io/v1\n    kind: ResourceQuotaConfiguration\n    limitedResources:\n    - resource: persistentvolumeclaims\n      matchContains: [gold.storageclass.storage.k8s.io/requests.storage]\n    - resource: pods\n      matchScopes: [{scopeName: PriorityClass, operator: In, values: [urgent]}]\n";
+    let server = server(dir.path(), &[], &[], Some(file)).await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = |name: &str, class: &str| {
+        value!({
+            "metadata": {"name": name},
+            "spec": {
+                "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}
+            }
+        })
+    };
+    post(&server, claims, claim("tin", "tin"))
+        .await
+        .expect("nothing limits it");
+    assert_eq!(
+        post(&server, claims, claim("gold", "gold")).await.expect_err("refused"),
+        (403, "persistentvolumeclaims \"gold\" is forbidden: insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage".to_owned())
+    );
+    let class = value!({"metadata": {"name": "urgent"}, "value": 10});
+    post(&server, "/apis/scheduling.k8s.io/v1/priorityclasses", class)
+        .await
+        .expect("made");
+    let urgent = || pod("urgent", value!({"priorityClassName": "urgent"}));
+    let (code, why) = post_soon(&server, PODS, urgent).await;
+    assert_eq!(
+        (code, &*why),
+        (
+            500,
+            "insufficient quota to match these scopes: [{PriorityClass In [urgent]}]"
+        )
+    );
+    let hard = value!({"pods": "1"});
+    let quota = value!({
+        "metadata": {"name": "q"},
+        "spec": {
+            "hard": (hard.clone()),
+            "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["urgent"]}
+            ]}
+        }
+    });
+    post(&server, "/api/v1/namespaces/default/resourcequotas", quota)
+        .await
+        .expect("made");
+    // What the controller does.
+    let status = value!({"status": {"hard": (hard), "used": {"pods": "0"}}});
+    patch(
+        &server,
+        &root(),
+        "/api/v1/namespaces/default/resourcequotas/q/status",
+        status,
+    )
+    .await
+    .expect("patched");
+    post(&server, PODS, urgent()).await.expect("it is covered");
+}
+
+/// The refusal of a pod whose priority class was made a moment ago.
+async fn post_soon(server: &ApiServer, path: &str, object: impl Fn() -> Value) -> (u16, String) {
+    for _ in 0..1000 {
+        match post(server, path, object()).await {
+            Err((403, why)) if why.contains("no PriorityClass") => {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            other => return other.expect_err("refused"),
+        }
+    }
+    (0, "the class does not come".to_owned())
+}
+
+/// Annotations of the last event of the audit log.
+fn annotations(dir: &Path) -> Value {
+    let text = std::fs::read_to_string(dir.join("audit.log")).expect("a log");
+    let last = text.lines().next_back().expect("an event");
+    let mut event = Value::from_slice(last.as_bytes()).expect("JSON");
+    event.remove("annotations").unwrap_or_default()
+}
+
+fn images(dir: &Path, fake: &Fake, open: bool) -> String {
+    let path = dir.join("images.kubeconfig");
+    std::fs::write(&path, fake.kubeconfig("/images")).expect("written");
+    let path = path.display();
+    format!(
+        "- name: ImagePolicyWebhook\n  configuration: {{imagePolicy: {{kubeConfigFile: {path}, allowTTL: 50, denyTTL: -1, retryBackoff: 1, defaultAllow: {open}}}}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_server_judges_images() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fake = Fake::start(|_, review| {
+        let bad = review
+            .items_at(&["spec", "containers"])
+            .iter()
+            .any(|container| container.str_at(&["image"]) == Some("bad"));
+        let mut answer = review.clone();
+        answer.insert(
+            "status",
+            if bad {
+                value!({"allowed": false, "reason": "it is bad", "auditAnnotations": {"seen": "yes"}})
+            } else {
+                value!({"allowed": true})
+            },
+        );
+        Reply::Object(answer)
+    })
+    .await;
+    let file = images(dir.path(), &fake, false);
+    let server = server(dir.path(), &["ImagePolicyWebhook"], &[], Some(&file)).await;
+    let mut good = pod("good", value!({}));
+    good.set_path(
+        &["metadata", "annotations"],
+        value!({"ticket.image-policy.k8s.io/id": "7", "other": "x"}),
+    );
+    post(&server, PODS, good.clone()).await.expect("allowed");
+    good.set_path(&["metadata", "name"], "twin");
+    post(&server, PODS, good).await.expect("allowed");
+    let asked = fake.take();
+    assert_eq!(asked.len(), 1, "the second time it is remembered");
+    assert_eq!(
+        asked[0],
+        (
+            "/images".to_owned(),
+            value!({
+                "kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {},
+                "spec": {
+                    "containers": [{"image": "i"}],
+                    "annotations": {"ticket.image-policy.k8s.io/id": "7"},
+                    "namespace": "default"
+                },
+                "status": {"allowed": false}
+            })
+        )
+    );
+    let mut bad = pod("bad", value!({}));
+    bad.set_path(
+        &["spec", "containers"],
+        value!([{"name": "c", "image": "bad"}]),
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            post(&server, PODS, bad.clone()).await.expect_err("refused"),
+            (403, "pods \"bad\" is forbidden: image policy webhook backend denied one or more images: it is bad".to_owned())
+        );
+        assert_eq!(
+            annotations(dir.path()).str_at(&["imagepolicywebhook.image-policy.k8s.io/seen"]),
+            Some("yes")
+        );
+    }
+    assert_eq!(fake.take().len(), 2, "a no is not remembered with -1");
+    // What is no image is not asked about; what comes later is.
+    let label = value!({"metadata": {"labels": {"a": "b"}}});
+    patch(&server, &root(), &format!("{PODS}/good/status"), label)
+        .await
+        .expect("allowed");
+    assert_eq!(fake.take().len(), 0);
+    let debug = value!({"spec": {"ephemeralContainers": [{"name": "e", "image": "bad"}]}});
+    let path = format!("{PODS}/good/ephemeralcontainers");
+    assert_eq!(
+        patch(&server, &root(), &path, debug)
+            .await
+            .expect_err("refused")
+            .0,
+        403
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn images_run_without_a_judge_only_where_that_is_said() {
+    let broken = || Fake::start(|_, _| Reply::Text(500, "broken"));
+    let on = ["ImagePolicyWebhook"];
+    let (dir, fake) = (tempfile::tempdir().expect("a directory"), broken().await);
+    let file = images(dir.path(), &fake, false);
+    let closed = server(dir.path(), &on, &[], Some(&file)).await;
+    let (code, why) = post(&closed, PODS, pod("a", value!({})))
+        .await
+        .expect_err("refused");
+    assert_eq!(code, 403);
+    assert!(why.contains("broken"), "{why}");
+    assert_eq!(fake.take().len(), 5, "it is asked five times");
+    let (dir, fake) = (tempfile::tempdir().expect("a directory"), broken().await);
+    let file = images(dir.path(), &fake, true);
+    let open = server(dir.path(), &on, &[], Some(&file)).await;
+    post(&open, PODS, pod("a", value!({})))
+        .await
+        .expect("allowed");
+    assert_eq!(
+        annotations(dir.path()).str_at(&["imagepolicywebhook.image-policy.k8s.io/failed-open"]),
+        Some("true")
+    );
 }

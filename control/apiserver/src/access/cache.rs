@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 /// At most `most` answers.
 #[derive(Debug)]
-pub(super) struct Remembered<K, V> {
+pub(crate) struct Remembered<K, V> {
     most: usize,
     state: Mutex<State<K, V>>,
 }

@@ -48,6 +48,8 @@ use crate::streams::websocket;
 use self::ask::WebhookTokens;
 use self::settings::Live;
 
+pub(crate) use self::cache::Remembered;
+pub(crate) use self::remote::Remote;
 pub use self::remote::RemoteError;
 pub use self::settings::{Settings, SettingsError, WebhookSettings};
 

@@ -26,11 +26,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// One server. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Remote {
+pub(crate) struct Remote {
     client: ServiceClient,
     uri: Uri,
     authorization: Option<HeaderValue>,
     timeout: Duration,
+    pause: Duration,
 }
 
 /// Why a kubeconfig names no server that can be asked.
@@ -82,6 +83,11 @@ impl Remote {
                 why,
             }
         })
+    }
+
+    /// The same server, with this pause before it is asked a second time.
+    pub fn pausing(self, pause: Duration) -> Self {
+        Self { pause, ..self }
     }
 
     fn parse(text: &[u8], folder: &Path, timeout: Duration) -> Result<Self, String> {
@@ -159,6 +165,7 @@ impl Remote {
             uri,
             authorization,
             timeout,
+            pause: PAUSE,
         })
     }
 
@@ -169,7 +176,7 @@ impl Remote {
     /// Why there is no answer.
     pub async fn review(&self, review: &Value) -> Result<Value, String> {
         let bytes = bytes::Bytes::from(review.to_vec());
-        let mut pause = PAUSE;
+        let mut pause = self.pause;
         for attempt in 1.. {
             let asked = tokio::time::timeout(self.timeout, self.post(bytes.clone())).await;
             let (again, why) = match asked {

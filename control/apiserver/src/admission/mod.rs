@@ -10,6 +10,7 @@ mod certificates;
 mod counts;
 pub mod dynamic;
 mod event_rate;
+mod image_policy;
 pub(crate) mod node_restriction;
 mod optional;
 mod owners;
@@ -131,7 +132,7 @@ pub async fn admit_create(
 ///
 /// # Errors
 /// 403.
-pub fn check_create(
+pub async fn check_create(
     context: &Context,
     served: &Served,
     object: &Value,
@@ -144,6 +145,10 @@ pub fn check_create(
         old: None,
     };
     let on = |plugin| on(&context.api, plugin);
+    if on(Plugin::ImagePolicyWebhook) {
+        // Boxed: what hardly anybody turns on is not carried by every write.
+        Box::pin(image_policy::check(context, served, change)).await?;
+    }
     if on(Plugin::PodSecurity) {
         secure(context, served, change, warnings)?;
     }
@@ -196,7 +201,7 @@ pub fn admit_update(
 ///
 /// # Errors
 /// 403.
-pub fn check_update(
+pub async fn check_update(
     context: &Context,
     served: &Served,
     subresource: &str,
@@ -222,6 +227,9 @@ pub fn check_update(
         old: Some(old),
     };
     let on = |plugin| on(api, plugin);
+    if on(Plugin::ImagePolicyWebhook) {
+        Box::pin(image_policy::check(context, served, change)).await?;
+    }
     if on(Plugin::PodSecurity) {
         secure(context, served, change, warnings)?;
     }

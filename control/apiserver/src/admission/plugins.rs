@@ -138,11 +138,6 @@ pub enum ChoiceError {
     /// One is turned on and off.
     #[error("[{0}] in enable-admission-plugins and disable-admission-plugins overlapped")]
     Both(String),
-    /// One is known, but not there.
-    #[error(
-        "admission plugin {0:?} is not implemented; a ValidatingAdmissionWebhook can do what it does"
-    )]
-    Missing(&'static str),
 }
 
 impl Plugin {
@@ -200,7 +195,7 @@ impl Plugins {
         if !both.is_empty() {
             return Err(ChoiceError::Both(both.join(" ")));
         }
-        Self::default().without(off).with(on).checked()
+        Ok(Self::default().without(off).with(on))
     }
 
     /// These and no others (`--admission-control`).
@@ -208,9 +203,7 @@ impl Plugins {
     /// # Errors
     /// [`ChoiceError`].
     pub fn only(names: &[String]) -> Result<Self, ChoiceError> {
-        Self::none()
-            .with(named("admission-control", names)?)
-            .checked()
+        Ok(Self::none().with(named("admission-control", names)?))
     }
 
     fn with(self, more: impl IntoIterator<Item = Plugin>) -> Self {
@@ -219,14 +212,6 @@ impl Plugins {
 
     fn without(self, fewer: impl IntoIterator<Item = Plugin>) -> Self {
         Self(fewer.into_iter().fold(self.0, |all, one| all & !one.bit()))
-    }
-
-    fn checked(self) -> Result<Self, ChoiceError> {
-        let missing = Plugin::ImagePolicyWebhook;
-        if self.has(missing) {
-            return Err(ChoiceError::Missing(missing.name()));
-        }
-        Ok(self)
     }
 }
 
@@ -279,6 +264,5 @@ mod tests {
                 .to_string(),
             "[Priority] in enable-admission-plugins and disable-admission-plugins overlapped"
         );
-        assert!(Plugins::choose(&names(&["ImagePolicyWebhook"]), &[]).is_err());
     }
 }

@@ -9,7 +9,7 @@
 
 use std::hash::BuildHasher as _;
 
-use control_kinds::quota::{self as rules, Charge, Request};
+use control_kinds::quota::{self as rules, Charge, Request, Unpaid};
 use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
@@ -21,6 +21,7 @@ use super::{Change, refuse};
 use crate::api::{Api, Served};
 use crate::chain::Context;
 use crate::managed::{self, Endpoint};
+use crate::options::plain;
 use crate::write::Decision;
 
 /// How many namespaces are charged at the same time at most.
@@ -49,7 +50,8 @@ impl Turns {
 /// What a write owes, by the quotas as they are known here.
 ///
 /// # Errors
-/// 403 when it is too much, or does not say how much it is.
+/// 403 when it is too much, or does not say how much it is; 500 when no quota covers
+/// a scope that one must cover.
 pub(crate) fn owed(
     context: &Context,
     served: &Served,
@@ -71,8 +73,9 @@ pub(crate) fn owed(
     {
         return Ok(Vec::new());
     }
+    let limits = &api.config.chain.admission.quota_limits;
     let quotas = super::values(api, "", "resourcequotas", namespace)?;
-    if quotas.is_empty() {
+    if quotas.is_empty() && limits.is_empty() {
         return Ok(Vec::new());
     }
     let classes = if resource.plural == "resourceclaims" {
@@ -80,8 +83,11 @@ pub(crate) fn owed(
     } else {
         Vec::new()
     };
-    rules::assess(&quotas, &request, &classes, jiff::Timestamp::now())
-        .map_err(|why| refuse(served, change.new, &why))
+    let now = jiff::Timestamp::now();
+    rules::assess(&quotas, &request, limits, &classes, now).map_err(|why| match why {
+        Unpaid::Refused(why) => refuse(served, change.new, &why),
+        Unpaid::Uncovered(why) => plain(why),
+    })
 }
 
 /// What a new object owes, by quotas that are as new as the store if need be.

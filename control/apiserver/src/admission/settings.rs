@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use control_kinds::admission::{self as rules, Stay};
+use control_kinds::quota::{Limit, Limits};
 use control_types::value::{self, Value};
 use control_types::yaml;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::event_rate::{self, EventRates};
+use super::image_policy::{self, ImagePolicy};
 use super::plugins::{Plugin, Plugins};
 use super::pod_security::Usual;
 
@@ -26,6 +28,8 @@ pub struct Settings {
     pub(super) node_selectors: NodeSelectors,
     pub(super) tolerations: Tolerations,
     pub(super) pod_security: Usual,
+    pub(super) quota_limits: Limits,
+    pub(super) image_policy: Option<ImagePolicy>,
 }
 
 /// Of `PodNodeSelector`: what namespaces want that do not say it, and what they may
@@ -44,6 +48,33 @@ pub(super) struct Tolerations {
     pub given: Vec<Value>,
     #[serde(rename = "whitelist")]
     pub allowed: Vec<Value>,
+}
+
+/// `ResourceQuotaConfiguration` of `apiserver.config.k8s.io/v1`, and `Configuration` of
+/// the older group.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct QuotaConfiguration {
+    limited_resources: Vec<LimitedResource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+struct LimitedResource {
+    api_group: String,
+    resource: String,
+    match_contains: Vec<String>,
+    match_scopes: Vec<MatchScope>,
+}
+
+/// `ScopedResourceSelectorRequirement`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct MatchScope {
+    scope_name: String,
+    operator: String,
+    #[serde(default)]
+    values: Vec<String>,
 }
 
 /// Why admission cannot be configured so.
@@ -80,6 +111,11 @@ pub enum SettingsError {
         "admission plugin \"EventRateLimit\" needs limits: give them in --admission-control-config-file"
     )]
     NoLimits,
+    /// Likewise.
+    #[error(
+        "admission plugin \"ImagePolicyWebhook\" needs a server to ask: name its kubeconfig in --admission-control-config-file"
+    )]
+    NoServer,
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,6 +133,12 @@ struct Part {
     path: String,
     configuration: Option<Value>,
 }
+
+/// Members by which a file is known that is the configuration of a plugin itself.
+const OLD: [(&str, Plugin); 2] = [
+    ("imagePolicy", Plugin::ImagePolicyWebhook),
+    ("podNodeSelectorPluginConfig", Plugin::PodNodeSelector),
+];
 
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
 
@@ -117,6 +159,9 @@ impl Settings {
         if plugins.has(Plugin::EventRateLimit) && settings.event_rates.is_none() {
             return Err(SettingsError::NoLimits);
         }
+        if plugins.has(Plugin::ImagePolicyWebhook) && settings.image_policy.is_none() {
+            return Err(SettingsError::NoServer);
+        }
         Ok(settings)
     }
 
@@ -126,6 +171,17 @@ impl Settings {
             why,
         };
         let mut tree = document(path)?;
+        // Before there was an AdmissionConfiguration, the file was the one plugin's own.
+        for (member, plugin) in OLD {
+            if tree.get("kind").is_none() && tree.get(member).is_some() {
+                return self
+                    .take(plugin, tree)
+                    .map_err(|why| SettingsError::Plugin {
+                        name: plugin.name().to_owned(),
+                        why,
+                    });
+            }
+        }
         let (version, kind) = (tree.remove("apiVersion"), tree.remove("kind"));
         let text = |value: &Option<Value>| {
             value
@@ -181,10 +237,55 @@ impl Settings {
                 let group = "podtolerationrestriction.admission.k8s.io";
                 self.tolerations = versioned(of, group, "Configuration")?;
             }
+            Plugin::ResourceQuota => {
+                let read = match kind_of(&of) {
+                    "ResourceQuotaConfiguration" => {
+                        versioned(of, "apiserver.config.k8s.io", "ResourceQuotaConfiguration")
+                    }
+                    _ => versioned(of, "resourcequota.admission.k8s.io", "Configuration"),
+                };
+                self.quota_limits = QuotaConfiguration::limits(read?)?;
+            }
+            // Its server need not be there while it is off.
+            Plugin::ImagePolicyWebhook if self.plugins.has(plugin) => {
+                let read: image_policy::Configuration =
+                    value::from_value(&of).map_err(|error| error.to_string())?;
+                self.image_policy = Some(read.server()?);
+            }
+            Plugin::ImagePolicyWebhook => {}
             Plugin::PodNodeSelector => self.node_selectors = NodeSelectors::read(&of)?,
             _ => return Err("it has no configuration here".to_owned()),
         }
         Ok(())
+    }
+}
+
+impl QuotaConfiguration {
+    fn limits(self) -> Result<Limits, String> {
+        let mut limits = Vec::new();
+        for (at, one) in self.limited_resources.into_iter().enumerate() {
+            if one.resource.is_empty() {
+                return Err(format!("limitedResources[{at}].resource: Required value"));
+            }
+            limits.push(Limit {
+                group: one.api_group,
+                plural: one.resource,
+                contains: one.match_contains,
+                scopes: one.match_scopes.iter().map(MatchScope::tree).collect(),
+            });
+        }
+        Ok(Limits(limits))
+    }
+}
+
+impl MatchScope {
+    fn tree(&self) -> Value {
+        let values = self.values.iter().map(|value| value.as_str().into());
+        let mut tree = Value::object();
+        tree.insert("scopeName", self.scope_name.as_str());
+        tree.insert("operator", self.operator.as_str());
+        tree.insert("values", Value::Array(values.collect()));
+        tree
     }
 }
 
@@ -225,6 +326,10 @@ fn document(path: &Path) -> Result<Value, SettingsError> {
     }
 }
 
+fn kind_of(of: &Value) -> &str {
+    of.str_at(&["kind"]).unwrap_or_default()
+}
+
 /// Reads a configuration of a group in any version.
 fn versioned<T: DeserializeOwned>(mut of: Value, group: &str, kind: &str) -> Result<T, String> {
     let (version, found) = (of.remove("apiVersion"), of.remove("kind"));
@@ -262,6 +367,7 @@ mod tests {
             "- name: EventRateLimit\n  path: events.yaml\n\
              - name: PodNodeSelector\n  configuration:\n    podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: 'a=b', team: 'x=y'}\n\
              - name: PodTolerationRestriction\n  configuration: {apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, default: [{key: a, operator: Exists}]}\n\
+             - name: ResourceQuota\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [high]}]}]}\n\
              - name: PodSecurity\n  configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, defaults: {enforce: baseline}}\n",
             &[(
                 "events.yaml",
@@ -273,6 +379,9 @@ mod tests {
         assert_eq!(settings.node_selectors.usual["a"], "b");
         assert_eq!(settings.node_selectors.allowed["team"]["x"], "y");
         assert_eq!(settings.tolerations.given.len(), 1);
+        let limit = &settings.quota_limits.0[0];
+        assert_eq!(limit.plural, "pods");
+        assert_eq!(limit.scopes[0].str_at(&["operator"]), Some("In"));
         assert_eq!(
             settings.pod_security.policy.enforce.to_string(),
             "baseline:latest"
@@ -295,6 +404,14 @@ mod tests {
                 "expected kind Configuration of eventratelimit.admission.k8s.io",
             ),
             (
+                "- name: ResourceQuota\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, limitedResources: [{matchContains: [pods]}]}\n",
+                "limitedResources[0].resource: Required value",
+            ),
+            (
+                "- name: ResourceQuota\n  configuration: {apiVersion: v1, kind: Configuration}\n",
+                "expected kind Configuration of resourcequota.admission.k8s.io",
+            ),
+            (
                 "- name: EventRateLimit\n  path: none.yaml\n",
                 "cannot read admission configuration",
             ),
@@ -312,5 +429,42 @@ mod tests {
             Settings::new(on, Stay::default(), None),
             Err(SettingsError::NoLimits)
         ));
+        let on = Plugins::choose(&["ImagePolicyWebhook".to_owned()], &[]).expect("known");
+        assert!(matches!(
+            Settings::new(on, Stay::default(), None),
+            Err(SettingsError::NoServer)
+        ));
+    }
+
+    #[test]
+    fn a_file_may_be_the_configuration_of_one_plugin_itself() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("admission.yaml");
+        let read = |text: &str, on: &[&str]| {
+            std::fs::write(&path, text).expect("written");
+            let on: Vec<String> = on.iter().map(|name| (*name).to_owned()).collect();
+            let plugins = Plugins::choose(&on, &[]).expect("known");
+            Settings::new(plugins, Stay::default(), Some(&path)).map_err(|error| error.to_string())
+        };
+        let selectors = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: 'a=b'}";
+        let settings = read(selectors, &[]).expect("right");
+        assert_eq!(settings.node_selectors.usual["a"], "b");
+        let policy = "imagePolicy: {kubeConfigFile: /nowhere, allowTTL: 50, defaultAllow: true}";
+        assert!(read(policy, &[]).is_ok(), "it is off");
+        for (text, told) in [
+            (policy, "/nowhere"),
+            (
+                "imagePolicy: {allowTTL: 1801}",
+                "imagePolicy.allowTTL: Invalid value: 1801",
+            ),
+            (
+                "imagePolicy: {}",
+                "imagePolicy.kubeConfigFile: Required value",
+            ),
+            ("imagePolicy: {allowTTl: 1}", "allowTTl"),
+        ] {
+            let why = read(text, &["ImagePolicyWebhook"]).expect_err(told);
+            assert!(why.contains(told), "{why}");
+        }
     }
 }

@@ -226,7 +226,7 @@ async fn store_one(
     }
     let mut warnings = served.kind.warnings(&object, None);
     let began = Instant::now();
-    let mut admitted = admission::check_create(context, served, &object, &mut warnings);
+    let mut admitted = admission::check_create(context, served, &object, &mut warnings).await;
     context.warnings.extend(warnings);
     served.form().complete(&mut object);
     if admitted.is_ok() {

@@ -354,7 +354,7 @@ impl Change<'_> {
         let warnings = &mut gathered.warnings;
         let began = Instant::now();
         let mut admitted =
-            admission::check_update(context, served, self.subresource, &new, &old, warnings);
+            admission::check_update(context, served, self.subresource, &new, &old, warnings).await;
         if admitted.is_ok() {
             admitted = self.validate(&new, &old).await;
         }

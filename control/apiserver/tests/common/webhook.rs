@@ -112,6 +112,14 @@ impl Fake {
         }
     }
 
+    /// A kubeconfig that names a path of it.
+    pub fn kubeconfig(&self, path: &str) -> String {
+        let (port, bundle) = (self.port, &self.bundle);
+        format!(
+            "{{clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}{path}', certificate-authority-data: {bundle}}}}}], contexts: [{{name: c, context: {{cluster: c}}}}], current-context: c}}"
+        )
+    }
+
     /// A `clientConfig` for a path.
     pub fn at(&self, path: &str) -> Value {
         let url = format!("https://127.0.0.1:{}{path}", self.port);

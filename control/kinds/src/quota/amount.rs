@@ -56,6 +56,11 @@ impl Amount {
         }
     }
 
+    /// Whether it is more than nothing.
+    pub(super) fn is_positive(self) -> bool {
+        self.nanos > 0
+    }
+
     /// Rounded up to a whole number.
     pub(super) fn whole(self) -> Self {
         let rest = self.nanos.rem_euclid(ONE);

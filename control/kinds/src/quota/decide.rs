@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::{Classes, FREE, Usage, measure, scopes, tracks, usage};
+use super::{Classes, FREE, Limits, Usage, limits, measure, scopes, tracks, usage};
 use crate::admission::Refusal;
 use crate::tree::Read as _;
 
@@ -33,6 +33,22 @@ pub struct Charge {
     pub is_fact: bool,
 }
 
+/// Why a request gets nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unpaid {
+    /// A quota refuses it.
+    Refused(Refusal),
+    /// No quota covers a scope that it is in, and one must. For kube-apiserver this is
+    /// no refusal but a failure.
+    Uncovered(String),
+}
+
+impl From<Refusal> for Unpaid {
+    fn from(why: Refusal) -> Self {
+        Self::Refused(why)
+    }
+}
+
 impl Request<'_> {
     /// Whether quotas may have a say, without looking at them.
     #[must_use]
@@ -47,21 +63,25 @@ impl Request<'_> {
     }
 }
 
-/// What a request owes to each of the quotas of its namespace.
+/// What a request owes to each of the quotas of its namespace; what `limits` name
+/// must be covered by one of them.
 ///
 /// # Errors
-/// Why a quota refuses it already before it is asked for the amount, or because of it.
+/// Why a quota refuses it already before it is asked for the amount, or because of it;
+/// or what is not covered.
 pub fn assess(
     quotas: &[Value],
     request: &Request<'_>,
+    limits: &Limits,
     classes: Classes<'_>,
     now: jiff::Timestamp,
-) -> Result<Vec<Charge>, Refusal> {
+) -> Result<Vec<Charge>, Unpaid> {
     if !request.is_measured() {
         return Ok(Vec::new());
     }
     let (group, plural) = (request.group, request.plural);
     let mut concerned = Vec::new();
+    let mut covered: Vec<&str> = Vec::new();
     for quota in quotas {
         let name = quota.at("metadata").text("name");
         let status = quota.at("status");
@@ -81,40 +101,77 @@ pub fn assess(
         if limited.iter().any(|name| !used.has(name)) {
             let mut limited = limited;
             limited.sort_unstable();
-            return Err(format!(
-                "status unknown for quota: {name}, resources: {}",
-                limited.join(",")
-            ));
+            let limited = limited.join(",");
+            return Err(Unpaid::Refused(format!(
+                "status unknown for quota: {name}, resources: {limited}"
+            )));
         }
+        covered.extend(limited);
         concerned.push(quota);
     }
-    if concerned.is_empty() {
+    if concerned.is_empty() && limits.is_empty() {
         return Ok(Vec::new());
     }
     let takes = usage(group, plural, request.new, classes, now);
     let negative = takes.negative();
     if !negative.is_empty() {
-        return Err(format!(
-            "quota usage is negative for resource(s): {}",
-            negative.join(",")
-        ));
+        let negative = negative.join(",");
+        return Err(Unpaid::Refused(format!(
+            "quota usage is negative for resource(s): {negative}"
+        )));
     }
     let had = request
         .old
         .map(|old| (old, usage(group, plural, old, classes, now)));
+    let more_than_had = |quota: Option<&Value>| match &had {
+        // What the quota counted already is paid for.
+        Some((old, had))
+            if quota.is_none_or(|quota| scopes::matches(quota, group, plural, old)) =>
+        {
+            takes.more_than(had)
+        }
+        _ => takes.clone().without_zeros(),
+    };
+    let mut owed: Vec<(&Value, Usage)> = concerned
+        .iter()
+        .map(|quota| (*quota, more_than_had(Some(quota))))
+        .collect();
+    owed.retain(|(_, more)| !more.is_empty());
+    let takes_nothing = match concerned.as_slice() {
+        [] => more_than_had(None).is_empty(),
+        _ => owed.is_empty(),
+    };
+    if takes_nothing {
+        return Ok(Vec::new());
+    }
+    let mut names = limits.names(group, plural, &takes);
+    names.retain(|name| !covered.contains(&name.as_str()));
+    if !names.is_empty() {
+        let names = names.join(",");
+        return Err(Unpaid::Refused(format!(
+            "insufficient quota to consume: {names}"
+        )));
+    }
+    let mut open = limits.scopes(group, plural, request.new);
+    if !open.is_empty() {
+        let met = |quota| scopes::met(quota, group, plural, request.new);
+        let met: Vec<String> = quotas.iter().flat_map(met).collect();
+        open.retain(|scope| !met.iter().any(|name| name == scope.text("scopeName")));
+    }
+    if !open.is_empty() {
+        return Err(Unpaid::Uncovered(format!(
+            "insufficient quota to match these scopes: {}",
+            limits::show(&open)
+        )));
+    }
     let mut charges = Vec::new();
-    for quota in concerned {
-        let more = match &had {
-            // What the quota counted already is paid for.
-            Some((old, had)) if scopes::matches(quota, group, plural, old) => takes.more_than(had),
-            _ => takes.clone().without_zeros(),
-        };
+    for (quota, more) in owed {
         let charge = Charge {
             quota: quota.at("metadata").text("name").to_owned(),
             more,
             is_fact: request.subresource == "status",
         };
-        if !charge.more.is_empty() && pay(quota, &charge)?.is_some() {
+        if pay(quota, &charge)?.is_some() {
             charges.push(charge);
         }
     }

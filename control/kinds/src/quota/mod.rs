@@ -12,12 +12,14 @@ mod amount;
 mod claims;
 mod decide;
 mod devices;
+mod limits;
 mod pods;
 mod scopes;
 mod services;
 
 pub use amount::{Amount, Usage};
-pub use decide::{Charge, Request, assess, pay};
+pub use decide::{Charge, Request, Unpaid, assess, pay};
+pub use limits::{Limit, Limits};
 pub(crate) use pods::qos_class;
 pub(crate) use pods::requests_of;
 

@@ -4,6 +4,12 @@ use control_types::value;
 
 use super::*;
 
+const NO_LIMITS: Limits = Limits(Vec::new());
+
+fn refused(why: &str) -> Result<Vec<Charge>, Unpaid> {
+    Err(Unpaid::Refused(why.to_owned()))
+}
+
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::UNIX_EPOCH
 }
@@ -196,8 +202,10 @@ fn what_exceeds_a_quota_is_told_with_all_amounts() {
         &value!({"requests.cpu": "1", "requests.memory": "512Mi", "pods": "1", "secrets": "1"}),
     );
     assert_eq!(
-        assess(&[q], &create("pods", &pod), &[], now()),
-        Err("exceeded quota: q, requested: requests.cpu=1500m,requests.memory=1Gi, used: requests.cpu=1,requests.memory=512Mi, limited: requests.cpu=2,requests.memory=1Gi".to_owned())
+        assess(&[q], &create("pods", &pod), &NO_LIMITS, &[], now()),
+        refused(
+            "exceeded quota: q, requested: requests.cpu=1500m,requests.memory=1Gi, used: requests.cpu=1,requests.memory=512Mi, limited: requests.cpu=2,requests.memory=1Gi"
+        )
     );
 }
 
@@ -212,8 +220,8 @@ fn containers_must_say_what_they_need_where_that_is_limited() {
         &value!({"limits.memory": "0", "cpu": "0", "ephemeral-storage": "0"}),
     );
     assert_eq!(
-        assess(&[q], &create("pods", &pod), &[], now()),
-        Err("failed quota: q: must specify cpu for: b,i; limits.memory for: a,b,i".to_owned())
+        assess(&[q], &create("pods", &pod), &NO_LIMITS, &[], now()),
+        refused("failed quota: q: must specify cpu for: b,i; limits.memory for: a,b,i")
     );
 }
 
@@ -225,16 +233,23 @@ fn a_quota_that_was_not_counted_yet_lets_nothing_through() {
         assess(
             std::slice::from_ref(&q),
             &create("configmaps", &map),
+            &NO_LIMITS,
             &[],
             now()
         ),
-        Err("status unknown for quota: q, resources: configmaps".to_owned())
+        refused("status unknown for quota: q, resources: configmaps")
     );
     // One without limits in its status limits nothing yet.
     let mut fresh = q;
     fresh.remove("status");
     assert_eq!(
-        assess(&[fresh], &create("configmaps", &map), &[], now()),
+        assess(
+            &[fresh],
+            &create("configmaps", &map),
+            &NO_LIMITS,
+            &[],
+            now()
+        ),
         Ok(vec![])
     );
 }
@@ -252,14 +267,15 @@ fn an_update_owes_what_it_takes_more() {
         ..create("services", new)
     };
     let quotas = [q];
-    let charges = assess(&quotas, &request(&new, &old), &[], now()).expect("there is a port");
+    let charges =
+        assess(&quotas, &request(&new, &old), &NO_LIMITS, &[], now()).expect("there is a port");
     let paid = pay(&quotas[0], &charges[0]).expect("there is a port");
     assert_eq!(
         paid,
         Some(value!({"services": "1", "services.nodeports": "1"}))
     );
     assert_eq!(
-        assess(&quotas, &request(&old, &new), &[], now()),
+        assess(&quotas, &request(&old, &new), &NO_LIMITS, &[], now()),
         Ok(vec![])
     );
 }
@@ -347,4 +363,97 @@ fn counting_anew_sums_what_is_in_scope_and_keeps_what_it_cannot_know() {
             "used": {"count/widgets.example.com": "2", "cpu": "1250m", "pods": "2", "secrets": "0"}
         })
     );
+}
+
+/// `limitedResources` of one resource.
+fn limits(plural: &str, contains: &[&str], scopes: &[Value]) -> Limits {
+    Limits(vec![Limit {
+        group: String::new(),
+        plural: plural.to_owned(),
+        contains: contains.iter().map(|part| (*part).to_owned()).collect(),
+        scopes: scopes.to_vec(),
+    }])
+}
+
+#[test]
+fn what_is_limited_must_be_covered_by_a_quota() {
+    let claim = value!({"spec": {
+        "storageClassName": "gold", "resources": {"requests": {"storage": "1Gi"}}
+    }});
+    let gold = "gold.storageclass.storage.k8s.io/requests.storage";
+    let limits = limits("persistentvolumeclaims", &[gold], &[]);
+    let ask = |quotas: &[Value], claim: &Value| {
+        let request = create("persistentvolumeclaims", claim);
+        assess(quotas, &request, &limits, &[], now())
+    };
+    let uncovered = format!("insufficient quota to consume: {gold}");
+    assert_eq!(ask(&[], &claim), refused(&uncovered));
+    let of = |name: &str| {
+        let mut hard = Value::object();
+        hard.insert(name, "5Gi");
+        let mut used = Value::object();
+        used.insert(name, "0");
+        let spec = value!({"hard": (hard)});
+        quota(&spec, &used)
+    };
+    // Another limit of the same kind does not cover it.
+    assert_eq!(ask(&[of("requests.storage")], &claim), refused(&uncovered));
+    let charges = ask(&[of(gold)], &claim).expect("it is covered");
+    assert_eq!(charges.len(), 1);
+    // What takes nothing of it needs no quota.
+    let other = value!({"spec": {"storageClassName": "tin"}});
+    assert_eq!(ask(&[], &other), Ok(vec![]));
+    // Nor do other kinds.
+    let map = value!({});
+    assert_eq!(
+        assess(&[], &create("configmaps", &map), &limits, &[], now()),
+        Ok(vec![])
+    );
+}
+
+#[test]
+fn an_update_that_takes_no_more_needs_no_cover() {
+    let claim = |size: &str| value!({"spec": {"resources": {"requests": {"storage": size}}}});
+    let (small, large) = (claim("1Gi"), claim("2Gi"));
+    let limits = limits("persistentvolumeclaims", &["requests.storage"], &[]);
+    let update = |new, old| {
+        let request = Request {
+            old: Some(old),
+            ..create("persistentvolumeclaims", new)
+        };
+        assess(&[], &request, &limits, &[], now())
+    };
+    assert_eq!(update(&small, &small), Ok(vec![]));
+    assert_eq!(
+        update(&large, &small),
+        refused("insufficient quota to consume: requests.storage")
+    );
+}
+
+#[test]
+fn a_limited_scope_must_be_covered_by_its_name() {
+    let scope = value!({
+        "scopeName": "PriorityClass", "operator": "In", "values": ["high", "top"]
+    });
+    let limits = limits("pods", &[], std::slice::from_ref(&scope));
+    let pod = |class: &str| value!({"spec": {"priorityClassName": class}});
+    let ask =
+        |quotas: &[Value], pod: &Value| assess(quotas, &create("pods", pod), &limits, &[], now());
+    assert_eq!(
+        ask(&[], &pod("high")),
+        Err(Unpaid::Uncovered(
+            "insufficient quota to match these scopes: [{PriorityClass In [high top]}]".to_owned()
+        ))
+    );
+    assert_eq!(ask(&[], &pod("low")), Ok(vec![]));
+    let of = |values: Value| {
+        let select = value!({"scopeName": "PriorityClass", "operator": "In", "values": (values)});
+        quota(
+            &value!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [(select)]}}),
+            &value!({"pods": "0"}),
+        )
+    };
+    assert!(ask(&[of(value!(["low"]))], &pod("high")).is_err());
+    let charges = ask(&[of(value!(["high"]))], &pod("high")).expect("it is covered");
+    assert_eq!(charges.len(), 1);
 }

@@ -1,0 +1,80 @@
+//! What may be taken only where a quota covers it: `limitedResources` of the
+//! configuration of the plugin `ResourceQuota`.
+//!
+//! As in Kubernetes, scopes of all limits are compared with every kind that knows
+//! scopes, whatever resource the limit names, and a quota covers a scope by its name
+//! alone, whatever values it selects.
+
+use control_types::value::Value;
+
+use super::{Usage, measure};
+use crate::tree::Read as _;
+
+/// What must be covered; nothing unless configured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits(pub Vec<Limit>);
+
+/// One of `limitedResources`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limit {
+    /// Group of the resource.
+    pub group: String,
+    /// Plural of the resource.
+    pub plural: String,
+    /// Parts of names: what is taken under a name with such a part must be covered.
+    pub contains: Vec<String>,
+    /// Scopes (`ScopedResourceSelectorRequirement`): objects in them must be covered.
+    pub scopes: Vec<Value>,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// Whether nothing must be covered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names, of those that an object takes something of, that a quota must cover.
+    pub(super) fn names(&self, group: &str, plural: &str, takes: &Usage) -> Vec<String> {
+        let of = |limit: &&Limit| limit.group == group && limit.plural == plural;
+        let mut names: Vec<String> = Vec::new();
+        for limit in self.0.iter().filter(of) {
+            let limited = |name: &str| limit.contains.iter().any(|part| name.contains(&**part));
+            for (name, amount) in takes.iter() {
+                if amount.is_positive() && limited(name) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The scopes that an object is in and that a quota must cover.
+    pub(super) fn scopes(&self, group: &str, plural: &str, object: &Value) -> Vec<&Value> {
+        let Some(measure) = measure(group, plural) else {
+            return Vec::new();
+        };
+        let all = self.0.iter().flat_map(|limit| &limit.scopes);
+        all.filter(|scope| (measure.in_scope)(scope, object))
+            .collect()
+    }
+}
+
+/// Scopes as Go prints a list of them.
+pub(super) fn show(scopes: &[&Value]) -> String {
+    let one = |scope: &&Value| {
+        let values: Vec<&str> = scope.items("values").iter().map(Value::as_text).collect();
+        format!(
+            "{{{} {} [{}]}}",
+            scope.text("scopeName"),
+            scope.text("operator"),
+            values.join(" ")
+        )
+    };
+    let all: Vec<String> = scopes.iter().map(one).collect();
+    format!("[{}]", all.join(" "))
+}
