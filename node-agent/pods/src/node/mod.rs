@@ -254,6 +254,8 @@ fn facts(identity: &Identity) -> Value {
         "addresses": addresses,
         "capacity": machine.capacity(identity.most_pods),
         "allocatable": identity.allocatable,
+        // what pods may need of a node (KEP-5328): sorted
+        "declaredFeatures": ["RestartAllContainersOnContainerExits"],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": identity.port}},
         "nodeInfo": {
             "architecture": machine::architecture(),

@@ -11,7 +11,7 @@ use super::env;
 use super::fields::Facts;
 use super::hooks::{self, Outcome, Place};
 use super::images::{Had, image_uid};
-use super::next::{Action, Failure, definition_hash};
+use super::next::{self, Action, Failure, definition_hash};
 use super::worker::State;
 use super::{dns, kill, qos};
 use crate::cri::api::{self, ContainerId};
@@ -75,7 +75,35 @@ impl State {
                 }
             }
             Action::Resize => self.resize().await,
+            Action::Reset { containers } => self.reset(containers).await,
             Action::Start { name } => self.start(&name).await,
+        }
+    }
+
+    /// Ends and removes containers one after the other; what fails is tried
+    /// again by the next step. Their logs stay until the pod goes.
+    async fn reset(&mut self, containers: Vec<(String, bool)>) {
+        for (id, runs) in containers {
+            let record = self.observed.containers.iter().find(|c| c.id == id);
+            let name = record.map_or(String::new(), |r| r.name.clone());
+            let mut done = Ok(());
+            if runs {
+                self.shared
+                    .normal(&self.pod, Some(&name), "Killing", "killing");
+                done = kill::stop(&*self.shared.runtime, &id, 0).await;
+            }
+            if done.is_ok() {
+                let id = ContainerId { container_id: id };
+                done = match self.shared.runtime.remove_container(id).await {
+                    Err(error) if !error.is_not_found() => Err(error),
+                    _ => Ok(()),
+                };
+            }
+            if let Err(error) = done {
+                tracing::warn!(pod = self.pod.name(), container = name, %error, "cannot remove the container to start all anew");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                return;
+            }
         }
     }
 
@@ -539,19 +567,8 @@ impl State {
 
     /// How often a container of that name was started before.
     fn restarts_of(&self, name: &str) -> u32 {
-        if let Some(record) = self.observed.latest(name) {
-            return record.restarts.saturating_add(1);
-        }
-        match self.pod.status.container(name) {
-            Some(status)
-                if !status.container_id.is_empty() || status.last_state.terminated.is_some() =>
-            {
-                u32::try_from(status.restart_count)
-                    .unwrap_or(0)
-                    .saturating_add(1)
-            }
-            _ => 0,
-        }
+        let newest = self.observed.latest(name).map(|record| &**record);
+        next::restarts_before(newest, self.status.container(name))
     }
 }
 

@@ -68,6 +68,8 @@ fn specs() -> impl Strategy<Value = serde_json::Value> {
         1 => policy().prop_map(|p| serde_json::json!({"restartPolicy": p})),
         1 => Just(serde_json::json!({"restartPolicy": "Never", "restartPolicyRules":
             [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]})),
+        1 => Just(serde_json::json!({"restartPolicy": "Never", "restartPolicyRules":
+            [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]})),
     ];
     (policy(), init, prop::collection::vec(own, 1..4)).prop_map(|(policy, init, regular)| {
         let named = |list: Vec<serde_json::Value>, prefix: &str| -> Vec<serde_json::Value> {
@@ -212,6 +214,17 @@ impl World {
                 }
             }
             Action::Resize => {}
+            Action::Reset { containers } => {
+                for (id, runs) in containers {
+                    let at = self.observed.containers.iter().position(|c| c.id == *id);
+                    let gone = self.observed.containers.remove(at.unwrap());
+                    prop_assert_eq!(gone.exited(), !runs);
+                    if failure == Some(true) {
+                        // the agent died after the first
+                        break;
+                    }
+                }
+            }
             Action::Start { name } => self.start(name)?,
         }
         Ok(())
@@ -260,7 +273,10 @@ impl World {
                 .or_insert_with(Backoff::restarts)
                 .note(self.now);
         }
-        let restarts = self.observed.latest(name).map_or(0, |b| b.restarts + 1);
+        let restarts = restarts_before(
+            self.observed.latest(name).map(|b| &**b),
+            self.status.container(name),
+        );
         let created_at = self.tick();
         self.memory.failures.remove(name);
         self.observed.containers.insert(

@@ -17,8 +17,8 @@ use super::backoff::Backoff;
 use super::observed::{self, Observed};
 use super::resize::{self, Change};
 use crate::cri::api::ContainerState;
-use crate::objects::pod::{Container, Pod, PodSpec, Resources, RestartPolicy};
-use crate::objects::status::Waiting;
+use crate::objects::pod::{Container, Pod, PodSpec, Resources, RestartPolicy, RestartRule};
+use crate::objects::status::{ContainerStatus, Waiting};
 
 /// Something to be done, in the order given.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +52,13 @@ pub enum Action {
     /// Brings the limits of running containers, and of the pod, to what is
     /// granted.
     Resize,
+    /// Ends and removes all containers, in this order, to begin from the first:
+    /// by id, and whether it still runs.
+    Reset {
+        /// Those that asked for it come last: until then it is seen that it
+        /// has to be done.
+        containers: Vec<(String, bool)>,
+    },
     /// Fetches the image, makes the container and starts it.
     Start {
         /// Its name.
@@ -163,23 +170,100 @@ pub fn next(input: &Input<'_>) -> Step {
 /// (`restartPolicy` of the container and its rules, else of the pod).
 #[must_use]
 pub fn restarts(container: &Container, spec: &PodSpec, exit_code: i32) -> bool {
-    for rule in &container.restart_policy_rules {
-        if let Some(codes) = &rule.exit_codes {
-            let listed = codes.values.contains(&exit_code);
-            let matches = match codes.operator.as_str() {
-                "In" => listed,
-                "NotIn" => !listed,
-                _ => false,
-            };
-            if matches && rule.action == "Restart" {
-                return true;
-            }
-        }
+    if rule(container, exit_code).is_some_and(|r| r.action == "Restart" || r.action == ALL) {
+        return true;
     }
     match container.restart_policy.unwrap_or(spec.restart_policy) {
         RestartPolicy::Always => true,
         RestartPolicy::OnFailure => exit_code != 0,
         RestartPolicy::Never => false,
+    }
+}
+
+/// The action of a rule that has all containers of the pod begin anew (KEP-5532).
+const ALL: &str = "RestartAllContainers";
+
+/// The first rule of the container that is for this exit code; the others are
+/// not looked at. Rules only count beside a policy of the container's own.
+fn rule(container: &Container, exit_code: i32) -> Option<&RestartRule> {
+    container.restart_policy?;
+    container.restart_policy_rules.iter().find(|rule| {
+        let Some(codes) = &rule.exit_codes else {
+            return false;
+        };
+        match codes.operator.as_str() {
+            "In" => codes.values.contains(&exit_code),
+            "NotIn" => !codes.values.contains(&exit_code),
+            _ => false,
+        }
+    })
+}
+
+/// Init containers and regular ones: those that a reset is about.
+fn resettable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
+    spec.init_containers.iter().chain(&spec.containers)
+}
+
+/// Whether any rule of the pod could have all its containers begin anew.
+#[must_use]
+pub fn may_reset(spec: &PodSpec) -> bool {
+    resettable(spec).any(|c| c.restart_policy_rules.iter().any(|r| r.action == ALL))
+}
+
+/// Whether this end has all containers of the pod begin anew.
+fn asks_for_reset(container: &Container, record: &observed::Container) -> bool {
+    record.exited() && rule(container, record.exit_code).is_some_and(|r| r.action == ALL)
+}
+
+/// The containers to end and remove, in order, when one of them ended in a way
+/// that has all of them begin anew. Those that asked for it come last, so that
+/// an agent that dies meanwhile finds what to go on with.
+#[must_use]
+pub fn reset(spec: &PodSpec, observed: &Observed) -> Option<Vec<(String, bool)>> {
+    if !may_reset(spec) {
+        return None;
+    }
+    let (mut others, mut askers) = (Vec::new(), Vec::new());
+    for container in spec.containers.iter().chain(&spec.init_containers) {
+        let mut newest = true;
+        for record in observed
+            .containers
+            .iter()
+            .filter(|r| r.name == container.name)
+        {
+            let one = (record.id.clone(), !record.exited());
+            if newest && asks_for_reset(container, record) {
+                askers.push(one);
+            } else {
+                others.push(one);
+            }
+            newest = false;
+        }
+    }
+    if askers.is_empty() {
+        return None;
+    }
+    others.extend(askers);
+    Some(others)
+}
+
+/// How often a container was started before, by the newest that there is of
+/// it, or else by what was told of it last.
+#[must_use]
+pub fn restarts_before(
+    newest: Option<&observed::Container>,
+    told: Option<&ContainerStatus>,
+) -> u32 {
+    if let Some(record) = newest {
+        return record.restarts.saturating_add(1);
+    }
+    let Some(told) = told else { return 0 };
+    let count = u32::try_from(told.restart_count).unwrap_or(0);
+    // what is told as waiting was counted when it was lost
+    if told.state.running.is_some() || told.state.terminated.is_some() {
+        count.saturating_add(1)
+    } else {
+        count
     }
 }
 
@@ -232,6 +316,10 @@ fn run(input: &Input<'_>) -> Step {
         return step;
     };
     if !prepare_volumes(input, &mut step) {
+        return step;
+    }
+    if let Some(containers) = reset(spec, observed) {
+        step.actions.push(Action::Reset { containers });
         return step;
     }
     for container in &spec.ephemeral_containers {
@@ -455,7 +543,13 @@ fn keep_or_kill(
     step: &mut Step,
 ) -> bool {
     let verdict = input.memory.verdicts.get(&record.id).copied();
-    let kind = if container.is_sidecar() {
+    let is_init = input
+        .pod
+        .spec
+        .init_containers
+        .iter()
+        .any(|c| c.name == container.name);
+    let kind = if is_init {
         "Init container"
     } else {
         "Container"

@@ -234,3 +234,40 @@ fn ending_kills_until_all_is_still() {
     assert!(end(&still).finished);
     assert!(end(&Observed::default()).finished);
 }
+
+const RESET: &str = r#"{"restartPolicy":"Never","initContainers":[{"name":"i"}],
+    "containers":[{"name":"a"},{"name":"b","restartPolicy":"Never","restartPolicyRules":[
+        {"action":"Restart","exitCodes":{"operator":"In","values":[7]}},
+        {"action":"RestartAllContainers","exitCodes":{"operator":"NotIn","values":[0]}}]}]}"#;
+
+#[test]
+fn all_begin_anew_when_the_first_rule_that_matches_says_so_and_the_asker_goes_last() {
+    let with = |code| {
+        observed(vec![
+            record("i", ContainerState::Exited, 0, 50),
+            record("a", ContainerState::Running, 0, 0),
+            record("b", ContainerState::Exited, code, 5),
+        ])
+    };
+    let one = |name: &str, runs| (format!("{name}-id"), runs);
+    assert_eq!(
+        step(RESET, &with(1), &mounted()).actions,
+        [Action::Reset {
+            containers: vec![one("a", true), one("i", false), one("b", false)]
+        }]
+    );
+    // an earlier rule matches: only this one
+    assert_eq!(starts(&step(RESET, &with(7), &mounted())), ["b"]);
+    assert!(step(RESET, &with(0), &mounted()).actions.is_empty());
+}
+
+#[test]
+fn rules_without_a_policy_of_the_containers_own_do_not_count() {
+    let spec = RESET.replace(r#""name":"b","restartPolicy":"Never""#, r#""name":"b""#);
+    let there = observed(vec![
+        record("i", ContainerState::Exited, 0, 50),
+        record("a", ContainerState::Running, 0, 0),
+        record("b", ContainerState::Exited, 1, 5),
+    ]);
+    assert!(step(&spec, &there, &mounted()).actions.is_empty());
+}

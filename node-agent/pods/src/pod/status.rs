@@ -29,6 +29,13 @@ pub const OWN_CONDITIONS: [&str; 5] = [
 /// Conditions of a resize: the agent's own, and only there while there is one.
 pub const RESIZE_CONDITIONS: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 
+/// The condition of a pod whose containers are removed to begin anew. Only
+/// pods have it that have a rule for it.
+pub const RESETTING: &str = "AllContainersRestarting";
+
+/// Why a container was removed though it need not have ended.
+const RESET_REASON: &str = "RestartingAllContainers";
+
 /// The condition of a pod that goes for the node's sake; others set it too.
 pub const DISRUPTION: &str = "DisruptionTarget";
 
@@ -254,6 +261,20 @@ fn container_status(
             });
         }
         None => match old {
+            Some(old) if is_resetting(input) && old.state.waiting.is_none() => {
+                let message = "The container is removed because RestartAllContainers in place";
+                status.state = State::waiting(RESET_REASON, message);
+                status.last_state = State {
+                    terminated: Some(Terminated {
+                        exit_code: 137,
+                        reason: RESET_REASON.to_owned(),
+                        message: message.to_owned(),
+                        ..Terminated::default()
+                    }),
+                    ..State::default()
+                };
+                status.restart_count = old.restart_count.saturating_add(1);
+            }
             // What ran and is gone from the runtime keeps its end.
             Some(old) if old.state.terminated.is_some() => {
                 status = old.clone();
@@ -358,6 +379,40 @@ fn container_status(
     status
 }
 
+/// Whether containers are being removed to begin anew, or just were.
+fn is_resetting(input: &Input<'_>) -> bool {
+    next::may_reset(&input.pod.spec)
+        && (next::reset(&input.pod.spec, input.observed).is_some()
+            || input
+                .old
+                .condition(RESETTING)
+                .is_some_and(|c| c.status == "True"))
+}
+
+/// Whether the pod's containers are still to be removed.
+fn resetting(input: &Input<'_>, status: &PodStatus) -> Option<Finding> {
+    let spec = &input.pod.spec;
+    if !next::may_reset(spec) {
+        return None;
+    }
+    let none = |reason: &str| Some(finding(false, reason, String::new()));
+    match status.phase.as_str() {
+        "Succeeded" => none("PodCompleted"),
+        "Failed" => none("PodFailed"),
+        _ if next::reset(spec, input.observed).is_none() => none(""),
+        _ => Some(finding(
+            true,
+            "RestartAllContainersStarted",
+            "container exited with restart policy rule".to_owned(),
+        )),
+    }
+}
+
+/// Whether it ended because all were to begin anew: that is no failure of its own.
+fn is_reset(end: &Terminated) -> bool {
+    end.reason == RESET_REASON
+}
+
 fn is_lost(record: &observed::Container) -> bool {
     record.state == ContainerState::Unknown
 }
@@ -419,7 +474,10 @@ fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static s
                 unknown += 1;
             }
         } else if let Some(end) = ended(status) {
-            if end.exit_code != 0 && !next::init_restarts(container, spec, end.exit_code) {
+            if end.exit_code != 0
+                && !is_reset(end)
+                && !next::init_restarts(container, spec, end.exit_code)
+            {
                 return "Failed";
             }
         } else {
@@ -431,7 +489,7 @@ fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static s
             running += 1;
         } else if let Some(end) = ended(status) {
             stopped += 1;
-            if !next::restarts(container, spec, end.exit_code) {
+            if !is_reset(end) && !next::restarts(container, spec, end.exit_code) {
                 stopped_for_good += 1;
             }
             if status.state.terminated.is_some() && end.exit_code == 0 {
@@ -480,6 +538,7 @@ fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condi
         .filter(|c| {
             !OWN_CONDITIONS.contains(&c.r#type.as_str())
                 && !RESIZE_CONDITIONS.contains(&c.r#type.as_str())
+                && c.r#type != RESETTING
         })
         .cloned()
         .collect();
@@ -509,7 +568,12 @@ fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condi
             finding(true, "TerminationByKubelet", s.message.clone()),
         )
     });
-    let always = OWN_CONDITIONS.into_iter().zip(found).chain(disrupted);
+    let resetting = resetting(input, status).map(|found| (RESETTING, found));
+    let always = OWN_CONDITIONS
+        .into_iter()
+        .zip(found)
+        .chain(resetting)
+        .chain(disrupted);
     let resizing = RESIZE_CONDITIONS
         .into_iter()
         .zip(resizes)
@@ -561,7 +625,12 @@ fn initialized(input: &Input<'_>, status: &PodStatus, started: bool) -> Finding 
     if status.phase == "Succeeded" {
         return finding(true, "PodCompleted", String::new());
     }
-    if started || incomplete.is_empty() {
+    // what was initialised once is so for good, though all may begin anew
+    let was = input
+        .old
+        .condition("Initialized")
+        .is_some_and(|c| c.status == "True");
+    if started || incomplete.is_empty() || was {
         return finding(true, "", String::new());
     }
     finding(

@@ -147,7 +147,7 @@ pub(super) struct State {
     volumes_made: Option<Instant>,
     ready: FxHashMap<String, bool>,
     step: Step,
-    status: Arc<PodStatus>,
+    pub(super) status: Arc<PodStatus>,
     sentence: Option<Sentence>,
     sentence_grace: Option<i64>,
     terminal: bool,
@@ -717,8 +717,13 @@ impl State {
             now: Timestamp::now(),
         });
         let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
+        let is_resetting = |s: &PodStatus| {
+            s.condition(status::RESETTING)
+                .is_some_and(|c| c.status == "True")
+        };
         let urgent = at_once
             || status.is_terminal()
+            || is_resetting(&status) != is_resetting(&self.status)
             || (status.phase == "Running" && self.status.phase != "Running")
             || is_ready(&status) != is_ready(&self.status)
                 && !self.status.phase.is_empty()

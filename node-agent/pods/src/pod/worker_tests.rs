@@ -233,3 +233,50 @@ async fn sidecars_start_first_and_end_last() {
     assert_eq!(order("start "), ["s1", "s2", "a"]);
     assert_eq!(order("stop "), ["a", "s2", "s1"]);
 }
+
+#[tokio::test]
+async fn an_end_that_asks_for_it_has_all_containers_begin_anew_and_keeps_their_counts() {
+    let spec = serde_json::json!({
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "i", "image": "i"}],
+        "containers": [
+            {"name": "a", "image": "i"},
+            {"name": "b", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [
+                {"action": "RestartAllContainers",
+                 "exitCodes": {"operator": "In", "values": [42]}}]}]});
+    let run = Run::begin(spec, Fake::default());
+    run.until("initialising", |r| r.runtime.running() == ["i"])
+        .await;
+    run.runtime.exit("i", 0);
+    run.until("running", |r| r.runtime.running() == ["a", "b"])
+        .await;
+    run.runtime.exit("b", 42);
+    run.until("initialising anew", |r| r.runtime.running() == ["i"])
+        .await;
+    let told = |run: &Run, name: &str| {
+        let entry = run.shared.pods.find("default", "web").unwrap();
+        let told = entry.status.container(name).cloned();
+        let initialized = entry.status.condition("Initialized").unwrap().clone();
+        assert_eq!(initialized.status, "True", "it was, and stays so");
+        told.unwrap()
+    };
+    run.until("told", |r| told(r, "i").state.running.is_some())
+        .await;
+    let waiting = told(&run, "a");
+    assert_eq!(waiting.state.waiting.unwrap().reason, "PodInitializing");
+    assert_eq!(waiting.restart_count, 1);
+    run.runtime.exit("i", 0);
+    run.until("running anew", |r| r.runtime.running() == ["a", "b"])
+        .await;
+    run.until("told as running", |r| r.phase() == "Running")
+        .await;
+    for name in ["i", "a", "b"] {
+        let told = told(&run, name);
+        assert_eq!(told.restart_count, 1, "{name}");
+        assert_eq!(
+            told.last_state.terminated.unwrap().reason,
+            "RestartingAllContainers"
+        );
+    }
+    run.delete().await;
+}
