@@ -74,6 +74,10 @@ enum Command {
     Config(commands::config::Options),
     /// What network policies decide, asked of files or of a cluster.
     Policy(commands::policy::Options),
+    /// What this node does for services, address by address and endpoint by endpoint, and why
+    /// something is not in force.
+    #[command(after_help = commands::services::EXAMPLES)]
+    Services(commands::services::Options),
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Command::NodeAgent(options) => run::service(log, commands::node_agent::run(options)),
         Command::Config(options) => commands::config::run(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
+        Command::Services(options) => run::command(commands::services::run(options)),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),

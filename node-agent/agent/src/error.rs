@@ -41,6 +41,14 @@ pub enum Error {
         /// Where the hierarchy is.
         mount: PathBuf,
     },
+    /// The agent on this machine does not say what it is asked.
+    #[error("no agent answers at `{}` as it should", socket.display())]
+    Asked {
+        /// Its socket.
+        socket: PathBuf,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The datapath.
     #[error(transparent)]
     Datapath(node_agent_datapath::Error),

@@ -45,6 +45,7 @@ pub use error::Error;
 pub use node_agent_datapath::{
     Connection, DEVICES, Flows, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode,
 };
+pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::settings::{self, Settings};
 pub use reset::reset;
 pub use services::{
@@ -276,6 +277,28 @@ pub async fn run_datapath(
     stop.cancel();
     announcing.await.map_err(Error::Panic)?;
     result
+}
+
+/// What is programmed on this node, and why something is not, as far as the agent
+/// that works with the maps pinned at `pin_dir` can be asked; else what the maps
+/// hold.
+///
+/// # Errors
+/// [`Error::Datapath`] when there are no maps or they cannot be read.
+pub async fn report(pin_dir: &Path, selected: &Selected) -> Result<Report, Error> {
+    let one = match selected {
+        Selected::Object(namespace, name) => Some((namespace.as_str(), name.as_str())),
+        _ => None,
+    };
+    let accounts = services::local::accounts(pin_dir, one).await;
+    let maps = node_agent_datapath::inspect(pin_dir)
+        .map_err(Error::Datapath)?
+        .maps;
+    let accounts = accounts.as_deref().map_err(|error| {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    });
+    Ok(Report::new(&maps, accounts, selected))
 }
 
 /// What the maps pinned below `pin_dir` hold, in words.

@@ -42,6 +42,9 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     if let Err(error) = node_agent_datapath::remove(&options.datapath.pin_dir) {
         left.push(format!("the datapath ({error})"));
     }
+    if let Err(error) = services::local::remove(&options.datapath.pin_dir) {
+        left.push(format!("the agent's socket ({error})"));
+    }
     let (first, last) = options.datapath.services.client_ports;
     if let Err(error) = services::ports::release(first..=last) {
         left.push(format!("reserved ports ({error})"));

@@ -22,6 +22,7 @@
 //!
 //! Nothing here does I/O, and equal input gives equal output.
 
+mod account;
 mod compile;
 mod current;
 mod explain;
@@ -31,9 +32,11 @@ mod objects;
 mod planner;
 mod pods;
 mod problem;
+mod report;
 mod service;
 mod slice;
 
+pub use account::{Account, Clients, EndpointAccount, FrontAccount, Standing};
 pub use compile::{Desired, Family, Key, Rank, Unused, compile};
 pub use current::{Action, Current};
 pub use explain::{Explained, Place, Use, explain};
@@ -45,3 +48,4 @@ pub use objects::{
 };
 pub use planner::{Config, Fullness, Gone, HealthCheck, Override, Planner, Room};
 pub use problem::{Front, Object, Problem, Reason};
+pub use report::{AddressReport, EndpointReport, ObjectReport, Report, Selected, SetReport};

@@ -21,6 +21,7 @@ use crate::service::{MOST_PROBLEMS, ServiceState};
 use crate::slice::SliceState;
 
 mod batch;
+mod fronts;
 mod resync;
 mod room;
 mod set;

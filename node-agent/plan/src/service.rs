@@ -138,6 +138,29 @@ impl ServiceState {
         Some(state)
     }
 
+    /// Why a Service has no datapath on any node; none if it has one.
+    pub(crate) fn nothing(service: &Service) -> Option<&'static str> {
+        let spec = &service.spec;
+        if service.metadata.labels.contains_key(PROXY_NAME) {
+            return Some(
+                "its label service.kubernetes.io/service-proxy-name gives it to another proxy",
+            );
+        }
+        if spec.kind.as_deref() == Some("ExternalName") {
+            return Some("it is of type ExternalName: a name for DNS, without addresses");
+        }
+        let mut addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
+        if addresses.clone().any(|text| text == "None") {
+            return Some("it is headless: DNS names its endpoints, which clients reach directly");
+        }
+        if addresses.all(String::is_empty) {
+            return Some("it has no cluster IP yet");
+        }
+        Self::of(service)
+            .is_none()
+            .then_some("none of its cluster IPs is an address that a Service can have")
+    }
+
     fn add(&mut self, field: &'static str, text: &str, rank: Rank) {
         let address: IpAddr = match text.trim().parse() {
             Ok(address) if is_unicast(address) => address,

@@ -17,5 +17,6 @@ pub mod reset;
 pub mod scheduler;
 pub mod server;
 pub mod service_options;
+pub mod services;
 pub mod token;
 pub mod up;

@@ -12,7 +12,11 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+    sync::Semaphore,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -87,8 +91,32 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Serves until `shutdown`.
-pub async fn serve<F, A>(listener: TcpListener, answer: F, shutdown: CancellationToken)
+/// Where connections come from.
+pub trait Listener: Send {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// The next one.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(Self::accept(self).await?.0)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(Self::accept(self).await?.0)
+    }
+}
+
+/// Serves until `shutdown`. What is asked for is a path.
+pub async fn serve<F, A>(listener: impl Listener, answer: F, shutdown: CancellationToken)
 where
     F: Fn(String) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Answer> + Send + 'static,
@@ -103,7 +131,7 @@ where
             accepted = listener.accept() => accepted,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(error) => {
                 debug!(%error, "no connection");
                 tokio::time::sleep(PAUSE).await;

@@ -16,6 +16,7 @@ mod health;
 mod http;
 mod interfaces;
 pub mod kube_proxy;
+pub mod local;
 mod metrics;
 mod movers;
 mod node;
@@ -47,6 +48,7 @@ use self::{
     health::{Check, Checks, Health, TO_BE_DELETED},
     http::Answer,
     interfaces::Interfaces,
+    local::{Ask, Clerk, Placed},
     metrics::{Metrics, Now, TRIGGER},
     movers::Movers,
     told::Told,
@@ -85,9 +87,19 @@ pub async fn run(
     let health = Arc::new(Health::default());
     let metrics = Arc::new(Metrics::new(announced));
     let (asks, mut asked) = mpsc::channel(4);
-    serve(&options, &health, &metrics, asks, &shutdown).await?;
+    serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
     let services = reflect::<Service>(&client, Selection::all());
     let slices = reflect::<EndpointSlice>(&client, Selection::all());
+    serve_commands(
+        &options.pin_dir,
+        Clerk {
+            node: options.node_name.clone(),
+            services: services.cache(),
+            slices: slices.cache(),
+            asks,
+        },
+        &shutdown,
+    );
     let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
     let nodes = reflect::<Node>(&client, own);
     let (mut service_changes, mut slice_changes, mut node_changes) =
@@ -182,7 +194,7 @@ pub async fn run(
                     "services stay as they are: the API server has not listed all"
                 );
             }
-            Some(ask) = asked.recv() => drop(ask.send(state.now())),
+            Some(ask) = asked.recv() => state.answer(ask, all_known),
             () = tokio::time::sleep(RETRY), if resync_due => state.resync(),
             () = tokio::time::sleep(DEVICES_AGAIN), if again => state.follow_devices(),
         }
@@ -376,6 +388,17 @@ impl State {
         }
     }
 
+    /// Answers; who does not wait any more is not told.
+    fn answer(&self, ask: Ask, all_known: bool) {
+        match ask {
+            Ask::Metrics(to) => drop(to.send(self.now())),
+            Ask::Accounts(wanted, others, to) => {
+                let planner = self.engine.planner();
+                drop(to.send(Placed::of(planner, &wanted, others, all_known)));
+            }
+        }
+    }
+
     fn now(&self) -> Now {
         let mut attached: BTreeMap<&'static str, usize> = BTreeMap::new();
         for at in self.engine.datapath().attachments() {
@@ -424,7 +447,7 @@ async fn serve(
     options: &Datapath,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
-    asks: mpsc::Sender<oneshot::Sender<Now>>,
+    asks: mpsc::Sender<Ask>,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
     let listen = async |address: SocketAddr| {
@@ -456,7 +479,7 @@ async fn serve(
                     "/metrics" => {
                         let (ask, told) = oneshot::channel();
                         // Without the task there is nothing to be told.
-                        let _ = asks.send(ask).await;
+                        let _ = asks.send(Ask::Metrics(ask)).await;
                         let now = told.await.unwrap_or_default();
                         Answer {
                             content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -473,6 +496,21 @@ async fn serve(
         tokio::spawn(http::serve(listener, answer, shutdown.clone()));
     }
     Ok(())
+}
+
+/// Answers commands of this machine. Services do not depend on it.
+fn serve_commands(pin_dir: &Path, clerk: Clerk, shutdown: &CancellationToken) {
+    match local::listen(pin_dir) {
+        Ok(listener) => {
+            let answer = move |path| clerk.clone().answer(path);
+            tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+        }
+        Err(error) => warn!(
+            socket = %local::socket(pin_dir).display(),
+            %error,
+            "commands cannot ask this agent: they only see what the maps hold"
+        ),
+    }
 }
 
 fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
