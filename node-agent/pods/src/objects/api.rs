@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, OnceCell};
 
+use super::claim::{Claim, PersistentVolume};
 use super::follow::{Follows, Key};
 use super::source::{
     ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
@@ -154,6 +155,31 @@ impl Objects for ApiObjects {
                     expires: answer.status.expiration_timestamp,
                 })
                 .map_err(|error| error.chain())
+        })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Claim, String>> {
+        Box::pin(async move {
+            self.client
+                .get::<Claim>(&resources::PERSISTENT_VOLUME_CLAIMS, namespace, name)
+                .await
+                .map_err(|e| format!("failed to fetch PVC from API server: {}", e.chain()))
+        })
+    }
+
+    fn persistent_volume<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<PersistentVolume, String>> {
+        Box::pin(async move {
+            self.client
+                .get::<PersistentVolume>(&resources::PERSISTENT_VOLUMES, "", name)
+                .await
+                .map_err(|e| format!("failed to fetch PV {name} from API server: {}", e.chain()))
         })
     }
 

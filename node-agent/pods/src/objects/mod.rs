@@ -1,6 +1,7 @@
 //! Lean views of the API objects that the agent reads, and where they come from.
 
 pub mod api;
+pub mod claim;
 pub mod follow;
 pub mod pod;
 pub mod source;

@@ -199,7 +199,7 @@ pub struct Container {
     pub resources: Resources,
     pub resize_policy: Vec<ResizePolicy>,
     pub volume_mounts: Vec<VolumeMount>,
-    pub volume_devices: Vec<serde::de::IgnoredAny>,
+    pub volume_devices: Vec<VolumeDevice>,
     pub restart_policy: Option<RestartPolicy>,
     pub restart_policy_rules: Vec<RestartRule>,
     pub liveness_probe: Option<Probe>,
@@ -269,6 +269,13 @@ pub struct VolumeMount {
     pub sub_path: String,
     pub sub_path_expr: String,
     pub mount_propagation: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeDevice {
+    pub name: String,
+    pub device_path: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
+use super::claim::{Claim, PersistentVolume};
 use super::follow::Key;
 
 /// The data of a config map or of a secret: the two differ in nothing else.
@@ -123,6 +124,19 @@ pub trait Objects: Send + Sync + 'static {
 
     /// A new token; the error is a sentence.
     fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>>;
+
+    /// A claim; the error is a sentence.
+    fn claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Claim, String>>;
+
+    /// A persistent volume; the error is a sentence.
+    fn persistent_volume<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<PersistentVolume, String>>;
 
     /// The services whose variables a pod of that namespace gets.
     fn services(&self, namespace: &str) -> Vec<Arc<Service>>;
@@ -261,6 +275,8 @@ pub mod fake {
         pub services: Mutex<Vec<Arc<Service>>>,
         /// How many tokens were made.
         pub tokens: std::sync::atomic::AtomicUsize,
+        /// Claims, each with the volume that it is bound to.
+        pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
     }
 
     impl FakeObjects {
@@ -309,6 +325,31 @@ pub mod fake {
                 issued,
                 expires: issued + jiff::SignedDuration::from_secs(wish.seconds),
             })))
+        }
+
+        fn claim<'a>(
+            &'a self,
+            namespace: &'a str,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<Claim, String>> {
+            let all = self.claims.lock().unwrap();
+            let found = all
+                .iter()
+                .find(|(c, _)| c.metadata.namespace == namespace && c.metadata.name == name)
+                .map(|(claim, _)| claim.clone());
+            Box::pin(std::future::ready(found.ok_or_else(|| "no claim".into())))
+        }
+
+        fn persistent_volume<'a>(
+            &'a self,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<PersistentVolume, String>> {
+            let all = self.claims.lock().unwrap();
+            let found = all
+                .iter()
+                .find(|(_, v)| v.metadata.name == name)
+                .map(|(_, volume)| volume.clone());
+            Box::pin(std::future::ready(found.ok_or_else(|| "no volume".into())))
         }
 
         fn services(&self, _namespace: &str) -> Vec<Arc<Service>> {

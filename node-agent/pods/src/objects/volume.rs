@@ -26,6 +26,9 @@ pub enum Source {
     DownwardApi(DownwardApi),
     HostPath(HostPath),
     Image(ImageSource),
+    Claim(ClaimSource),
+    /// A claim of the pod's own, made from a template by a controller.
+    Ephemeral,
     /// A kind that this agent does not mount, by its field's name.
     Unsupported(String),
 }
@@ -135,6 +138,13 @@ pub struct ImageSource {
     pub pull_policy: String,
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSource {
+    pub claim_name: String,
+    pub read_only: bool,
+}
+
 /// A volume's fields as they come; [`Volume`] has them as one enum.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -148,6 +158,8 @@ struct Raw {
     downward_api: Option<DownwardApi>,
     host_path: Option<HostPath>,
     image: Option<ImageSource>,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<serde::de::IgnoredAny>,
     #[serde(flatten)]
     rest: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
 }
@@ -169,6 +181,10 @@ impl<'de> Deserialize<'de> for Volume {
             Source::HostPath(it)
         } else if let Some(it) = raw.image {
             Source::Image(it)
+        } else if let Some(it) = raw.persistent_volume_claim {
+            Source::Claim(it)
+        } else if raw.ephemeral.is_some() {
+            Source::Ephemeral
         } else if let Some((kind, _)) = raw.rest.into_iter().next() {
             Source::Unsupported(kind)
         } else {
@@ -187,14 +203,9 @@ mod tests {
 
     #[test]
     fn volume_of_an_unknown_kind_keeps_the_kinds_name() {
-        let volume: Volume = serde_json::from_str(
-            r#"{"name":"data","persistentVolumeClaim":{"claimName":"data-0"}}"#,
-        )
-        .unwrap();
-        assert_eq!(
-            volume.source,
-            Source::Unsupported("persistentVolumeClaim".to_owned())
-        );
+        let volume: Volume =
+            serde_json::from_str(r#"{"name":"data","flexVolume":{"driver":"a/b"}}"#).unwrap();
+        assert_eq!(volume.source, Source::Unsupported("flexVolume".to_owned()));
     }
 
     #[test]

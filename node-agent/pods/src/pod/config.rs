@@ -9,6 +9,7 @@ use super::expand::expand;
 use super::next::definition_hash;
 use super::observed::key;
 use super::qos;
+use crate::cri::api::Device;
 use crate::cri::api::{
     self, Capability, ContainerConfig, ContainerMetadata, ImageSpec, Int64Value, KeyValue,
     LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
@@ -137,6 +138,10 @@ pub struct Ingredients {
     pub variables: Vec<Variable>,
     /// Its mounts.
     pub mounts: Vec<Mount>,
+    /// Its devices.
+    pub devices: Vec<Device>,
+    /// Groups that it gets for its volumes' sake.
+    pub groups: Vec<i64>,
     /// Who the image runs as, when a number and the pod does not say.
     pub image_user: Option<i64>,
     /// Id of the container whose processes it shall see.
@@ -215,7 +220,7 @@ pub fn container(
             .map(|(key, value)| KeyValue { key, value })
             .collect(),
         mounts: ingredients.mounts,
-        devices: Vec::new(),
+        devices: ingredients.devices,
         labels,
         annotations,
         log_path: log_path(&container.name, ingredients.restarts),
@@ -235,6 +240,7 @@ pub fn container(
                 node,
                 ingredients.image_user,
                 &ingredients.target,
+                &ingredients.groups,
             )),
         }),
         stop_signal: container
@@ -350,6 +356,7 @@ fn security(
     node: &NodeFacts,
     image_user: Option<i64>,
     target: &str,
+    more_groups: &[i64],
 ) -> LinuxContainerSecurityContext {
     let none = SecurityContext::default();
     let own = container.security_context.as_ref().unwrap_or(&none);
@@ -376,7 +383,10 @@ fn security(
             .and(own.run_as_group.or(pod.run_as_group))
             .map(|value| Int64Value { value }),
         readonly_rootfs: own.read_only_root_filesystem == Some(true),
-        supplemental_groups: groups(pod),
+        supplemental_groups: groups(pod)
+            .into_iter()
+            .chain(more_groups.iter().copied())
+            .collect(),
         supplemental_groups_policy: groups_policy(pod),
         no_new_privs: own.allow_privilege_escalation == Some(false),
         masked_paths: if unmasked { Vec::new() } else { paths(&MASKED) },

@@ -17,6 +17,7 @@ use super::{dns, kill, qos};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::Container;
 use crate::objects::status::Waiting;
+use crate::volumes::Mounting;
 
 /// How long a start that failed for want of something waits for it.
 const WANT: Duration = Duration::from_secs(2);
@@ -130,9 +131,18 @@ impl State {
     async fn mount_volumes(&mut self) {
         let facts = self.facts();
         let objects = self.shared.objects.clone();
+        let (shared, pod) = (self.shared.clone(), self.pod.clone());
         let mounted = self
             .volumes
-            .mount(&self.pod, &facts, &*objects, &mut self.tokens)
+            .mount(
+                Mounting {
+                    pod: &pod,
+                    facts: &facts,
+                    objects: &*objects,
+                    warn: &|reason, message| shared.warning(&pod, None, reason, message),
+                },
+                &mut self.tokens,
+            )
             .await;
         match mounted {
             Ok(()) => {
@@ -332,6 +342,10 @@ impl State {
         let mounts = self
             .mounts(container, &facts, &variables, restarts)
             .map_err(|e| refused("CreateContainerConfigError", e))?;
+        let devices = self
+            .volumes
+            .container_devices(&pod, container)
+            .map_err(|e| refused("CreateContainerConfigError", e))?;
         let target = if container.target_container_name.is_empty() {
             String::new()
         } else {
@@ -362,6 +376,8 @@ impl State {
                 image: image.id.clone(),
                 variables,
                 mounts,
+                devices,
+                groups: self.volumes.groups(),
                 image_user: uid,
                 target,
             },

@@ -26,7 +26,7 @@ use crate::cri::api::{ContainerId, SandboxId};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 use crate::shared::{Entry, Shared};
-use crate::volumes::{Tokens, Volumes};
+use crate::volumes::{Mounting, Tokens, Volumes};
 
 /// How often volumes made of API objects are brought up to date.
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
@@ -760,7 +760,15 @@ impl State {
         let objects = self.shared.objects.clone();
         let made = self
             .volumes
-            .mount(&self.pod, &facts, &*objects, &mut self.tokens)
+            .mount(
+                Mounting {
+                    pod: &self.pod,
+                    facts: &facts,
+                    objects: &*objects,
+                    warn: &|_, _| {},
+                },
+                &mut self.tokens,
+            )
             .await;
         if let Err(error) = made {
             tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");

@@ -10,7 +10,10 @@
 //! ```
 
 pub mod atomic;
+pub mod claim;
 mod host_path;
+mod local;
+mod ownership;
 pub mod payload;
 mod subpath;
 
@@ -32,6 +35,7 @@ use crate::pod::expand::expand_strictly;
 use crate::pod::fields::Facts;
 use crate::pod::quantity;
 
+use claim::{Bound, Place};
 pub use payload::Tokens;
 
 /// Why a volume could not be made.
@@ -60,9 +64,12 @@ pub enum Error {
     /// A path of the node.
     #[error("{0}")]
     HostPath(String),
+    /// The claim, or the volume that it is bound to.
+    #[error("{0}")]
+    Claim(String),
     /// A volume of a kind that this agent does not mount.
     #[error(
-        "volumes of kind `{0}` are not supported by this node; use emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
+        "volumes of kind `{0}` are not supported by this node; use persistentVolumeClaim, ephemeral, emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
     )]
     Unsupported(String),
     /// A mount names a volume that the pod does not have.
@@ -107,6 +114,29 @@ pub struct Failed {
 pub struct Volumes {
     root: PathBuf,
     pod_dir: PathBuf,
+    /// By the volume's name: what its claim stands for.
+    bound: BTreeMap<String, Bound>,
+}
+
+/// What volumes are made with.
+#[derive(Clone, Copy)]
+pub struct Mounting<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// What the downward API tells.
+    pub facts: &'a Facts,
+    /// The API.
+    pub objects: &'a dyn Objects,
+    /// Is told what the user should know: an event's reason and message.
+    pub warn: &'a (dyn Fn(&str, String) + Sync),
+}
+
+impl std::fmt::Debug for Mounting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mounting")
+            .field("pod", &self.pod.name())
+            .finish_non_exhaustive()
+    }
 }
 
 fn io_error<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
@@ -124,6 +154,7 @@ impl Volumes {
         Self {
             root: root.to_owned(),
             pod_dir: root.join("pods").join(uid),
+            bound: BTreeMap::new(),
         }
     }
 
@@ -143,6 +174,15 @@ impl Volumes {
             Source::Projected(_) => "projected",
             Source::DownwardApi(_) => "downward-api",
             Source::HostPath(host) => return Some(PathBuf::from(&host.path)),
+            Source::Claim(_) | Source::Ephemeral => {
+                let bound = self.bound.get(&volume.name)?;
+                return match &bound.place {
+                    Place::HostPath(host) => Some(PathBuf::from(&host.path)),
+                    Place::Local(path) if bound.block => Some(PathBuf::from(path)),
+                    Place::Local(_) => Some(self.local(bound)),
+                    Place::Csi(_) => None,
+                };
+            }
             Source::Image(_) | Source::Unsupported(_) => return None,
         };
         Some(
@@ -158,38 +198,34 @@ impl Volumes {
     ///
     /// # Errors
     /// The first volume that could not be made.
-    pub async fn mount(
-        &self,
-        pod: &Pod,
-        facts: &Facts,
-        objects: &dyn Objects,
-        tokens: &mut Tokens,
-    ) -> Result<(), Failed> {
-        for volume in &pod.spec.volumes {
-            self.mount_one(pod, volume, facts, objects, tokens)
-                .await
-                .map_err(|error| Failed {
-                    volume: volume.name.clone(),
-                    error,
-                })?;
+    pub async fn mount(&mut self, with: Mounting<'_>, tokens: &mut Tokens) -> Result<(), Failed> {
+        for volume in &with.pod.spec.volumes {
+            let made = if claim::name(with.pod, volume).is_some() {
+                self.mount_claim(volume, with).await
+            } else {
+                self.mount_one(volume, with, tokens).await
+            };
+            made.map_err(|error| Failed {
+                volume: volume.name.clone(),
+                error,
+            })?;
         }
         Ok(())
     }
 
     async fn mount_one(
         &self,
-        pod: &Pod,
         volume: &Volume,
-        facts: &Facts,
-        objects: &dyn Objects,
+        with: Mounting<'_>,
         tokens: &mut Tokens,
     ) -> Result<(), Error> {
-        let group = pod
-            .spec
-            .security_context
-            .as_ref()
-            .and_then(|s| s.fs_group)
-            .and_then(|g| u32::try_from(g).ok());
+        let Mounting {
+            pod,
+            facts,
+            objects,
+            ..
+        } = with;
+        let group = group(pod);
         let Some(path) = self.path(volume) else {
             return match &volume.source {
                 Source::Unsupported(kind) => Err(Error::Unsupported(kind.clone())),
@@ -214,6 +250,92 @@ impl Volumes {
                     .map_err(io_error("cannot open", &path))
             }
         }
+    }
+
+    /// Finds out what a claim stands for, and brings that to the pod.
+    async fn mount_claim(&mut self, volume: &Volume, with: Mounting<'_>) -> Result<(), Error> {
+        if self.bound.contains_key(&volume.name) {
+            return Ok(());
+        }
+        let (pod, objects) = (with.pod, with.objects);
+        let name = claim::name(pod, volume).unwrap_or_default();
+        let refused = |why: String| {
+            Error::Claim(format!(
+                "error processing PVC {}/{name}: {why}",
+                pod.namespace()
+            ))
+        };
+        let claim = objects
+            .claim(pod.namespace(), &name)
+            .await
+            .map_err(refused)?;
+        claim::check(pod, volume, &claim).map_err(refused)?;
+        let found = objects
+            .persistent_volume(&claim.spec.volume_name)
+            .await
+            .map_err(refused)?;
+        let bound = claim::resolve(pod, volume, &claim, &found).map_err(refused)?;
+        match &bound.place {
+            Place::HostPath(host) => {
+                let path = Path::new(&host.path);
+                host_path::check(path, host.r#type.as_deref().unwrap_or(""))?;
+            }
+            Place::Local(path) if bound.block => {
+                host_path::check(Path::new(path), "BlockDevice")?;
+            }
+            Place::Local(path) => {
+                let target = self.local(&bound);
+                local::mount(&self.root, Path::new(path), &target, &bound, with).await?;
+            }
+            Place::Csi(csi) => {
+                return Err(Error::Claim(format!(
+                    "driver name {} not found in the list of registered CSI drivers",
+                    csi.driver
+                )));
+            }
+        }
+        self.bound.insert(volume.name.clone(), bound);
+        Ok(())
+    }
+
+    /// Where a local volume is mounted for the pod.
+    fn local(&self, bound: &Bound) -> PathBuf {
+        self.pod_dir
+            .join("volumes")
+            .join("kubernetes.io~local-volume")
+            .join(&bound.name)
+    }
+
+    /// Groups that containers get for the sake of their volumes.
+    #[must_use]
+    pub fn groups(&self) -> Vec<i64> {
+        self.bound.values().filter_map(|b| b.group).collect()
+    }
+
+    /// What a container gets for its `volumeDevices`.
+    ///
+    /// # Errors
+    /// When a volume is not there, or is no device.
+    pub fn container_devices(
+        &self,
+        pod: &Pod,
+        container: &Container,
+    ) -> Result<Vec<api::Device>, Error> {
+        let mut devices = Vec::with_capacity(container.volume_devices.len());
+        for wanted in &container.volume_devices {
+            let missing = || Error::Missing(wanted.name.clone());
+            let volume = pod.spec.volumes.iter().find(|v| v.name == wanted.name);
+            let volume = volume.ok_or_else(missing)?;
+            let bound = self.bound.get(&volume.name).filter(|b| b.block);
+            let bound = bound.ok_or_else(missing)?;
+            let path = self.path(volume).ok_or_else(missing)?;
+            devices.push(api::Device {
+                container_path: wanted.device_path.clone(),
+                host_path: path.display().to_string(),
+                permissions: if bound.read_only { "r" } else { "mrw" }.to_owned(),
+            });
+        }
+        Ok(devices)
     }
 
     /// The objects that the pod's volumes are made of.
@@ -334,6 +456,7 @@ impl Volumes {
                 fs::create_dir_all(&host_path).map_err(io_error("cannot make", &host_path))?;
             }
             let readonly = wanted.read_only
+                || self.bound.get(&volume.name).is_some_and(|b| b.read_only)
                 || matches!(
                     volume.source,
                     Source::ConfigMap(_)
@@ -428,8 +551,20 @@ impl Volumes {
                 Err(_) => unmount(&path, UnmountFlags::DETACH)?,
             }
         }
+        // what is mounted still may be somebody's data: it is not touched
+        let text = fs::read_to_string("/proc/self/mountinfo")?;
+        if let Some(path) = mounts_below(&text, &self.pod_dir).first() {
+            let path = path.display();
+            return Err(io::Error::other(format!("`{path}` is still mounted")));
+        }
         remove_tree(&self.pod_dir, fs::metadata(&self.root)?.dev())
     }
+}
+
+/// The group that the pod's volumes shall be of.
+fn group(pod: &Pod) -> Option<u32> {
+    let security = pod.spec.security_context.as_ref()?;
+    u32::try_from(security.fs_group?).ok()
 }
 
 /// Removes a folder, without ever leaving the file system it is on: what is
@@ -567,5 +702,64 @@ mod tests {
         assert!(!volumes.pod_dir().exists());
         assert!(target.path().join("kept").exists());
         volumes.remove().unwrap();
+    }
+
+    /// Mounts need root; without it there is nothing to be seen.
+    #[tokio::test]
+    async fn a_claim_brings_a_folder_of_the_node_to_the_pod_and_leaves_it_there() {
+        if !rustix::process::getuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("kept"), "x").unwrap();
+        let objects = crate::objects::source::fake::FakeObjects::default();
+        objects.claims.lock().unwrap().push((
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "c", "namespace": "default", "uid": "c1"},
+                "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}))
+            .unwrap(),
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "pv", "annotations": {"pv.beta.kubernetes.io/gid": "77"}},
+                "spec": {"claimRef": {"uid": "c1"}, "local": {"path": data.path()}}}))
+            .unwrap(),
+        ));
+        let pod = |policy: &str| -> Pod {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+                "spec": {
+                    "securityContext": {"fsGroup": 4242, "fsGroupChangePolicy": policy},
+                    "containers": [{"name": "c", "volumeMounts": [
+                        {"name": "v", "mountPath": "/d"}]}],
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}}))
+            .unwrap()
+        };
+        let told = std::sync::Mutex::new(Vec::new());
+        let mut mounted = Vec::new();
+        for (uid, policy) in [("u1", "Always"), ("u2", "OnRootMismatch")] {
+            let pod = pod(policy);
+            let mut volumes = Volumes::new(root.path(), uid);
+            let with = Mounting {
+                pod: &pod,
+                facts: &Facts::default(),
+                objects: &objects,
+                warn: &|reason, _| told.lock().unwrap().push(reason.to_owned()),
+            };
+            for _ in 0..2 {
+                let made = volumes.mount(with, &mut Tokens::default()).await;
+                made.unwrap();
+            }
+            assert_eq!(volumes.groups(), [77]);
+            let mounts = volumes.container_mounts(&pod, &pod.spec.containers[0], &[]);
+            let path = PathBuf::from(&mounts.unwrap()[0].host_path);
+            assert_eq!(fs::metadata(path.join("kept")).unwrap().gid(), 4242);
+            mounted.push(volumes);
+        }
+        assert!(told.lock().unwrap().is_empty());
+        for volumes in &mounted {
+            volumes.remove().unwrap();
+            assert!(!volumes.pod_dir().exists());
+        }
+        assert!(data.path().join("kept").exists());
     }
 }

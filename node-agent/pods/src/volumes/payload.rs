@@ -60,7 +60,12 @@ pub async fn collect(
         Source::Projected(projected) => {
             project(pod, projected, facts, objects, tokens, &mut payload).await?;
         }
-        Source::EmptyDir(_) | Source::HostPath(_) | Source::Image(_) | Source::Unsupported(_) => {}
+        Source::EmptyDir(_)
+        | Source::HostPath(_)
+        | Source::Image(_)
+        | Source::Claim(_)
+        | Source::Ephemeral
+        | Source::Unsupported(_) => {}
     }
     Ok(payload)
 }
