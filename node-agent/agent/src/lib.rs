@@ -273,7 +273,14 @@ pub async fn run_datapath(
         announced.clone(),
         stop.clone(),
     ));
-    let result = services::run(client, options, Vec::new(), &announced, shutdown).await;
+    // As a task of its own it runs where the changes that it waits for arrive;
+    // in this one, each would have to wake another thread.
+    let serving = tokio::spawn(async move {
+        services::run(client, options, Vec::new(), &announced, shutdown).await
+    });
+    let result = serving
+        .await
+        .unwrap_or_else(|panic| Err(Error::Panic(panic)));
     stop.cancel();
     announcing.await.map_err(Error::Panic)?;
     result

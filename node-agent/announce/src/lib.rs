@@ -44,10 +44,10 @@ use self::view::{
     ANNOUNCERS, Announcer, BgpAdvertisement, BgpPeer, IpPool, L2Announcement, Node, Service, Slice,
 };
 
-/// How often it is looked whether the kinds are defined by now: at first, and later.
+/// How often it is looked whether the kinds are defined by now: at first, and at
+/// the longest; each pause is longer by the first.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(30);
-const HOPEFUL: u32 = 60;
 /// Changes that come within this time are looked at together.
 const GATHER: Duration = Duration::from_millis(10);
 /// How long a renewal may take: one that hangs must not keep the next from being
@@ -98,7 +98,7 @@ async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> boo
         looks = looks.saturating_add(1);
         tokio::select! {
             () = shutdown.cancelled() => return false,
-            () = tokio::time::sleep(if looks < HOPEFUL { SOON } else { LATER }) => {}
+            () = tokio::time::sleep(SOON.saturating_mul(looks).min(LATER)) => {}
         }
     }
 }

@@ -15,12 +15,12 @@ use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::devices::attach::{DeviceLinks, Followed, TcWay};
-use crate::devices::{self, Attachment, Device, Patterns};
+use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
 use crate::error::Error;
 use crate::growth;
 use crate::links::{self, Cost};
-use crate::loader;
+use crate::loader::{self, Source};
 use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
@@ -261,43 +261,36 @@ impl Datapath {
         }
 
         let outgrown = growth::outgrown(&directory, &options.capacity)?;
-        let paths = maps::ALL.map(|name| {
-            let path = if outgrown.contains(&name) {
-                growth::next(&directory, name)
-            } else {
-                directory.join(name)
-            };
-            (name, path)
-        });
-        let mut loader = loader::without_kernel_types(&directory);
-        for (name, path) in &paths {
-            loader.map_pin_path(name, path.as_path());
-        }
+        let elsewhere: Vec<_> = outgrown
+            .iter()
+            .map(|name| (*name, growth::next(&directory, name)))
+            .collect();
         let level = log::level();
-        loader.override_global(aya_log::LEVEL, &level, true);
-        let capacity = options.capacity;
-        loader
-            .map_max_entries(maps::SERVICES, capacity.services)
-            .map_max_entries(maps::NAMES, capacity.names())
-            .map_max_entries(maps::SLOTS, capacity.slots)
-            .map_max_entries(maps::MEMBERS, capacity.members)
-            .map_max_entries(maps::MAGLEV, capacity.chunks)
-            .map_max_entries(maps::SOURCES, capacity.sources)
-            .map_max_entries(maps::ORIGINALS, capacity.originals)
-            .map_max_entries(maps::AFFINITY, capacity.affinity)
-            .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
-            .map_max_entries(maps::FLOW_LOG, capacity.flows);
-        let mut ebpf = loader.load(options.object).map_err(|source| Error::Load {
-            source: Box::new(source),
-        })?;
+        let source = Source {
+            object: options.object,
+            capacity: options.capacity,
+            level,
+            directory: directory.clone(),
+        };
+        let mut ebpf = source.load(&elsewhere)?;
         growth::fill(&directory, &outgrown)?;
         let former = versions(&options.pin_dir)?;
         for version in former.iter().filter(|version| **version != directory) {
             growth::carry_over(version, &directory)?;
         }
-        let mut costs = links::load(&mut ebpf)?;
+        // What is at devices already is replaced with the rest; what is not
+        // there yet is loaded when a device needs it.
+        let device_links = links.join(DEVICE_LINKS);
+        let pinned = DeviceLinks::pinned(&device_links)?;
+        let names: Vec<_> = pinned
+            .iter()
+            .map(|hook| hook.program())
+            .chain(links::programs())
+            .collect();
+        loader::verify(&mut ebpf, &names)?;
+        let mut costs = links::costs(&mut ebpf)?;
         let (mut devices, more) =
-            DeviceLinks::load(&mut ebpf, &links.join(DEVICE_LINKS), options.tc)?;
+            DeviceLinks::of(&mut ebpf, &pinned, source, &device_links, options.tc)?;
         costs.extend(more);
         links::attach(&mut ebpf, &options.cgroup, &links)?;
         devices.adopt()?;
@@ -316,7 +309,6 @@ impl Datapath {
         if level > 0 {
             datapath._log = Some(Reader::start(&mut ebpf, &directory)?);
         }
-        datapath.tables.sweep()?;
         Ok(datapath)
     }
 
@@ -337,6 +329,15 @@ impl Datapath {
     /// [`Error::Map`].
     pub fn dump(&self) -> Result<Current, Error> {
         self.tables.dump()
+    }
+
+    /// As [`dump`](Self::dump), and removes entries that no reader accepts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn dump_and_sweep(&self) -> Result<Current, Error> {
+        self.tables.dump_and_sweep()
     }
 
     /// How many entries the maps take.
@@ -365,6 +366,20 @@ impl Datapath {
             ))
         };
         Counter::ALL.iter().map(sum).collect()
+    }
+
+    /// Has the kernel verify the programs for these hooks of devices, which is
+    /// otherwise done when a device first needs them.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refuses.
+    pub fn load(&mut self, hooks: &[DeviceHook]) -> Result<(), Error> {
+        if let Some(devices) = &mut self.devices {
+            let costs = devices.load(&hooks.iter().copied().collect())?;
+            self.costs.extend(costs);
+        }
+        Ok(())
     }
 
     /// What the programs cost, as the kernel says; empty if they were not
@@ -429,7 +444,9 @@ impl Datapath {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] or [`Error::Link`] when pins cannot be read or written.
+    /// [`Error::Load`] or [`Error::Program`] when the kernel refuses a program
+    /// that was not needed before; [`Error::File`] or [`Error::Link`] when pins
+    /// cannot be read or written.
     pub fn follow_devices(
         &mut self,
         devices: &[Device],
@@ -438,6 +455,8 @@ impl Datapath {
         let Some(links) = &mut self.devices else {
             return Ok(Followed::default());
         };
+        let costs = links.load(&DeviceLinks::needed(devices, patterns))?;
+        self.costs.extend(costs);
         let followed = links.follow(devices, patterns)?;
         if let Some(pin_dir) = self.former.take() {
             remove_other_versions(&pin_dir, &self.directory)?;

@@ -163,7 +163,7 @@ impl Engine {
     }
 
     fn compare(&mut self) -> Result<usize, Error> {
-        let current = self.datapath.dump()?;
+        let current = self.datapath.dump_and_sweep()?;
         let actions = self.planner.resync(&current);
         self.sound = false;
         self.datapath.apply(&actions)?;

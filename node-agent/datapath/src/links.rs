@@ -40,18 +40,22 @@ pub struct Cost {
     pub instructions: u32,
 }
 
-/// Has the kernel verify all programs. Nothing is in force yet.
-pub(crate) fn load(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
+/// The programs' names.
+pub(crate) fn programs() -> impl Iterator<Item = &'static str> {
+    HOOKS.iter().map(|(program, _)| *program)
+}
+
+/// What the verified programs cost.
+pub(crate) fn costs(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
     let mut costs = Vec::with_capacity(HOOKS.len());
     for (program, hook) in HOOKS {
         let failed = |source| Error::Program {
-            verb: "load",
+            verb: "use",
             program,
             source: Box::new(source),
         };
-        let loaded = find(ebpf, program)?;
-        loaded.load().map_err(failed)?;
-        costs.push(Cost::of(hook, &loaded.info().map_err(failed)?));
+        let info = find(ebpf, program)?.info().map_err(failed)?;
+        costs.push(Cost::of(hook, &info));
     }
     Ok(costs)
 }

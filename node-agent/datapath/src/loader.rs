@@ -1,9 +1,129 @@
-//! aya's loader, without the kernel's types.
+//! aya's loader, without the kernel's types, and the kernel's verifier.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use aya::EbpfLoader;
+use aya::programs::{Program, ProgramError};
+use aya::{Ebpf, EbpfLoader};
+use ebpf_abi::maps;
 use nix::sched::{CloneFlags, unshare};
+
+use crate::datapath::Capacity;
+use crate::error::Error;
+
+/// Threads that have programs verified. More than a few gain little: half of
+/// the programs take no time.
+const VERIFIERS: usize = 4;
+
+/// What programs are made of, once and whenever a further one is needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// The BPF object.
+    pub(crate) object: &'static [u8],
+    /// How large maps are that are not there yet.
+    pub(crate) capacity: Capacity,
+    /// What programs tell of.
+    pub(crate) level: u8,
+    /// Where the maps are pinned.
+    pub(crate) directory: PathBuf,
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Reads the object, and makes and pins the maps that are missing. Nothing
+    /// is verified yet. `elsewhere` are maps pinned at other paths than their
+    /// own.
+    pub(crate) fn load(&self, elsewhere: &[(&'static str, PathBuf)]) -> Result<Ebpf, Error> {
+        let paths = maps::ALL.map(|name| {
+            let other = elsewhere.iter().find(|(other, _)| *other == name);
+            let path = other.map_or_else(|| self.directory.join(name), |(_, path)| path.clone());
+            (name, path)
+        });
+        let mut loader = without_kernel_types(&self.directory);
+        for (name, path) in &paths {
+            loader.map_pin_path(name, path.as_path());
+        }
+        loader.override_global(aya_log::LEVEL, &self.level, true);
+        let capacity = &self.capacity;
+        loader
+            .map_max_entries(maps::SERVICES, capacity.services)
+            .map_max_entries(maps::NAMES, capacity.names())
+            .map_max_entries(maps::SLOTS, capacity.slots)
+            .map_max_entries(maps::MEMBERS, capacity.members)
+            .map_max_entries(maps::MAGLEV, capacity.chunks)
+            .map_max_entries(maps::SOURCES, capacity.sources)
+            .map_max_entries(maps::ORIGINALS, capacity.originals)
+            .map_max_entries(maps::AFFINITY, capacity.affinity)
+            .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
+            .map_max_entries(maps::FLOW_LOG, capacity.flows);
+        loader.load(self.object).map_err(|source| Error::Load {
+            source: Box::new(source),
+        })
+    }
+}
+
+/// Has the kernel verify programs, several at a time. Those that take long
+/// should come first.
+pub(crate) fn verify(ebpf: &mut Ebpf, names: &[&'static str]) -> Result<(), Error> {
+    let mut programs: Vec<(&'static str, &mut Program)> = ebpf
+        .programs_mut()
+        .filter_map(|(found, program)| {
+            let name = names.iter().find(|name| **name == found)?;
+            Some((*name, program))
+        })
+        .collect();
+    if let Some(missing) = names
+        .iter()
+        .find(|name| !programs.iter().any(|(found, _)| found == *name))
+    {
+        return Err(Error::Object {
+            what: format!("program `{missing}`"),
+        });
+    }
+    let place = |name: &str| names.iter().position(|other| *other == name);
+    programs.sort_by_key(|(name, _)| place(name));
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(VERIFIERS)
+        .min(programs.len());
+    let waiting = Mutex::new(programs.into_iter());
+    let work = || -> Result<(), Error> {
+        loop {
+            let next = waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next();
+            let Some((name, program)) = next else {
+                return Ok(());
+            };
+            load(program).map_err(|source| Error::Program {
+                verb: "load",
+                program: name,
+                source: Box::new(source),
+            })?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        others.into_iter().fold(own, |result, thread| {
+            // A thread that panicked loaded nothing further, which whoever
+            // uses the program is told.
+            result.and(thread.join().unwrap_or(Ok(())))
+        })
+    })
+}
+
+fn load(program: &mut Program) -> Result<(), ProgramError> {
+    match program {
+        Program::CgroupSockAddr(program) => program.load(),
+        Program::SchedClassifier(program) => program.load(),
+        Program::Xdp(program) => program.load(),
+        // The object has no others.
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
+}
 
 /// A loader for objects that are not relocated against the kernel's types.
 ///
@@ -11,7 +131,7 @@ use nix::sched::{CloneFlags, unshare};
 /// callers who then decline them: 100 MB for a moment, some of which the
 /// allocator keeps, and a tenth of a second. So the loader is made by a thread
 /// for which `nowhere`, an existing folder, is the whole of the file system.
-pub(crate) fn without_kernel_types<'a>(nowhere: &Path) -> EbpfLoader<'a> {
+fn without_kernel_types<'a>(nowhere: &Path) -> EbpfLoader<'a> {
     let made = std::thread::scope(|scope| {
         scope
             .spawn(|| {

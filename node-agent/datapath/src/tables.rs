@@ -1,5 +1,6 @@
 //! The maps that the plan writes, and its actions upon them.
 
+use std::hash::Hash;
 use std::path::Path;
 
 use ebpf_abi::{
@@ -8,6 +9,7 @@ use ebpf_abi::{
 };
 use ipnet::IpNet;
 use node_agent_plan::{Action, Current, Room};
+use rustc_hash::FxHashMap;
 
 use crate::error::Error;
 use crate::table::Table;
@@ -123,11 +125,26 @@ impl Tables {
     }
 
     pub(crate) fn dump(&self) -> Result<Current, Error> {
+        Ok(self.read(false)?.0)
+    }
+
+    /// As [`dump`](Self::dump), and removes entries that are broken: no reader
+    /// accepts them, and the plan, to which they are invisible, would never
+    /// remove them.
+    pub(crate) fn dump_and_sweep(&self) -> Result<Current, Error> {
+        let (current, swept) = self.read(true)?;
+        if swept > 0 {
+            tracing::warn!(swept, "removed broken entries");
+        }
+        Ok(current)
+    }
+
+    fn read(&self, sweep: bool) -> Result<(Current, usize), Error> {
         let mut current = Current::default();
-        current.services.extend(opened(&self.services)?);
-        current.slots.extend(opened(&self.slots)?);
+        let broken = opened(&self.services, &mut current.services, sweep)?
+            + opened(&self.slots, &mut current.slots, sweep)?
+            + opened(&self.chunks, &mut current.chunks, sweep)?;
         current.members.extend(self.members.entries()?);
-        current.chunks.extend(opened(&self.chunks)?);
         let sources = self.sources.entries()?;
         current.sources.extend(
             sources
@@ -142,7 +159,7 @@ impl Tables {
         for (set, name) in self.names.entries()? {
             current.names.insert(set, name.as_str().into());
         }
-        Ok(current)
+        Ok((current, broken))
     }
 
     pub(crate) fn room(&self) -> Room {
@@ -154,34 +171,29 @@ impl Tables {
             sources: self.sources.capacity() as usize,
         }
     }
+}
 
-    /// Removes entries that are broken: no reader accepts them, and the plan,
-    /// to which they are invisible, would never remove them.
-    pub(crate) fn sweep(&self) -> Result<(), Error> {
-        let swept = sweep(&self.services)? + sweep(&self.slots)? + sweep(&self.chunks)?;
-        if swept > 0 {
-            tracing::warn!(swept, "removed broken entries");
+/// Takes the entries that are whole, and may remove the others: how many those
+/// are.
+fn opened<K: Plain + Eq + Hash, V: Plain>(
+    table: &Table<K, Sealed<V>>,
+    whole: &mut FxHashMap<K, V>,
+    sweep: bool,
+) -> Result<usize, Error> {
+    let entries = table.entries()?;
+    whole.reserve(entries.len());
+    let mut broken = Vec::new();
+    for (key, sealed) in entries {
+        match sealed.open(&key) {
+            Some(value) => {
+                whole.insert(key, value);
+            }
+            None => broken.push(key),
         }
-        Ok(())
     }
-}
-
-/// The entries that are whole.
-fn opened<K: Plain, V: Plain>(table: &Table<K, Sealed<V>>) -> Result<Vec<(K, V)>, Error> {
-    let entries = table.entries()?.into_iter();
-    Ok(entries
-        .filter_map(|(key, sealed)| Some((key, sealed.open(&key)?)))
-        .collect())
-}
-
-fn sweep<K: Plain, V: Plain>(table: &Table<K, Sealed<V>>) -> Result<usize, Error> {
-    let broken: Vec<K> = table
-        .entries()?
-        .into_iter()
-        .filter(|(key, sealed)| sealed.open(key).is_none())
-        .map(|(key, _)| key)
-        .collect();
-    table.delete(&broken)?;
+    if sweep {
+        table.delete(&broken)?;
+    }
     Ok(broken.len())
 }
 

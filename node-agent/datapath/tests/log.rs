@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ebpf_abi::{Backend, BackendFlags, Port, Protocol, Scope, ServiceFlags, ServiceKey};
 use host::{Host, ask_tcp, ask_udp, put_service, service};
-use node_agent_datapath::{Datapath, LOG_TARGET};
+use node_agent_datapath::{Datapath, DeviceHook, LOG_TARGET};
 use node_agent_plan::Action;
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
@@ -195,12 +195,15 @@ fn verifier_has_room_and_silent_programs_carry_no_statement() {
     let cost = |level| {
         let host = &host;
         at(level, |_| {
-            let datapath = Datapath::open(&host.options()).unwrap();
+            let mut datapath = Datapath::open(&host.options()).unwrap();
+            datapath.load(&DeviceHook::ALL).unwrap();
             datapath.costs().to_vec()
         })
     };
     let (all, faults) = (cost(Level::DEBUG), cost(Level::INFO));
-    let none = Datapath::open(&host.options()).unwrap().costs().to_vec();
+    let mut silent = Datapath::open(&host.options()).unwrap();
+    silent.load(&DeviceHook::ALL).unwrap();
+    let none = silent.costs().to_vec();
     // Eight hooks of connections, two of bind, five of devices.
     assert_eq!(none.len(), 15);
     println!("hook          verified / instructions, by what is told: nothing, faults, all");

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use host::{Host, Server, ask_tcp, ask_udp, put_service, put_slice, service, slice};
-use node_agent_datapath::{Capacity, Datapath, Engine, Error, Options, TcWay, inspect, remove};
+use host::{Host, Server, ask_tcp, ask_udp, ip, put_service, put_slice, service, slice};
+use node_agent_datapath::{
+    Capacity, Datapath, Device, Engine, Error, Options, Patterns, TcWay, inspect, remove,
+};
 
 const VIP: &str = "10.96.0.7:80";
 
@@ -267,6 +269,72 @@ fn many_entries_are_all_read_back() {
     tell_all(&mut engine);
     assert_eq!(engine.resync().unwrap(), 0, "a restart finds nothing to do");
     assert_eq!(engine.dump().unwrap().maps, maps);
+}
+
+#[test]
+fn devices_get_their_programs_when_they_come_and_keep_them() {
+    let Some(host) = Host::new() else { return };
+    let device = |name: &str| Device {
+        index: nix::net::if_::if_nametoindex(name).unwrap(),
+        name: name.to_owned(),
+        kind: "veth".to_owned(),
+        ethernet: true,
+        ..Device::default()
+    };
+    let verified = |datapath: &Datapath| -> BTreeSet<&str> {
+        let costs = datapath.costs().iter().map(|cost| cost.hook);
+        costs
+            .filter(|hook| ["tc_", "pod_", "xdp"].iter().any(|it| hook.starts_with(it)))
+            .collect()
+    };
+    let patterns = Patterns::default();
+    ip("link add eth0 type veth peer name orl0");
+    let (outside, pod) = (device("eth0"), device("orl0"));
+    let both = BTreeSet::from(["tc_egress", "tc_ingress"]);
+    let all = BTreeSet::from(["pod_egress", "pod_ingress", "tc_egress", "tc_ingress"]);
+
+    let mut datapath = Datapath::open(&host.options()).unwrap();
+    assert_eq!(verified(&datapath), BTreeSet::new());
+    let first = datapath.follow_devices(std::slice::from_ref(&outside), &patterns);
+    assert_eq!(first.unwrap().attached, 2);
+    assert_eq!(verified(&datapath), both);
+    drop(datapath);
+
+    let mut datapath = Datapath::open(&host.options()).unwrap();
+    assert_eq!(verified(&datapath), both, "replaced where they run");
+    let devices = [outside, pod];
+    let followed = datapath.follow_devices(&devices, &patterns).unwrap();
+    assert_eq!(
+        (followed.attached, followed.changed, followed.failed),
+        (4, 2, 0)
+    );
+    assert_eq!(verified(&datapath), all);
+    let again = datapath.follow_devices(&devices, &patterns).unwrap();
+    assert_eq!((again.attached, again.changed), (4, 0));
+    assert_eq!(datapath.costs().len(), 10 + all.len(), "verified once");
+}
+
+#[test]
+fn broken_entries_are_removed_when_maps_are_compared() {
+    use aya::maps::{HashMap, Map, MapData};
+    let Some(host) = Host::new() else { return };
+    let mut engine = host.engine();
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(&mut engine, &service("web", &["10.96.0.7"], 80));
+    let written = engine.dump().unwrap().maps;
+    let slots = host.pin_dir.join(format!("v{}/SLOTS", ebpf_abi::VERSION));
+    let slots = MapData::from_pin(slots).unwrap();
+    const KEY: usize = size_of::<ebpf_abi::SlotKey>();
+    const VALUE: usize = size_of::<ebpf_abi::Sealed<ebpf_abi::Backend>>();
+    let mut slots: HashMap<_, [u8; KEY], [u8; VALUE]> =
+        HashMap::try_from(Map::from_map_data(slots).unwrap()).unwrap();
+    slots.insert([7; KEY], [7; VALUE], 0).unwrap();
+    let count = slots.keys().count();
+    assert_eq!(engine.dump().unwrap().maps, written, "nobody reads it");
+    assert_eq!(slots.keys().count(), count, "looking changes nothing");
+    assert_eq!(engine.resync().unwrap(), 0);
+    assert_eq!(slots.keys().count(), count - 1);
+    assert_eq!(engine.dump().unwrap().maps, written);
 }
 
 #[test]

@@ -79,7 +79,8 @@ pub async fn run(
     announced: &node_agent_announce::metrics::Metrics,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let engine = open(&options, &dns)?;
+    let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
+        .map_err(Error::NodePortAddresses)?;
     let (first, last) = options.services.client_ports;
     if ports::reserve(first..=last)? {
         info!(first, last, "reserved ports for translated clients");
@@ -88,8 +89,21 @@ pub async fn run(
     let metrics = Arc::new(Metrics::new(announced));
     let (asks, mut asked) = mpsc::channel(4);
     serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
+    // The API server is asked while the kernel verifies programs.
     let services = reflect::<Service>(&client, Selection::all());
     let slices = reflect::<EndpointSlice>(&client, Selection::all());
+    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
+    let nodes = reflect::<Node>(&client, own);
+    let pods = options.services.host_ports.then(|| {
+        let own = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
+        reflect::<Pod>(&client, own)
+    });
+    let engine = {
+        let options = options.clone();
+        tokio::task::spawn_blocking(move || open(&options, &dns))
+            .await
+            .map_err(Error::Panic)??
+    };
     serve_commands(
         &options.pin_dir,
         Clerk {
@@ -100,17 +114,9 @@ pub async fn run(
         },
         &shutdown,
     );
-    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
-    let nodes = reflect::<Node>(&client, own);
     let (mut service_changes, mut slice_changes, mut node_changes) =
         (services.changes(), slices.changes(), nodes.changes());
-    let pods = options.services.host_ports.then(|| {
-        let own = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
-        reflect::<Pod>(&client, own)
-    });
     let mut pod_changes = pods.as_ref().map(Reflector::changes);
-    let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
-        .map_err(Error::NodePortAddresses)?;
     let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
     let told = Told::new(&client, &options.node_name);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;

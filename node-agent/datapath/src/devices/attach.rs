@@ -24,6 +24,7 @@ use crate::devices::{
 };
 use crate::error::Error;
 use crate::links::Cost;
+use crate::loader::{self, Source};
 use crate::netlink::{ACK, Socket};
 use crate::sys::{self, DeviceAttach};
 
@@ -68,7 +69,10 @@ struct Loaded {
 /// The programs for devices and where they run.
 #[derive(Debug)]
 pub(crate) struct DeviceLinks {
+    /// Those that a device needed so far.
     programs: BTreeMap<DeviceHook, Loaded>,
+    /// What the others are made of.
+    source: Option<Source>,
     directory: PathBuf,
     way: TcWay,
     attached: BTreeMap<Attachment, Kind>,
@@ -90,43 +94,79 @@ pub struct Followed {
 // === impl DeviceLinks ===
 
 impl DeviceLinks {
-    /// Takes the programs for devices out of the object and has the kernel
-    /// verify them. Nothing is in force yet.
-    pub(crate) fn load(
+    /// Takes programs for devices out of an object whose programs were
+    /// verified; others are made of `source` when a device needs them.
+    pub(crate) fn of(
         ebpf: &mut Ebpf,
+        hooks: &BTreeSet<DeviceHook>,
+        source: Source,
         directory: &Path,
         way: TcWay,
     ) -> Result<(Self, Vec<Cost>), Error> {
+        let mut links = Self::new(BTreeMap::new(), directory, way);
+        links.source = Some(source);
+        let costs = links.take(ebpf, hooks)?;
+        Ok((links, costs))
+    }
+
+    /// The hooks at which an earlier process left links.
+    pub(crate) fn pinned(directory: &Path) -> Result<BTreeSet<DeviceHook>, Error> {
         fs::create_dir_all(directory).map_err(|source| Error::File {
             verb: "create",
             path: directory.to_owned(),
             source,
         })?;
-        let mut programs = BTreeMap::new();
+        let names = pins(directory)?;
+        Ok(names
+            .iter()
+            .filter_map(|(name, _)| parse(name).map(|at| at.hook))
+            .collect())
+    }
+
+    /// Loads the programs of hooks that have none yet. Each takes the verifier
+    /// a twentieth of a second, and most nodes need two of five.
+    pub(crate) fn load(&mut self, hooks: &BTreeSet<DeviceHook>) -> Result<Vec<Cost>, Error> {
+        let missing: BTreeSet<_> = hooks
+            .iter()
+            .filter(|hook| !self.programs.contains_key(hook))
+            .copied()
+            .collect();
+        let Some(source) = self.source.as_ref().filter(|_| !missing.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut ebpf = source.load(&[])?;
+        let names: Vec<_> = missing.iter().map(|hook| hook.program()).collect();
+        loader::verify(&mut ebpf, &names)?;
+        self.take(&mut ebpf, &missing)
+    }
+
+    fn take(&mut self, ebpf: &mut Ebpf, hooks: &BTreeSet<DeviceHook>) -> Result<Vec<Cost>, Error> {
         let mut costs = Vec::new();
-        for hook in DeviceHook::ALL {
+        for hook in DeviceHook::ALL.into_iter().filter(|it| hooks.contains(it)) {
             let Some(program) = ebpf.program_mut(hook.program()) else {
                 return Err(not_for_devices(hook));
             };
             let failed = |source| Error::Program {
-                verb: "load",
+                verb: "use",
                 program: hook.program(),
                 source: Box::new(source),
             };
             let info = match program {
-                Program::SchedClassifier(program) => program.load().and_then(|()| program.info()),
-                Program::Xdp(program) => program.load().and_then(|()| program.info()),
+                Program::SchedClassifier(program) => program.info(),
+                Program::Xdp(program) => program.info(),
                 _ => return Err(not_for_devices(hook)),
             };
             costs.push(Cost::of(hook.label(), &info.map_err(failed)?));
-            programs.insert(hook, Loaded::of(program, hook, directory)?);
+            let loaded = Loaded::of(program, hook, &self.directory)?;
+            self.programs.insert(hook, loaded);
         }
-        Ok((Self::new(programs, directory, way), costs))
+        Ok(costs)
     }
 
     fn new(programs: BTreeMap<DeviceHook, Loaded>, directory: &Path, way: TcWay) -> Self {
         Self {
             programs,
+            source: None,
             directory: directory.to_owned(),
             way,
             attached: BTreeMap::new(),
@@ -163,7 +203,14 @@ impl DeviceLinks {
         Ok(())
     }
 
-    /// Brings the devices' hooks to what the patterns say. A device that
+    /// The hooks that these devices need.
+    pub(crate) fn needed(devices: &[Device], patterns: &Patterns) -> BTreeSet<DeviceHook> {
+        let wanted = desired(devices, patterns);
+        wanted.iter().map(|at| at.hook).collect()
+    }
+
+    /// Brings the devices' hooks, whose programs are loaded, to what the
+    /// patterns say. A device that
     /// refuses one is named and left as it is; the rest goes on.
     pub(crate) fn follow(
         &mut self,

@@ -158,7 +158,7 @@ fn enter(cgroup: &Path) {
     fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).expect("enter a cgroup");
 }
 
-fn ip(arguments: &str) {
+pub fn ip(arguments: &str) {
     let status = Command::new("ip")
         .args(arguments.split(' '))
         .status()
