@@ -47,6 +47,8 @@ pub struct Settings {
     pub taints: Vec<Value>,
     /// How many images the node's status names.
     pub status_images: usize,
+    /// Who may use the serving API.
+    pub access: Access,
     /// Fields of the file that the agent does not act on.
     pub unsupported: Vec<String>,
     /// The file as it was read, with what was not set left out.
@@ -130,6 +132,36 @@ pub struct Eviction {
     pub most_grace: i64,
 }
 
+/// `authentication` and `authorization`: who may use the serving API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Whether nobody is somebody too.
+    pub anonymous: bool,
+    /// Whether tokens are held against the API.
+    pub webhook_tokens: bool,
+    /// How long the answer is good for.
+    pub tokens_for: Duration,
+    /// Whether rights are; otherwise everybody known may do everything.
+    pub webhook_rights: bool,
+    /// How long a yes is good for.
+    pub allowed_for: Duration,
+    /// How long a no is.
+    pub denied_for: Duration,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            anonymous: false,
+            webhook_tokens: true,
+            tokens_for: Duration::from_secs(120),
+            webhook_rights: true,
+            allowed_for: Duration::from_secs(300),
+            denied_for: Duration::from_secs(30),
+        }
+    }
+}
+
 /// `imageGC…`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageCollection {
@@ -202,6 +234,80 @@ struct File {
     system_reserved: BTreeMap<String, String>,
     register_with_taints: Vec<Value>,
     node_status_max_images: Option<i64>,
+    authentication: Authentication,
+    authorization: Authorization,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Authentication {
+    anonymous: Switch,
+    webhook: Switch,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Switch {
+    enabled: Option<bool>,
+    #[serde(rename = "cacheTTL")]
+    cache_ttl: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Authorization {
+    mode: Option<String>,
+    webhook: Reviews,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reviews {
+    #[serde(rename = "cacheAuthorizedTTL")]
+    allowed: Option<String>,
+    #[serde(rename = "cacheUnauthorizedTTL")]
+    denied: Option<String>,
+}
+
+impl Access {
+    fn from_file(who: Authentication, may: Authorization) -> Result<Self, Error> {
+        let webhook_rights = match may.mode.as_deref() {
+            None | Some("" | "Webhook") => true,
+            Some("AlwaysAllow") => false,
+            Some(other) => {
+                return Err(Error::Value {
+                    field: "authorization.mode",
+                    value: other.to_owned(),
+                    why: "is neither Webhook nor AlwaysAllow",
+                });
+            }
+        };
+        // as in Kubernetes, nothing said of a lifetime and none at all are the same
+        let lifetime = |field, text: Option<String>, default| {
+            let text = text.filter(|t| t != "0" && t != "0s");
+            time(field, text, default)
+        };
+        Ok(Self {
+            anonymous: who.anonymous.enabled.unwrap_or(false),
+            webhook_tokens: who.webhook.enabled.unwrap_or(true),
+            tokens_for: lifetime(
+                "authentication.webhook.cacheTTL",
+                who.webhook.cache_ttl,
+                120,
+            )?,
+            webhook_rights,
+            allowed_for: lifetime(
+                "authorization.webhook.cacheAuthorizedTTL",
+                may.webhook.allowed,
+                300,
+            )?,
+            denied_for: lifetime(
+                "authorization.webhook.cacheUnauthorizedTTL",
+                may.webhook.denied,
+                30,
+            )?,
+        })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -242,6 +348,14 @@ impl Settings {
             if !is_done_anyway(key, value) {
                 unsupported.push(key.clone());
             }
+        }
+        let authority = raw.pointer("/authentication/x509/clientCAFile");
+        if authority
+            .and_then(Value::as_str)
+            .is_some_and(|file| !file.is_empty())
+        {
+            // it comes with what the node joined with
+            unsupported.push("authentication.x509.clientCAFile".to_owned());
         }
         let file: File =
             serde_json::from_value(raw.clone()).map_err(|e| Error::Form(e.to_string()))?;
@@ -304,6 +418,7 @@ impl Settings {
                 None => 50,
                 Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
             },
+            access: Access::from_file(file.authentication, file.authorization)?,
             unsupported: Vec::new(),
             raw: Value::Object(serde_json::Map::new()),
         })
@@ -494,7 +609,9 @@ fn is_done_anyway(key: &str, value: &Value) -> bool {
 }
 
 /// The fields that the agent acts on.
-const SUPPORTED: [&str; 29] = [
+const SUPPORTED: [&str; 31] = [
+    "authentication",
+    "authorization",
     "maxPods",
     "podPidsLimit",
     "staticPodPath",
@@ -527,7 +644,7 @@ const SUPPORTED: [&str; 29] = [
 ];
 
 /// The other fields that the API has.
-const KNOWN: [&str; 100] = [
+const KNOWN: [&str; 98] = [
     "enableServer",
     "podLogsDir",
     "syncFrequency",
@@ -544,8 +661,6 @@ const KNOWN: [&str; 100] = [
     "tlsMinVersion",
     "rotateCertificates",
     "serverTLSBootstrap",
-    "authentication",
-    "authorization",
     "registryPullQPS",
     "registryBurst",
     "imagePullCredentialsVerificationPolicy",
@@ -658,6 +773,23 @@ mod tests {
             unsupported,
             ["cgroupDriver", "logging", "shutdownGracePeriod"]
         );
+    }
+
+    #[test]
+    fn who_may_ask_is_as_strict_as_the_kubelets_unless_told_otherwise() {
+        assert_eq!(Settings::default().access, Access::default());
+        // what kubeadm writes
+        let text = format!(
+            "{HEAD}authentication: {{anonymous: {{enabled: false}}, webhook: {{cacheTTL: 0s, enabled: true}}}}\n\
+             authorization: {{mode: Webhook, webhook: {{cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 1m}}}}\n"
+        );
+        let access = Settings::parse(&text).unwrap().access;
+        assert_eq!(access.denied_for, Duration::from_secs(60));
+        assert_eq!(access.allowed_for, Duration::from_secs(300));
+        let text = format!("{HEAD}authorization: {{mode: AlwaysAllow}}\n");
+        assert!(!Settings::parse(&text).unwrap().access.webhook_rights);
+        let text = format!("{HEAD}authorization: {{mode: ABAC}}\n");
+        assert!(Settings::parse(&text).is_err());
     }
 
     #[test]

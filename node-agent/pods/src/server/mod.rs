@@ -1,10 +1,11 @@
 //! The serving API: what the API server asks the node for its clients.
 //!
-//! HTTP/1.1 over TLS, and only for clients whose certificate the cluster's
-//! authority vouches for and whose name is the API server's or an
-//! administrator's. Others are answered 401 (nobody) and 403 (somebody else); a
-//! certificate of another authority ends the handshake.
+//! HTTP/1.1 over TLS, for clients that are known by a certificate of the
+//! cluster's authority or by a bearer token, and that may ([`access`]). Others
+//! are answered 401 (nobody) and 403 (somebody else); a certificate of another
+//! authority ends the handshake.
 
+pub mod access;
 mod files;
 pub mod logs;
 mod stats;
@@ -27,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shared::{Entry, Shared};
 
+use access::Access;
+
 pub use tls::{Tls, TlsError};
 
 /// The body of an answer.
@@ -40,6 +43,11 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
+    let access = Access::new(
+        shared.client.clone(),
+        &shared.node_name,
+        shared.settings.access.clone(),
+    );
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -51,6 +59,7 @@ pub async fn serve(
             continue;
         };
         let (shared, acceptor, tls) = (shared.clone(), acceptor.clone(), tls.clone());
+        let access = access.clone();
         let shutdown = shutdown.clone();
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
@@ -60,7 +69,7 @@ pub async fn serve(
                 tracing::debug!(%peer, "no TLS");
                 return;
             };
-            let admitted = tls.admits(
+            let client = tls.peer(
                 stream
                     .get_ref()
                     .1
@@ -69,10 +78,11 @@ pub async fn serve(
             );
             let service = hyper::service::service_fn(move |request| {
                 let (shared, shutdown) = (shared.clone(), shutdown.clone());
+                let (access, client) = (access.clone(), client.clone());
                 async move {
-                    let answer = match admitted {
+                    let answer = match admit(&access, client, &request).await {
                         Ok(()) => Box::pin(route(shared, request, shutdown)).await,
-                        Err(code) => text(code, code.canonical_reason().unwrap_or_default()),
+                        Err(refused) => text(refused.status, refused.message),
                     };
                     Ok::<_, Infallible>(answer)
                 }
@@ -88,6 +98,33 @@ pub async fn serve(
             }
         });
     }
+}
+
+/// Whether the request may be served.
+async fn admit<B>(
+    access: &Access,
+    peer: Result<Option<tls::Peer>, StatusCode>,
+    request: &Request<B>,
+) -> Result<(), access::Refused> {
+    let peer = peer.map_err(|status| access::Refused {
+        status,
+        message: status.canonical_reason().unwrap_or_default().to_owned(),
+    })?;
+    if peer.as_ref().is_some_and(|peer| peer.trusted) {
+        return Ok(());
+    }
+    let authorization = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    access
+        .check(
+            peer.as_ref().map(|peer| &peer.user),
+            authorization,
+            request.method(),
+            request.uri().path(),
+        )
+        .await
 }
 
 async fn route(
@@ -243,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_api_server_and_masters_are_admitted() {
+    fn only_the_api_server_and_masters_need_no_review() {
         let key = rcgen::KeyPair::generate().expect("a key");
         let own = certificate("node", "system:nodes", &key);
         let pem = rcgen::CertificateParams::default()
@@ -251,14 +288,24 @@ mod tests {
             .expect("signed")
             .pem();
         let tls = Tls::new(&pem, &key.serialize_pem(), &pem, &["api"]).expect("usable");
-        assert_eq!(tls.admits(None), Err(StatusCode::UNAUTHORIZED));
-        assert_eq!(tls.admits(Some(&own)), Err(StatusCode::FORBIDDEN));
-        let api = certificate("api", "x", &key);
-        assert_eq!(tls.admits(Some(&api)), Ok(()));
-        let master = certificate("someone", "system:masters", &key);
-        assert_eq!(tls.admits(Some(&master)), Ok(()));
+        assert!(tls.peer(None).expect("no certificate").is_none());
+        let peer = |certificate: &CertificateDer<'_>| {
+            let peer = tls.peer(Some(certificate)).expect("read");
+            peer.expect("someone")
+        };
+        assert!(!peer(&own).trusted);
+        assert_eq!(peer(&own).user.name, "node");
+        assert_eq!(
+            peer(&own).user.groups,
+            ["system:nodes", "system:authenticated"]
+        );
+        assert!(peer(&certificate("api", "x", &key)).trusted);
+        assert!(peer(&certificate("someone", "system:masters", &key)).trusted);
         let garbage = CertificateDer::from(vec![1, 2, 3]);
-        assert_eq!(tls.admits(Some(&garbage)), Err(StatusCode::UNAUTHORIZED));
+        assert_eq!(
+            tls.peer(Some(&garbage)).err(),
+            Some(StatusCode::UNAUTHORIZED)
+        );
     }
 
     #[tokio::test]

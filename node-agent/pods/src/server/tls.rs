@@ -9,12 +9,23 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
+use super::access::User;
+
 /// The TLS of the serving API. `Clone` shares.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
     identity: Arc<Identity>,
     names: Arc<[String]>,
+}
+
+/// Whoever has a certificate of the cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// Whether it may do everything: the API server, or an administrator.
+    pub(super) trusted: bool,
+    /// Who it is.
+    pub(super) user: User,
 }
 
 /// The certificate that is shown, once there is one.
@@ -51,9 +62,9 @@ impl ResolvesServerCert for Identity {
 }
 
 impl Tls {
-    /// Serves with this certificate and key, to clients of the authorities in
+    /// Serves with this certificate and key. Clients of the authorities in
     /// `client_ca` whose common name is one of `names` or who are in the group
-    /// `system:masters`. All are PEM.
+    /// `system:masters` may do everything. All are PEM.
     ///
     /// # Errors
     /// When one of them cannot be read, or the key does not fit.
@@ -130,27 +141,38 @@ impl Tls {
         Arc::clone(&self.config)
     }
 
-    /// Whether a client with this certificate may ask; otherwise, the answer.
-    pub(super) fn admits(
+    /// Who a client with this certificate is, and whether it needs no review;
+    /// none without one.
+    ///
+    /// # Errors
+    /// The answer to a certificate that cannot be read.
+    pub(super) fn peer(
         &self,
         certificate: Option<&CertificateDer<'_>>,
-    ) -> Result<(), StatusCode> {
-        let certificate = certificate.ok_or(StatusCode::UNAUTHORIZED)?;
+    ) -> Result<Option<Peer>, StatusCode> {
+        let Some(certificate) = certificate else {
+            return Ok(None);
+        };
         let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
             .map_err(|_| StatusCode::UNAUTHORIZED)?;
         let subject = parsed.subject();
-        let named = subject
+        let name = subject
             .iter_common_name()
-            .filter_map(|a| a.as_str().ok())
-            .any(|cn| self.names.iter().any(|n| n == cn));
-        let master = subject
+            .find_map(|a| a.as_str().ok())
+            .unwrap_or_default();
+        let groups: Vec<String> = subject
             .iter_organization()
             .filter_map(|a| a.as_str().ok())
-            .any(|group| group == "system:masters");
-        if named || master {
-            Ok(())
-        } else {
-            Err(StatusCode::FORBIDDEN)
+            .map(str::to_owned)
+            .collect();
+        if name.is_empty() {
+            return Err(StatusCode::UNAUTHORIZED);
         }
+        let trusted = self.names.iter().any(|n| n == name)
+            || groups.iter().any(|group| group == "system:masters");
+        Ok(Some(Peer {
+            trusted,
+            user: User::certified(name, groups),
+        }))
     }
 }
