@@ -22,6 +22,8 @@ impl ConfigFlags {
     pub const MASQUERADE_ALL: Self = Self(1 << 1);
     /// Node ports are not kept from being bound by processes.
     pub const NO_BIND_PROTECTION: Self = Self(1 << 2);
+    /// What policy once allowed goes on, whatever policies say since.
+    pub const KEEP_ESTABLISHED: Self = Self(1 << 8);
 }
 
 flags!(ConfigFlags);

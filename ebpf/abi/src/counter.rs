@@ -122,6 +122,27 @@ counters! {
     RefusedBind = 35, "refused_bind";
     /// XDP left a packet of a service to the programs behind it.
     XdpPassed = 36, "xdp_passed";
+    /// A flow began at a pod's interface, and policy allowed it.
+    PolicyAllowed = 48, "policy_flow_allowed";
+    /// Policy forbids a flow that it allowed before: it ended.
+    PolicyEnded = 49, "policy_flow_ended";
+    /// A flow that policy allowed could not be kept: its answers may be dropped.
+    PolicyNotKept = 50, "policy_flow_not_kept";
+    /// Dropped: policy does not let it in to the pod.
+    DroppedIngress = 51, "dropped_policy_ingress";
+    /// Dropped: policy does not let the pod send it.
+    DroppedEgress = 52, "dropped_policy_egress";
+    /// Dropped: the pod's rules are not known yet.
+    DroppedClosed = 53, "dropped_policy_not_ready";
+    /// Dropped: an entry of policy's maps is missing or was torn.
+    DroppedBroken = 54, "dropped_policy_broken";
+    /// Dropped: it belongs to a flow that policy ended.
+    DroppedEnded = 55, "dropped_policy_flow_ended";
+    /// Dropped: a pod sent it from an address that is not its own.
+    DroppedSpoofed = 56, "dropped_spoofed";
+    /// Dropped at a pod's interface: nothing can be decided on it, since its
+    /// headers contradict themselves, are tagged, or miss the first fragment.
+    DroppedUnreadable = 57, "dropped_unreadable";
 }
 
 impl Counter {
@@ -151,6 +172,8 @@ impl Counter {
                 | Self::DroppedUnstable
                 | Self::DroppedFamily
                 | Self::DroppedUnwritable
+                | Self::DroppedBroken
+                | Self::PolicyNotKept
         )
     }
 
@@ -178,6 +201,7 @@ impl Counter {
     #[must_use]
     pub const fn is_drop(self) -> bool {
         let number = self as u32;
-        Self::DroppedEmpty as u32 <= number && number <= Self::DroppedTooBig as u32
+        (Self::DroppedEmpty as u32 <= number && number <= Self::DroppedTooBig as u32)
+            || (Self::DroppedIngress as u32 <= number && number <= Self::DroppedUnreadable as u32)
     }
 }

@@ -96,14 +96,51 @@ pub mod maps {
     pub const FRAGMENTS: &str = "FRAGMENTS";
     /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
     pub const COUNTERS: &str = "COUNTERS";
+    /// Zero to [`PolicyRoot`](crate::policy::PolicyRoot).
+    pub const POLICY_ROOT: &str = "POLICY_ROOT";
+    /// [`Prefix`](crate::Prefix) under an epoch to [`PeerEntry`](crate::policy::PeerEntry).
+    pub const PEERS: &str = "PEERS";
+    /// [`EndpointKey`](crate::policy::EndpointKey) to
+    /// [`Sealed`](crate::Sealed)`<`[`EndpointPolicy`](crate::policy::EndpointPolicy)`>`.
+    pub const ENDPOINTS: &str = "ENDPOINTS";
+    /// [`PortClasses`](crate::policy::PortClasses) by their place.
+    pub const PORTS: &str = "PORTS";
+    /// [`VerdictKey`](crate::policy::VerdictKey) to
+    /// [`Sealed`](crate::Sealed)`<`[`PolicyVerdict`](crate::policy::PolicyVerdict)`>`.
+    pub const VERDICTS: &str = "VERDICTS";
+    /// Cookie (`u32`) to [`RuleName`](crate::policy::RuleName); read by people only.
+    pub const RULES: &str = "RULES";
+    /// [`Tuple`](crate::Tuple) to [`PolicyFlowEntry`](crate::policy::PolicyFlowEntry).
+    pub const POLICY_FLOWS: &str = "POLICY_FLOWS";
 
     /// The ring of aya-log's records. Their form belongs to
     /// [`VERSION`](crate::VERSION): a new one of aya-log's is a new version.
     pub const LOGS: &str = "AYA_LOGS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 16] = [
-        SERVICES, SLOTS, MEMBERS, MAGLEV, SOURCES, NODES, INSIDE, NAMES, ORIGINALS, AFFINITY,
-        CONFIG, FLOWS, FLOW_LOG, FRAGMENTS, COUNTERS, LOGS,
+    pub const ALL: [&str; 23] = [
+        SERVICES,
+        SLOTS,
+        MEMBERS,
+        MAGLEV,
+        SOURCES,
+        NODES,
+        INSIDE,
+        NAMES,
+        ORIGINALS,
+        AFFINITY,
+        CONFIG,
+        FLOWS,
+        FLOW_LOG,
+        FRAGMENTS,
+        COUNTERS,
+        POLICY_ROOT,
+        PEERS,
+        ENDPOINTS,
+        PORTS,
+        VERDICTS,
+        RULES,
+        POLICY_FLOWS,
+        LOGS,
     ];
 }

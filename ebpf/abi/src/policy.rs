@@ -7,6 +7,7 @@
 //! PORTS        (epoch's half, protocol, port / 4) ──► four classes
 //! VERDICTS     (epoch, ruleset, peer, class)      ──► PolicyVerdict { cookie, verdict, flags }
 //! RULES        cookie                             ──► text, read by people only
+//! POLICY_FLOWS pod and its peer, as the pod sees  ──► PolicyFlow { peer, …, generation }
 //! ```
 //!
 //! A peer is a class of addresses that every rule treats alike: the signature
@@ -19,7 +20,7 @@
 //! numbers of two agents never meet. The generation moves when any verdict may
 //! have, so that known flows are looked at again.
 
-use crate::{Address, Plain, Protocol};
+use crate::{Address, Plain, Port, Protocol, Sealed};
 
 /// The one entry of `POLICY_ROOT`.
 #[repr(C, align(8))]
@@ -202,6 +203,115 @@ impl PortClasses {
     }
 }
 
+/// A flow that was allowed at a pod's interface. Its key in `POLICY_FLOWS` is
+/// what the pod sees, the pod first, whoever began it: so one lookup serves
+/// packets of both directions.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PolicyFlow {
+    /// The other end, behind translation: the pod that serves, not the service.
+    pub peer: Address,
+    /// Its port.
+    pub peer_port: Port,
+    /// [`INGRESS`](Self::INGRESS), [`RELAYED`](Self::RELAYED), [`ENDED`](Self::ENDED).
+    pub flags: u16,
+    /// Index of the pod's device.
+    pub device: u32,
+    /// The rule that decided, or one of [`cookies`].
+    pub cookie: u32,
+    /// [`PolicyRoot::generation`] when it was decided.
+    pub generation: u32,
+}
+
+impl PolicyFlow {
+    /// The other end began it.
+    pub const INGRESS: u16 = 1;
+    /// It came through this node, not from it.
+    pub const RELAYED: u16 = 1 << 1;
+    /// Policy forbids it since it was allowed.
+    pub const ENDED: u16 = 1 << 2;
+
+    /// Of nobody.
+    pub const NOTHING: Self = Self {
+        peer: Address::UNSPECIFIED,
+        peer_port: Port(0),
+        flags: 0,
+        device: 0,
+        cookie: 0,
+        generation: 0,
+    };
+
+    /// Are all of these flags set?
+    #[inline(always)]
+    #[must_use]
+    pub const fn has(&self, flags: u16) -> bool {
+        self.flags & flags == flags
+    }
+}
+
+/// A value of `POLICY_FLOWS`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct PolicyFlowEntry {
+    /// What a decision writes.
+    pub flow: Sealed<PolicyFlow>,
+    /// When it was last used, in ticks of [`Life`](crate::Life). Outside the
+    /// seal, for the reason given there.
+    pub used: u64,
+}
+
+/// A rule's name, for people, padded with zeros.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RuleName(pub [u8; Self::LEN]);
+
+impl RuleName {
+    /// Bytes of a name: kind, namespace (63), name (253), the rule's number and
+    /// the words around them.
+    pub const LEN: usize = 384;
+}
+
+#[cfg(feature = "user")]
+impl core::fmt::Debug for RuleName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(feature = "user")]
+impl RuleName {
+    /// A name from text; what exceeds [`LEN`](Self::LEN) is cut off.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut bytes = [0; Self::LEN];
+        for (to, from) in bytes.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        Self(bytes)
+    }
+
+    /// The text; bytes that are no UTF-8 end it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        match core::str::from_utf8(text) {
+            Ok(text) => text,
+            Err(error) => {
+                let valid = text.get(..error.valid_up_to()).unwrap_or_default();
+                core::str::from_utf8(valid).unwrap_or_default()
+            }
+        }
+    }
+}
+
+// SAFETY: 32 bytes: Address (16), two u16, three u32.
+unsafe impl Plain for PolicyFlow {}
+// SAFETY: 48 bytes: Sealed<PolicyFlow> (40), u64.
+unsafe impl Plain for PolicyFlowEntry {}
+// SAFETY: bytes.
+unsafe impl Plain for RuleName {}
 // SAFETY: 8 bytes: two u32.
 unsafe impl Plain for PolicyRoot {}
 // SAFETY: 8 bytes: two u32.
@@ -225,4 +335,6 @@ const _: () = {
     assert!(size_of::<VerdictKey>() == 16);
     assert!(size_of::<PolicyVerdict>() == 8);
     assert!(size_of::<PortClasses>() == 8);
+    assert!(size_of::<PolicyFlow>() == 32);
+    assert!(size_of::<PolicyFlowEntry>() == 48);
 };

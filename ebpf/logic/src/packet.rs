@@ -24,7 +24,7 @@ mod begin;
 mod checksum;
 mod error;
 mod fragments;
-mod headers;
+pub(crate) mod headers;
 mod lifetime;
 mod nat;
 mod refuse;

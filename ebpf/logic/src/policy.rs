@@ -10,8 +10,11 @@ use ebpf_abi::policy::{
 };
 use ebpf_abi::{Address, Protocol, Range, Sealed};
 
+mod guard;
 #[cfg(feature = "model")]
 pub mod model;
+
+pub use guard::{Guard, PolicyFlows, Ruling, Told, begin, guard, outline, portless};
 
 /// The maps of network policy.
 pub trait PolicyMaps {
@@ -52,6 +55,9 @@ pub struct Flow {
     pub protocol: Protocol,
     /// Destination port, host order; anything if the protocol has none.
     pub port: u16,
+    /// Did it only come through this node? Then an address of the node's as
+    /// its sender is nobody's word: clients from outside may be shown so.
+    pub relayed: bool,
 }
 
 /// What is decided, and why.
@@ -90,7 +96,9 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
         });
     let unavoidable = match flow.place {
         Place::Pod => {
-            flow.direction == Direction::INGRESS && entry.has(PeerEntry::NODE | PeerEntry::LOCAL)
+            flow.direction == Direction::INGRESS
+                && !flow.relayed
+                && entry.has(PeerEntry::NODE | PeerEntry::LOCAL)
         }
         Place::Host => {
             flow.direction == Direction::EGRESS && entry.has(PeerEntry::POD | PeerEntry::LOCAL)

@@ -10,6 +10,8 @@ mod log;
 #[cfg(target_arch = "bpf")]
 mod maps;
 #[cfg(target_arch = "bpf")]
+mod policy;
+#[cfg(target_arch = "bpf")]
 mod route;
 #[cfg(target_arch = "bpf")]
 mod socket;

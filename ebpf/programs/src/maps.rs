@@ -7,12 +7,17 @@ use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::lpm_trie::Key;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, Queue};
+use ebpf_abi::policy::{
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
+    PortClasses, RuleName, VerdictKey,
+};
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
     FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
     OriginalKey, Plain, Range, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Origin, Step, Verdict, Work};
+use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
 const WORD: usize = size_of::<u64>();
@@ -63,6 +68,28 @@ static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
 pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
+
+// Policy. `PORTS` is read at once for any port: an array.
+#[map]
+static POLICY_ROOT: Array<PolicyRoot> = Array::with_max_entries(1, 0);
+#[map]
+static PEERS: LpmTrie<Range, PeerEntry> = LpmTrie::with_max_entries(65_536, 0);
+#[map]
+static ENDPOINTS: HashMap<EndpointKey, Sealed<EndpointPolicy>> =
+    HashMap::with_max_entries(8_192, BPF_F_NO_PREALLOC);
+#[map]
+static PORTS: Array<PortClasses> = Array::with_max_entries(PortClasses::ENTRIES, 0);
+#[map]
+static VERDICTS: HashMap<VerdictKey, Sealed<PolicyVerdict>> =
+    HashMap::with_max_entries(262_144, BPF_F_NO_PREALLOC);
+#[map]
+static RULES: HashMap<u32, RuleName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
+// What is pushed out is decided again when its sender speaks.
+#[map]
+static POLICY_FLOWS: LruHashMap<Tuple, PolicyFlowEntry> = LruHashMap::with_max_entries(131_072, 0);
+/// What is known of a packet at a pod's interface.
+#[map]
+pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0);
 
 /// The kernel's maps, clock and random numbers.
 pub(crate) struct Kernel;
@@ -260,6 +287,71 @@ impl Flows for Kernel {
     fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>) {
         // Least recently used entries make room.
         let _ = FRAGMENTS.insert(key, value, 0);
+    }
+}
+
+impl PolicyMaps for Kernel {
+    #[inline(always)]
+    fn policy_root(&self) -> PolicyRoot {
+        POLICY_ROOT.get_ptr(0).map(copy).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn peer(&self, range: &Range) -> Option<PeerEntry> {
+        // Nodes of a trie are replaced, never written.
+        PEERS.get(&Key::new(Range::WHOLE, *range)).copied()
+    }
+
+    #[inline(always)]
+    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+        ENDPOINTS.get_ptr(key).map(copy)
+    }
+
+    #[inline(always)]
+    fn ports(&self, element: u32) -> Option<PortClasses> {
+        PORTS.get_ptr(element).map(copy)
+    }
+
+    #[inline(always)]
+    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+        VERDICTS.get_ptr(key).map(copy)
+    }
+}
+
+impl PolicyFlows for Kernel {
+    type Place = *mut PolicyFlowEntry;
+
+    #[inline(always)]
+    fn policy_flow(&self, key: &Tuple, into: &mut PolicyFlowEntry) -> Option<*mut PolicyFlowEntry> {
+        let place = POLICY_FLOWS.get_ptr_mut(key)?;
+        copy_to(place, into);
+        Some(place)
+    }
+
+    #[inline(always)]
+    fn touch(&self, place: *mut PolicyFlowEntry, used: u64) {
+        // SAFETY: as for `set_life`.
+        unsafe { core::ptr::addr_of_mut!((*place).used).write_volatile(used) };
+    }
+
+    #[inline(always)]
+    fn put_policy_flow(&self, key: &Tuple, entry: &PolicyFlowEntry) -> bool {
+        POLICY_FLOWS.insert(key, entry, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn read_node(&self, into: &mut Sealed<Config>) -> bool {
+        self.read_config(into)
+    }
+
+    #[inline(always)]
+    fn clock(&self) -> u32 {
+        self.ticks()
+    }
+
+    #[inline(always)]
+    fn tally(&self, counter: Counter) {
+        self.count(counter);
     }
 }
 

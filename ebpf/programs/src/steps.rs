@@ -79,12 +79,17 @@ pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {
     let Some(work) = work() else {
         return Verdict::Pass as u32;
     };
-    let kind = match kind {
+    ebpf_logic::packet::decide(&Kernel, kind_of(kind), origin_of(origin), work) as u32
+}
+
+/// The kind of a number.
+#[inline(always)]
+pub(crate) const fn kind_of(number: u32) -> Kind {
+    match number {
         1 => Kind::Transport,
         2 => Kind::Error,
         _ => Kind::Other,
-    };
-    ebpf_logic::packet::decide(&Kernel, kind, origin_of(origin), work) as u32
+    }
 }
 
 #[inline(always)]

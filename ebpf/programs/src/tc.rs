@@ -21,6 +21,7 @@ use crate::maps::Kernel;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, verdict_of, work};
 
+/// A field of the context.
 macro_rules! field {
     ($ctx:expr, $field:ident) => {
         // SAFETY: the kernel hands a valid context in, for the whole run. It is
@@ -28,6 +29,8 @@ macro_rules! field {
         unsafe { core::ptr::addr_of!((*$ctx).$field).read_volatile() }
     };
 }
+pub(crate) use field;
+
 /// Packets that a device of the node received.
 #[classifier]
 fn orlop_tc_ingress(ctx: TcContext) -> i32 {
@@ -82,7 +85,7 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn orlop_tc_parse(skb: *mut __sk_buff) -> u32 {
+pub(crate) extern "C" fn orlop_tc_parse(skb: *mut __sk_buff) -> u32 {
     match work() {
         Some(work) => parse(Skb(skb), work) as u32,
         None => Kind::Other as u32,
@@ -116,7 +119,7 @@ extern "C" fn orlop_tc_encapsulate(skb: *mut __sk_buff) -> u32 {
 /// Does what was decided.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed: u32) -> i32 {
+pub(crate) extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed: u32) -> i32 {
     let Some(work) = work() else {
         return TC_ACT_UNSPEC;
     };
@@ -240,7 +243,7 @@ fn drop(why: Counter) -> i32 {
 
 /// A packet in a buffer of the kernel's.
 #[derive(Clone, Copy)]
-struct Skb(*mut __sk_buff);
+pub(crate) struct Skb(pub(crate) *mut __sk_buff);
 
 /// Room after the Ethernet header.
 const ROOM_MAC: u32 = 1;

@@ -6,6 +6,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
+use ebpf_abi::policy::{
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
+    PortClasses, RuleName, VerdictKey,
+};
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
     FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Prefix,
@@ -68,6 +72,15 @@ pub struct Capacity {
     pub chunks: u32,
     /// Source ranges of load balancers.
     pub sources: u32,
+    /// Addresses that policy knows: of all pods and nodes, and ranges; twice
+    /// while the agent starts.
+    pub peers: u32,
+    /// What policy says of peers, over all rulesets; twice while the agent
+    /// starts.
+    pub verdicts: u32,
+    /// Connections of pods that policy guards (about 150 bytes each, taken at
+    /// once). When full, the least recently used one is decided anew.
+    pub policy_flows: u32,
 }
 
 /// The maps and programs of a node.
@@ -101,8 +114,10 @@ struct Layout {
     value: usize,
 }
 
+/// Links, below a version's directory.
+pub(crate) const LINKS: &str = "links";
 /// Below the links of the hooks of sockets.
-const DEVICE_LINKS: &str = "devices";
+pub(crate) const DEVICE_LINKS: &str = "devices";
 
 /// How long to wait for another process to let go of the maps: one that was
 /// told to end, or killed, takes a moment.
@@ -122,13 +137,16 @@ impl Default for Capacity {
             flows: 65_536,
             chunks: 65_536,
             sources: 16_384,
+            peers: 262_144,
+            verdicts: 262_144,
+            policy_flows: 65_536,
         }
     }
 }
 
 impl Capacity {
     /// For a machine with so many bytes of memory. What is taken at once is
-    /// three quarters of a percent of it; the rest is taken as it is needed, at
+    /// nearly one percent of it; the rest is taken as it is needed, at
     /// most as much again.
     #[must_use]
     pub fn of_memory(bytes: u64) -> Self {
@@ -147,6 +165,9 @@ impl Capacity {
             flows: one_per(128 << 10, 16_384, 1 << 20),
             chunks: services,
             sources: services / 4,
+            peers: 262_144,
+            verdicts: services * 4,
+            policy_flows: one_per(128 << 10, 16_384, 1 << 20),
         }
     }
 
@@ -218,7 +239,7 @@ impl Datapath {
     /// [`Error::Layout`]. Afterwards: what the kernel refuses.
     pub fn open(options: &Options) -> Result<Self, Error> {
         environment::check(&options.cgroup, &options.pin_dir)?;
-        let links = version_dir(&options.pin_dir).join("links");
+        let links = version_dir(&options.pin_dir).join(LINKS);
         fs::create_dir_all(&links).map_err(|source| Error::File {
             verb: "create",
             path: links.clone(),
@@ -255,7 +276,7 @@ impl Datapath {
 
     fn open_locked(options: &Options, lock: File) -> Result<Self, Error> {
         let directory = version_dir(&options.pin_dir);
-        let links = directory.join("links");
+        let links = directory.join(LINKS);
         for layout in LAYOUTS {
             layout.check(&directory)?;
         }
@@ -299,9 +320,10 @@ impl Datapath {
         let mut datapath = Self::of_pinned(&directory, Some(lock))?;
         datapath.costs = costs;
         datapath.devices = Some(devices);
-        if versions(&options.pin_dir)?.iter().any(|version| {
-            *version != directory && version.join("links").join(DEVICE_LINKS).exists()
-        }) {
+        if versions(&options.pin_dir)?
+            .iter()
+            .any(|version| *version != directory && version.join(LINKS).join(DEVICE_LINKS).exists())
+        {
             datapath.former = Some(options.pin_dir.clone());
         } else {
             remove_other_versions(&options.pin_dir, &directory)?;
@@ -592,7 +614,7 @@ fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
         tracing::info!(directory = %version.display(), "removing the datapath of another version");
         // First those that translate: whom they sent to a backend since ours
         // are attached, ours must know too.
-        let links = version.join("links");
+        let links = version.join(LINKS);
         for pinned in links
             .exists()
             .then(|| files(&links))
@@ -613,7 +635,7 @@ fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
 
 /// Links go first: once they are gone, nobody reads the maps.
 fn remove_version(directory: &Path) -> Result<(), Error> {
-    let links = directory.join("links");
+    let links = directory.join(LINKS);
     if links.exists() {
         devices::attach::remove(&links.join(DEVICE_LINKS))?;
         for pinned in files(&links)? {
@@ -692,6 +714,13 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<(), Tuple>(maps::FLOW_LOG, MapType::Queue),
     Layout::of::<FragmentKey, Sealed<FragmentPorts>>(maps::FRAGMENTS, MapType::LruHash),
     Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
+    Layout::of::<u32, PolicyRoot>(maps::POLICY_ROOT, MapType::Array),
+    Layout::of::<Prefix, PeerEntry>(maps::PEERS, MapType::LpmTrie),
+    Layout::of::<EndpointKey, Sealed<EndpointPolicy>>(maps::ENDPOINTS, MapType::Hash),
+    Layout::of::<u32, PortClasses>(maps::PORTS, MapType::Array),
+    Layout::of::<VerdictKey, Sealed<PolicyVerdict>>(maps::VERDICTS, MapType::Hash),
+    Layout::of::<u32, RuleName>(maps::RULES, MapType::Hash),
+    Layout::of::<Tuple, PolicyFlowEntry>(maps::POLICY_FLOWS, MapType::LruHash),
     Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
 ];
 

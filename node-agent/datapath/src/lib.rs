@@ -44,6 +44,7 @@ mod loader;
 mod log;
 mod netlink;
 mod pod;
+mod policy;
 mod snapshot;
 mod sys;
 mod table;
@@ -53,7 +54,8 @@ mod udp;
 pub use datapath::{Capacity, Datapath, Options, inspect, remove};
 pub use devices::attach::{Followed, TcWay};
 pub use devices::{
-    Attachment, DEVICES, Device, DeviceHook, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode,
+    Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,
+    Patterns, XdpMode,
 };
 pub use engine::{Applied, Engine};
 pub use environment::ensure_bpffs;
@@ -61,6 +63,7 @@ pub use error::Error;
 pub use flows::{Connection, Flows};
 pub use links::Cost;
 pub use log::LOG_TARGET;
+pub use policy::{Policy, PolicyEntries};
 pub use snapshot::Snapshot;
 pub use udp::{Move, Moved, Mover};
 

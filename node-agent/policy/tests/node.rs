@@ -77,6 +77,7 @@ fn into(model: &PolicyModel, place: Place, own: &str, peer: &str, port: u16) -> 
         peer: address(peer),
         protocol: Protocol::TCP,
         port,
+        relayed: false,
     };
     policy(model, &flow).allow
 }

@@ -118,6 +118,7 @@ impl ServiceArgs {
         options.patterns = Patterns {
             devices: Globs::new(&self.devices).map_err(wrong)?,
             pods: Globs::new(&self.pod_devices).map_err(wrong)?,
+            guarded: Globs::default(),
             xdp: match self.xdp {
                 Xdp::Off => XdpMode::Off,
                 Xdp::Native => XdpMode::Native,

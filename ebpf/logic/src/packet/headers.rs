@@ -11,10 +11,10 @@ use super::{Packet, Work};
 /// Bytes of an Ethernet header, whose content is never tagged here: the kernel
 /// takes tags off.
 pub const LINK: u32 = 14;
-pub(super) const V4: u16 = 0x0800;
-pub(super) const V6: u16 = 0x86dd;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
+pub(crate) const V4: u16 = 0x0800;
+pub(crate) const V6: u16 = 0x86dd;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const ICMPV6: u8 = 58;
 const IPIP: u8 = 4;
 const IPV6: u8 = 41;
 /// Extension headers that are walked through.
@@ -52,13 +52,13 @@ impl Fragment {
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
-    pub(super) const FIN: u8 = 1;
-    pub(super) const SYN: u8 = 2;
-    pub(super) const RST: u8 = 4;
-    pub(super) const ACK: u8 = 16;
+    pub(crate) const FIN: u8 = 1;
+    pub(crate) const SYN: u8 = 2;
+    pub(crate) const RST: u8 = 4;
+    pub(crate) const ACK: u8 = 16;
 
     #[inline(always)]
-    pub(super) const fn has(self, flag: u8) -> bool {
+    pub(crate) const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
     }
 }
@@ -161,7 +161,7 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
 }
 
 #[inline(always)]
-fn network_v4<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
+pub(crate) fn network_v4<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
     let at = headers.network;
     let h = packet.load::<20>(at)?;
     let words = u32::from(h[0] & 0xf);
@@ -189,7 +189,7 @@ fn network_v4<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
 }
 
 #[inline(always)]
-fn network_v6<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
+pub(crate) fn network_v6<P: Packet>(packet: P, headers: &mut Headers) -> Option<u8> {
     let start = headers.network;
     let h = packet.load::<8>(start)?;
     let length = 40 + u32::from(u16::from_be_bytes([h[4], h[5]]));

@@ -80,6 +80,7 @@ fn from(peer: Address, port: u16) -> Flow {
         peer,
         protocol: Protocol::TCP,
         port,
+        relayed: false,
     }
 }
 

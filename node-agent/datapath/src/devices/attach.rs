@@ -422,6 +422,12 @@ impl DeviceLinks {
     }
 }
 
+/// Where the link of an attachment is pinned, below a version's directory.
+pub(crate) fn pin_of(version: &Path, at: Attachment) -> PathBuf {
+    let links = version.join(crate::datapath::LINKS);
+    links.join(crate::datapath::DEVICE_LINKS).join(name(at))
+}
+
 /// Takes all programs off devices, and removes the pins below `directory`.
 pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     if !directory.is_dir() {

@@ -48,6 +48,10 @@ pub enum DeviceHook {
     PodEgress,
     /// What comes from a pod.
     PodIngress,
+    /// What goes to a pod that policy guards.
+    GuardEgress,
+    /// What comes from one.
+    GuardIngress,
 }
 
 /// How XDP programs run.
@@ -71,6 +75,9 @@ pub struct Patterns {
     pub devices: Globs,
     /// Devices behind which there are pods. They are none of the former.
     pub pods: Globs,
+    /// Devices behind which there is one pod each, whose traffic network policy
+    /// decides on. They are none of the former.
+    pub guarded: Globs,
     /// How XDP runs at the former.
     pub xdp: XdpMode,
 }
@@ -102,11 +109,13 @@ const UNUSUAL: &[&str] = &["dummy", "ifb", "nlmon", "netdevsim", "vcan", "vxcan"
 impl DeviceHook {
     /// All hooks, those of replies first: nothing is to be translated whose
     /// replies are not.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::TcEgress,
         Self::PodEgress,
+        Self::GuardEgress,
         Self::TcIngress,
         Self::PodIngress,
+        Self::GuardIngress,
         Self::Xdp,
     ];
 
@@ -119,6 +128,8 @@ impl DeviceHook {
             Self::TcIngress => "orlop_tc_ingress",
             Self::PodEgress => "orlop_tc_pod_egress",
             Self::PodIngress => "orlop_tc_pod_ingress",
+            Self::GuardEgress => "orlop_tc_guard_egress",
+            Self::GuardIngress => "orlop_tc_guard_ingress",
         }
     }
 
@@ -131,6 +142,8 @@ impl DeviceHook {
             Self::TcIngress => "tc_ingress",
             Self::PodEgress => "pod_egress",
             Self::PodIngress => "pod_ingress",
+            Self::GuardEgress => "guard_egress",
+            Self::GuardIngress => "guard_ingress",
         }
     }
 
@@ -140,7 +153,10 @@ impl DeviceHook {
 
     /// Seen from the device, does the program run on what it receives?
     pub(crate) const fn is_ingress(self) -> bool {
-        matches!(self, Self::TcIngress | Self::PodIngress)
+        matches!(
+            self,
+            Self::TcIngress | Self::PodIngress | Self::GuardIngress
+        )
     }
 }
 
@@ -149,6 +165,7 @@ impl Default for Patterns {
         Self {
             devices: Globs::new(DEVICES).unwrap_or_default(),
             pods: Globs::new(POD_DEVICES).unwrap_or_default(),
+            guarded: Globs::default(),
             xdp: XdpMode::Off,
         }
     }
@@ -156,6 +173,8 @@ impl Default for Patterns {
 
 /// All devices: what is none is left out by [`desired`].
 pub const DEVICES: &str = "*";
+/// What our own CNI plugin calls them: policy is enforced there.
+pub const GUARDED_DEVICES: &str = "orl*";
 /// What CNI plugins call the node's ends of pods' devices, and bridges of pods.
 pub const POD_DEVICES: &str =
     "orl*,veth*,cni*,cbr*,lxc*,cali*,docker*,podman*,br-*,virbr*,vnet*,tap*";
@@ -172,6 +191,8 @@ pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> 
         let hooks: &[DeviceHook] = if device.port {
             // The bridge or bond above it sees the same packets, once.
             &[]
+        } else if patterns.guarded.choose(&device.name) {
+            &[DeviceHook::GuardEgress, DeviceHook::GuardIngress]
         } else if patterns.pods.choose(&device.name) {
             &[DeviceHook::PodEgress, DeviceHook::PodIngress]
         } else if patterns.devices.name(&device.name)
@@ -231,6 +252,7 @@ mod tests {
         Patterns {
             devices: Globs::new(devices).unwrap(),
             pods: Globs::new(pods).unwrap(),
+            guarded: Globs::default(),
             xdp,
         }
     }
@@ -299,6 +321,22 @@ mod tests {
         let wanted = desired(&devices, &patterns("*", "orlop*", XdpMode::Generic));
         assert!(wanted.contains(&at(2, DeviceHook::Xdp)));
         assert!(!wanted.contains(&at(3, DeviceHook::Xdp)));
+    }
+
+    #[test]
+    fn devices_of_pods_are_guarded_where_it_is_wanted() {
+        let mut patterns = patterns("*", "orl*,veth*", XdpMode::Off);
+        patterns.guarded = Globs::new("orl*").unwrap();
+        let devices = [device(2, "veth1", "veth"), device(3, "orl1", "veth")];
+        assert_eq!(
+            desired(&devices, &patterns),
+            BTreeSet::from([
+                at(2, DeviceHook::PodEgress),
+                at(2, DeviceHook::PodIngress),
+                at(3, DeviceHook::GuardEgress),
+                at(3, DeviceHook::GuardIngress),
+            ])
+        );
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub fn asked(
         peer: peer.into(),
         protocol,
         port,
+        relayed: false,
     };
     policy(model, &flow).allow
 }

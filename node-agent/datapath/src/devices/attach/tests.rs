@@ -84,6 +84,7 @@ fn patterns(devices: &str, xdp: XdpMode) -> Patterns {
     Patterns {
         devices: Globs::new(devices).expect("patterns"),
         pods: Globs::new("pod*").expect("patterns"),
+        guarded: Globs::default(),
         xdp,
     }
 }

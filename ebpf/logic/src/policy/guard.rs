@@ -1,0 +1,475 @@
+//! Packets at a pod's interface: which flow they belong to, and whether policy
+//! lets it be.
+//!
+//! ```text
+//! parse, translate ──► outline ──► guard ──► known flow, decided under this generation: pass
+//!                                        ├─► known flow, older: decide again, or end it
+//!                                        └─► none ──► begin: decide, and keep what is allowed
+//! ```
+//!
+//! A flow is known by what the pod sees, and decided by what is behind
+//! translation: a packet to a service is decided by the pod that serves it.
+//! What is denied is not kept, so that nobody fills the table with it.
+//!
+//! # Who began a flow
+//!
+//! The first packet that is seen, but TCP says so itself: a segment that opens
+//! a connection never belongs to one of the other direction. Without a
+//! connection an answer is one while the flow is fresh ([`Timeouts`]). A flow
+//! that policy ended is remembered, else its own next segment, from the other
+//! side, would begin it anew.
+//!
+//! [`Timeouts`]: ebpf_abi::Timeouts
+
+use ebpf_abi::policy::{Direction, EndpointKey, PolicyFlow, PolicyFlowEntry, cookies};
+use ebpf_abi::{Address, Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
+
+use super::{Flow, Place, PolicyMaps, policy};
+use crate::packet::headers::{
+    Fragment, Headers, ICMP, ICMPV6, LINK, TcpFlags, V4, V6, network_v4, network_v6,
+};
+use crate::packet::{Kind, Packet, Verdict, Work};
+
+/// The maps that flows at pods' interfaces need besides those of policy.
+pub trait PolicyFlows: PolicyMaps {
+    /// A flow's entry in its map, for [`touch`](Self::touch).
+    type Place: Copy;
+
+    /// Copies a flow's entry to `into`.
+    fn policy_flow(&self, key: &Tuple, into: &mut PolicyFlowEntry) -> Option<Self::Place>;
+    /// Says when an entry was last used.
+    fn touch(&self, place: Self::Place, used: u64);
+    /// Adds or replaces an entry; false if there is no room.
+    fn put_policy_flow(&self, key: &Tuple, entry: &PolicyFlowEntry) -> bool;
+    /// Copies the node's configuration to `into`; false if there is none.
+    fn read_node(&self, into: &mut Sealed<Config>) -> bool;
+    /// Monotonic time in ticks of [`Life`](ebpf_abi::Life).
+    fn clock(&self) -> u32;
+    /// Counts.
+    fn tally(&self, counter: Counter);
+}
+
+/// What is known of a packet at a pod's interface.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub struct Guard {
+    /// The flow: what the pod sees, the pod first.
+    pub key: Tuple,
+    /// The flow, if this packet began it.
+    pub flow: PolicyFlow,
+    /// What is kept of it.
+    pub entry: PolicyFlowEntry,
+    /// The headers that decide, where those of services do not: of another
+    /// protocol, of an outer packet, of an error.
+    pub headers: Headers,
+    /// The node.
+    pub config: Sealed<Config>,
+    /// Now, in ticks.
+    pub now: u32,
+    /// Does it open a connection?
+    pub opens: u32,
+    /// Is it an error about the flow?
+    pub about: u32,
+    /// Did the pod send it to itself?
+    pub itself: u32,
+}
+
+impl Guard {
+    /// Nothing is known yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            key: Headers::NOTHING.tuple,
+            flow: PolicyFlow::NOTHING,
+            entry: PolicyFlowEntry {
+                flow: Sealed::broken(PolicyFlow::NOTHING),
+                used: 0,
+            },
+            headers: Headers::NOTHING,
+            config: Sealed::broken(Config::DEFAULT),
+            now: 0,
+            opens: 0,
+            about: 0,
+            itself: 0,
+        }
+    }
+
+    /// Does it go to the pod?
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_ingress(&self) -> bool {
+        self.flow.has(PolicyFlow::INGRESS)
+    }
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the device says of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Which way it goes, as the pod sees it.
+    pub direction: Direction,
+    /// The device's index.
+    pub device: u32,
+    /// The index of the device that it came in by; zero: a process of this
+    /// node made it.
+    pub from: u32,
+}
+
+/// What becomes of a packet.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ruling {
+    /// It passes; nothing more is asked.
+    Pass = 0,
+    /// Its flow decides.
+    Ask = 1,
+    /// It is dropped, and counted.
+    Drop = 2,
+    /// It begins a flow: [`begin`] decides, once it is known that a pod's
+    /// packet is from the pod's own address.
+    Begin = 3,
+}
+
+/// Of ICMPv6, what belongs to the link (RFC 4861, RFC 2710, RFC 3810):
+/// listeners and neighbours.
+const fn is_link_local(kind: u8) -> bool {
+    matches!(kind, 130..=137 | 143)
+}
+
+/// Says which flow a packet belongs to. `kind` is what [`parse`] made of it,
+/// `verdict` what services made of it.
+///
+/// [`parse`]: crate::packet::parse
+#[inline(always)]
+pub fn outline<M: PolicyFlows, P: Packet>(
+    maps: &M,
+    packet: P,
+    work: &Work,
+    kind: Kind,
+    verdict: Verdict,
+    told: &Told,
+    guard: &mut Guard,
+) -> Ruling {
+    let ingress = told.direction == Direction::INGRESS;
+    guard.opens = 0;
+    guard.about = 0;
+    guard.itself = u32::from(ingress && told.from == told.device);
+    guard.flow.flags = 0;
+    if ingress {
+        guard.flow.flags = PolicyFlow::INGRESS;
+        if told.from != 0 {
+            guard.flow.flags |= PolicyFlow::RELAYED;
+        }
+    }
+    guard.flow.device = told.device;
+    let mut seen = work.headers.tuple;
+    let mut far = seen;
+    if kind == Kind::Transport && work.tunnel == 0 {
+        let translated = matches!(verdict, Verdict::Translate | Verdict::Forward);
+        if translated && ingress {
+            seen = work.to;
+        } else if translated {
+            far = work.to;
+        }
+        let flags = work.headers.flags;
+        guard.opens = u32::from(
+            seen.protocol == Protocol::TCP && flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK),
+        );
+    } else {
+        match outer(packet, guard) {
+            Outer::NotIp => return Ruling::Pass,
+            Outer::Unreadable => {
+                maps.tally(Counter::DroppedUnreadable);
+                return Ruling::Drop;
+            }
+            Outer::LinkLocal => return Ruling::Pass,
+            Outer::Readable => {}
+        }
+        far = guard.headers.tuple;
+        if kind == Kind::Error && work.tunnel == 0 {
+            guard.about = 1;
+        } else {
+            seen = far;
+        }
+    }
+    if ingress {
+        guard.key = seen.reversed();
+        guard.flow.peer = far.source;
+        guard.flow.peer_port = far.source_port;
+    } else {
+        guard.key = seen;
+        guard.flow.peer = far.destination;
+        guard.flow.peer_port = far.destination_port;
+    }
+    Ruling::Ask
+}
+
+enum Outer {
+    NotIp,
+    LinkLocal,
+    Unreadable,
+    Readable,
+}
+
+/// Reads the outermost addresses. Protocols other than those of services are
+/// told apart by their numbers alone.
+#[inline(always)]
+fn outer<P: Packet>(packet: P, guard: &mut Guard) -> Outer {
+    let Some(link) = packet.load::<2>(12) else {
+        return Outer::NotIp;
+    };
+    let headers = &mut guard.headers;
+    headers.network = LINK;
+    let protocol = match u16::from_be_bytes(link) {
+        V4 => network_v4(packet, headers),
+        V6 => network_v6(packet, headers),
+        _ => return Outer::NotIp,
+    };
+    let Some(protocol) = protocol else {
+        return Outer::Unreadable;
+    };
+    headers.tuple.protocol = Protocol(protocol);
+    headers.tuple.source_port = Port(0);
+    headers.tuple.destination_port = Port(0);
+    // Of those, services would have read the ports if they were right.
+    if matches!(
+        headers.tuple.protocol,
+        Protocol::TCP | Protocol::UDP | Protocol::SCTP
+    ) {
+        return Outer::Unreadable;
+    }
+    let icmp = protocol == if headers.v4 { ICMP } else { ICMPV6 };
+    if icmp && headers.fragment != Fragment::LATER {
+        let Some([kind]) = packet.load::<1>(headers.transport) else {
+            return Outer::Unreadable;
+        };
+        if !headers.v4 && is_link_local(kind) {
+            return Outer::LinkLocal;
+        }
+        // Requests; all else answers something.
+        guard.opens = u32::from(kind == if headers.v4 { 8 } else { 128 });
+    }
+    Outer::Readable
+}
+
+/// Decides on a packet of the flow that [`outline`] named.
+#[inline(always)]
+pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
+    let root = maps.policy_root();
+    if root.epoch == 0 {
+        // Nobody has said anything about policy since this machine started. A
+        // pod that starts waits until somebody has.
+        return Ruling::Pass;
+    }
+    guard.now = maps.clock();
+    let Some(place) = maps.policy_flow(&guard.key, &mut guard.entry) else {
+        return Ruling::Begin;
+    };
+    let known = guard.entry.flow.as_unchecked();
+    if known.device != guard.flow.device {
+        return Ruling::Begin;
+    }
+    let current = known.generation == root.generation;
+    if guard.about == 0 {
+        let forward = known.has(PolicyFlow::INGRESS) == guard.is_ingress();
+        let other = if forward {
+            // The service sends it elsewhere since, or it is sent to another.
+            known.peer != guard.flow.peer
+                || known.peer_port != guard.flow.peer_port
+                || known.has(PolicyFlow::RELAYED) != guard.flow.has(PolicyFlow::RELAYED)
+        } else {
+            guard.opens != 0
+        };
+        if other || (known.has(PolicyFlow::ENDED) && guard.opens != 0) {
+            return Ruling::Begin;
+        }
+        if (!forward || known.has(PolicyFlow::ENDED)) && is_stale(maps, guard) {
+            return Ruling::Begin;
+        }
+    }
+    if !current {
+        return again(maps, guard);
+    }
+    if guard.entry.flow.as_unchecked().has(PolicyFlow::ENDED) {
+        maps.tally(Counter::DroppedEnded);
+        return Ruling::Drop;
+    }
+    if guard.entry.used != u64::from(guard.now) {
+        maps.touch(place, u64::from(guard.now));
+    }
+    Ruling::Pass
+}
+
+/// Decides on a fragment whose first part, with the ports, was not seen: only
+/// a pod that no policy selects may have it.
+#[inline(always)]
+pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told) -> Ruling {
+    let own = if told.direction == Direction::INGRESS {
+        tuple.destination
+    } else {
+        tuple.source
+    };
+    if is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS) {
+        return Ruling::Pass;
+    }
+    maps.tally(Counter::DroppedUnreadable);
+    Ruling::Drop
+}
+
+#[inline(always)]
+fn is_free<M: PolicyFlows>(maps: &M, own: Address, direction: Direction) -> bool {
+    let key = EndpointKey {
+        epoch: maps.policy_root().epoch,
+        direction,
+        address: own,
+    };
+    maps.endpoint(&key)
+        .and_then(|sealed| sealed.open(&key))
+        .is_some_and(|endpoint| endpoint.ruleset == 0)
+}
+
+/// Is the flow too old for an answer?
+#[inline(always)]
+fn is_stale<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
+    /// In ticks; no timeout is shorter.
+    const FRESH: u32 = 4;
+    let idle = guard.now.wrapping_sub(guard.entry.used as u32);
+    // Processors' clocks may differ by one tick.
+    if idle <= FRESH || (idle as i32) < 0 {
+        return false;
+    }
+    let timeouts = if maps.read_node(&mut guard.config) {
+        guard.config.as_unchecked().timeouts
+    } else {
+        Timeouts::DEFAULT
+    };
+    let seconds = match guard.key.protocol {
+        Protocol::TCP => timeouts.tcp_established,
+        Protocol::SCTP => timeouts.sctp,
+        _ => timeouts.udp_replied,
+    };
+    u64::from(idle) > (u64::from(seconds) * 1_000_000_000) >> ebpf_abi::Life::TICK
+}
+
+/// Decides on a flow that begins. The way to a pod that sends must be known to
+/// lead through its device.
+#[inline(always)]
+pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
+    let mut flow = guard.flow;
+    if guard.itself != 0 {
+        flow.cookie = cookies::ITSELF;
+        flow.generation = maps.policy_root().generation;
+        return keep(maps, guard, flow);
+    }
+    let mut key = guard.key;
+    if guard.about != 0 {
+        // Of a flow that is not known: a message like others.
+        key.protocol = guard.headers.tuple.protocol;
+    }
+    let decision = policy(maps, &asked(&key, &flow));
+    if !decision.allow {
+        return denied(maps, guard, decision.cookie);
+    }
+    if guard.about != 0 {
+        return Ruling::Pass;
+    }
+    flow.cookie = decision.cookie;
+    flow.generation = decision.root.generation;
+    maps.tally(Counter::PolicyAllowed);
+    keep(maps, guard, flow)
+}
+
+/// Decides again on a flow that an older generation allowed or ended.
+#[inline(always)]
+fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
+    let Some(mut flow) = guard.entry.flow.open(&guard.key) else {
+        return Ruling::Begin;
+    };
+    let ended = flow.has(PolicyFlow::ENDED);
+    if !ended
+        && maps.read_node(&mut guard.config)
+        && guard
+            .config
+            .as_unchecked()
+            .flags
+            .contains(ConfigFlags::KEEP_ESTABLISHED)
+    {
+        return Ruling::Pass;
+    }
+    flow.flags &= !PolicyFlow::ENDED;
+    if flow.cookie == cookies::ITSELF && flow.has(PolicyFlow::INGRESS) {
+        flow.generation = maps.policy_root().generation;
+        return keep(maps, guard, flow);
+    }
+    let decision = policy(maps, &asked(&guard.key, &flow));
+    flow.cookie = decision.cookie;
+    flow.generation = decision.root.generation;
+    if decision.allow {
+        return keep(maps, guard, flow);
+    }
+    flow.flags |= PolicyFlow::ENDED;
+    if ended {
+        // Silence lets it be forgotten, not what is dropped.
+        guard.now = guard.entry.used as u32;
+    } else {
+        maps.tally(Counter::PolicyEnded);
+    }
+    keep(maps, guard, flow);
+    maps.tally(Counter::DroppedEnded);
+    Ruling::Drop
+}
+
+/// Keeps a flow; its packet passes.
+#[inline(always)]
+fn keep<M: PolicyFlows>(maps: &M, guard: &mut Guard, flow: PolicyFlow) -> Ruling {
+    guard.entry = PolicyFlowEntry {
+        flow: Sealed::new(&guard.key, flow),
+        used: u64::from(guard.now),
+    };
+    if !maps.put_policy_flow(&guard.key, &guard.entry) {
+        maps.tally(Counter::PolicyNotKept);
+    }
+    Ruling::Pass
+}
+
+#[inline(always)]
+fn denied<M: PolicyFlows>(maps: &M, guard: &Guard, cookie: u32) -> Ruling {
+    maps.tally(match cookie {
+        cookies::CLOSED => Counter::DroppedClosed,
+        cookies::BROKEN => Counter::DroppedBroken,
+        _ if guard.is_ingress() => Counter::DroppedIngress,
+        _ => Counter::DroppedEgress,
+    });
+    Ruling::Drop
+}
+
+/// The question about a flow.
+#[inline(always)]
+fn asked(key: &Tuple, flow: &PolicyFlow) -> Flow {
+    let ingress = flow.has(PolicyFlow::INGRESS);
+    Flow {
+        place: Place::Pod,
+        direction: if ingress {
+            Direction::INGRESS
+        } else {
+            Direction::EGRESS
+        },
+        own: key.source,
+        peer: flow.peer,
+        protocol: key.protocol,
+        port: if ingress {
+            key.source_port.get()
+        } else {
+            flow.peer_port.get()
+        },
+        relayed: flow.has(PolicyFlow::RELAYED),
+    }
+}
+
+#[cfg(test)]
+mod tests;

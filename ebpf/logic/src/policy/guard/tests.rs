@@ -1,0 +1,401 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+use ebpf_abi::policy::{
+    EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
+};
+use ebpf_abi::{Life, Range};
+
+use super::*;
+use crate::packet::headers::Fragment;
+use crate::policy::model::PolicyModel;
+
+const POD: Address = Address::v4([10, 0, 0, 1]);
+const PEER: Address = Address::v4([10, 0, 0, 2]);
+const NODE: Address = Address::v4([172, 16, 0, 1]);
+const VIP: Address = Address::v4([10, 96, 0, 7]);
+const DEVICE: u32 = 7;
+/// The device through which peers' packets come.
+const UPLINK: u32 = 2;
+
+/// A pod whose ingress and egress each have a ruleset that says the same of
+/// everybody.
+struct World {
+    model: RefCell<PolicyModel>,
+    flows: RefCell<BTreeMap<Tuple, PolicyFlowEntry>>,
+    counted: RefCell<Vec<Counter>>,
+    config: Cell<Config>,
+    now: Cell<u32>,
+}
+
+impl PolicyMaps for World {
+    fn policy_root(&self) -> PolicyRoot {
+        self.model.borrow().root
+    }
+    fn peer(&self, range: &Range) -> Option<PeerEntry> {
+        self.model.borrow().peer(range)
+    }
+    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+        self.model.borrow().endpoint(key)
+    }
+    fn ports(&self, element: u32) -> Option<PortClasses> {
+        self.model.borrow().ports(element)
+    }
+    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+        self.model.borrow().verdict(key)
+    }
+}
+
+impl PolicyFlows for World {
+    type Place = Tuple;
+
+    fn policy_flow(&self, key: &Tuple, into: &mut PolicyFlowEntry) -> Option<Tuple> {
+        *into = *self.flows.borrow().get(key)?;
+        Some(*key)
+    }
+    fn touch(&self, place: Tuple, used: u64) {
+        if let Some(entry) = self.flows.borrow_mut().get_mut(&place) {
+            entry.used = used;
+        }
+    }
+    fn put_policy_flow(&self, key: &Tuple, entry: &PolicyFlowEntry) -> bool {
+        self.flows.borrow_mut().insert(*key, *entry);
+        true
+    }
+    fn read_node(&self, into: &mut Sealed<Config>) -> bool {
+        *into = Sealed::new(&ebpf_abi::CONFIG_KEY, self.config.get());
+        true
+    }
+    fn clock(&self) -> u32 {
+        self.now.get()
+    }
+    fn tally(&self, counter: Counter) {
+        self.counted.borrow_mut().push(counter);
+    }
+}
+
+/// A packet, as the pod's device sees it.
+#[derive(Clone, Copy)]
+struct Seen {
+    out: bool,
+    tuple: Tuple,
+    to: Option<Tuple>,
+    flags: u8,
+    from: u32,
+}
+
+impl World {
+    fn new(ingress: bool, egress: bool) -> Self {
+        let world = Self {
+            model: RefCell::default(),
+            flows: RefCell::default(),
+            counted: RefCell::default(),
+            config: Cell::new(Config::DEFAULT),
+            now: Cell::new(1_000),
+        };
+        let node = PeerEntry {
+            peer: 0,
+            flags: PeerEntry::NODE | PeerEntry::LOCAL,
+        };
+        world.model.borrow_mut().root.epoch = 1;
+        world.model.borrow_mut().peers.insert((1, 128, NODE), node);
+        world.say(ingress, egress);
+        world
+    }
+
+    /// Changes what the rulesets say.
+    fn say(&self, ingress: bool, egress: bool) {
+        let mut model = self.model.borrow_mut();
+        model.root.generation += 1;
+        let sides = [
+            (Direction::INGRESS, 1, ingress),
+            (Direction::EGRESS, 2, egress),
+        ];
+        for (direction, ruleset, allow) in sides {
+            let key = EndpointKey {
+                epoch: 1,
+                direction,
+                address: POD,
+            };
+            model.endpoints.insert(
+                key,
+                EndpointPolicy {
+                    ruleset,
+                    reserved: 0,
+                },
+            );
+            for peer in 0..PeerEntry::FIRST {
+                let key = VerdictKey {
+                    epoch: 1,
+                    ruleset,
+                    peer,
+                    class: 0,
+                };
+                let said = PolicyVerdict {
+                    cookie: cookies::FIRST,
+                    flags: u32::from(allow),
+                };
+                model.verdicts.insert(key, said);
+            }
+        }
+    }
+
+    fn asked(&self, seen: Seen) -> bool {
+        let mut work = Work::new();
+        work.headers.tuple = seen.tuple;
+        work.headers.fragment = Fragment::WHOLE;
+        work.headers.flags = TcpFlags(seen.flags);
+        let mut verdict = Verdict::Pass;
+        if let Some(to) = seen.to {
+            work.to = to;
+            verdict = Verdict::Translate;
+        }
+        let told = Told {
+            direction: if seen.out {
+                Direction::EGRESS
+            } else {
+                Direction::INGRESS
+            },
+            device: DEVICE,
+            from: seen.from,
+        };
+        let mut it = Guard::new();
+        let packet = Nothing;
+        let ruling = outline(
+            self,
+            packet,
+            &work,
+            Kind::Transport,
+            verdict,
+            &told,
+            &mut it,
+        );
+        assert!(ruling == Ruling::Ask);
+        match guard(self, &mut it) {
+            Ruling::Begin => begin(self, &mut it) == Ruling::Pass,
+            ruling => ruling == Ruling::Pass,
+        }
+    }
+}
+
+/// No bytes: the headers are known.
+#[derive(Clone, Copy)]
+struct Nothing;
+
+impl Packet for Nothing {
+    fn len(self) -> u32 {
+        0
+    }
+    fn load<const N: usize>(self, _: u32) -> Option<[u8; N]> {
+        None
+    }
+    fn store<const N: usize>(self, _: u32, _: &[u8; N], _: bool) -> bool {
+        false
+    }
+    fn truncate(self, _: u32) -> bool {
+        false
+    }
+    fn grow(self, _: u32, _: crate::packet::Outer) -> bool {
+        false
+    }
+    fn shrink(self, _: u32) -> bool {
+        false
+    }
+}
+
+fn tuple(from: Address, to: Address, protocol: Protocol) -> Tuple {
+    Tuple::new(from, Port::new(1_000), to, Port::new(80), protocol)
+}
+
+fn sent(protocol: Protocol, flags: u8) -> Seen {
+    Seen {
+        out: true,
+        tuple: tuple(POD, PEER, protocol),
+        to: None,
+        flags,
+        from: DEVICE,
+    }
+}
+
+fn answer(seen: Seen, flags: u8) -> Seen {
+    Seen {
+        out: !seen.out,
+        tuple: seen.to.unwrap_or(seen.tuple).reversed(),
+        to: None,
+        flags,
+        from: UPLINK,
+    }
+}
+
+const SYN: u8 = TcpFlags::SYN;
+const ACK: u8 = TcpFlags::ACK;
+
+#[test]
+fn answers_of_what_is_allowed_pass_and_nothing_else_comes_in() {
+    for protocol in [Protocol::TCP, Protocol::UDP, Protocol::SCTP] {
+        let world = World::new(false, true);
+        let first = sent(protocol, SYN);
+        assert!(!world.asked(answer(first, SYN | ACK)), "nothing was asked");
+        assert!(world.asked(first));
+        assert!(world.asked(answer(first, SYN | ACK)));
+        assert!(world.asked(sent(protocol, ACK)));
+        let other = Seen {
+            tuple: Tuple::new(PEER, Port::new(81), POD, Port::new(1_000), protocol),
+            ..answer(first, ACK)
+        };
+        assert!(!world.asked(other));
+    }
+}
+
+#[test]
+fn a_segment_that_opens_is_no_answer() {
+    let world = World::new(false, true);
+    let first = sent(Protocol::TCP, SYN);
+    assert!(world.asked(first));
+    assert!(!world.asked(answer(first, SYN)));
+    // That the peer tried does not end what was allowed.
+    assert!(world.asked(answer(first, ACK)));
+}
+
+#[test]
+fn an_answer_without_a_connection_comes_in_time_or_not_at_all() {
+    let world = World::new(false, true);
+    let first = sent(Protocol::UDP, 0);
+    assert!(world.asked(first));
+    let limit = (u64::from(Timeouts::DEFAULT.udp_replied) * 1_000_000_000) >> Life::TICK;
+    world.now.set(1_000 + limit as u32);
+    assert!(world.asked(answer(first, 0)), "and it keeps the flow fresh");
+    world.now.set(1_000 + 2 * limit as u32 + 1);
+    assert!(!world.asked(answer(first, 0)));
+    assert!(world.asked(first));
+    assert!(world.asked(answer(first, 0)));
+}
+
+#[test]
+fn what_is_forbidden_ends_for_both_sides_until_it_is_allowed() {
+    for protocol in [Protocol::TCP, Protocol::UDP] {
+        // Who is asked may be asked: his answers begin nothing anew.
+        let world = World::new(true, true);
+        let first = sent(protocol, SYN);
+        assert!(world.asked(first));
+        world.say(true, false);
+        assert!(!world.asked(answer(first, ACK)));
+        assert!(!world.asked(sent(protocol, ACK)));
+        assert!(!world.asked(answer(first, ACK)));
+        world.say(true, false);
+        assert!(!world.asked(answer(first, ACK)), "as before");
+        let counted = world.counted.borrow().clone();
+        let ended = counted.iter().filter(|it| **it == Counter::PolicyEnded);
+        assert_eq!(ended.count(), 1);
+        world.say(true, true);
+        assert!(world.asked(answer(first, ACK)));
+        assert!(world.asked(sent(protocol, ACK)));
+    }
+}
+
+#[test]
+fn what_was_allowed_goes_on_if_that_is_wanted() {
+    let world = World::new(false, true);
+    world.config.set(Config {
+        flags: ConfigFlags::KEEP_ESTABLISHED,
+        ..Config::DEFAULT
+    });
+    let first = sent(Protocol::TCP, SYN);
+    assert!(world.asked(first));
+    world.say(false, false);
+    assert!(world.asked(sent(Protocol::TCP, ACK)));
+    assert!(world.asked(answer(first, ACK)));
+}
+
+#[test]
+fn a_flow_to_a_service_is_decided_by_who_serves() {
+    let world = World::new(false, true);
+    // Everybody outside is denied, the pod that serves is not.
+    let first = Seen {
+        tuple: tuple(POD, VIP, Protocol::TCP),
+        to: Some(tuple(POD, PEER, Protocol::TCP)),
+        ..sent(Protocol::TCP, SYN)
+    };
+    let class = PeerEntry {
+        peer: 9,
+        flags: PeerEntry::POD,
+    };
+    {
+        let mut model = world.model.borrow_mut();
+        model.peers.insert((1, 128, PEER), class);
+        for (peer, flags) in [(0, 0), (9, PolicyVerdict::ALLOW)] {
+            let key = VerdictKey {
+                epoch: 1,
+                ruleset: 2,
+                peer,
+                class: 0,
+            };
+            let cookie = cookies::FIRST;
+            model.verdicts.insert(key, PolicyVerdict { cookie, flags });
+        }
+    }
+    assert!(world.asked(first));
+    let back = Seen {
+        tuple: first.tuple.reversed(),
+        ..answer(first, ACK)
+    };
+    assert!(world.asked(back));
+    // Decided anew by an answer, which does not show who serves.
+    world.model.borrow_mut().root.generation += 1;
+    assert!(world.asked(back));
+    // Served by another from now on: decided again.
+    let elsewhere = Seen {
+        to: Some(tuple(POD, Address::v4([10, 0, 0, 3]), Protocol::TCP)),
+        flags: ACK,
+        ..first
+    };
+    assert!(!world.asked(elsewhere));
+}
+
+#[test]
+fn the_node_reaches_its_pods_and_who_is_only_shown_as_it_does_not() {
+    let world = World::new(false, false);
+    let probe = Seen {
+        out: false,
+        tuple: tuple(NODE, POD, Protocol::TCP),
+        to: None,
+        flags: SYN,
+        from: 0,
+    };
+    assert!(world.asked(probe));
+    assert!(world.asked(answer(probe, SYN | ACK)));
+    let relayed = |from| Seen {
+        tuple: Tuple::new(NODE, Port::new(61_000), POD, Port::new(80), Protocol::TCP),
+        from,
+        ..probe
+    };
+    assert!(!world.asked(relayed(UPLINK)));
+    // What the pod sent to a service that it serves itself.
+    assert!(world.asked(relayed(DEVICE)));
+    assert!(world.asked(answer(relayed(DEVICE), ACK)));
+}
+
+#[test]
+fn another_device_does_not_take_a_flow_up() {
+    let world = World::new(false, true);
+    let first = sent(Protocol::UDP, 0);
+    assert!(world.asked(first));
+    let key = first.tuple;
+    let mut entry = world.flows.borrow()[&key];
+    let other = PolicyFlow {
+        device: DEVICE + 1,
+        ..entry.flow.unchecked()
+    };
+    entry.flow = Sealed::new(&key, other);
+    world.flows.borrow_mut().insert(key, entry);
+    assert!(!world.asked(answer(first, 0)));
+}
+
+#[test]
+fn before_anybody_spoke_of_policy_everything_passes_and_is_not_kept() {
+    let world = World::new(false, false);
+    world.model.borrow_mut().root.epoch = 0;
+    assert!(world.asked(sent(Protocol::TCP, SYN)));
+    assert!(world.flows.borrow().is_empty());
+}

@@ -1,0 +1,325 @@
+//! The maps of network policy: the compiler's actions upon them, and the same
+//! questions that programs ask, asked from here.
+//!
+//! They are pinned beside those of services and opened there, by whoever
+//! compiles policy: what devices run is the business of
+//! [`Datapath`](crate::Datapath) alone.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ebpf_abi::policy::{
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyFlow, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
+    PortClasses, RuleName, VerdictKey,
+};
+use ebpf_abi::{Address, Plain, Prefix, Range, Sealed, Tuple, maps};
+use ebpf_logic::policy::PolicyMaps;
+use node_agent_policy::{Action, Prefix as Known};
+
+use crate::datapath::version_dir;
+use crate::devices::attach::pin_of;
+use crate::devices::{Attachment, DeviceHook};
+use crate::error::Error;
+use crate::sys;
+use crate::table::Table;
+
+/// The maps of network policy, pinned.
+#[derive(Debug)]
+pub struct Policy {
+    root: Table<u32, PolicyRoot>,
+    peers: Table<Prefix, PeerEntry>,
+    endpoints: Table<EndpointKey, Sealed<EndpointPolicy>>,
+    ports: Table<u32, PortClasses>,
+    verdicts: Table<VerdictKey, Sealed<PolicyVerdict>>,
+    rules: Table<u32, RuleName>,
+    flows: Table<Tuple, PolicyFlowEntry>,
+    directory: PathBuf,
+}
+
+/// How many entries there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyEntries {
+    /// `PEERS`.
+    pub peers: usize,
+    /// `ENDPOINTS`.
+    pub endpoints: usize,
+    /// `VERDICTS`.
+    pub verdicts: usize,
+    /// `RULES`.
+    pub rules: usize,
+}
+
+impl Policy {
+    /// Opens what a [`Datapath`](crate::Datapath) pinned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`] or [`Error::Map`].
+    pub fn open(pin_dir: &Path) -> Result<Self, Error> {
+        let directory = version_dir(pin_dir);
+        Ok(Self {
+            root: Table::open(&directory, maps::POLICY_ROOT)?,
+            peers: Table::open(&directory, maps::PEERS)?,
+            endpoints: Table::open(&directory, maps::ENDPOINTS)?,
+            ports: Table::open(&directory, maps::PORTS)?,
+            verdicts: Table::open(&directory, maps::VERDICTS)?,
+            rules: Table::open(&directory, maps::RULES)?,
+            flows: Table::open(&directory, maps::POLICY_FLOWS)?,
+            directory,
+        })
+    }
+
+    /// The root, of whoever wrote it last: the compiler goes on from there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn root(&self) -> Result<PolicyRoot, Error> {
+        Ok(self.root.get(&0)?.unwrap_or_default())
+    }
+
+    /// Writes actions in order. After an error the maps hold a prefix of them,
+    /// which is sound; whoever compiled them starts again, under a new epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] or [`Error::Map`].
+    pub fn apply(&self, actions: &[Action]) -> Result<(), Error> {
+        let same = |a: &Action, b: &Action| std::mem::discriminant(a) == std::mem::discriminant(b);
+        actions
+            .chunk_by(same)
+            .try_for_each(|run| self.apply_run(run))
+    }
+
+    /// Says that there is no policy: guarded pods are open. Nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn clear(&self) -> Result<(), Error> {
+        let PolicyRoot { epoch, generation } = self.root()?;
+        if epoch != 0 {
+            let open = PolicyRoot {
+                epoch: 0,
+                generation: generation.wrapping_add(1),
+            };
+            self.root.write(&[(0, open)])?;
+        }
+        self.retain(|_| false)?;
+        self.clear_ports(0)?;
+        self.clear_ports(1)?;
+        self.clear_rules()
+    }
+
+    fn apply_run(&self, run: &[Action]) -> Result<(), Error> {
+        macro_rules! each {
+            ($pattern:pat => $content:expr) => {
+                &run.iter()
+                    .filter_map(|action| match action {
+                        $pattern => Some($content),
+                        _ => None,
+                    })
+                    .collect::<Vec<_>>()
+            };
+        }
+        match run.first() {
+            None => Ok(()),
+            Some(Action::Clear(_)) => {
+                for action in run {
+                    if let Action::Clear(epoch) = action {
+                        self.retain(|of| of != *epoch)?;
+                        self.clear_ports(epoch & 1)?;
+                    }
+                }
+                self.clear_rules()
+            }
+            Some(Action::PutRule(..)) => {
+                let names = each!(Action::PutRule(cookie, name) => (*cookie, RuleName::new(name)));
+                match self.rules.write(names) {
+                    // A rule without a name works.
+                    Err(Error::Full { map, capacity }) => {
+                        tracing::debug!(map, capacity, "no room for a rule's name");
+                        Ok(())
+                    }
+                    other => other,
+                }
+            }
+            Some(Action::PutVerdict(..)) => self
+                .verdicts
+                .write(each!(Action::PutVerdict(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutPorts(..)) => self
+                .ports
+                .write(each!(Action::PutPorts(element, classes) => (*element, *classes))),
+            Some(Action::PutPeer(..)) => self.peers.write(
+                each!(Action::PutPeer(epoch, prefix, entry) => (prefix_of(*epoch, *prefix), *entry)),
+            ),
+            Some(Action::PutEndpoint(..)) => self
+                .endpoints
+                .write(each!(Action::PutEndpoint(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutRoot(_)) => self.root.write(each!(Action::PutRoot(root) => (0, *root))),
+            Some(Action::DeleteEndpoint(_)) => self
+                .endpoints
+                .delete(each!(Action::DeleteEndpoint(key) => *key)),
+            Some(Action::DeletePeer(..)) => self.peers.delete(
+                each!(Action::DeletePeer(epoch, prefix) => prefix_of(*epoch, *prefix)),
+            ),
+            Some(Action::DeleteVerdict(_)) => self
+                .verdicts
+                .delete(each!(Action::DeleteVerdict(key) => *key)),
+            Some(Action::DeleteRule(_)) => {
+                self.rules.delete(each!(Action::DeleteRule(cookie) => *cookie))
+            }
+            Some(Action::Prune(_)) => {
+                for action in run {
+                    if let Action::Prune(epoch) = action {
+                        self.retain(|of| of == *epoch)?;
+                        self.clear_ports(!epoch & 1)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what is under epochs that are not to stay.
+    fn retain(&self, stays: impl Fn(u32) -> bool) -> Result<(), Error> {
+        retain(&self.endpoints, |key| stays(key.epoch))?;
+        retain(&self.verdicts, |key| stays(key.epoch))?;
+        retain(&self.peers, |key| stays(key.range.number))
+    }
+
+    /// Says of ports that they are in no class, under epochs that share a half
+    /// of the map.
+    fn clear_ports(&self, half: u32) -> Result<(), Error> {
+        let known = self.ports.entries()?.into_iter();
+        let gone: Vec<_> = known
+            .filter(|(element, classes)| {
+                element / PortClasses::HALF == half && *classes != PortClasses::default()
+            })
+            .map(|(element, _)| (element, PortClasses::default()))
+            .collect();
+        self.ports.write(&gone)
+    }
+
+    fn clear_rules(&self) -> Result<(), Error> {
+        retain(&self.rules, |_| false)
+    }
+
+    /// Does a program decide on all packets of this device, in both directions?
+    #[must_use]
+    pub fn is_guarded(&self, device: u32) -> bool {
+        [DeviceHook::GuardEgress, DeviceHook::GuardIngress]
+            .into_iter()
+            .all(|hook| {
+                let path = pin_of(&self.directory, Attachment { device, hook });
+                if path.is_dir() {
+                    return true;
+                }
+                sys::open_pinned(&path)
+                    .and_then(|link| sys::device_of_link(link.as_fd()))
+                    .is_ok_and(|index| index == device)
+            })
+    }
+
+    /// Is an address's ruleset in the maps, for both directions?
+    #[must_use]
+    pub fn is_ready(&self, address: Address) -> bool {
+        use ebpf_abi::policy::Direction;
+        let epoch = self.policy_root().epoch;
+        [Direction::INGRESS, Direction::EGRESS]
+            .into_iter()
+            .all(|direction| {
+                let key = EndpointKey {
+                    epoch,
+                    direction,
+                    address,
+                };
+                self.endpoint(&key)
+                    .is_some_and(|sealed| sealed.open(&key).is_some())
+            })
+    }
+
+    /// A rule's name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn rule(&self, cookie: u32) -> Result<Option<String>, Error> {
+        let name = self.rules.get(&cookie)?;
+        Ok(name.map(|name| name.as_str().to_owned()))
+    }
+
+    /// Connections of guarded pods: what the pod sees, the pod first, and what
+    /// was decided.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn flows(&self) -> Result<Vec<(Tuple, PolicyFlow)>, Error> {
+        let entries = self.flows.entries()?.into_iter();
+        Ok(entries
+            .filter_map(|(key, entry)| Some((key, entry.flow.open(&key)?)))
+            .collect())
+    }
+
+    /// How many entries there are, of all epochs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn entries(&self) -> Result<PolicyEntries, Error> {
+        Ok(PolicyEntries {
+            peers: self.peers.entries()?.len(),
+            endpoints: self.endpoints.entries()?.len(),
+            verdicts: self.verdicts.entries()?.len(),
+            rules: self.rules.entries()?.len(),
+        })
+    }
+}
+
+/// The maps as programs see them; what cannot be read is missing.
+impl PolicyMaps for Policy {
+    fn policy_root(&self) -> PolicyRoot {
+        self.root().unwrap_or_default()
+    }
+
+    fn peer(&self, range: &Range) -> Option<PeerEntry> {
+        let whole = Prefix {
+            bits: Range::WHOLE,
+            range: *range,
+        };
+        self.peers.get(&whole).ok().flatten()
+    }
+
+    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+        self.endpoints.get(key).ok().flatten()
+    }
+
+    fn ports(&self, element: u32) -> Option<PortClasses> {
+        self.ports.get(&element).ok().flatten()
+    }
+
+    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+        self.verdicts.get(key).ok().flatten()
+    }
+}
+
+fn prefix_of(epoch: u32, prefix: Known) -> Prefix {
+    Prefix {
+        bits: 32 + u32::from(prefix.bits()),
+        range: Range::new(epoch, prefix.address()),
+    }
+}
+
+fn retain<K: Plain, V: Plain>(
+    table: &Table<K, V>,
+    stays: impl Fn(&K) -> bool,
+) -> Result<(), Error> {
+    let gone: Vec<K> = table
+        .entries()?
+        .into_iter()
+        .map(|(key, _)| key)
+        .filter(|key| !stays(key))
+        .collect();
+    table.delete(&gone)
+}
