@@ -460,6 +460,7 @@ simple! {
     };
     reopen_container_log, "ReopenContainerLog", ContainerId -> ReopenContainerLogResponse, |_, _| Ok(Default::default());
     exec_sync, "ExecSync", ExecSyncRequest -> ExecSyncResponse, |_, _| Ok(Default::default());
+    checkpoint_container, "CheckpointContainer", CheckpointContainerRequest -> CheckpointContainerResponse, |_, _| Ok(api::CheckpointContainerResponse {});
     exec, "Exec", ExecRequest -> StreamUrl, |_, _| Err(error("Exec", tonic::Code::Unimplemented, "the fake has no streams"));
     attach, "Attach", AttachRequest -> StreamUrl, |_, _| Err(error("Attach", tonic::Code::Unimplemented, "the fake has no streams"));
     port_forward, "PortForward", PortForwardRequest -> StreamUrl, |_, _| Err(error("PortForward", tonic::Code::Unimplemented, "the fake has no streams"));

@@ -100,6 +100,9 @@ runtime! {
     container_status, "runtime.v1.RuntimeService/ContainerStatus", ContainerStatusRequest -> ContainerStatusResponse, |_| client::USUAL;
     /// Changes the limits of a running container.
     update_container_resources, "runtime.v1.RuntimeService/UpdateContainerResources", UpdateContainerResourcesRequest -> UpdateContainerResourcesResponse, |_| client::USUAL;
+    /// Writes a running container to a file.
+    checkpoint_container, "runtime.v1.RuntimeService/CheckpointContainer", CheckpointContainerRequest -> CheckpointContainerResponse,
+        |r| Some(std::time::Duration::from_secs(120 + u64::try_from(r.timeout).unwrap_or(0)));
     /// Makes the runtime open a container's log file anew, after a rotation.
     reopen_container_log, "runtime.v1.RuntimeService/ReopenContainerLog", ContainerId -> ReopenContainerLogResponse, |_| client::USUAL;
     /// Runs a command in a container and waits for it.

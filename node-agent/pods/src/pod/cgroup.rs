@@ -55,8 +55,10 @@ impl Layout {
 
 /// Which version the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub enum Version {
+    /// A tree for each controller.
     One,
+    /// One tree.
     Two,
 }
 
@@ -242,6 +244,25 @@ impl Cgroups {
         uids.sort();
         uids.dedup();
         uids
+    }
+
+    /// Which version of control groups the machine has.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// A file of a group; the controller is only looked at in version 1.
+    #[must_use]
+    pub fn read(&self, controller: &str, group: &str, file: &str) -> Option<String> {
+        fs::read_to_string(below(&self.tree(controller)?, group).join(file)).ok()
+    }
+
+    /// The processes of a group.
+    #[must_use]
+    pub fn processes(&self, group: &str) -> Vec<u32> {
+        let text = self.read("pids", group, "cgroup.procs").unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Nanoseconds of CPU and bytes of memory (usage, working set) that a group used.

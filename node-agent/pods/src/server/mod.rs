@@ -6,6 +6,8 @@
 //! authority ends the handshake.
 
 pub mod access;
+mod cadvisor;
+mod checkpoint;
 mod files;
 pub mod logs;
 mod stats;
@@ -27,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::shared::{Entry, Shared};
+use control_client::{Selection, resources};
 
 use access::Access;
 
@@ -137,7 +140,10 @@ async fn route(
     let method = request.method().clone();
     match (method, parts.as_slice()) {
         (Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
-        (Method::GET, ["pods" | "runningpods"]) => pods(&shared),
+        (Method::GET, ["pods" | "runningpods"]) => pods(&shared).await,
+        (Method::POST, ["checkpoint", namespace, pod, container]) => {
+            checkpoint::answer(&shared, namespace, pod, container, request.uri().query()).await
+        }
         (Method::GET, ["stats", "summary"]) => stats::summary(&shared).await,
         (Method::GET, ["configz"]) => stats::configuration(&shared),
         (Method::GET | Method::HEAD, ["logs", rest @ ..]) => {
@@ -150,7 +156,7 @@ async fn route(
         }
         (Method::GET, ["metrics", "probes"]) => stats::probes(&shared),
         (Method::GET, ["metrics"]) => stats::metrics(&shared),
-        (Method::GET, ["metrics", "cadvisor"]) => stats::cadvisor(&shared).await,
+        (Method::GET, ["metrics", "cadvisor"]) => cadvisor::answer(&shared).await,
         (Method::GET, ["metrics", "resource"]) => stats::resource(&shared).await,
         (Method::GET, ["containerLogs", namespace, pod, container]) => {
             logs::answer(&shared, namespace, pod, container, request.uri().query())
@@ -161,10 +167,57 @@ async fn route(
     }
 }
 
-fn pods(shared: &Shared) -> Response<Body> {
-    let items: Vec<_> = shared
-        .pods
-        .all()
+/// All pods of the node with the statuses that it last made. The agent keeps of
+/// a pod only what it needs; the whole of it is with the API, and where that
+/// cannot be asked, what the agent has is told.
+async fn pods(shared: &Shared) -> Response<Body> {
+    let mine = Selection::all().fields(format!("spec.nodeName={}", shared.node_name));
+    let whole = tokio::time::timeout(
+        Duration::from_secs(5),
+        shared
+            .client
+            .list::<serde_json::Value>(&resources::PODS, &mine),
+    )
+    .await;
+    let entries = shared.pods.all();
+    let items = match whole {
+        Ok(Ok(list)) => with_status(list.items, &entries),
+        Ok(Err(_)) | Err(_) => lean(&entries),
+    };
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items});
+    reply(StatusCode::OK, "application/json", list.to_string())
+}
+
+/// The API's pods, each with the status that the node made last; and those
+/// that the API does not know (yet).
+fn with_status(mut items: Vec<serde_json::Value>, entries: &[Entry]) -> Vec<serde_json::Value> {
+    let hash = "/metadata/annotations/kubernetes.io~1config.mirror";
+    let mut told = rustc_hash::FxHashSet::default();
+    for item in &mut items {
+        let text = |pointer: &str| item.pointer(pointer).and_then(|v| v.as_str());
+        let uid = text(hash)
+            .or_else(|| text("/metadata/uid"))
+            .unwrap_or_default();
+        let Some(entry) = entries.iter().find(|e| e.pod.uid() == uid) else {
+            continue;
+        };
+        told.insert(entry.pod.uid());
+        if let Ok(status) = serde_json::to_value(&*entry.status) {
+            item["status"] = status;
+        }
+    }
+    let others: Vec<Entry> = entries
+        .iter()
+        .filter(|e| !told.contains(e.pod.uid()))
+        .cloned()
+        .collect();
+    items.extend(lean(&others));
+    items
+}
+
+/// Pods as far as the agent knows them.
+fn lean(entries: &[Entry]) -> Vec<serde_json::Value> {
+    entries
         .iter()
         .map(|Entry { pod, status, .. }| {
             json!({
@@ -178,9 +231,7 @@ fn pods(shared: &Shared) -> Response<Body> {
                 "status": &**status,
             })
         })
-        .collect();
-    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items});
-    reply(StatusCode::OK, "application/json", list.to_string())
+        .collect()
 }
 
 /// An answer in plain text.
@@ -324,6 +375,46 @@ mod tests {
         assert_eq!(data.expect("data"), "last");
         assert!(body.frame().now_or_never().is_none(), "not at once");
         assert!(body.frame().await.is_none(), "the end");
+    }
+
+    #[test]
+    fn pods_are_told_whole_with_the_nodes_own_status_and_none_is_left_out() {
+        let entry = |uid: &str| Entry {
+            pod: Arc::new(
+                serde_json::from_value(json!({"metadata": {"name": uid, "uid": uid}}))
+                    .expect("a pod"),
+            ),
+            observed: Arc::default(),
+            status: Arc::new(crate::objects::status::PodStatus {
+                phase: "Running".to_owned(),
+                ..Default::default()
+            }),
+        };
+        let items = vec![
+            json!({"metadata": {"uid": "a"}, "spec": {"x": 1}, "status": {"phase": "Pending"}}),
+            json!({"metadata": {"uid": "m", "annotations": {"kubernetes.io/config.mirror": "s"}}}),
+            json!({"metadata": {"uid": "new"}, "status": {"phase": "Pending"}}),
+        ];
+        let told = with_status(items, &[entry("a"), entry("s"), entry("gone")]);
+        let phases: Vec<_> = told
+            .iter()
+            .map(|pod| {
+                (
+                    pod["metadata"]["uid"].as_str(),
+                    pod["status"]["phase"].as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            phases,
+            [
+                (Some("a"), Some("Running")),
+                (Some("m"), Some("Running")),
+                (Some("new"), Some("Pending")),
+                (Some("gone"), Some("Running"))
+            ]
+        );
+        assert_eq!(told[0]["spec"]["x"], 1);
     }
 
     #[test]

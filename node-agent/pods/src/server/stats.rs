@@ -22,7 +22,7 @@ use crate::shared::{Entry, Shared};
 use crate::volumes::Volumes;
 
 /// What the runtime says of all containers, by id.
-async fn by_id(shared: &Shared) -> FxHashMap<String, api::ContainerStats> {
+pub(super) async fn by_id(shared: &Shared) -> FxHashMap<String, api::ContainerStats> {
     let all = shared
         .runtime
         .list_container_stats(api::ListContainerStatsRequest::default())
@@ -333,11 +333,6 @@ fn used_memory() -> Option<u64> {
         line.split_whitespace().next()?.parse().ok()
     };
     Some(kibi("MemTotal:")?.saturating_sub(kibi("MemAvailable:")?) * 1024)
-}
-
-/// `/metrics/cadvisor`: CPU and memory of containers.
-pub(super) async fn cadvisor(shared: &Shared) -> Response<Body> {
-    reply(StatusCode::OK, METRICS, containers(shared).await)
 }
 
 async fn containers(shared: &Shared) -> String {

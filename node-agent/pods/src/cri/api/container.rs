@@ -309,3 +309,15 @@ empty!(
     UpdateContainerResourcesResponse,
     ReopenContainerLogResponse,
 );
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CheckpointContainerRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(string, tag = "2")]
+    pub location: String,
+    #[prost(int64, tag = "3")]
+    pub timeout: i64,
+}
+
+empty!(CheckpointContainerResponse);
