@@ -78,6 +78,9 @@ enum Command {
     /// something is not in force.
     #[command(after_help = commands::services::EXAMPLES)]
     Services(commands::services::Options),
+    /// What would become of a connection: each decision of this node's programs, over their maps.
+    #[command(after_help = commands::trace::EXAMPLES)]
+    Trace(commands::trace::Options),
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Command::Config(options) => commands::config::run(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
         Command::Services(options) => run::command(commands::services::run(options)),
+        Command::Trace(options) => commands::trace::run(&options),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),

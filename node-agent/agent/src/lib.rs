@@ -43,7 +43,8 @@ mod views;
 
 pub use error::Error;
 pub use node_agent_datapath::{
-    Connection, DEVICES, Flows, Globs, NotAPattern, POD_DEVICES, Patterns, XdpMode,
+    Connection, DEVICES, Flows, Globs, NotAPattern, POD_DEVICES, Patterns, Question, Trace,
+    TraceFrom, XdpMode, trace,
 };
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::settings::{self, Settings};

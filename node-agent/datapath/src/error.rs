@@ -108,6 +108,21 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// This node's routes cannot be asked for.
+    #[error("could not ask for the route to an endpoint")]
+    Routes {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// No packet has addresses of two families.
+    #[error("{client} cannot send to {asked}: one is IPv4 and the other IPv6")]
+    Families {
+        /// The client.
+        client: std::net::IpAddr,
+        /// What it asks for.
+        asked: std::net::IpAddr,
+    },
     /// The programs' messages cannot be read.
     #[error("could not read the log of the programs")]
     Log {

@@ -49,6 +49,7 @@ mod snapshot;
 mod sys;
 mod table;
 mod tables;
+mod trace;
 mod udp;
 
 pub use datapath::{Capacity, Datapath, Options, inspect, remove};
@@ -65,6 +66,9 @@ pub use links::Cost;
 pub use log::LOG_TARGET;
 pub use policy::{Policy, PolicyEntries};
 pub use snapshot::Snapshot;
+pub use trace::{
+    Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,
+};
 pub use udp::{Move, Moved, Mover};
 
 /// The BPF object found when this crate was compiled, if any.

@@ -19,4 +19,5 @@ pub mod server;
 pub mod service_options;
 pub mod services;
 pub mod token;
+pub mod trace;
 pub mod up;

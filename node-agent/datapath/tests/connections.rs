@@ -1,0 +1,370 @@
+//! Connections of real sockets and packets, and what is said of them before
+//! (`trace`) and afterwards (`Flows`): a client, the node, and another node.
+
+#[path = "connections/wire.rs"]
+mod wire;
+
+mod host;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use ebpf_abi::{Address, Config, Counter, Protocol};
+use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
+use node_agent_datapath::{
+    Decision, Engine, Flows, How, PathKind, Patterns, Question, Trace, TraceFrom, Walk, trace,
+};
+use node_agent_plan::{
+    Affinity, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, Service,
+    ServiceStatus,
+};
+use wire::{Machine, ask_from, ip};
+
+const CLIENT: &str = "198.51.100.9";
+const NODE: &str = "198.51.100.1";
+const LOCAL_POD: &str = "10.244.1.2";
+const REMOTE_POD: &str = "10.244.2.2";
+
+struct World {
+    // In the order in which it ends.
+    client: Machine,
+    _servers: Vec<Server>,
+    other: Machine,
+    _pod: Machine,
+    engine: Engine,
+    host: Host,
+}
+
+impl World {
+    fn new() -> Option<Self> {
+        let host = Host::new()?;
+        // What `/proc/sys/net` shows is the reader's own namespace.
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+        let client = Machine::new("client0", NODE, CLIENT);
+        let other = Machine::new("other0", "192.0.2.1", "192.0.2.2");
+        ip(&format!("route add {REMOTE_POD} via 192.0.2.2"));
+        let remote = other.run(|| {
+            ip(&format!("addr add {REMOTE_POD}/32 dev lo"));
+            Server::start(&format!("{REMOTE_POD}:8080"))
+        });
+        let pod = Machine::new("veth0", "10.244.1.1", LOCAL_POD);
+        let local = pod.run(|| Server::start(&format!("{LOCAL_POD}:8080")));
+        let servers = vec![local, remote];
+        let own = |address: [u8; 4]| NodeAddress {
+            address: address.into(),
+            ports: true,
+        };
+        let mut engine = host.engine();
+        engine
+            .configure(&Config {
+                node_v4: Address::v4([192, 0, 2, 1]),
+                // Equal choices in each run.
+                seed: 7,
+                ..Config::DEFAULT
+            })
+            .unwrap();
+        engine
+            .set_node(NodeFacts {
+                addresses: vec![own([198, 51, 100, 1]), own([192, 0, 2, 1])],
+                inside: vec!["10.244.0.0/16".parse().unwrap()],
+                ..NodeFacts::default()
+            })
+            .unwrap();
+        engine
+            .follow_devices(
+                &[client.device(), other.device(), pod.device()],
+                &Patterns::default(),
+            )
+            .unwrap();
+        assert_eq!(engine.datapath().attachments().len(), 6);
+        Some(Self {
+            client,
+            _servers: servers,
+            other,
+            _pod: pod,
+            engine,
+            host,
+        })
+    }
+
+    /// A Service with node port and, unless it is to have none, both pods behind it.
+    fn put(&mut self, name: &str, number: u8, endpoints: bool, change: impl Fn(&mut Service)) {
+        let mut it = service(name, &[&format!("10.96.0.{number}")], 80);
+        it.spec.kind = Some("NodePort".into());
+        it.spec.ports[0].node_port = Some(30_000 + i64::from(number));
+        change(&mut it);
+        put_service(&mut self.engine, &it);
+        if endpoints {
+            let local = slice(&format!("{name}-l"), name, &[LOCAL_POD], 8080);
+            let mut remote = slice(&format!("{name}-r"), name, &[REMOTE_POD], 8080);
+            remote.endpoints[0].node_name = Some("node-2".into());
+            put_slice(&mut self.engine, &local);
+            put_slice(&mut self.engine, &remote);
+        }
+    }
+
+    fn trace(&self, client: &str, port: Option<u16>, asked: SocketAddr) -> Trace {
+        let question = Question {
+            client: client.parse().unwrap(),
+            client_port: port,
+            asked,
+            protocol: Protocol::TCP,
+            from: None,
+        };
+        let trace = trace(&self.host.pin_dir, &question).unwrap();
+        println!("{trace}");
+        trace
+    }
+
+    /// What the client's packet will meet.
+    fn foretold(&self, port: u16, asked: SocketAddr) -> Walk {
+        let trace = self.trace(CLIENT, Some(port), asked);
+        assert_eq!(trace.from, TraceFrom::Outside);
+        assert_eq!(trace.walks.len(), 1);
+        assert_eq!(trace.walks[0].path, PathKind::Packet);
+        trace.walks[0].clone()
+    }
+
+    /// The client asks, from a port; its sockets are no one's of this node.
+    fn ask(&self, port: u16, asked: SocketAddr) -> std::io::Result<SocketAddr> {
+        self.host.within_reach(false);
+        let answer = self
+            .client
+            .run(move || ask_from(port, asked).map(|(server, _)| server));
+        self.host.within_reach(true);
+        answer
+    }
+
+    fn counted(&self, counter: Counter) -> u64 {
+        let all = self.engine.datapath().counters().unwrap();
+        all.iter().find(|(it, _)| *it == counter).unwrap().1
+    }
+}
+
+fn node(port: u16) -> SocketAddr {
+    SocketAddr::new(NODE.parse().unwrap(), port)
+}
+
+fn place(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// What a packet will do is known beforehand, down to the port under which the
+/// client is shown, and is found among the connections afterwards.
+#[test]
+fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("web", 7, true, |_| {});
+    world.put("hashed", 8, true, |it| {
+        let maglev = ("orlop.dev/load-balancing".to_owned(), "maglev".to_owned());
+        it.metadata.annotations.extend([maglev]);
+    });
+    let mut replaced = 0;
+    for (asked, how) in [
+        (node(30_007), How::Hash),
+        (place("10.96.0.7:80"), How::Hash),
+        (node(30_008), How::Maglev),
+    ] {
+        let mut servers = BTreeSet::new();
+        for port in 41_000..41_012 {
+            let before = world.foretold(port, asked);
+            assert_eq!(before.chosen_by, Some(how), "{before:?}");
+            let server = world.ask(port, asked).unwrap();
+            assert_eq!(before.endpoint, Some(server), "{asked} from {port}");
+            servers.insert(server);
+            let flows = Flows::open(&world.host.pin_dir).unwrap();
+            let client = SocketAddr::new(CLIENT.parse().unwrap(), port);
+            let found: Vec<_> = flows.list().unwrap();
+            let its: Vec<_> = found
+                .iter()
+                .filter(|it| it.client == client && it.service == asked)
+                .collect();
+            assert_eq!(its.len(), 1, "{found:?}");
+            let shown = before.shown_as.unwrap_or(client);
+            assert_eq!((its[0].backend, its[0].shown_as), (server, shown));
+            assert_eq!(its[0].local, server.ip().to_string() == LOCAL_POD);
+            // A client outside is shown as the node to who is elsewhere, and at a
+            // cluster IP to all.
+            let masked = !its[0].local || asked.port() == 80;
+            assert_eq!(shown.ip() != client.ip(), masked, "{before:?}");
+            // The same client port at the same backend through another service.
+            replaced += usize::from(shown.ip() == client.ip() && shown != client);
+            let device = if its[0].local { "veth0" } else { "other0" };
+            let route = before.route.and_then(|it| it.name);
+            assert_eq!(route.as_deref(), Some(device));
+        }
+        assert_eq!(servers.len(), 2, "both are asked: {servers:?}");
+    }
+    assert!(
+        replaced > 0,
+        "no two services led one client port to one pod"
+    );
+    assert_eq!(world.counted(Counter::PortReplaced), replaced as u64);
+}
+
+/// `orlop conntrack`: what is listed, what is forgotten, and that nothing else is.
+#[test]
+fn connections_are_listed_and_forgotten_one_by_one() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("web", 7, true, |_| {});
+    let asked = node(30_007);
+    // A connection that goes on.
+    world.host.within_reach(false);
+    let stays = world.client.run(move || ask_from(42_000, asked).unwrap());
+    world.host.within_reach(true);
+    world.ask(42_001, asked).unwrap();
+    let flows = Flows::open(&world.host.pin_dir).unwrap();
+    let list = || {
+        let mut ports: Vec<_> = flows
+            .list()
+            .unwrap()
+            .iter()
+            .map(|it| it.client.port())
+            .collect();
+        ports.sort_unstable();
+        ports
+    };
+    assert_eq!(list(), [42_000, 42_001]);
+    let all = flows.list().unwrap();
+    assert!(all.iter().all(|it| it.service == asked && !it.direct));
+    // Through the hooks of sockets there is no connection of packets.
+    ask_tcp("10.96.0.7:80").unwrap();
+    assert_eq!(list(), [42_000, 42_001]);
+    let gone = all.iter().find(|it| it.client.port() == 42_001).unwrap();
+    flows.forget(gone).unwrap();
+    assert_eq!(list(), [42_000]);
+    // Forgotten, its number is free for a new one; the other is as it was.
+    world.ask(42_001, asked).unwrap();
+    assert_eq!(list(), [42_000, 42_001]);
+    let known = world.foretold(42_000, asked);
+    assert_eq!(known.chosen_by, Some(How::Flow));
+    assert_eq!(known.endpoint, Some(stays.0));
+}
+
+#[test]
+fn refusals_and_drops_are_foretold_with_their_reason() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("empty", 9, false, |_| {});
+    world.put("guarded", 10, true, |it| {
+        it.spec.kind = Some("LoadBalancer".into());
+        it.spec.load_balancer_source_ranges = vec!["203.0.113.0/24".into()];
+        it.status = ServiceStatus {
+            load_balancer: LoadBalancerStatus {
+                ingress: vec![LoadBalancerIngress {
+                    ip: Some("203.0.113.80".into()),
+                    ip_mode: None,
+                }],
+            },
+        };
+    });
+    // Nobody serves: the client is told, as is a process of the node.
+    let before = world.foretold(43_000, node(30_009));
+    assert_eq!(before.decision, Decision::Refuse);
+    assert_eq!(before.counted, [Counter::PacketRefused.label()]);
+    let error = world.ask(43_000, node(30_009)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    let inside = world.trace(NODE, None, place("10.96.0.9:80"));
+    assert_eq!(inside.from, TraceFrom::Host);
+    assert_eq!(inside.walks.len(), 1);
+    assert_eq!(
+        inside.walks[0].counted,
+        [Counter::RefusedNoEndpoint.label()]
+    );
+    let error = ask_tcp("10.96.0.9:80").unwrap_err();
+    assert_eq!(inside.walks[0].errno, error.raw_os_error());
+    // Out of the source ranges: dropped, and counted so.
+    let guarded = place("203.0.113.80:80");
+    let before = world.foretold(43_001, guarded);
+    assert_eq!(before.decision, Decision::Drop);
+    assert_eq!(before.counted, [Counter::DroppedSource.label()]);
+    assert_eq!(before.set.as_deref(), Some("default/guarded:tcp TCP IPv4"));
+    assert_eq!(
+        world.counted(Counter::DroppedSource),
+        0,
+        "a trace counts nothing"
+    );
+    world.host.within_reach(false);
+    world.client.run(move || {
+        let patience = std::time::Duration::from_millis(200);
+        std::net::TcpStream::connect_timeout(&guarded, patience).unwrap_err();
+    });
+    world.host.within_reach(true);
+    assert!(world.counted(Counter::DroppedSource) > 0);
+    // No service at all.
+    let before = world.foretold(43_002, place("192.0.2.2:9"));
+    assert_eq!(before.decision, Decision::Pass);
+    assert_eq!((before.set, before.endpoint), (None, None));
+}
+
+#[test]
+fn calls_of_sockets_are_foretold_and_affinity_with_them() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("web", 7, true, |_| {});
+    world.put("sticky", 11, true, |it| {
+        it.spec.session_affinity = Some(Affinity::ClientIp);
+    });
+    let both = [LOCAL_POD, REMOTE_POD].map(|ip| place(&format!("{ip}:8080")));
+    let call = |world: &World, vip: &str| {
+        let trace = world.trace(NODE, None, place(vip));
+        // The endpoint's address is in the packet: nothing is left to do there.
+        assert_eq!(trace.walks.len(), 1, "{trace:?}");
+        assert_eq!(trace.walks[0].path, PathKind::Socket);
+        trace.walks[0].clone()
+    };
+    let walk = call(&world, "10.96.0.7:80");
+    assert_eq!(walk.chosen_by, Some(How::Random));
+    assert!(walk.endpoint.is_some_and(|it| both.contains(&it)));
+    assert_eq!(walk.counted, [Counter::ConnectTranslated.label()]);
+    let walk = call(&world, "10.96.0.11:80");
+    assert_eq!(walk.chosen_by, Some(How::Random), "nobody was there before");
+    let (first, _) = ask_tcp("10.96.0.11:80").unwrap();
+    for _ in 0..8 {
+        let walk = call(&world, "10.96.0.11:80");
+        assert_eq!(
+            (walk.chosen_by, walk.endpoint),
+            (Some(How::Affinity), Some(first))
+        );
+    }
+    // A pod has both: its sockets, and what else it may send.
+    let trace = world.trace(LOCAL_POD, None, place("10.96.0.7:80"));
+    assert_eq!(trace.from, TraceFrom::Pod);
+    let paths: Vec<_> = trace
+        .walks
+        .iter()
+        .map(|walk| (walk.path, walk.decision))
+        .collect();
+    assert_eq!(paths.len(), 2);
+    assert_eq!(paths[0], (PathKind::Socket, Decision::Translate));
+    assert_eq!(paths[1].0, PathKind::Packet);
+    // UDP: the socket decides. SCTP has no hook at sockets.
+    let question = |protocol| Question {
+        client: NODE.parse().unwrap(),
+        client_port: None,
+        asked: place("10.96.0.7:80"),
+        protocol,
+        from: None,
+    };
+    let udp = trace_of(&world, &question(Protocol::UDP));
+    assert_eq!(udp.walks[0].chosen_by, Some(How::Socket));
+    let sctp = trace_of(&world, &question(Protocol::SCTP));
+    assert_eq!(sctp.walks[0].path, PathKind::Packet);
+    // No map was written: nothing but the one real connection is remembered.
+    assert_eq!(
+        Flows::open(&world.host.pin_dir).unwrap().list().unwrap(),
+        []
+    );
+    assert_eq!(world.counted(Counter::ConnectTranslated), 1);
+    assert_eq!(world.other.run(|| 1), 1);
+}
+
+fn trace_of(world: &World, question: &Question) -> Trace {
+    trace(&world.host.pin_dir, question).unwrap()
+}
