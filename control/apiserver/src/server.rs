@@ -161,9 +161,17 @@ impl ApiServer {
         let settings = &self.api.config.chain;
         let close = CancellationToken::new();
         let grace = settings.shutdown_grace;
+        let lane = match listen::Lane::start() {
+            Ok(lane) => Some(lane),
+            Err(error) => {
+                tracing::warn!(%error, "nodes are served by the threads that serve everybody");
+                None
+            }
+        };
+        let lane = lane.as_ref();
         let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
             let chain = self.chain.clone();
-            listen::serve(listener, tls.clone(), chain, grace, close.clone())
+            listen::serve(listener, tls.clone(), chain, lane, grace, close.clone())
         }));
         let ending = async {
             shutdown.cancelled().await;

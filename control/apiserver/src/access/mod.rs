@@ -25,8 +25,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::configuration::authentication::Anonymous;
 use control_access::{
-    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, FrontProxy, TokenError,
-    TokenFile, Tokens, User, user_of_bootstrap_token, user_of_certificate,
+    Attributes, BOOTSTRAP_TOKEN_NAMESPACE, BOOTSTRAP_TOKEN_PREFIX, Bearer, FrontProxy, MASTERS,
+    NODES, TokenError, TokenFile, Tokens, User, user_of_bootstrap_token, user_of_certificate,
 };
 use control_pki::ClientTrust;
 use control_types::status::Status;
@@ -52,6 +52,9 @@ pub(crate) use self::cache::Remembered;
 pub(crate) use self::remote::Remote;
 pub use self::remote::RemoteError;
 pub use self::settings::{Settings, SettingsError, WebhookSettings};
+
+/// The parts of a control plane that are processes of their own.
+const COMPONENTS: [&str; 2] = ["system:kube-scheduler", "system:kube-controller-manager"];
 
 /// Certificates, tokens, RBAC and nodes, and what else is configured.
 #[derive(Debug)]
@@ -364,6 +367,15 @@ impl Access for ClusterAccess {
         notes: Notes<'a>,
     ) -> BoxFuture<'a, Result<User, Status>> {
         self.identify(parts, notes).boxed()
+    }
+
+    fn is_of_cluster(&self, certificates: &[CertificateDer<'_>]) -> bool {
+        let proven = self.clients.verify(certificates).is_ok();
+        let user = certificates.first().filter(|_| proven);
+        let user = user.and_then(|first| user_of_certificate(first).ok());
+        user.is_some_and(|user| {
+            user.is_in(NODES) || user.is_in(MASTERS) || COMPONENTS.contains(&&*user.name)
+        })
     }
 
     fn impersonate<'a>(

@@ -25,6 +25,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use compact_str::CompactString;
 use control_store::{EventKind, KeyValue, Range, Revision, Store};
+use futures::future::try_join_all;
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -59,17 +60,21 @@ pub struct Caches {
     asked: Mutex<Option<mpsc::Receiver<Request>>>,
 }
 
+/// Which caches are to be fed from now on, and which no more.
+#[derive(Debug, Default)]
+pub struct Replacement {
+    /// To be filled and fed, each in the place of one for the same keys.
+    pub added: Vec<Arc<ResourceCache>>,
+    /// To be fed no more.
+    pub removed: Vec<Arc<ResourceCache>>,
+}
+
 /// What the task that feeds the caches is asked for: it alone knows a moment at
 /// which nothing is missed.
-enum Request {
-    /// Fill a cache and feed it from now on.
-    Add(
-        Arc<ResourceCache>,
-        oneshot::Sender<Result<(), control_store::Error>>,
-    ),
-    /// Feed a cache no more.
-    Remove(Arc<ResourceCache>),
-}
+type Request = (
+    Replacement,
+    oneshot::Sender<Result<(), control_store::Error>>,
+);
 
 /// The caches by what their keys begin with.
 type Prefixes = FxHashMap<CompactString, Arc<ResourceCache>>;
@@ -87,6 +92,14 @@ pub struct Behind {
     pub wanted: Revision,
     /// How far the cache has come.
     pub applied: Revision,
+}
+
+impl Replacement {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
 }
 
 impl std::fmt::Debug for Caches {
@@ -323,51 +336,43 @@ impl Caches {
         }
     }
 
-    /// Fills a cache and feeds it from then on, in the place of one for the same keys.
+    /// Changes which caches are fed: all of it or nothing. It is done even if nobody
+    /// waits any more for the answer.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn add(&self, cache: Arc<ResourceCache>) -> Result<(), control_store::Error> {
+    pub async fn replace(&self, change: Replacement) -> Result<(), control_store::Error> {
+        if change.is_empty() {
+            return Ok(());
+        }
         let (answer, answered) = oneshot::channel();
-        let sent = self.requests.send(Request::Add(cache, answer)).await;
+        let sent = self.requests.send((change, answer)).await;
         sent.map_err(|_| control_store::Error::Closed)?;
         answered.await.map_err(|_| control_store::Error::Closed)?
     }
 
-    /// Feeds a cache no more.
-    pub async fn remove(&self, cache: &Arc<ResourceCache>) {
-        // Without a task that feeds there is nothing to take it from.
-        let _ = self.requests.send(Request::Remove(Arc::clone(cache))).await;
-    }
-
     /// Does what was asked for; `after`: what all caches have.
-    async fn serve(&self, request: Request, after: Revision) {
-        match request {
-            Request::Add(cache, answer) => {
-                let filled = self.fill(&cache, after).await;
-                if filled.is_ok() {
-                    self.reader.by_prefix.rcu(|prefixes| {
-                        let mut prefixes = Prefixes::clone(prefixes);
-                        prefixes.insert(cache.prefix().into(), Arc::clone(&cache));
-                        prefixes
-                    });
-                }
-                // Who asked may have gone.
-                let _ = answer.send(filled);
-            }
-            Request::Remove(cache) => {
-                self.reader.by_prefix.rcu(|prefixes| {
-                    let mut prefixes = Prefixes::clone(prefixes);
-                    if prefixes
-                        .get(cache.prefix())
-                        .is_some_and(|present| Arc::ptr_eq(present, &cache))
-                    {
+    async fn serve(&self, (change, answer): Request, after: Revision) {
+        let Replacement { added, removed } = change;
+        // Together: nothing is fed meanwhile.
+        let filled = try_join_all(added.iter().map(|cache| self.fill(cache, after))).await;
+        if filled.is_ok() {
+            self.reader.by_prefix.rcu(|prefixes| {
+                let mut prefixes = Prefixes::clone(prefixes);
+                for cache in &removed {
+                    let present = prefixes.get(cache.prefix());
+                    if present.is_some_and(|present| Arc::ptr_eq(present, cache)) {
                         prefixes.remove(cache.prefix());
                     }
-                    prefixes
-                });
-            }
+                }
+                for cache in &added {
+                    prefixes.insert(cache.prefix().into(), Arc::clone(cache));
+                }
+                prefixes
+            });
         }
+        // Who asked may have gone.
+        let _ = answer.send(filled.map(drop));
     }
 
     /// Fills one cache with what is in the store at a revision.

@@ -7,6 +7,7 @@ use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::request::Parts;
+use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
 use crate::chain::{Annotations, Warnings};
@@ -83,6 +84,14 @@ pub trait Access: Send + Sync + 'static {
         parts: &'a Parts,
         notes: Notes<'a>,
     ) -> BoxFuture<'a, Result<User, Status>>;
+
+    /// Whether who shows these certificates is a part of the cluster itself: a node, a
+    /// component of the control plane, or its administrator. Its connection is then
+    /// served apart from the crowd.
+    fn is_of_cluster(&self, certificates: &[CertificateDer<'_>]) -> bool {
+        let _ = certificates;
+        false
+    }
 
     /// As whom `caller` wants this request to be made; `None` when as himself.
     fn impersonate<'a>(

@@ -39,12 +39,20 @@ pub(crate) fn prefix(group: &str, plural: &str) -> String {
     format!("/registry/{group}/{plural}/")
 }
 
-/// What a definition makes.
+/// What a definition makes. Clones are the same.
+#[derive(Clone)]
 pub(super) struct Built {
     pub family: Arc<Family>,
     pub cache: Arc<ResourceCache>,
     /// One for each version that is served.
     pub served: Vec<Arc<Served>>,
+}
+
+impl Built {
+    /// Whether it is another clone of the same.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.family, &other.family)
+    }
 }
 
 /// Makes all that is served of a definition; `None` when it has no version in

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::build::{self, Built};
 use super::{Definitions, GROUP, PLURAL, Snapshot};
 use crate::api::{Api, Served};
-use crate::cache::{Keyed as _, ResourceCache};
+use crate::cache::{Keyed as _, Replacement, ResourceCache};
 use crate::duties::{self, Names, condition_is_true};
 use crate::storage::{self, Transform};
 
@@ -32,6 +32,8 @@ pub(super) struct Known {
     /// Whether all is said of it that the server has to say.
     pub(super) settled: bool,
     deleting: bool,
+    /// Whether objects of it cannot be made any more.
+    terminating: bool,
     built: Option<Built>,
 }
 
@@ -86,11 +88,11 @@ fn is_served(definition: &Value) -> bool {
 
 impl Known {
     /// What a definition makes; `before`: what it made of an earlier state.
-    fn of(revision: Revision, definition: &Value, before: Option<Self>) -> Self {
+    fn of(revision: Revision, definition: &Value, before: Option<&Self>) -> Self {
         let content = digest(definition);
         let served = is_served(definition);
         let built = match before {
-            Some(before) if before.content == content && served => before.built,
+            Some(before) if before.content == content && served => before.built.clone(),
             _ => None,
         };
         let built = if served {
@@ -98,13 +100,6 @@ impl Known {
         } else {
             None
         };
-        if let Some(built) = &built {
-            let terminating = condition_is_true(definition, "Terminating");
-            built
-                .family
-                .terminating
-                .store(terminating, Ordering::Relaxed);
-        }
         let deleting = meta::is_deleting(definition);
         let group = definition.str_at(&["spec", "group"]).unwrap_or_default();
         Self {
@@ -115,7 +110,16 @@ impl Known {
             names: Names::held(definition),
             settled: deleting || duties::is_settled(definition),
             deleting,
+            terminating: built.is_some() && condition_is_true(definition, "Terminating"),
             built,
+        }
+    }
+
+    /// Tells those who serve it whether it is on its way out.
+    fn mark(&self) {
+        if let Some(built) = &self.built {
+            let terminating = &built.family.terminating;
+            terminating.store(self.terminating, Ordering::Relaxed);
         }
     }
 }
@@ -142,6 +146,7 @@ impl Definitions {
                 continue;
             };
             let one = Known::of(kv.mod_revision, &definition, None);
+            one.mark();
             known.insert(meta::name(&definition).to_owned(), one);
         }
         let caches = known
@@ -199,57 +204,54 @@ impl Definitions {
         if self.is_current(state.revision) {
             return Ok(());
         }
-        let mut changed = false;
-        let mut next: FxHashMap<String, Known> =
-            FxHashMap::with_capacity_and_hasher(known.len() + 1, Default::default());
+        let mut next = Vec::new();
+        let mut change = Replacement::default();
         for object in state.objects.iter() {
-            let name = object.key().to_owned();
-            let before = known.remove(&name);
-            if let Some(same) = before.as_ref()
-                && same.revision == object.revision()
-            {
-                next.extend(before.map(|before| (name, before)));
+            let before = known.get(object.key());
+            if before.is_some_and(|before| before.revision == object.revision()) {
                 continue;
             }
             let definition = object.value().map_err(Status::internal)?;
-            let ending = |one: Option<&Known>| {
-                one.and_then(|one| one.built.as_ref())
-                    .is_some_and(|built| built.family.is_terminating())
-            };
-            let was_ending = ending(before.as_ref());
-            let old = before
-                .as_ref()
-                .and_then(|before| before.built.as_ref())
-                .map(|built| (Arc::clone(&built.family), Arc::clone(&built.cache)));
             let one = Known::of(object.revision(), &definition, before);
-            changed |= was_ending != ending(Some(&one));
-            match (&old, &one.built) {
-                (Some((family, _)), Some(built)) if Arc::ptr_eq(family, &built.family) => {}
-                (_, Some(built)) => {
-                    changed = true;
-                    let added = api.caches.add(Arc::clone(&built.cache)).await;
-                    added.map_err(Status::internal)?;
-                }
-                (Some((_, cache)), None) => {
-                    changed = true;
-                    api.caches.remove(cache).await;
-                }
+            let old = before.and_then(|before| before.built.as_ref());
+            match (old, &one.built) {
+                (Some(old), Some(built)) if old.is(built) => {}
+                (_, Some(built)) => change.added.push(Arc::clone(&built.cache)),
+                (Some(old), None) => change.removed.push(Arc::clone(&old.cache)),
                 (None, None) => {}
             }
-            if let Some((family, _)) = old
-                && !one
-                    .built
-                    .as_ref()
-                    .is_some_and(|built| Arc::ptr_eq(&family, &built.family))
-            {
-                family.gone.cancel();
-            }
-            next.insert(name, one);
+            next.push((object.key().to_owned(), one));
         }
-        let gone = std::mem::replace(&mut *known, next);
-        for built in gone.into_values().filter_map(|one| one.built) {
-            changed = true;
-            api.caches.remove(&built.cache).await;
+        let gone: Vec<String> = known
+            .keys()
+            .filter(|name| state.objects.get(name).is_none())
+            .cloned()
+            .collect();
+        let left = gone.iter().filter_map(|name| known[name].built.as_ref());
+        change
+            .removed
+            .extend(left.map(|built| Arc::clone(&built.cache)));
+        let mut changed = !change.is_empty();
+        // Whoever waits for this may go away: until here nothing is different, and
+        // from here on nobody waits.
+        api.caches.replace(change).await.map_err(Status::internal)?;
+        for (name, one) in next {
+            one.mark();
+            let (built, ends) = (one.built.clone(), one.terminating);
+            let Some(before) = known.insert(name, one) else {
+                continue;
+            };
+            changed |= before.terminating != ends;
+            if let Some(old) = before.built
+                && !built.is_some_and(|built| old.is(&built))
+            {
+                old.family.gone.cancel();
+            }
+        }
+        for built in gone
+            .iter()
+            .filter_map(|name| known.remove(name.as_str())?.built)
+        {
             built.family.gone.cancel();
         }
         let now = self.now();

@@ -11,7 +11,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, events, own};
+use super::{Duty, SETTLE, events, own};
 use crate::allocate::objects::{self, GROUP, MANAGED_BY, MANAGER, PLURAL};
 use crate::api::Api;
 
@@ -19,6 +19,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "addresses of services",
     follows: &[],
     every: Duration::from_secs(60),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 
 use super::conditions::{self, Condition};
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
 use crate::node_metrics;
@@ -21,6 +21,7 @@ pub(super) static REGISTRATION: Duty = Duty {
     follows: &[],
     // Made at start; who deletes one later means it.
     every: Duration::MAX,
+    settle: SETTLE,
     run: |api| register(api).boxed(),
     stop: None,
 };
@@ -29,6 +30,7 @@ pub(super) static CUSTOM: Duty = Duty {
     name: "API services of custom resources",
     follows: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     every: Duration::from_secs(30),
+    settle: SETTLE,
     run: |api| register_custom(api, false).boxed(),
     stop: None,
 };
@@ -38,6 +40,7 @@ pub(super) static CUSTOM_KEPT: Duty = Duty {
     name: "API services of custom resources, looked at again",
     follows: &[],
     every: Duration::from_secs(30),
+    settle: SETTLE,
     run: |api| register_custom(api, true).boxed(),
     stop: None,
 };
@@ -46,6 +49,7 @@ pub(super) static AVAILABILITY: Duty = Duty {
     name: "API services",
     follows: &[(GROUP, PLURAL)],
     every: Duration::from_secs(30),
+    settle: SETTLE,
     run: |api| judge_all(api).boxed(),
     stop: None,
 };

@@ -7,13 +7,14 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "authentication",
     follows: &[],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

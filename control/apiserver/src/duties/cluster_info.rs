@@ -9,7 +9,7 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 use crate::config::Config;
 
@@ -17,6 +17,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "cluster info",
     follows: &[],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -10,7 +10,7 @@ use futures::FutureExt;
 
 use super::conditions::{self, Condition};
 use super::definitions::{FINALIZER, GROUP, PLURAL};
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 use crate::cache::Keyed as _;
 use crate::custom;
@@ -23,6 +23,7 @@ pub(super) static DUTY: Duty = Duty {
     follows: &[(GROUP, PLURAL)],
     // Objects with finalizers are looked at again; most often there are none.
     every: Duration::from_secs(1),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -8,7 +8,7 @@ use control_kinds::approval;
 use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt as _, stream};
 
 use super::conditions::{self, Condition};
 use super::{Duty, own};
@@ -18,6 +18,8 @@ pub(super) static DUTY: Duty = Duty {
     name: "definitions",
     follows: &[(GROUP, PLURAL)],
     every: Duration::from_secs(30),
+    // Who makes one waits for it, and changes that come together share a look anyway.
+    settle: Duration::ZERO,
     run: |api| run(api).boxed(),
     stop: None,
 };
@@ -26,11 +28,15 @@ pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const PLURAL: &str = "customresourcedefinitions";
 pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
+/// So many definitions are written at the same time.
+const WRITES: usize = 64;
+
 async fn run(api: &Api) -> Result<(), Status> {
     api.definitions.refresh(api).await?;
     let served = api.resource(GROUP, PLURAL)?;
     // Names that were given in this round, and are not in the cache yet.
     let mut given: Vec<(String, Names)> = Vec::new();
+    let mut changes = Vec::new();
     for name in api.definitions.unsettled().await {
         let Some(found) = served.cache()?.get(&name) else {
             continue;
@@ -56,11 +62,20 @@ async fn run(api: &Api) -> Result<(), Status> {
             }
         }
         if judge(&mut one, &taken) {
-            own::change(api, served, &name, |stored| judge(stored, &taken)).await?;
             given.push((group, Names::held(&one)));
+            changes.push((name, taken));
         }
     }
-    Ok(())
+    // Together, so that they share the store's commits: who brings many definitions
+    // waits for all of them.
+    let changes = changes.into_iter().map(|(name, taken)| async move {
+        own::change(api, served, &name, |stored| judge(stored, &taken)).await
+    });
+    let done: Vec<_> = stream::iter(changes)
+        .buffer_unordered(WRITES)
+        .collect()
+        .await;
+    done.into_iter().collect()
 }
 
 /// Names that definitions of a group have.

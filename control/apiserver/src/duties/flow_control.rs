@@ -12,13 +12,14 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "flow control",
     follows: &[(GROUP, LEVELS), (GROUP, SCHEMAS)],
     every: Duration::from_secs(60),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -9,13 +9,14 @@ use futures::FutureExt;
 
 use super::conditions::{self, Condition};
 use super::flow_control::{GROUP, LEVELS, SCHEMAS};
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "flow schemas",
     follows: &[(GROUP, LEVELS), (GROUP, SCHEMAS)],
     every: Duration::from_secs(60),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

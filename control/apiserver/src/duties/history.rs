@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use control_types::status::Status;
 use futures::FutureExt;
 
-use super::Duty;
+use super::{Duty, SETTLE};
 use crate::api::Api;
 use crate::write::store_error;
 
@@ -15,6 +15,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "history",
     follows: &[],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -12,7 +12,7 @@ use control_types::value::Value;
 use futures::FutureExt;
 use sha2::{Digest, Sha256};
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 use crate::features::Feature;
 
@@ -20,6 +20,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "identity",
     follows: &[],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };
@@ -28,6 +29,7 @@ pub(super) static COLLECTION: Duty = Duty {
     name: "identities of others",
     follows: &[],
     every: LASTS,
+    settle: SETTLE,
     run: |api| collect(api).boxed(),
     stop: None,
 };

@@ -10,13 +10,14 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, masters, own};
+use super::{Duty, SETTLE, masters, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "the kubernetes service",
     follows: &[],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: Some(|api| stop(api).boxed()),
 };

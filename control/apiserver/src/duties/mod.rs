@@ -47,7 +47,7 @@ pub(crate) use conditions::is_true as condition_is_true;
 pub(crate) use definitions::{Names, is_settled};
 
 /// A change after a pause is looked at at once; those that follow it within this
-/// time are looked at together.
+/// time are mostly looked at together.
 const SETTLE: Duration = Duration::from_millis(20);
 /// How long after a failure a duty is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -60,6 +60,8 @@ pub(crate) struct Duty {
     follows: &'static [(&'static str, &'static str)],
     /// How often it is looked after when nothing changes.
     every: Duration,
+    /// For how long changes are gathered that follow each other.
+    settle: Duration,
     /// Makes the world as it should be.
     run: for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>,
     /// What is done as soon as the server is told to stop, while clients go elsewhere.
@@ -147,7 +149,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
         };
         tokio::select! {
             () = end.cancelled() => break,
-            () = changed => tokio::time::sleep_until(looked + SETTLE).await,
+            () = changed => tokio::time::sleep_until(looked + duty.settle).await,
             () = tokio::time::sleep(wait) => {}
         }
         // Before the look: what comes during it is looked at again.

@@ -6,13 +6,14 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "namespaces",
     follows: &[("", "namespaces")],
     every: Duration::from_secs(60),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -10,7 +10,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, events, own};
+use super::{Duty, SETTLE, events, own};
 use crate::allocate::PortMap;
 use crate::api::Api;
 
@@ -18,6 +18,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "node ports",
     follows: &[],
     every: Duration::from_secs(180),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

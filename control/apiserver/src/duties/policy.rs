@@ -10,7 +10,7 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
@@ -18,6 +18,7 @@ pub(super) static DUTY: Duty = Duty {
     follows: &[],
     // Mended at start; in between it is the administrators'.
     every: Duration::MAX,
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -16,7 +16,7 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::{Api, Served};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -28,6 +28,7 @@ pub(super) static DUTY: Duty = Duty {
     name: "types of admission policies",
     follows: &[(GROUP, POLICIES)],
     every: Duration::from_secs(600),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

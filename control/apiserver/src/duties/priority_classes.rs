@@ -6,13 +6,14 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "priority classes",
     follows: &[],
     every: Duration::from_secs(3600),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

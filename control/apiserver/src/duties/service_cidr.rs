@@ -10,13 +10,14 @@ use control_types::value::Value;
 use futures::FutureExt;
 
 use super::conditions::{self, Condition};
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "service ranges",
     follows: &[("networking.k8s.io", "servicecidrs")],
     every: Duration::from_secs(10),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -8,13 +8,14 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, own};
+use super::{Duty, SETTLE, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "token tracking",
     follows: &[],
     every: Duration::from_secs(3600),
+    settle: SETTLE,
     run: |api| run(api).boxed(),
     stop: None,
 };

@@ -1,6 +1,7 @@
 //! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 mod beside;
+mod lane;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -14,9 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+pub(crate) use self::lane::Lane;
 use crate::body::{Body, BoxError};
 use crate::chain::Chain;
 use crate::gather::Gather;
@@ -96,15 +101,17 @@ impl Farewell {
 pub struct ClientAddr(pub SocketAddr);
 
 /// Accepts connections until `shutdown`; then closes idle connections, lets
-/// open requests finish for at most `grace`, and returns.
+/// open requests finish for at most `grace`, and returns. The cluster's own
+/// connections are served in the `lane`, if there is one.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Tls,
     chain: Chain,
+    lane: Option<&Lane>,
     grace: Duration,
     shutdown: CancellationToken,
 ) {
-    let connections = tokio_util::task::TaskTracker::new();
+    let connections = TaskTracker::new();
     let kill = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
@@ -123,13 +130,29 @@ pub(crate) async fn serve(
             }
         };
         let acceptor = TlsAcceptor::from(tls.load_full());
-        let connection = connection(stream, address, acceptor, chain.clone(), shutdown.clone());
-        let kill = kill.clone();
+        let greeting = greet(stream, address, acceptor, chain.clone(), shutdown.clone());
+        let lane = lane.and_then(Lane::handle).cloned();
+        let (kill, tracker) = (kill.clone(), connections.clone());
         connections.spawn(async move {
-            tokio::select! {
-                () = kill.cancelled() => {}
-                () = connection => {}
+            let greeted = tokio::select! {
+                () = kill.cancelled() => return,
+                greeted = greeting => greeted,
+            };
+            let Some(mut greeted) = greeted else { return };
+            if let Some(lane) = lane
+                && greeted.is_of_cluster()
+            {
+                match greeted.rehome(&lane) {
+                    Ok(()) => {
+                        tracker.spawn_on(until_killed(kill, greeted.converse()), &lane);
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::debug!(%address, %error, "a connection stays where it is");
+                    }
+                }
             }
+            until_killed(kill, greeted.converse()).await;
         });
     }
     drop(listener);
@@ -150,28 +173,45 @@ fn has_path<B>(request: &hyper::Request<B>) -> bool {
     request.method() == hyper::Method::CONNECT || !request.uri().path().is_empty()
 }
 
-async fn connection(
+async fn until_killed(kill: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = kill.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// A connection after its TLS handshake.
+struct Greeted {
+    stream: TlsStream<TcpStream>,
+    address: SocketAddr,
+    certificates: Option<PeerCertificates>,
+    chain: Chain,
+    shutdown: CancellationToken,
+}
+
+/// Does the handshake of a new connection; `None` when it failed, which is told.
+async fn greet(
     stream: TcpStream,
     address: SocketAddr,
     acceptor: TlsAcceptor,
     chain: Chain,
     shutdown: CancellationToken,
-) {
+) -> Option<Greeted> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%address, %error, "connection ended before it began");
-        return;
+        return None;
     }
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             chain.api().metrics.requests.handshake_failed();
             tracing::debug!(%address, %error, "TLS handshake failed");
-            return;
+            return None;
         }
         Err(_) => {
             chain.api().metrics.requests.handshake_failed();
             tracing::debug!(%address, "TLS handshake took too long");
-            return;
+            return None;
         }
     };
     let certificates = stream.get_ref().1.peer_certificates().map(|chain| {
@@ -182,65 +222,99 @@ async fn connection(
                 .collect(),
         )
     });
-    let headers = chain.api().config.chain.header_timeout;
-    let known = KnownPeer::default();
-    let farewell = Farewell::default();
-    let said = farewell.clone();
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let mut request =
-            request.map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
-        request.extensions_mut().insert(ClientAddr(address));
-        request.extensions_mut().insert(farewell.clone());
-        if let Some(certificates) = &certificates {
-            request.extensions_mut().insert(certificates.clone());
-            request.extensions_mut().insert(known.clone());
-        }
-        let chain = chain.clone();
-        async move {
-            Ok::<_, std::convert::Infallible>(if has_path(&request) {
-                chain.answer(request).await
-            } else {
-                reply::text(400, "malformed request: missing path\n")
-            })
-        }
-    });
-    let beside = Beside::default();
-    let mut builder = auto::Builder::new(beside.clone());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .max_buf_size(HTTP1_HEAD)
-        .header_read_timeout(headers);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(15))
-        .initial_stream_window_size(256 * 1024)
-        .initial_connection_window_size(1024 * 1024)
-        .max_pending_accept_reset_streams(RESETS)
-        .max_local_error_reset_streams(RESETS)
-        .max_send_buf_size(256 * 1024)
-        .max_header_list_size(HEAD);
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
-    tokio::pin!(connection);
-    let mut driver = Driver::new(beside);
-    let ended = tokio::select! {
-        ended = poll_fn(|context| driver.poll(connection.as_mut(), context)) => ended,
-        () = async {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = said.0.notified() => {}
+    Some(Greeted {
+        stream,
+        address,
+        certificates,
+        chain,
+        shutdown,
+    })
+}
+
+// === impl Greeted ===
+
+impl Greeted {
+    /// Whether its client is a part of the cluster itself.
+    fn is_of_cluster(&self) -> bool {
+        let access = &self.chain.api().config.access;
+        let shown = self.certificates.as_ref();
+        shown.is_some_and(|certificates| access.is_of_cluster(&certificates.0))
+    }
+
+    /// Moves it to another pool of threads, where it is to be spoken with from now on.
+    fn rehome(&mut self, to: &Handle) -> std::io::Result<()> {
+        lane::rehome(self.stream.get_mut().0, to)
+    }
+
+    /// Answers its requests until it ends.
+    async fn converse(self) {
+        let Self {
+            stream,
+            address,
+            certificates,
+            chain,
+            shutdown,
+        } = self;
+        let headers = chain.api().config.chain.header_timeout;
+        let known = KnownPeer::default();
+        let farewell = Farewell::default();
+        let said = farewell.clone();
+        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+            let mut request = request
+                .map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
+            request.extensions_mut().insert(ClientAddr(address));
+            request.extensions_mut().insert(farewell.clone());
+            if let Some(certificates) = &certificates {
+                request.extensions_mut().insert(certificates.clone());
+                request.extensions_mut().insert(known.clone());
             }
-        } => {
-            connection.as_mut().graceful_shutdown();
-            driver.woken();
-            poll_fn(|context| driver.poll(connection.as_mut(), context)).await
+            let chain = chain.clone();
+            async move {
+                Ok::<_, std::convert::Infallible>(if has_path(&request) {
+                    chain.answer(request).await
+                } else {
+                    reply::text(400, "malformed request: missing path\n")
+                })
+            }
+        });
+        let beside = Beside::default();
+        let mut builder = auto::Builder::new(beside.clone());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .max_buf_size(HTTP1_HEAD)
+            .header_read_timeout(headers);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(15))
+            .initial_stream_window_size(256 * 1024)
+            .initial_connection_window_size(1024 * 1024)
+            .max_pending_accept_reset_streams(RESETS)
+            .max_local_error_reset_streams(RESETS)
+            .max_send_buf_size(256 * 1024)
+            .max_header_list_size(HEAD);
+        let connection =
+            builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
+        tokio::pin!(connection);
+        let mut driver = Driver::new(beside);
+        let ended = tokio::select! {
+            ended = poll_fn(|context| driver.poll(connection.as_mut(), context)) => ended,
+            () = async {
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    () = said.0.notified() => {}
+                }
+            } => {
+                connection.as_mut().graceful_shutdown();
+                driver.woken();
+                poll_fn(|context| driver.poll(connection.as_mut(), context)).await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%address, %error, "connection ended");
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%address, %error, "connection ended");
     }
 }
