@@ -40,7 +40,7 @@ pub use checksum::{difference, fold, replace};
 pub use error::rewrite_error;
 pub use headers::{Fragment, Headers, Kind, parse};
 pub use lifetime::collect;
-pub use nat::rewrite;
+pub use nat::{relay, rewrite};
 pub use refuse::{answer, refuse};
 pub use track::track;
 pub use tunnel::{decapsulate, encapsulate};
@@ -152,7 +152,8 @@ pub enum Verdict {
     Refuse = 6,
     /// It is sent in an outer header to [`Work::to`]'s destination.
     Encapsulate = 7,
-    /// It is sent as it is to the machine of [`Work::to`]'s destination.
+    /// It is sent as it is to the machine of [`Work::to`]'s destination, but for
+    /// a hop: nodes that disagree for a moment would else send it to and fro.
     Link = 8,
 }
 

@@ -13,8 +13,8 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse, rewrite,
-    rewrite_error,
+    Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse, relay,
+    rewrite, rewrite_error,
 };
 
 use crate::maps::Kernel;
@@ -116,6 +116,12 @@ extern "C" fn orlop_tc_encapsulate(skb: *mut __sk_buff) -> u32 {
     work().map_or(0, |work| u32::from(encapsulate(Skb(skb), work)))
 }
 
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_relay(skb: *mut __sk_buff) -> u32 {
+    work().map_or(0, |work| u32::from(relay(Skb(skb), work)))
+}
+
 /// Does what was decided.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -192,7 +198,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
     }
     let written = match verdict {
         Verdict::Encapsulate => orlop_tc_encapsulate(skb) != 0,
-        Verdict::Link => true,
+        Verdict::Link => orlop_tc_relay(skb) != 0,
         Verdict::TranslateError => {
             work.quote.forward = u32::from(hop);
             core::hint::black_box(core::ptr::from_mut(work));

@@ -11,7 +11,7 @@ use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, rewrite, rewrite_error,
+    Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, relay, rewrite, rewrite_error,
 };
 
 use crate::maps::Kernel;
@@ -58,6 +58,12 @@ extern "C" fn orlop_xdp_rewrite_error(xdp: *mut xdp_md) -> u32 {
 #[inline(never)]
 extern "C" fn orlop_xdp_encapsulate(xdp: *mut xdp_md) -> u32 {
     work().map_or(0, |work| u32::from(encapsulate(Xdp(xdp), work)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_xdp_relay(xdp: *mut xdp_md) -> u32 {
+    work().map_or(0, |work| u32::from(relay(Xdp(xdp), work)))
 }
 
 /// Does what was decided.
@@ -108,7 +114,7 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
     }
     let written = match verdict {
         Verdict::Encapsulate => orlop_xdp_encapsulate(packet.0) != 0,
-        Verdict::Link => true,
+        Verdict::Link => orlop_xdp_relay(packet.0) != 0,
         Verdict::TranslateError => orlop_xdp_rewrite_error(packet.0) != 0,
         _ => orlop_xdp_rewrite(packet.0) != 0,
     };

@@ -421,7 +421,10 @@ impl Keys {
             }
             return;
         }
-        let flags = if service.direct_return.unwrap_or(view.direct_return) {
+        // A node port is this node's own address, for which none but this node
+        // can answer.
+        let direct = service.direct_return.unwrap_or(view.direct_return);
+        let flags = if direct && rank != Rank::NodePort {
             flags.with(ServiceFlags::DIRECT_RETURN)
         } else {
             flags

@@ -140,11 +140,17 @@ fn flags<M: Flows>(
     if outside {
         flags = flags.with(FlowFlags::OUTSIDE);
     }
+    let direct = match config.direct_return {
+        DirectReturn::NONE => false,
+        // The other node chooses anew, and must choose alike.
+        DirectReturn::LINK => service.flags.contains(ServiceFlags::MAGLEV),
+        _ => true,
+    };
     if !local
         && origin == Origin::Device
         && work.tunnel == 0
         && service.flags.contains(ServiceFlags::DIRECT_RETURN)
-        && config.direct_return != DirectReturn::NONE
+        && direct
     {
         return flags.with(FlowFlags::DIRECT);
     }

@@ -44,6 +44,13 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
     }
 }
 
+/// Takes a hop off a packet that goes on as it came; false if it could not be
+/// written.
+#[inline(always)]
+pub fn relay<P: Packet>(packet: P, work: &Work) -> bool {
+    hop(packet, work)
+}
+
 /// Takes a hop off. The caller has seen that there is one left.
 #[inline(always)]
 pub(super) fn hop<P: Packet>(packet: P, work: &Work) -> bool {

@@ -104,6 +104,7 @@ pub fn run(model: &Model, origin: Origin, frame: &[u8]) -> (Verdict, Vec<u8>, Wo
         Verdict::TranslateError => rewrite_error(packet, &mut work),
         Verdict::Encapsulate => encapsulate(packet, &work),
         Verdict::Refuse => refuse(packet, &work),
+        Verdict::Link => relay(packet, &work),
         _ => true,
     };
     assert!(done, "{verdict:?}");

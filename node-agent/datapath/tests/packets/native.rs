@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use ebpf_abi::NodeFlags;
 use ebpf_logic::model::{Frame, Model};
 use ebpf_logic::packet::{
-    Origin, Verdict, Work, decapsulate, decide, encapsulate, parse, refuse, rewrite, rewrite_error,
+    Origin, Verdict, Work, decapsulate, decide, encapsulate, parse, refuse, relay, rewrite,
+    rewrite_error,
 };
 
 pub const GO_ON: i32 = -1;
@@ -70,7 +71,7 @@ fn send(
     }
     let written = match verdict {
         Verdict::Encapsulate => encapsulate(packet, work),
-        Verdict::Link => true,
+        Verdict::Link => relay(packet, work),
         Verdict::TranslateError => {
             work.quote.forward = u32::from(!own);
             rewrite_error(packet, work)

@@ -789,3 +789,31 @@ fn direct_return_goes_in_an_outer_header_and_comes_back_from_the_backends_node()
         assert_eq!((verdict, after), (Verdict::Pass, stray));
     }
 }
+
+/// Without an outer header the other node chooses anew: only where all choose
+/// alike may it be asked so, and each time takes a hop, that nodes which do not
+/// agree for a moment end it.
+#[test]
+fn direct_return_by_the_link_needs_consistent_hashing_and_takes_a_hop() {
+    for family in [0, 1] {
+        let syn = tcp((CLIENT[family], 4000), (VIP[family], 80), SYN, b"");
+        let made = |flags| {
+            let mut model = vip(family, flags, &[backend(REMOTE[family])]);
+            model.config.as_mut().unwrap().direct_return = ebpf_abi::DirectReturn::LINK;
+            model
+        };
+        let alone = made(ServiceFlags::DIRECT_RETURN);
+        assert_eq!(run(&alone, Origin::Device, &syn).0, Verdict::Forward);
+        let hashed = made(ServiceFlags::DIRECT_RETURN.with(ServiceFlags::MAGLEV));
+        let mut packet = syn;
+        for hops in (1..=63).rev() {
+            let (verdict, after, _) = run(&hashed, Origin::Device, &packet);
+            assert_eq!(verdict, Verdict::Link);
+            assert_eq!(
+                shown(&read(&after)),
+                format!("client:4000 > vip:80 hops {hops}")
+            );
+            packet = after;
+        }
+    }
+}
