@@ -225,19 +225,19 @@ pub fn reset(spec: &PodSpec, observed: &Observed) -> Option<Vec<(String, bool)>>
     }
     let (mut others, mut askers) = (Vec::new(), Vec::new());
     for container in spec.containers.iter().chain(&spec.init_containers) {
-        let mut newest = true;
-        for record in observed
-            .containers
-            .iter()
-            .filter(|r| r.name == container.name)
-        {
+        let newest = observed.latest(&container.name);
+        // the newest goes last: it says how often there was one
+        for record in observed.containers.iter().rev() {
+            if record.name != container.name {
+                continue;
+            }
             let one = (record.id.clone(), !record.exited());
-            if newest && asks_for_reset(container, record) {
+            let is_newest = newest.is_some_and(|n| n.id == record.id);
+            if is_newest && asks_for_reset(container, record) {
                 askers.push(one);
             } else {
                 others.push(one);
             }
-            newest = false;
         }
     }
     if askers.is_empty() {
