@@ -43,6 +43,8 @@ use crate::pod::cgroup::{Cgroups, Layout};
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
+use crate::pod::providers::Providers;
+use crate::pod::pulls::Pulls;
 use crate::pod::qos;
 use crate::pod::resize::Room;
 use crate::settings::Settings;
@@ -114,6 +116,9 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The credential provider plugins cannot be used.
+    #[error(transparent)]
+    Providers(pod::providers::Error),
     /// The node is refused by the API.
     #[error("the API server refuses the node")]
     Register(#[source] control_client::Error),
@@ -158,6 +163,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             "the kubelet's configuration sets what this agent does not do"
         );
     }
+    let providers = Providers::find(&options.root).map_err(Error::Providers)?;
     let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let client = options.client.clone().named("kubelet");
     let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
@@ -206,7 +212,12 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let shared = Arc::new(Shared {
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
-        images: Images::new(runtime.clone(), settings.pulls),
+        images: Images::new(
+            runtime.clone(),
+            settings.pulls,
+            Pulls::new(&options.root, settings.verification.clone()),
+            providers,
+        ),
         node: NodeFacts {
             log_root: options.log_root.clone(),
             seccomp_root: options.root.join("seccomp"),
@@ -246,6 +257,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         runtime,
         client: client.clone(),
     });
+    shared.images.adopt().await;
     if let Some((listener, tls)) = listener {
         tokio::spawn(server::serve(
             shared.clone(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::pod::pulls::Verification;
 use crate::pod::quantity;
 
 /// What the agent acts on. The defaults are the kubelet's.
@@ -35,6 +36,8 @@ pub struct Settings {
     pub log_files: usize,
     /// Pulls that may go on at once.
     pub pulls: usize,
+    /// Which images that are there have to be verified.
+    pub verification: Verification,
     /// The longest back-off of a container that crashes.
     pub restart_most: Duration,
     /// What has to stay free before pods are evicted.
@@ -214,6 +217,8 @@ struct File {
     container_log_max_files: Option<usize>,
     serialize_image_pulls: Option<bool>,
     max_parallel_image_pulls: Option<usize>,
+    image_pull_credentials_verification_policy: Option<String>,
+    preloaded_images_verification_allowlist: Vec<String>,
     crash_loop_back_off: CrashLoop,
     eviction_hard: Option<BTreeMap<String, String>>,
     eviction_soft: BTreeMap<String, String>,
@@ -385,6 +390,10 @@ impl Settings {
                 // the kubelet's default is one after the other
                 _ => 3,
             },
+            verification: verification(
+                file.image_pull_credentials_verification_policy.as_deref(),
+                file.preloaded_images_verification_allowlist,
+            )?,
             restart_most: time(
                 "crashLoopBackOff.maxContainerRestartPeriod",
                 file.crash_loop_back_off.max_container_restart_period,
@@ -423,6 +432,48 @@ impl Settings {
             raw: Value::Object(serde_json::Map::new()),
         })
     }
+}
+
+fn verification(policy: Option<&str>, list: Vec<String>) -> Result<Verification, Error> {
+    let wrong = |field, value: &str, why| {
+        Err(Error::Value {
+            field,
+            value: value.to_owned(),
+            why,
+        })
+    };
+    let found = match policy {
+        None | Some("" | "NeverVerifyPreloadedImages") => Verification::Fetched,
+        Some("NeverVerify") => Verification::Never,
+        Some("AlwaysVerify") => Verification::Always,
+        Some("NeverVerifyAllowlistedImages") => {
+            for one in &list {
+                let name = one.strip_suffix("/*").unwrap_or(one);
+                if name.is_empty() || name.contains(['*', '@', ' ']) {
+                    let field = "preloadedImagesVerificationAllowlist";
+                    return wrong(
+                        field,
+                        one,
+                        "is no image's name, nor one that ends with `/*`",
+                    );
+                }
+            }
+            return Ok(Verification::AllBut(list));
+        }
+        Some(other) => {
+            let field = "imagePullCredentialsVerificationPolicy";
+            return wrong(field, other, "is no such policy");
+        }
+    };
+    if !list.is_empty() {
+        let field = "preloadedImagesVerificationAllowlist";
+        return wrong(
+            field,
+            "",
+            "is only for the policy NeverVerifyAllowlistedImages",
+        );
+    }
+    Ok(found)
 }
 
 fn together(
@@ -547,7 +598,8 @@ fn time(field: &'static str, text: Option<String>, default: u64) -> Result<Durat
     })
 }
 
-fn go_duration(text: &str) -> Option<Duration> {
+/// A duration as Go writes it: `1m30s`.
+pub(crate) fn go_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }
@@ -609,7 +661,9 @@ fn is_done_anyway(key: &str, value: &Value) -> bool {
 }
 
 /// The fields that the agent acts on.
-const SUPPORTED: [&str; 31] = [
+const SUPPORTED: [&str; 33] = [
+    "imagePullCredentialsVerificationPolicy",
+    "preloadedImagesVerificationAllowlist",
     "authentication",
     "authorization",
     "maxPods",
@@ -644,7 +698,7 @@ const SUPPORTED: [&str; 31] = [
 ];
 
 /// The other fields that the API has.
-const KNOWN: [&str; 98] = [
+const KNOWN: [&str; 96] = [
     "enableServer",
     "podLogsDir",
     "syncFrequency",
@@ -663,8 +717,6 @@ const KNOWN: [&str; 98] = [
     "serverTLSBootstrap",
     "registryPullQPS",
     "registryBurst",
-    "imagePullCredentialsVerificationPolicy",
-    "preloadedImagesVerificationAllowlist",
     "eventRecordQPS",
     "eventBurst",
     "enableDebuggingHandlers",

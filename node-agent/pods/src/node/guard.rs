@@ -137,6 +137,7 @@ async fn image_disk(runtime: &dyn Runtime) -> Option<PathBuf> {
 
 /// Removes images; how many.
 async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, excess: u64) -> usize {
+    let since = Timestamp::now();
     let asked = shared
         .runtime
         .list_images(api::ListImagesRequest { filter: None });
@@ -146,6 +147,8 @@ async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, exce
     let Ok((found, containers)) = futures::future::try_join(asked, containers).await else {
         return 0;
     };
+    let ids: Vec<String> = found.images.iter().map(|i| i.id.clone()).collect();
+    shared.images.forget_all_but(&ids, since);
     let all: Vec<images::Image> = found
         .images
         .iter()

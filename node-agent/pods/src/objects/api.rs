@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Cache, Client, Error, resources};
+use control_client::{Cache, Client, Error, Meta, Metadata, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -155,6 +155,20 @@ impl Objects for ApiObjects {
                     expires: answer.status.expiration_timestamp,
                 })
                 .map_err(|error| error.chain())
+        })
+    }
+
+    fn service_account<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Meta, String>> {
+        Box::pin(async move {
+            self.client
+                .get::<Metadata>(&resources::SERVICE_ACCOUNTS, namespace, name)
+                .await
+                .map(|account| account.metadata)
+                .map_err(|e| format!("failed to get service account: {}", e.chain()))
         })
     }
 

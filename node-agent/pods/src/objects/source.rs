@@ -18,6 +18,8 @@ use super::follow::Key;
 pub struct Data {
     /// By key, decoded.
     pub entries: BTreeMap<String, Vec<u8>>,
+    /// Of secrets: their identity.
+    pub uid: String,
     /// Of secrets: what they are for.
     pub r#type: String,
 }
@@ -124,6 +126,13 @@ pub trait Objects: Send + Sync + 'static {
 
     /// A new token; the error is a sentence.
     fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>>;
+
+    /// A service account; the error is a sentence.
+    fn service_account<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Meta, String>>;
 
     /// A claim; the error is a sentence.
     fn claim<'a>(
@@ -233,6 +242,7 @@ impl From<ConfigMap> for Data {
         entries.extend(decode(map.binary_data));
         Self {
             entries,
+            uid: String::new(),
             r#type: String::new(),
         }
     }
@@ -241,6 +251,7 @@ impl From<ConfigMap> for Data {
 impl From<Secret> for Data {
     fn from(secret: Secret) -> Self {
         Self {
+            uid: secret.metadata.uid.to_string(),
             entries: decode(secret.data).collect(),
             r#type: secret.r#type,
         }
@@ -277,9 +288,22 @@ pub mod fake {
         pub tokens: std::sync::atomic::AtomicUsize,
         /// Claims, each with the volume that it is bound to.
         pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
+        /// By name: the annotations of service accounts; others have none.
+        pub accounts: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
     }
 
     impl FakeObjects {
+        /// Gives a service account annotations.
+        pub fn annotate(&self, name: &str, annotations: &[(&str, &str)]) {
+            let all = annotations
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+            self.accounts
+                .lock()
+                .unwrap()
+                .insert(name.to_owned(), all.collect());
+        }
+
         /// Puts an object in place of the one before.
         pub fn put(&self, kind: DataKind, name: &str, entries: &[(&str, &str)]) {
             let key = (kind, "default".to_owned(), name.to_owned());
@@ -288,6 +312,7 @@ pub mod fake {
                     .iter()
                     .map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec()))
                     .collect(),
+                uid: format!("{name}-uid"),
                 r#type: String::new(),
             };
             let mut all = self.data.lock().unwrap();
@@ -325,6 +350,18 @@ pub mod fake {
                 issued,
                 expires: issued + jiff::SignedDuration::from_secs(wish.seconds),
             })))
+        }
+
+        fn service_account<'a>(
+            &'a self,
+            namespace: &'a str,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<Meta, String>> {
+            let accounts = self.accounts.lock().unwrap();
+            let found = serde_json::from_value(serde_json::json!({
+                "name": name, "namespace": namespace, "uid": format!("{name}-uid"),
+                "annotations": accounts.get(name).cloned().unwrap_or_default()}));
+            Box::pin(std::future::ready(found.map_err(|e| e.to_string())))
         }
 
         fn claim<'a>(

@@ -1,21 +1,25 @@
 //! Images: there already, or fetched, with the credentials that fit.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use serde::Deserialize;
+use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::cri::{self, Runtime, api};
 use crate::objects::pod::Pod;
-use crate::objects::source::{DataKind, Objects};
+use crate::objects::source::Objects;
+
+use super::credentials::{self, Credential, Source};
+use super::providers::Providers;
+use super::pulls::{Pulls, Verdict};
 
 /// Fetches images, a few at once.
 pub struct Images {
     runtime: Arc<dyn Runtime>,
     slots: Semaphore,
+    pulls: Pulls,
+    providers: Providers,
 }
 
 /// What was done to have the image.
@@ -65,14 +69,54 @@ impl Error {
 }
 
 impl Images {
-    /// Over this runtime; `pulls` may go on at once, more only compete for the
+    /// Over this runtime; `at_once` may be fetched at once, more only compete for the
     /// same line.
     #[must_use]
-    pub fn new(runtime: Arc<dyn Runtime>, pulls: usize) -> Self {
+    pub fn new(
+        runtime: Arc<dyn Runtime>,
+        at_once: usize,
+        pulls: Pulls,
+        providers: Providers,
+    ) -> Self {
         Self {
             runtime,
-            slots: Semaphore::new(pulls),
+            slots: Semaphore::new(at_once),
+            pulls,
+            providers,
         }
+    }
+
+    /// Takes over what an agent before this one was fetching when it ended.
+    pub async fn adopt(&self) {
+        let listed = self
+            .runtime
+            .list_images(api::ListImagesRequest { filter: None })
+            .await;
+        if let Ok(listed) = listed {
+            let images: Vec<(String, Vec<String>)> = listed
+                .images
+                .into_iter()
+                .map(|image| {
+                    let mut names = image.repo_tags;
+                    names.extend(image.repo_digests);
+                    (image.id, names)
+                })
+                .collect();
+            self.pulls.adopt(&images);
+        }
+    }
+
+    /// Forgets what images were fetched with that are gone; `ids` are those of
+    /// all that there were at `since`.
+    pub fn forget_all_but(&self, ids: &[String], since: Timestamp) {
+        self.pulls.keep(ids, since);
+    }
+
+    /// All that the pod can show for the image.
+    async fn credentials(&self, pod: &Pod, name: &str, objects: &dyn Objects) -> Vec<Credential> {
+        let mut all = credentials::of_pod(pod, name, objects).await;
+        all.extend(self.providers.credentials(pod, name, objects).await);
+        all
     }
 
     /// The image of a container, by its pull policy. `pulling` is called when
@@ -92,11 +136,25 @@ impl Images {
             return Err(Error::Name(name.to_owned()));
         }
         let wanted = with_tag(name);
+        let mut shown = None;
         if policy != "Always"
             && let Some(image) = self.find(&wanted).await?
         {
-            return Ok((image, Had::Present));
+            let may = match self.pulls.verdict(&wanted, &image.id) {
+                Verdict::Yes => true,
+                Verdict::No => false,
+                Verdict::AskFor => {
+                    let credentials = self.credentials(pod, &wanted, objects).await;
+                    let may = self.pulls.suffices(&wanted, &image.id, &credentials);
+                    shown = Some(credentials);
+                    may
+                }
+            };
+            if may {
+                return Ok((image, Had::Present));
+            }
         }
+        // that it is there is not told to those who may not use it
         if policy == "Never" {
             return Err(Error::Never(name.to_owned()));
         }
@@ -104,15 +162,28 @@ impl Images {
         let asked = Instant::now();
         let _slot = self.slots.acquire().await;
         let started = Instant::now();
-        self.pull(pod, &wanted, objects)
-            .await
-            .map_err(Error::Pull)?;
+        let credentials = match shown {
+            Some(credentials) => credentials,
+            None => self.credentials(pod, &wanted, objects).await,
+        };
+        self.pulls
+            .begin(&wanted)
+            .map_err(|e| Error::Pull(unnoted(&e)))?;
+        let mut note = Note {
+            pulls: &self.pulls,
+            image: &wanted,
+            done: None,
+        };
+        let source = self.pull(&wanted, credentials).await.map_err(Error::Pull)?;
         let had = Had::Pulled {
             took: started.elapsed(),
             waited: asked.elapsed(),
         };
         match self.find(&wanted).await? {
-            Some(image) => Ok((image, had)),
+            Some(image) => {
+                note.done = Some((image.id.clone(), source));
+                Ok((image, had))
+            }
             None => Err(Error::Pull(cri::Error {
                 method: "PullImage",
                 code: tonic::Code::NotFound,
@@ -129,28 +200,51 @@ impl Images {
             .map_err(|e| Error::Inspect(name.to_owned(), e))
     }
 
-    async fn pull(&self, pod: &Pod, name: &str, objects: &dyn Objects) -> cri::Result<()> {
-        let mut tries: Vec<Option<api::AuthConfig>> = credentials(pod, name, objects)
-            .await
+    /// Fetches an image with the first of the credentials that will do; whose
+    /// that was.
+    async fn pull(&self, name: &str, credentials: Vec<Credential>) -> cri::Result<Source> {
+        let mut tries: Vec<(Option<api::AuthConfig>, Source)> = credentials
             .into_iter()
-            .map(Some)
+            .map(|credential| (Some(credential.auth), credential.source))
             .collect();
         if tries.is_empty() {
-            tries.push(None);
+            tries.push((None, Source::Node));
         }
         let mut last = None;
-        for auth in tries {
+        for (auth, source) in tries {
             let asked = self.runtime.pull_image(api::PullImageRequest {
                 image: request(name).image,
                 auth,
                 sandbox_config: None,
             });
             match asked.await {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(source),
                 Err(error) => last = Some(error),
             }
         }
-        last.map_or(Ok(()), Err)
+        last.map_or(Ok(Source::Node), Err)
+    }
+}
+
+/// Notes how fetching ended, also when nobody waits for it any more.
+struct Note<'a> {
+    pulls: &'a Pulls,
+    image: &'a str,
+    done: Option<(String, Source)>,
+}
+
+impl Drop for Note<'_> {
+    fn drop(&mut self) {
+        let done = self.done.as_ref().map(|(id, source)| (id.as_str(), source));
+        self.pulls.end(self.image, done);
+    }
+}
+
+fn unnoted(error: &std::io::Error) -> cri::Error {
+    cri::Error {
+        method: "PullImage",
+        code: tonic::Code::Internal,
+        message: format!("failed to record image pull intent: {error}"),
     }
 }
 
@@ -212,112 +306,6 @@ fn with_tag(name: &str) -> String {
     }
 }
 
-/// The registry of an image, as credentials name it.
-fn registry(name: &str) -> &str {
-    match name.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-        _ => "docker.io",
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct DockerConfig {
-    auths: BTreeMap<String, Entry>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Entry {
-    username: String,
-    password: String,
-    auth: String,
-    identitytoken: String,
-    registrytoken: String,
-}
-
-/// The pod's credentials that fit the image, the most particular first.
-async fn credentials(pod: &Pod, image: &str, objects: &dyn Objects) -> Vec<api::AuthConfig> {
-    let mut found: Vec<(usize, api::AuthConfig)> = Vec::new();
-    for reference in &pod.spec.image_pull_secrets {
-        let Ok(secret) = objects
-            .data(DataKind::Secret, pod.namespace(), &reference.name)
-            .await
-        else {
-            continue;
-        };
-        let auths = if let Some(text) = secret.entries.get(".dockerconfigjson") {
-            serde_json::from_slice::<DockerConfig>(text)
-                .unwrap_or_default()
-                .auths
-        } else if let Some(text) = secret.entries.get(".dockercfg") {
-            serde_json::from_slice(text).unwrap_or_default()
-        } else {
-            continue;
-        };
-        for (server, entry) in auths {
-            if let Some(length) = fits(&server, image) {
-                found.push((length, auth(&server, entry)));
-            }
-        }
-    }
-    found.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
-    found.into_iter().map(|(_, auth)| auth).collect()
-}
-
-/// How much of the image's name an entry names, if it is for it.
-fn fits(server: &str, image: &str) -> Option<usize> {
-    let server = server
-        .trim_start_matches("https://")
-        .trim_start_matches("http://")
-        .trim_end_matches('/');
-    let (host, path) = server.split_once('/').unwrap_or((server, ""));
-    let path = if path == "v1" || path == "v2" {
-        ""
-    } else {
-        path
-    };
-    let own = registry(image);
-    let host_fits = match host.strip_prefix("*.") {
-        Some(suffix) => own
-            .strip_suffix(suffix)
-            .and_then(|rest| rest.strip_suffix('.'))
-            .is_some_and(|label| !label.contains('.')),
-        None if own == "docker.io" => {
-            ["docker.io", "index.docker.io", "registry-1.docker.io"].contains(&host)
-        }
-        None => own == host,
-    };
-    let rest = image
-        .strip_prefix(own)
-        .and_then(|rest| rest.strip_prefix('/'))
-        .unwrap_or(image);
-    let path_fits = path.is_empty()
-        || rest
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', '@']));
-    (host_fits && path_fits).then_some(host.len() + path.len())
-}
-
-fn auth(server: &str, entry: Entry) -> api::AuthConfig {
-    let decoded = base64::engine::general_purpose::STANDARD
-        .decode(&entry.auth)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    let (username, password) = match decoded.as_deref().and_then(|pair| pair.split_once(':')) {
-        Some((user, word)) if entry.username.is_empty() => (user.to_owned(), word.to_owned()),
-        _ => (entry.username, entry.password),
-    };
-    api::AuthConfig {
-        username,
-        password,
-        server_address: server.to_owned(),
-        identity_token: entry.identitytoken,
-        registry_token: entry.registrytoken,
-        ..api::AuthConfig::default()
-    }
-}
-
 /// The number of the user that an image runs as, if it is one.
 #[must_use]
 pub fn image_uid(image: &api::Image) -> Option<i64> {
@@ -327,6 +315,9 @@ pub fn image_uid(image: &api::Image) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::source::DataKind;
+    use crate::objects::source::fake::FakeObjects;
+    use crate::pod::pulls::Verification;
 
     #[test]
     fn names_are_told_from_nonsense() {
@@ -348,33 +339,43 @@ mod tests {
         assert_eq!(with_tag("a:1"), "a:1");
     }
 
-    #[test]
-    fn credentials_fit_their_registry_and_path() {
-        let cases = [
-            ("https://index.docker.io/v1/", "busybox:1", true),
-            ("docker.io", "library/busybox", true),
-            ("ghcr.io", "ghcr.io/a/b:1", true),
-            ("ghcr.io/a", "ghcr.io/a/b:1", true),
-            ("ghcr.io/a", "ghcr.io/ab/c", false),
-            ("*.example.com", "eu.example.com/a", true),
-            ("*.example.com", "x.eu.example.com/a", false),
-            ("ghcr.io", "quay.io/a/b", false),
-        ];
-        for (server, image, wanted) in cases {
-            assert_eq!(fits(server, image).is_some(), wanted, "{server} {image}");
-        }
-    }
-
-    #[test]
-    fn user_and_password_come_from_auth_when_not_given() {
-        let entry = Entry {
-            auth: base64::engine::general_purpose::STANDARD.encode("me:p:w"),
-            ..Entry::default()
-        };
-        let auth = auth("r", entry);
-        assert_eq!(
-            (auth.username.as_str(), auth.password.as_str()),
-            ("me", "p:w")
+    #[tokio::test]
+    async fn an_image_of_anothers_secret_is_fetched_again_and_with_never_it_is_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        let runtime: Arc<dyn Runtime> = Arc::new(cri::fake::Fake::default());
+        let images = Images::new(
+            runtime,
+            1,
+            Pulls::new(root.path(), Verification::Fetched),
+            Providers::default(),
         );
+        let objects = FakeObjects::default();
+        let auths = r#"{"auths":{"r.io":{"username":"me","password":"pw"}}}"#;
+        objects.put(DataKind::Secret, "own", &[(".dockerconfigjson", auths)]);
+        let pod = |secret: &str| -> Pod {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+                "spec": {"imagePullSecrets": [{"name": secret}]}}))
+            .unwrap()
+        };
+        let ask = |secret: &'static str, policy: &'static str| {
+            let (images, objects, pod) = (&images, &objects, pod(secret));
+            async move {
+                let mut fetched = false;
+                let had = images
+                    .ensure(&pod, "r.io/app:1", policy, objects, || fetched = true)
+                    .await;
+                had.map(|_| fetched).map_err(|e| e.reason())
+            }
+        };
+        // the fake has every image: it was there before the agent
+        assert_eq!(ask("none", "IfNotPresent").await, Ok(false));
+        assert_eq!(ask("own", "Always").await, Ok(true));
+        assert_eq!(ask("own", "IfNotPresent").await, Ok(false));
+        assert_eq!(ask("own", "Never").await, Ok(false));
+        assert_eq!(ask("none", "Never").await, Err("ErrImageNeverPull"));
+        // the registry lets everybody have it, as it turns out
+        assert_eq!(ask("none", "IfNotPresent").await, Ok(true));
+        assert_eq!(ask("none", "Never").await, Ok(false));
     }
 }

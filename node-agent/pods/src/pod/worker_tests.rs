@@ -21,6 +21,8 @@ use crate::pod::cgroup::Layout;
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
+use crate::pod::providers::Providers;
+use crate::pod::pulls::{Pulls, Verification};
 use crate::shared::{Attention, Registry};
 
 fn api() -> Client {
@@ -42,7 +44,12 @@ fn shared(runtime: &Fake, root: &Path) -> Arc<Shared> {
     Arc::new(Shared {
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
-        images: Images::new(runtime.clone(), 3),
+        images: Images::new(
+            runtime.clone(),
+            3,
+            Pulls::new(root, Verification::Fetched),
+            Providers::default(),
+        ),
         node: NodeFacts {
             log_root: root.join("logs"),
             seccomp_root: root.join("seccomp"),
