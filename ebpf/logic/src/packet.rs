@@ -39,7 +39,7 @@ pub use begin::begin;
 pub use checksum::{difference, fold, replace};
 pub use error::rewrite_error;
 pub use headers::{Fragment, Headers, Kind, parse};
-pub use lifetime::collect;
+pub use lifetime::{collect, is_over, together};
 pub use nat::{relay, rewrite};
 pub use refuse::{answer, refuse};
 pub use track::track;

@@ -103,7 +103,7 @@ pub struct Datapath {
     _lock: Option<File>,
 }
 
-struct Counters(PerCpuArray<MapData, u64>);
+pub(crate) struct Counters(PerCpuArray<MapData, u64>);
 struct Configuration(Array<MapData, Raw<Sealed<Config>>>);
 
 /// What a map must look like.
@@ -374,19 +374,7 @@ impl Datapath {
     ///
     /// [`Error::Map`].
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, Error> {
-        let sum = |counter: &Counter| {
-            let values = self
-                .counters
-                .0
-                .get(&counter.index(), 0)
-                .map_err(unreadable(maps::COUNTERS))?;
-            Ok((
-                *counter,
-                values
-                    .iter()
-                    .fold(0_u64, |sum, value| sum.wrapping_add(*value)),
-            ))
-        };
+        let sum = |counter: &Counter| Ok((*counter, self.counters.get(*counter)?));
         Counter::ALL.iter().map(sum).collect()
     }
 
@@ -511,12 +499,9 @@ impl Datapath {
         let config = Map::from_map_data(pinned(directory, maps::CONFIG)?)
             .and_then(Array::try_from)
             .map_err(unreadable(maps::CONFIG))?;
-        let counters = Map::from_map_data(pinned(directory, maps::COUNTERS)?)
-            .and_then(PerCpuArray::try_from)
-            .map_err(unreadable(maps::COUNTERS))?;
         Ok(Self {
             tables,
-            counters: Counters(counters),
+            counters: Counters::open(directory)?,
             costs: Vec::new(),
             devices: None,
             config: Configuration(config),
@@ -525,6 +510,25 @@ impl Datapath {
             _log: None,
             _lock: lock,
         })
+    }
+}
+
+impl Counters {
+    pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
+        Map::from_map_data(pinned(directory, maps::COUNTERS)?)
+            .and_then(PerCpuArray::try_from)
+            .map(Self)
+            .map_err(unreadable(maps::COUNTERS))
+    }
+
+    /// What all processors counted.
+    pub(crate) fn get(&self, counter: Counter) -> Result<u64, Error> {
+        let values = self
+            .0
+            .get(&counter.index(), 0)
+            .map_err(unreadable(maps::COUNTERS))?;
+        let add = |sum: u64, value: &u64| sum.wrapping_add(*value);
+        Ok(values.iter().fold(0, add))
     }
 }
 

@@ -5,7 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use ebpf_abi::{Address, FlowEntry, FlowFlags, Life, Port, Protocol, Tuple, maps};
+use ebpf_abi::{Address, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Tuple, maps};
+use ebpf_logic::packet::together;
+use rustc_hash::FxHashMap;
 
 use crate::datapath;
 use crate::error::Error;
@@ -64,11 +66,11 @@ impl Flows {
     /// [`Error::Map`].
     pub fn list(&self) -> Result<Vec<Connection>, Error> {
         let now = ticks_now();
-        let mut all: Vec<_> = self
-            .table
-            .entries()?
+        let entries = self.table.entries()?;
+        let lives = lives(&entries);
+        let mut all: Vec<_> = entries
             .iter()
-            .filter_map(|(key, entry)| Connection::of(key, entry, now))
+            .filter_map(|(key, entry)| Connection::of(key, entry, &lives, now))
             .collect();
         all.sort_by_key(|it| (it.client, it.service, it.protocol));
         Ok(all)
@@ -87,16 +89,36 @@ impl Flows {
     }
 }
 
+/// When each entry was used, and what was seen.
+pub(crate) fn lives(entries: &[(Tuple, FlowEntry)]) -> FxHashMap<&Tuple, Life> {
+    entries
+        .iter()
+        .map(|(key, entry)| (key, entry.life))
+        .collect()
+}
+
+/// Each direction writes its own entry only.
+pub(crate) fn whole_life(flow: &Flow, client: Life, lives: &FxHashMap<&Tuple, Life>) -> Life {
+    let backend = lives.get(&flow.to.reversed());
+    backend.map_or(client, |backend| together(client, *backend))
+}
+
 // === impl Connection ===
 
 impl Connection {
     /// None for the entry of the other direction, and for what is torn.
-    fn of(key: &Tuple, entry: &FlowEntry, now: u32) -> Option<Self> {
+    fn of(
+        key: &Tuple,
+        entry: &FlowEntry,
+        lives: &FxHashMap<&Tuple, Life>,
+        now: u32,
+    ) -> Option<Self> {
         let flow = entry.flow.open(key)?;
         if flow.flags.contains(FlowFlags::REPLY) {
             return None;
         }
-        let idle = u64::from(now.saturating_sub(entry.life.used()));
+        let life = whole_life(&flow, entry.life, lives);
+        let idle = u64::from(now.saturating_sub(life.used()));
         Some(Self {
             protocol: key.protocol,
             client: socket(key.source, key.source_port),
@@ -105,7 +127,7 @@ impl Connection {
             backend: socket(flow.to.destination, flow.to.destination_port),
             local: flow.flags.contains(FlowFlags::LOCAL),
             direct: flow.flags.contains(FlowFlags::DIRECT),
-            state: state(entry.life.seen()),
+            state: state(life.seen()),
             idle: (idle << Life::TICK) / 1_000_000_000,
             key: *key,
             reply: flow.to.reversed(),
@@ -160,13 +182,13 @@ fn socket(address: Address, port: Port) -> SocketAddr {
 }
 
 /// The clock of `bpf_ktime_get_ns`, in ticks.
-fn ticks_now() -> u32 {
+pub(crate) fn ticks_now() -> u32 {
     u32::try_from(sys::monotonic() >> Life::TICK).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use ebpf_abi::{Flow, Sealed};
+    use ebpf_abi::Sealed;
 
     use super::*;
 
@@ -205,8 +227,10 @@ mod tests {
         let key = tuple("198.51.100.9:4000", "192.0.2.1:30080");
         let to = tuple("192.0.2.1:61000", "10.244.1.2:8080");
         let life = Life::new(10, Life::REPLIED | Life::ESTABLISHED);
-        let told =
-            Connection::of(&key, &entry(&key, to, FlowFlags::MASQUERADED, life), 20).unwrap();
+        let there = entry(&key, to, FlowFlags::MASQUERADED, life);
+        let of =
+            |key: &Tuple, entry: &FlowEntry| Connection::of(key, entry, &FxHashMap::default(), 20);
+        let told = of(&key, &there).unwrap();
         assert_eq!(
             told.to_string(),
             "TCP 198.51.100.9:4000 to 192.0.2.1:30080, served by 10.244.1.2:8080, \
@@ -214,12 +238,28 @@ mod tests {
         );
         assert_eq!(told.reply, tuple("10.244.1.2:8080", "192.0.2.1:61000"));
         let reply = entry(&told.reply, key.reversed(), FlowFlags::REPLY, life);
-        assert_eq!(Connection::of(&told.reply, &reply, 20), None);
+        assert_eq!(of(&told.reply, &reply), None);
         // Sealed under another key: an element that was handed out anew.
-        assert_eq!(
-            Connection::of(&told.reply, &entry(&key, to, FlowFlags::NONE, life), 20),
-            None
-        );
+        let elsewhere = entry(&key, to, FlowFlags::NONE, life);
+        assert_eq!(of(&told.reply, &elsewhere), None);
+    }
+
+    #[test]
+    fn what_the_backend_did_counts_too() {
+        let key = tuple("198.51.100.9:4000", "192.0.2.1:30080");
+        let to = tuple("198.51.100.9:4000", "10.244.1.2:8080");
+        let client = Life::new(10, Life::ESTABLISHED | Life::CLIENT_FINISHED);
+        let backend = Life::new(14, Life::REPLIED | Life::BACKEND_FINISHED);
+        let there = [
+            (key, entry(&key, to, FlowFlags::LOCAL, client)),
+            (
+                to.reversed(),
+                entry(&to.reversed(), key.reversed(), FlowFlags::REPLY, backend),
+            ),
+        ];
+        let told = Connection::of(&key, &there[0].1, &lives(&there), 20).unwrap();
+        let six = (6_u64 << Life::TICK) / 1_000_000_000;
+        assert_eq!((told.state, told.idle), ("closed", six));
     }
 
     #[test]

@@ -9,10 +9,11 @@ mod host;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use ebpf_abi::{Address, Config, Counter, Protocol};
+use ebpf_abi::{Address, Config, Counter, Protocol, Timeouts};
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Decision, Engine, Flows, How, PathKind, Patterns, Question, Trace, TraceFrom, Walk, trace,
+    Capacity, Decision, Engine, Flows, How, Load, Loads, Options, PathKind, Patterns, Question,
+    Trace, TraceFrom, Walk, trace,
 };
 use node_agent_plan::{
     Affinity, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, Service,
@@ -37,6 +38,10 @@ struct World {
 
 impl World {
     fn new() -> Option<Self> {
+        Self::of_size(Capacity::default())
+    }
+
+    fn of_size(capacity: Capacity) -> Option<Self> {
         let host = Host::new()?;
         // What `/proc/sys/net` shows is the reader's own namespace.
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
@@ -54,12 +59,23 @@ impl World {
             address: address.into(),
             ports: true,
         };
-        let mut engine = host.engine();
+        let options = Options {
+            capacity,
+            ..host.options()
+        };
+        let mut engine = Engine::open(&options, Host::config()).unwrap();
+        engine.resync().unwrap();
         engine
             .configure(&Config {
                 node_v4: Address::v4([192, 0, 2, 1]),
                 // Equal choices in each run.
                 seed: 7,
+                // No connection is over before a test is, however slow.
+                timeouts: Timeouts {
+                    udp_unreplied: 3_600,
+                    udp_replied: 3_600,
+                    ..Timeouts::DEFAULT
+                },
                 ..Config::DEFAULT
             })
             .unwrap();
@@ -295,7 +311,7 @@ fn refusals_and_drops_are_foretold_with_their_reason() {
         std::net::TcpStream::connect_timeout(&guarded, patience).unwrap_err();
     });
     world.host.within_reach(true);
-    assert!(world.counted(Counter::DroppedSource) > 0);
+    until(|| world.counted(Counter::DroppedSource) > 0);
     // No service at all.
     let before = world.foretold(43_002, place("192.0.2.2:9"));
     assert_eq!(before.decision, Decision::Pass);
@@ -365,6 +381,88 @@ fn calls_of_sockets_are_foretold_and_affinity_with_them() {
     assert_eq!(world.other.run(|| 1), 1);
 }
 
+/// Packets may wait for a processor's turn after they were sent.
+fn until(mut what: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within half a minute");
+}
+
 fn trace_of(world: &World, question: &Question) -> Trace {
     trace(&world.host.pin_dir, question).unwrap()
+}
+
+/// A table of 64 connections: it becomes full, says so, refuses what has no room,
+/// and has some again when connections are over.
+#[test]
+fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
+    const ROOM: u16 = 64;
+    let Some(mut world) = World::of_size(Capacity {
+        flows: u32::from(ROOM),
+        ..Capacity::default()
+    }) else {
+        return;
+    };
+    world.put("web", 7, true, |_| {});
+    let asked = node(30_007);
+    let mut loads = Loads::open(&world.host.pin_dir).unwrap();
+    let empty = Load {
+        connections: 0,
+        capacity: u64::from(ROOM),
+        dropped: 0,
+    };
+    assert_eq!(loads.look().unwrap(), empty);
+    // Connections that stay: datagrams, which need no answer to be one.
+    let mut wanted = service("udp", &["10.96.0.12"], 80);
+    wanted.spec.kind = Some("NodePort".into());
+    wanted.spec.ports[1].node_port = Some(30_012);
+    put_service(&mut world.engine, &wanted);
+    put_slice(
+        &mut world.engine,
+        &slice("udp-l", "udp", &[LOCAL_POD], 8080),
+    );
+    let send = |world: &World, ports: std::ops::Range<u16>| {
+        world.host.within_reach(false);
+        world.client.run(move || {
+            for port in ports {
+                let socket = std::net::UdpSocket::bind(("0.0.0.0", port)).unwrap();
+                socket.send_to(b"?", node(30_012)).unwrap();
+            }
+        });
+        world.host.within_reach(true);
+    };
+    send(&world, 44_000..44_000 + ROOM / 2);
+    until(|| loads.look().unwrap().connections == u64::from(ROOM) / 2);
+    send(&world, 44_000 + ROOM / 2..44_000 + ROOM);
+    until(|| loads.look().unwrap().connections == u64::from(ROOM));
+    assert_eq!(loads.look().unwrap().dropped, 0);
+    // No more: known beforehand, dropped, counted.
+    let before = world.foretold(45_000, asked);
+    assert_eq!(before.decision, Decision::Drop);
+    assert!(
+        before.counted.contains(&Counter::DroppedFlowsFull.label()),
+        "{before:?}"
+    );
+    send(&world, 45_000..45_008);
+    until(|| loads.look().unwrap().dropped == 8);
+    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM));
+    // What is there goes on.
+    send(&world, 44_000..44_001);
+    assert_eq!(loads.look().unwrap().dropped, 8);
+    // Commands make room, which the counters do not tell, but the table does.
+    let flows = Flows::open(&world.host.pin_dir).unwrap();
+    for connection in flows.list().unwrap().iter().take(48) {
+        assert!(
+            matches!(connection.state, "opening" | "replied"),
+            "{connection}"
+        );
+        flows.forget(connection).unwrap();
+    }
+    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM) - 48);
+    world.ask(45_001, asked).unwrap();
+    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM) - 47);
 }

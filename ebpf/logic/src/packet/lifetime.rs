@@ -28,7 +28,8 @@ pub(super) const FRESH: u32 = 4;
 
 /// Both directions' lives as one.
 #[inline(always)]
-pub(super) fn together(client: Life, backend: Life) -> Life {
+#[must_use]
+pub fn together(client: Life, backend: Life) -> Life {
     let later = if (client.used().wrapping_sub(backend.used()) as i32) > 0 {
         client.used()
     } else {
@@ -63,7 +64,8 @@ fn timeout(timeouts: &Timeouts, protocol: Protocol, seen: u32) -> u32 {
 
 /// Is a flow over?
 #[inline(always)]
-pub(super) fn is_over(timeouts: &Timeouts, protocol: Protocol, life: Life, now: u32) -> bool {
+#[must_use]
+pub fn is_over(timeouts: &Timeouts, protocol: Protocol, life: Life, now: u32) -> bool {
     let idle = idle(life, now);
     let limit = u64::from(timeout(timeouts, protocol, life.seen())) * 1_000_000_000;
     u64::from(idle) > limit >> Life::TICK

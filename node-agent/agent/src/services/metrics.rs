@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use ebpf_abi::Counter as Counted;
 use jiff::Timestamp;
+use node_agent_datapath::Load;
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
@@ -36,6 +37,12 @@ pub struct Metrics {
     pub failures: Counter,
     /// UDP sockets whose backend is gone.
     pub moved: Counter,
+    /// Connections of packets.
+    connections: Gauge,
+    /// How many there may be.
+    connections_capacity: Gauge,
+    /// Is there no room for more: 1, else 0.
+    connections_full: Gauge,
 }
 
 // === impl Metrics ===
@@ -64,6 +71,9 @@ impl Metrics {
             queued: Gauge::default(),
             failures: Counter::default(),
             moved: Counter::default(),
+            connections: Gauge::default(),
+            connections_capacity: Gauge::default(),
+            connections_full: Gauge::default(),
             registry: Registry::default(),
         };
         registry.register(
@@ -111,7 +121,30 @@ impl Metrics {
             "UDP sockets destroyed because their backend is gone",
             it.moved.clone(),
         );
+        registry.register(
+            "orlop_datapath_connections",
+            "Connections that packets made, at most",
+            it.connections.clone(),
+        );
+        registry.register(
+            "orlop_datapath_connections_capacity",
+            "Connections for which there is room",
+            it.connections_capacity.clone(),
+        );
+        registry.register(
+            "orlop_datapath_connections_full",
+            "1 while the Node's condition DatapathConnectionsFull is True",
+            it.connections_full.clone(),
+        );
         Self { registry, ..it }
+    }
+
+    /// How full the table of connections is.
+    pub fn connections(&self, load: &Load, full: bool) {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.connections.set(number(load.connections));
+        self.connections_capacity.set(number(load.capacity));
+        self.connections_full.set(i64::from(full));
     }
 
     /// An EndpointSlice with this annotation is in the maps.
@@ -242,6 +275,12 @@ mod tests {
         metrics.programmed(Some(&Timestamp::now().to_string()));
         metrics.programmed(Some("yesterday"));
         metrics.programmed(None);
+        let load = Load {
+            connections: 96,
+            capacity: 100,
+            dropped: 3,
+        };
+        metrics.connections(&load, true);
         let now = Now {
             counters: vec![
                 (Counted::DroppedSource, 3),
@@ -265,6 +304,9 @@ mod tests {
             "orlop_datapath_map_capacity{map=\"SERVICES\"} 9",
             "orlop_datapath_devices{hook=\"tc_ingress\"} 2",
             "orlop_datapath_problems{reason=\"BadPort\"} 1",
+            "orlop_datapath_connections 96",
+            "orlop_datapath_connections_capacity 100",
+            "orlop_datapath_connections_full 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }

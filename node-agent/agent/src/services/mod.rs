@@ -12,6 +12,9 @@
 //! One task owns the maps. What takes long (looking for sockets) or waits for
 //! others (HTTP) is done beside it.
 
+mod connections;
+#[cfg(test)]
+mod fake;
 mod health;
 mod http;
 mod interfaces;
@@ -117,6 +120,13 @@ pub async fn run(
     let (mut service_changes, mut slice_changes, mut node_changes) =
         (services.changes(), slices.changes(), nodes.changes());
     let mut pod_changes = pods.as_ref().map(Reflector::changes);
+    tokio::spawn(connections::follow(
+        client.clone(),
+        options.node_name.clone(),
+        options.pin_dir.clone(),
+        Arc::clone(&metrics),
+        shutdown.clone(),
+    ));
     let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
     let told = Told::new(&client, &options.node_name);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;

@@ -1,0 +1,109 @@
+//! How full the table of connections is.
+//!
+//! The kernel does not count a map's entries, and to walk through a large table
+//! takes a while. What began and what was collected is counted by the programs:
+//! their difference is how many entries there are at most. Only where that is
+//! near the table's size, it is walked through; and since entries of connections
+//! that are over make room as new ones come, only those that are not count.
+
+use std::path::Path;
+
+use ebpf_abi::{CONFIG_KEY, Config, Counter, FlowEntry, FlowFlags, Sealed, Timeouts, Tuple, maps};
+use ebpf_logic::packet::is_over;
+
+use crate::datapath::{self, Counters};
+use crate::error::Error;
+use crate::flows::{lives, ticks_now, whole_life};
+use crate::table::Table;
+
+/// From this part of the table on it is walked through: four fifths.
+const NEAR: (u64, u64) = (4, 5);
+
+/// How full it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections, exactly if there are many, else at most so many.
+    pub connections: u64,
+    /// How many there may be.
+    pub capacity: u64,
+    /// Packets that found no room, since the maps were made.
+    pub dropped: u64,
+}
+
+/// Looks at the table, beside the process that works with it.
+#[derive(Debug)]
+pub struct Loads {
+    flows: Table<Tuple, FlowEntry>,
+    config: Table<u32, Sealed<Config>>,
+    counters: Counters,
+    /// By how much the counters' difference was too large when it was last
+    /// compared: what commands have forgotten.
+    excess: u64,
+}
+
+// === impl Loads ===
+
+impl Loads {
+    /// Opens what is pinned there. The maps keep their place while others grow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPinned`], [`Error::Map`].
+    pub fn open(pin_dir: &Path) -> Result<Self, Error> {
+        let directory = datapath::version_dir(pin_dir);
+        Ok(Self {
+            flows: Table::open(&directory, maps::FLOWS)?,
+            config: Table::open(&directory, maps::CONFIG)?,
+            counters: Counters::open(&directory)?,
+            excess: 0,
+        })
+    }
+
+    /// Looks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn look(&mut self) -> Result<Load, Error> {
+        // A connection has two entries.
+        let capacity = u64::from(self.flows.capacity()) / 2;
+        let collected = self.counters.get(Counter::FlowCollected)?;
+        let created = self.counters.get(Counter::FlowCreated)?;
+        let counted = created.saturating_sub(collected);
+        let mut connections = counted.saturating_sub(self.excess);
+        let (part, whole) = NEAR;
+        if connections >= capacity * part / whole {
+            let (there, alive) = self.walk()?;
+            self.excess = counted.saturating_sub(there);
+            connections = alive;
+        }
+        Ok(Load {
+            connections,
+            capacity,
+            dropped: self.counters.get(Counter::DroppedFlowsFull)?,
+        })
+    }
+
+    /// How many connections have entries, and how many of them are not over.
+    fn walk(&self) -> Result<(u64, u64), Error> {
+        let config = self.config.get(&0)?;
+        let timeouts = config
+            .and_then(|sealed| sealed.open(&CONFIG_KEY))
+            .map_or(Timeouts::DEFAULT, |config| config.timeouts);
+        let entries = self.flows.entries()?;
+        let (lives, now) = (lives(&entries), ticks_now());
+        let (mut there, mut alive) = (0, 0);
+        for (key, entry) in &entries {
+            let Some(flow) = entry.flow.open(key) else {
+                continue;
+            };
+            if flow.flags.contains(FlowFlags::REPLY) {
+                continue;
+            }
+            there += 1;
+            let life = whole_life(&flow, entry.life, &lives);
+            alive += u64::from(!is_over(&timeouts, key.protocol, life, now));
+        }
+        Ok((there, alive))
+    }
+}
