@@ -315,4 +315,64 @@ mod tests {
         assert_eq!(text.matches("# EOF").count(), 1);
         assert!(text.ends_with("# EOF\n"));
     }
+
+    /// A reason that nobody can read about, or that Prometheus does not show, is a
+    /// packet that vanishes.
+    #[test]
+    fn every_counter_is_a_metric_and_is_explained() {
+        let metrics = Metrics::new(&node_agent_announce::metrics::Metrics::default());
+        let numbered = (1_000_u64..).zip(Counted::ALL);
+        let now = Now {
+            counters: numbered
+                .map(|(number, counter)| (*counter, number))
+                .collect(),
+            ..Now::default()
+        };
+        let text = metrics.text(&now);
+        let page = include_str!("../../../../docs/counters.md");
+        for (counter, value) in &now.counters {
+            let label = counter.label();
+            let (metric, word) = match (counter.is_drop(), counter.is_refusal()) {
+                (true, false) => ("drops", "reason"),
+                (false, true) => ("refusals", "reason"),
+                (false, false) => ("events", "event"),
+                (true, true) => panic!("{label} is both"),
+            };
+            let line = format!("orlop_datapath_{metric}_total{{{word}=\"{label}\"}} {value}");
+            assert_eq!(text.lines().filter(|it| **it == line).count(), 1, "{line}");
+            let named = format!("\"{label}\"");
+            assert_eq!(text.matches(&named).count(), 1, "{label} in two metrics");
+            // A row: its name, what it means, what to do.
+            let row = format!("| `{label}` | ");
+            let rows: Vec<_> = page.lines().filter(|it| it.starts_with(&row)).collect();
+            let [row] = rows.as_slice() else {
+                panic!("{label} has {} rows in docs/counters.md", rows.len());
+            };
+            let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            assert!(
+                cells.len() == 3 && cells.iter().all(|it| !it.is_empty()),
+                "{row}"
+            );
+        }
+        // And nothing is explained that is not counted.
+        let rows = page.lines().filter(|it| it.starts_with("| `")).count();
+        assert_eq!(rows, Counted::ALL.len());
+        // Its group in the page is that of its metric.
+        let groups = [
+            ("Drops", Counted::is_drop as fn(Counted) -> bool),
+            ("Refusals", Counted::is_refusal),
+        ];
+        for section in page.split("\n## ") {
+            let group = groups
+                .iter()
+                .find(|(heading, _)| section.starts_with(heading));
+            for row in section.lines().filter(|it| it.starts_with("| `")) {
+                let label = row.split('`').nth(1).unwrap_or_default();
+                let counter = Counted::ALL.iter().find(|it| it.label() == label);
+                let counter = *counter.unwrap_or_else(|| panic!("{label} is no counter"));
+                let its = groups.iter().find(|(_, is)| is(counter));
+                assert_eq!(group.map(|it| it.0), its.map(|it| it.0), "{label}");
+            }
+        }
+    }
 }
