@@ -89,6 +89,9 @@ impl FlowFlags {
     pub const DIRECT: Self = Self(1 << 3);
     /// The client came from outside the cluster.
     pub const OUTSIDE: Self = Self(1 << 4);
+    /// The client keeps its address but not its port: it may have a connection
+    /// from the same port to the same backend that does not pass here.
+    pub const RENUMBERED: Self = Self(1 << 5);
 }
 
 flags!(FlowFlags);

@@ -11,7 +11,9 @@
 //! A backend on this node sees the client. A remote one sees this node instead
 //! of a client that came from another machine, since its answers must come
 //! back here. So does every backend of a cluster IP that was addressed from
-//! outside, and a pod that reaches itself.
+//! outside, and a pod that reaches itself. A pod of another node keeps its address
+//! and gets another port: its own node translates its other connections, and two
+//! of them may leave one port for the same backend.
 //!
 //! # Who forwards
 //!

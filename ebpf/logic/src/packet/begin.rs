@@ -160,7 +160,12 @@ fn flags<M: Flows>(
         || (service.flags.contains(ServiceFlags::CLUSTER_IP)
             && (outside || (all && origin != Origin::Host)))
     {
-        flags = flags.with(FlowFlags::MASQUERADED);
+        return flags.with(FlowFlags::MASQUERADED);
+    }
+    // A pod of another node, whose other connections that node translates: two
+    // from one port to two addresses of a backend would look alike to it.
+    if origin == Origin::Device && maps.is_inside(asked.source) {
+        flags = flags.with(FlowFlags::RENUMBERED);
     }
     flags
 }
@@ -228,7 +233,8 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
 /// Adds the entry for replies, under a port that is free.
 #[inline(always)]
 fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
-    let masqueraded = flow.flags.contains(FlowFlags::MASQUERADED);
+    let given =
+        flow.flags.contains(FlowFlags::MASQUERADED) || flow.flags.contains(FlowFlags::RENUMBERED);
     let sctp = work.headers.tuple.protocol == Protocol::SCTP;
     let hash = hash(&work.headers.tuple, work.config().seed) >> 32;
     let span =
@@ -239,12 +245,12 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
     let mut attempt = 0;
     let mut full = 0;
     while attempt < PORTS {
-        if !sctp && (masqueraded || attempt > 0) {
+        if !sctp && (given || attempt > 0) {
             work.to.source_port = Port::new((first + next) as u16);
         }
         match maps.step(Step::Reply, Origin::Device, work) {
             Verdict::Unknown => {
-                if attempt > 0 && !masqueraded {
+                if attempt > 0 && !given {
                     maps.count(Counter::PortReplaced);
                 }
                 return Verdict::Unknown;

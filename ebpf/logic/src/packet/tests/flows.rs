@@ -817,3 +817,33 @@ fn direct_return_by_the_link_needs_consistent_hashing_and_takes_a_hop() {
         }
     }
 }
+
+/// Its own node may have sent another connection from the same port straight to
+/// the same backend: that one keeps the port.
+#[test]
+fn pod_of_another_node_keeps_its_address_and_gets_another_port() {
+    for family in [0, 1] {
+        let model = ports(family, ServiceFlags::NONE, &[backend(LOCAL[family])]);
+        let [out, back] = both(
+            &model,
+            Origin::Device,
+            family,
+            (REMOTE[family], 4000),
+            (NODE[family], NODE_PORT),
+        );
+        assert_eq!(out, "Translate remote:given > local:8080 hops 64");
+        assert_eq!(back, "Forward node:30080 > remote:4000 hops 63");
+        let other = tcp(
+            (LOCAL[family], 8080),
+            (REMOTE[family], 4000),
+            SYN | ACK,
+            b"",
+        );
+        let (verdict, after, _) = run(&model, Origin::Pod, &other);
+        assert_eq!(
+            (verdict, after),
+            (Verdict::Pass, other),
+            "not of this connection"
+        );
+    }
+}
