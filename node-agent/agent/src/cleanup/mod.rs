@@ -340,4 +340,51 @@ mod tests {
             });
         });
     }
+
+    /// Rules that are not kube-proxy's, in their order; without what counts.
+    fn others(saved: &str) -> Vec<String> {
+        let of_kubelet = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-IPTABLES-HINT"];
+        let is_others =
+            |line: &str| !line.contains("KUBE-") || of_kubelet.iter().any(|it| line.contains(it));
+        saved
+            .lines()
+            .filter(|line| !line.starts_with('#') && is_others(line))
+            .map(|line| line.split(" [").next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// What real ones had written: a kube-proxy in each of its modes, beside a
+    /// kubelet, a plugin for pods and a stranger.
+    #[test]
+    fn rules_of_a_real_kube_proxy_go_and_nobody_elses() {
+        if !nix::unistd::geteuid().is_root() || !exists("nft") || !exists("iptables-nft-save") {
+            println!("skipped: needs root, nft and iptables");
+            return;
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+                let rules = include_str!("recorded/iptables.rules");
+                if let Err(error) = feed("iptables-nft-restore", &[], rules) {
+                    println!("skipped: this kernel lacks a match of these rules: {error}");
+                    return;
+                }
+                feed("nft", &["-f", "-"], include_str!("recorded/nftables.rules")).expect("tables");
+                let save = || output("iptables-nft-save", &[]).expect("saved");
+                let before = save();
+                assert!(others(&before).len() > 20, "{before}");
+                assert!(before.matches("KUBE-SVC-").count() > 8, "{before}");
+
+                remove(&find().expect("found")).expect("removed");
+                assert_eq!(find().expect("looked"), []);
+                let after = save();
+                assert_eq!(others(&after), others(&before));
+                let left = after.lines().filter(|line| !line.starts_with('#'));
+                assert_eq!(left.count(), others(&after).len(), "{after}");
+                let tables = output("nft", &["list", "tables"]).expect("listed");
+                assert!(tables.contains("table inet mine"), "{tables}");
+                assert!(!tables.contains("kube-proxy"), "{tables}");
+            });
+        });
+    }
 }
