@@ -334,6 +334,29 @@ fn driver_sends(world: &World) {
     );
 }
 
+/// A pod of node-2 talks from one port to one backend of node-1 in two ways: at
+/// node-1's node port, which node-1 translates, and straight.
+fn two_ways_from_one_port(world: &World) {
+    for family in [Family::V4, Family::V6] {
+        for policy in POLICIES {
+            let number = number(Front::NodePort, policy, Endpoints::Here, false);
+            let to = [
+                (lan(family, 1), 30_000 + u16::from(number)).into(),
+                (pod(family, 1, BACKEND), probe::TARGET).into(),
+            ];
+            let answers = world
+                .space(Source::Pod2)
+                .run(|| probe::ask_each(&to, PATIENCE));
+            let client = pod(family, 2, POD);
+            assert_eq!(
+                answers,
+                [(); 2].map(|()| Ok(Outcome::Answer(Node::One, client))),
+                "{to:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_address_answers_as_kubernetes_says() {
     let Some(mut world) = World::new() else {
@@ -378,6 +401,9 @@ fn every_address_answers_as_kubernetes_says() {
             failed.extend(run(&world, &some));
         }
         world.belong(None);
+        if path == Path::Packets && only.is_empty() {
+            two_ways_from_one_port(&world);
+        }
         if path == Path::Xdp && only.is_empty() && failed.is_empty() {
             driver_sends(&world);
         }

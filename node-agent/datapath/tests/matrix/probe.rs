@@ -58,6 +58,13 @@ pub fn ask(to: SocketAddr, protocol: Protocol, patience: Duration) -> Result<Out
         Protocol::Udp => datagram(to, patience, true),
         Protocol::UdpSendTo => datagram(to, patience, false),
     };
+    outcome(asked, to)
+}
+
+fn outcome(
+    asked: std::io::Result<(String, SocketAddr)>,
+    to: SocketAddr,
+) -> Result<Outcome, String> {
     match asked {
         Ok((text, from)) if from == to => parse(&text),
         Ok((text, from)) => Err(format!("`{text}` seems to come from {from}")),
@@ -93,6 +100,19 @@ fn stream(to: SocketAddr, patience: Duration) -> std::io::Result<(String, Socket
     Ok((text, stream.peer_addr()?))
 }
 
+/// Asks several addresses from one port.
+pub fn ask_each(all: &[SocketAddr], patience: Duration) -> Vec<Result<Outcome, String>> {
+    let any = if all[0].is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
+    let socket = UdpSocket::bind(any).expect("a socket");
+    all.iter()
+        .map(|to| outcome(exchange(&socket, *to, patience, false), *to))
+        .collect()
+}
+
 fn datagram(
     to: SocketAddr,
     patience: Duration,
@@ -100,10 +120,19 @@ fn datagram(
 ) -> std::io::Result<(String, SocketAddr)> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
-    socket.set_read_timeout(Some(AGAIN))?;
     if connected {
         socket.connect(to)?;
     }
+    exchange(&socket, to, patience, connected)
+}
+
+fn exchange(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    patience: Duration,
+    connected: bool,
+) -> std::io::Result<(String, SocketAddr)> {
+    socket.set_read_timeout(Some(AGAIN))?;
     let mut buffer = [0; 64];
     let end = Instant::now() + patience;
     loop {
