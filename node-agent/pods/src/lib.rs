@@ -12,6 +12,7 @@
 //! the runtime by their labels and goes on.
 
 pub mod cri;
+pub mod csi;
 mod manager;
 pub mod node;
 pub mod objects;
@@ -209,7 +210,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         .into_iter()
         .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
         .collect();
+    let drivers = csi::Drivers::new(client.clone(), &options.node_name, &options.root);
     let shared = Arc::new(Shared {
+        csi: Arc::new(drivers),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
         images: Images::new(
@@ -270,6 +273,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
+    let plugins = tokio::spawn(csi::register::watch(shared.csi.clone(), shutdown.clone()));
     let guard = tokio::spawn(node::guard::guard(
         shared.clone(),
         settings,
@@ -292,7 +296,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard] {
+    for task in [rotation, guard, plugins] {
         task.abort();
     }
     result

@@ -322,7 +322,12 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
             return;
         }
     }
-    if let Err(error) = Volumes::new(&shared.root, uid).remove() {
+    let volumes = Volumes::new(&shared.root, uid);
+    if let Err(error) = shared.csi.release(volumes.pod_dir()).await {
+        tracing::warn!(uid, %error, "cannot take volumes back");
+        return;
+    }
+    if let Err(error) = volumes.remove() {
         tracing::warn!(uid, %error, "cannot remove volumes");
     }
     if let Some(cgroups) = &shared.cgroups {

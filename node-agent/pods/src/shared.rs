@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
+use crate::csi::Drivers;
 use crate::node::machine::Pressure;
 use crate::objects::pod::Pod;
 use crate::objects::source::Objects;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub objects: Arc<dyn Objects>,
     /// Where events go.
     pub events: Recorder,
+    /// Drivers of volumes.
+    pub csi: Arc<Drivers>,
     /// Images.
     pub images: Images,
     /// What is the same for all pods.
@@ -156,6 +159,8 @@ pub struct Entry {
     pub observed: Arc<Observed>,
     /// Its status as last made.
     pub status: Arc<PodStatus>,
+    /// By name: where volumes are that are not its own.
+    pub places: Arc<std::collections::BTreeMap<String, PathBuf>>,
 }
 
 /// The pods of this node, by uid. Each worker writes its own entry.

@@ -12,7 +12,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use super::{Error, Result};
 
 /// How long a call may take; `None` is as long as it needs.
-pub(super) type Limit = Option<Duration>;
+pub(crate) type Limit = Option<Duration>;
 
 /// What most calls get: the kubelet's `runtimeRequestTimeout`.
 pub(super) const USUAL: Limit = Some(Duration::from_secs(120));
@@ -58,7 +58,7 @@ impl Client {
         &self.socket
     }
 
-    pub(super) async fn unary<Q, A>(
+    pub(crate) async fn unary<Q, A>(
         &self,
         method: &'static str,
         request: Q,
@@ -116,10 +116,7 @@ impl Client {
         grpc.ready().await.map_err(|e| Error {
             method: name(method),
             code: tonic::Code::Unavailable,
-            message: format!(
-                "container runtime at {} does not answer: {e}",
-                self.socket.display()
-            ),
+            message: format!("{} does not answer: {e}", self.socket.display()),
         })?;
         Ok(grpc)
     }

@@ -288,8 +288,12 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
         let images = images(&*shared.runtime, shared.settings.status_images).await;
         let mut status = facts(&identity);
-        if let (Some(map), Some(images)) = (status.as_object_mut(), images) {
-            map.insert("images".to_owned(), images);
+        if let Some(map) = status.as_object_mut() {
+            if let Some(images) = images {
+                map.insert("images".to_owned(), images);
+            }
+            // what is listed here is not detached
+            map.insert("volumesInUse".to_owned(), shared.csi.in_use().into());
         }
         let due = written.as_ref().is_none_or(|(at, body, conditions)| {
             at.elapsed() >= WRITE_EVERY || *body != status || *conditions != found

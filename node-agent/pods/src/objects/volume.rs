@@ -29,6 +29,8 @@ pub enum Source {
     Claim(ClaimSource),
     /// A claim of the pod's own, made from a template by a controller.
     Ephemeral,
+    /// Of a driver, living with the pod.
+    Csi(Inline),
     /// A kind that this agent does not mount, by its field's name.
     Unsupported(String),
 }
@@ -140,6 +142,16 @@ pub struct ImageSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+pub struct Inline {
+    pub driver: String,
+    pub read_only: bool,
+    pub fs_type: String,
+    pub volume_attributes: std::collections::BTreeMap<String, String>,
+    pub node_publish_secret_ref: Option<super::pod::LocalReference>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClaimSource {
     pub claim_name: String,
     pub read_only: bool,
@@ -160,6 +172,7 @@ struct Raw {
     image: Option<ImageSource>,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<serde::de::IgnoredAny>,
+    csi: Option<Inline>,
     #[serde(flatten)]
     rest: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
 }
@@ -185,6 +198,8 @@ impl<'de> Deserialize<'de> for Volume {
             Source::Claim(it)
         } else if raw.ephemeral.is_some() {
             Source::Ephemeral
+        } else if let Some(it) = raw.csi {
+            Source::Csi(it)
         } else if let Some((kind, _)) = raw.rest.into_iter().next() {
             Source::Unsupported(kind)
         } else {

@@ -139,6 +139,7 @@ impl State {
                     pod: &pod,
                     facts: &facts,
                     objects: &*objects,
+                    drivers: &shared.csi,
                     warn: &|reason, message| shared.warning(&pod, None, reason, message),
                 },
                 &mut self.tokens,

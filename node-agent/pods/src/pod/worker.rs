@@ -459,6 +459,7 @@ impl State {
                 pod: self.pod.clone(),
                 observed: self.observed.clone(),
                 status: self.status.clone(),
+                places: self.volumes.places(),
             }),
         }
     }
@@ -496,6 +497,7 @@ impl State {
                     pod: self.pod.clone(),
                     observed: self.observed.clone(),
                     status: self.status.clone(),
+                    places: self.volumes.places(),
                 });
             }
             Err(pending) => {
@@ -738,6 +740,7 @@ impl State {
             pod: self.pod.clone(),
             observed: self.observed.clone(),
             status: self.status.clone(),
+            places: self.volumes.places(),
         });
     }
 
@@ -765,6 +768,7 @@ impl State {
                     pod: &self.pod,
                     facts: &facts,
                     objects: &*objects,
+                    drivers: &self.shared.csi,
                     warn: &|_, _| {},
                 },
                 &mut self.tokens,
@@ -786,8 +790,16 @@ impl State {
         self.probes.stop();
         self.publish(true);
         let uid = self.pod.uid().to_owned();
-        if let Err(error) = self.volumes.remove() {
-            tracing::warn!(pod = self.pod.name(), %error, "cannot remove the volumes");
+        let released = shared.csi.release(self.volumes.pod_dir()).await;
+        let removed = match released {
+            Ok(()) => self.volumes.remove().map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = removed {
+            // a pod is gone only when nothing of it is in use
+            tracing::warn!(pod = self.pod.name(), error, "cannot remove the volumes");
+            self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
+            return false;
         }
         self.memory.volumes_ready = false;
         if let Some(cgroups) = &self.shared.cgroups

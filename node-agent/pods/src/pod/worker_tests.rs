@@ -44,6 +44,7 @@ fn shared(runtime: &Fake, root: &Path) -> Arc<Shared> {
     Arc::new(Shared {
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
+        csi: Arc::default(),
         images: Images::new(
             runtime.clone(),
             3,

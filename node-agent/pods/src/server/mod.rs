@@ -389,6 +389,7 @@ mod tests {
                 phase: "Running".to_owned(),
                 ..Default::default()
             }),
+            places: Arc::default(),
         };
         let items = vec![
             json!({"metadata": {"uid": "a"}, "spec": {"x": 1}, "status": {"phase": "Pending"}}),

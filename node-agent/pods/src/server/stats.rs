@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Body, reply};
 use crate::cri::api;
 use crate::node::guard::size;
-use crate::objects::volume::Source;
+use crate::objects::volume::{Source, Volume};
 use crate::pod::config::log_directory;
 use crate::pod::next::from_nanos;
 use crate::pod::observed::key;
@@ -170,6 +170,10 @@ fn pod(
         .iter()
         .filter(|v| !matches!(v.source, Source::HostPath(_)))
         .filter_map(|volume| {
+            let claim = crate::volumes::claim::name(pod, volume);
+            if claim.is_some() || matches!(volume.source, Source::Csi(_)) {
+                return on_its_own(entry, volume, claim, now);
+            }
             let path = folder.path(volume)?;
             let (bytes, inodes) = size(&path);
             if matches!(&volume.source, Source::EmptyDir(e) if e.medium.is_empty()) {
@@ -193,6 +197,17 @@ fn pod(
         "ephemeral-storage": {"time": now, "usedBytes": on_disk},
         "process_stats": {"process_count": usage.pids},
     })
+}
+
+/// A volume that is a file system of its own, or a part of another's: it is
+/// asked, not walked, as it may have any number of files.
+fn on_its_own(entry: &Entry, volume: &Volume, claim: Option<String>, now: &str) -> Option<Value> {
+    let mut shown = file_system(entry.places.get(&volume.name)?, now);
+    shown["name"] = json!(volume.name);
+    if let Some(claim) = claim {
+        shown["pvcRef"] = json!({"name": claim, "namespace": entry.pod.namespace()});
+    }
+    Some(shown)
 }
 
 /// `/configz`: the configuration as the file has it, with what the agent made

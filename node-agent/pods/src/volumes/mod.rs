@@ -22,14 +22,17 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::cri::api::{self, MountPropagation};
+use crate::csi::{self, Drivers, plan::Wish};
+use crate::objects::claim::{Csi, SecretReference};
 use crate::objects::follow::Key;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::source::{DataError, DataKind, Objects};
-use crate::objects::volume::{EmptyDir, Source, Volume};
+use crate::objects::volume::{EmptyDir, Inline, Source, Volume};
 use crate::pod::env::Variable;
 use crate::pod::expand::expand_strictly;
 use crate::pod::fields::Facts;
@@ -67,9 +70,12 @@ pub enum Error {
     /// The claim, or the volume that it is bound to.
     #[error("{0}")]
     Claim(String),
+    /// The driver of the volume.
+    #[error(transparent)]
+    Driver(#[from] csi::Error),
     /// A volume of a kind that this agent does not mount.
     #[error(
-        "volumes of kind `{0}` are not supported by this node; use persistentVolumeClaim, ephemeral, emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
+        "volumes of kind `{0}` are not supported by this node; use persistentVolumeClaim, ephemeral, csi, emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
     )]
     Unsupported(String),
     /// A mount names a volume that the pod does not have.
@@ -116,6 +122,10 @@ pub struct Volumes {
     pod_dir: PathBuf,
     /// By the volume's name: what its claim stands for.
     bound: BTreeMap<String, Bound>,
+    /// Volumes of drivers that live with the pod and are there.
+    inline: BTreeSet<String>,
+    /// By name: where those two are.
+    places: Arc<BTreeMap<String, PathBuf>>,
 }
 
 /// What volumes are made with.
@@ -127,6 +137,8 @@ pub struct Mounting<'a> {
     pub facts: &'a Facts,
     /// The API.
     pub objects: &'a dyn Objects,
+    /// Drivers.
+    pub drivers: &'a Drivers,
     /// Is told what the user should know: an event's reason and message.
     pub warn: &'a (dyn Fn(&str, String) + Sync),
 }
@@ -155,6 +167,8 @@ impl Volumes {
             root: root.to_owned(),
             pod_dir: root.join("pods").join(uid),
             bound: BTreeMap::new(),
+            inline: BTreeSet::new(),
+            places: Arc::default(),
         }
     }
 
@@ -180,9 +194,10 @@ impl Volumes {
                     Place::HostPath(host) => Some(PathBuf::from(&host.path)),
                     Place::Local(path) if bound.block => Some(PathBuf::from(path)),
                     Place::Local(_) => Some(self.local(bound)),
-                    Place::Csi(_) => None,
+                    Place::Csi(_) => Some(csi::plan::target(&self.pod_dir, &bound.name)),
                 };
             }
+            Source::Csi(_) => return Some(csi::plan::target(&self.pod_dir, &volume.name)),
             Source::Image(_) | Source::Unsupported(_) => return None,
         };
         Some(
@@ -202,6 +217,8 @@ impl Volumes {
         for volume in &with.pod.spec.volumes {
             let made = if claim::name(with.pod, volume).is_some() {
                 self.mount_claim(volume, with).await
+            } else if let Source::Csi(inline) = &volume.source {
+                self.publish_inline(volume, inline, with).await
             } else {
                 self.mount_one(volume, with, tokens).await
             };
@@ -287,14 +304,70 @@ impl Volumes {
                 let target = self.local(&bound);
                 local::mount(&self.root, Path::new(path), &target, &bound, with).await?;
             }
+            Place::Csi(_) if bound.block => {
+                return Err(Error::Unsupported("csi of volumeMode Block".to_owned()));
+            }
             Place::Csi(csi) => {
-                return Err(Error::Claim(format!(
-                    "driver name {} not found in the list of registered CSI drivers",
-                    csi.driver
-                )));
+                let wish = Wish {
+                    name: bound.name.clone(),
+                    source: csi.clone(),
+                    inline: false,
+                    access_modes: bound.access_modes.clone(),
+                    options: bound.options.clone(),
+                    read_only: bound.read_only,
+                };
+                self.publish(&wish, with).await?;
             }
         }
         self.bound.insert(volume.name.clone(), bound);
+        self.note(volume);
+        Ok(())
+    }
+
+    /// Has a driver make a volume for the pod.
+    async fn publish(&self, wish: &Wish, with: Mounting<'_>) -> Result<(), Error> {
+        let group = group(with.pod);
+        let made = with
+            .drivers
+            .publish(with.pod, &self.pod_dir, wish, group, with.objects)
+            .await?;
+        match group {
+            Some(group) if made.gives_files => local::give(&made.path, group, with).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a volume that lives with the pod; once.
+    async fn publish_inline(
+        &mut self,
+        volume: &Volume,
+        inline: &Inline,
+        with: Mounting<'_>,
+    ) -> Result<(), Error> {
+        if self.inline.contains(&volume.name) {
+            return Ok(());
+        }
+        let secret = inline.node_publish_secret_ref.as_ref();
+        let wish = Wish {
+            name: volume.name.clone(),
+            source: Csi {
+                driver: inline.driver.clone(),
+                fs_type: inline.fs_type.clone(),
+                volume_attributes: inline.volume_attributes.clone(),
+                node_publish_secret_ref: secret.map(|secret| SecretReference {
+                    namespace: with.pod.namespace().to_owned(),
+                    name: secret.name.clone(),
+                }),
+                ..Csi::default()
+            },
+            inline: true,
+            access_modes: Vec::new(),
+            options: Vec::new(),
+            read_only: inline.read_only,
+        };
+        self.publish(&wish, with).await?;
+        self.inline.insert(volume.name.clone());
+        self.note(volume);
         Ok(())
     }
 
@@ -304,6 +377,18 @@ impl Volumes {
             .join("volumes")
             .join("kubernetes.io~local-volume")
             .join(&bound.name)
+    }
+
+    fn note(&mut self, volume: &Volume) {
+        if let Some(path) = self.path(volume) {
+            Arc::make_mut(&mut self.places).insert(volume.name.clone(), path);
+        }
+    }
+
+    /// By the volume's name: where volumes are that are not the pod's own.
+    #[must_use]
+    pub fn places(&self) -> Arc<BTreeMap<String, PathBuf>> {
+        self.places.clone()
     }
 
     /// Groups that containers get for the sake of their volumes.
@@ -457,6 +542,7 @@ impl Volumes {
             }
             let readonly = wanted.read_only
                 || self.bound.get(&volume.name).is_some_and(|b| b.read_only)
+                || matches!(&volume.source, Source::Csi(csi) if csi.read_only)
                 || matches!(
                     volume.source,
                     Source::ConfigMap(_)
@@ -743,6 +829,7 @@ mod tests {
                 pod: &pod,
                 facts: &Facts::default(),
                 objects: &objects,
+                drivers: &Drivers::default(),
                 warn: &|reason, _| told.lock().unwrap().push(reason.to_owned()),
             };
             for _ in 0..2 {

@@ -65,6 +65,7 @@ pub async fn collect(
         | Source::Image(_)
         | Source::Claim(_)
         | Source::Ephemeral
+        | Source::Csi(_)
         | Source::Unsupported(_) => {}
     }
     Ok(payload)

@@ -1,0 +1,329 @@
+//! The whole way over a socket: a driver that makes itself known, an API in
+//! memory, volumes of two pods. What this cannot show is a mount.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::objects::claim::Csi;
+use crate::objects::source::fake::FakeObjects;
+
+type Calls = Arc<Mutex<Vec<String>>>;
+
+async fn answer<Q, A>(
+    request: Request<Incoming>,
+    with: impl Fn(Q) -> Result<A, tonic::Status> + Clone + Send + 'static,
+) -> Response<tonic::body::Body>
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let codec = tonic_prost::ProstCodec::<A, Q>::default();
+    let service = tower::service_fn(move |request: tonic::Request<Q>| {
+        let answered = with(request.into_inner()).map(tonic::Response::new);
+        std::future::ready(answered)
+    });
+    tonic::server::Grpc::new(codec)
+        .unary(service, request)
+        .await
+}
+
+/// A driver at `socket` that stages, and refuses to publish what is staged
+/// nowhere.
+fn driver(socket: &Path, calls: Calls) {
+    let listener = tokio::net::UnixListener::bind(socket).unwrap();
+    let endpoint = socket.display().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (calls, endpoint) = (calls.clone(), endpoint.clone());
+            let service = hyper::service::service_fn(move |request| {
+                let (calls, endpoint) = (calls.clone(), endpoint.clone());
+                async move { Ok::<_, Infallible>(serve(request, calls, endpoint).await) }
+            });
+            tokio::spawn(
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+}
+
+async fn serve(
+    request: Request<Incoming>,
+    calls: Calls,
+    endpoint: String,
+) -> Response<tonic::body::Body> {
+    let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
+    let note = move |text: String| calls.lock().unwrap().push(text);
+    match method.as_str() {
+        "GetInfo" => {
+            let info = api::PluginInfo {
+                r#type: "CSIPlugin".to_owned(),
+                name: "d.io".to_owned(),
+                endpoint,
+                supported_versions: vec!["1.0.0".to_owned()],
+            };
+            answer(request, move |_: api::Empty| Ok(info.clone())).await
+        }
+        "NotifyRegistrationStatus" => {
+            answer(request, move |status: api::RegistrationStatus| {
+                note(format!(
+                    "registered {} {}",
+                    status.plugin_registered, status.error
+                ));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        "NodeGetInfo" => {
+            let info = api::NodeGetInfoResponse {
+                node_id: "node-id".to_owned(),
+                max_volumes_per_node: 5,
+                accessible_topology: None,
+            };
+            answer(request, move |_: api::Empty| Ok(info.clone())).await
+        }
+        "NodeGetCapabilities" => {
+            let rpc = api::Rpc {
+                r#type: Capability::StageUnstageVolume.into(),
+            };
+            let can = api::NodeGetCapabilitiesResponse {
+                capabilities: vec![api::NodeServiceCapability { rpc: Some(rpc) }],
+            };
+            answer(request, move |_: api::Empty| Ok(can.clone())).await
+        }
+        "NodeStageVolume" => {
+            answer(request, move |r: api::NodeStageVolumeRequest| {
+                assert_eq!(r.secrets["key"], "value");
+                note(format!(
+                    "stage {} {}",
+                    r.volume_id, r.publish_context["dev"]
+                ));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        "NodePublishVolume" => {
+            answer(request, move |r: api::NodePublishVolumeRequest| {
+                let inline = r.volume_context.get("csi.storage.k8s.io/ephemeral");
+                let inline = inline.is_some_and(|v| v == "true");
+                if r.staging_target_path.is_empty() != inline {
+                    return Err(tonic::Status::failed_precondition("not staged"));
+                }
+                // the driver makes the last part, and only that
+                fs::create_dir(&r.target_path).unwrap();
+                let pod = &r.volume_context["csi.storage.k8s.io/pod.name"];
+                note(format!(
+                    "publish {pod} {}",
+                    if inline { "inline" } else { &r.volume_id }
+                ));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        "NodeUnpublishVolume" => {
+            answer(request, move |r: api::NodeUnpublishVolumeRequest| {
+                let _ = fs::remove_dir(&r.target_path);
+                note(format!("unpublish {}", &r.volume_id[..4]));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        "NodeUnstageVolume" => {
+            answer(request, move |r: api::NodeUnstageVolumeRequest| {
+                note(format!("unstage {}", r.volume_id));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// An API with a node, a driver's object, a secret and, once `attached`, an
+/// attachment. What is written to CSINode comes back.
+fn cluster(attached: Arc<Mutex<bool>>, csi_node: Arc<Mutex<Option<Value>>>) -> Api {
+    let service = tower::service_fn(move |request: Request<control_client::RequestBody>| {
+        let (attached, csi_node) = (attached.clone(), csi_node.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let bytes = body.collect().await.unwrap().to_bytes();
+            let path = head.uri.path().to_owned();
+            let found = if path.contains("/csinodes") {
+                let mut held = csi_node.lock().unwrap();
+                if head.method != Method::GET {
+                    *held = serde_json::from_slice(&bytes).ok();
+                }
+                held.clone()
+            } else if path.contains("/csidrivers/") {
+                Some(json!({"spec": {"podInfoOnMount": true,
+                    "volumeLifecycleModes": ["Persistent", "Ephemeral"]}}))
+            } else if path.contains("/volumeattachments/") {
+                let attached = *attached.lock().unwrap();
+                attached.then(
+                    || json!({"status": {"attached": true, "attachmentMetadata": {"dev": "sdb"}}}),
+                )
+            } else if path.contains("/secrets/") {
+                Some(json!({"metadata": {}, "data": {"key": "dmFsdWU="}}))
+            } else {
+                Some(json!({"metadata": {"name": "n1", "uid": "node-uid"}}))
+            };
+            let (status, body) = match found {
+                Some(object) => (StatusCode::OK, object),
+                None => (
+                    StatusCode::NOT_FOUND,
+                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                        "reason": "NotFound", "message": "not found", "code": 404}),
+                ),
+            };
+            let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+            *answer.status_mut() = status;
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    Api::in_process(service, ())
+}
+
+fn pod(name: &str) -> Pod {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "a", "uid": name}}))
+        .unwrap()
+}
+
+fn wish(inline: bool) -> Wish {
+    let reference = (!inline).then(|| SecretReference {
+        namespace: "a".to_owned(),
+        name: "s".to_owned(),
+    });
+    Wish {
+        name: "pv1".to_owned(),
+        source: Csi {
+            driver: "d.io".to_owned(),
+            volume_handle: "vol-1".to_owned(),
+            node_stage_secret_ref: reference,
+            ..Csi::default()
+        },
+        inline,
+        access_modes: vec!["ReadWriteOnce".to_owned()],
+        options: Vec::new(),
+        read_only: false,
+    }
+}
+
+async fn until(what: &str, is: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("not {what}");
+}
+
+#[tokio::test]
+async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_last() {
+    let root = tempfile::tempdir().unwrap();
+    let (calls, attached, csi_node) = (Calls::default(), Arc::default(), Arc::default());
+    let api = cluster(Arc::clone(&attached), Arc::clone(&csi_node));
+    let drivers = Arc::new(Drivers::new(api, "n1", root.path()));
+    let shutdown = CancellationToken::new();
+    tokio::spawn(register::watch(drivers.clone(), shutdown.clone()));
+    let said = || std::mem::take(&mut *calls.lock().unwrap());
+
+    let dir = |name: &str| root.path().join("pods").join(name);
+    let publish = |name: &'static str, inline: bool| {
+        let (drivers, dir) = (drivers.clone(), dir(name));
+        async move {
+            let objects = FakeObjects::default();
+            drivers
+                .publish(&pod(name), &dir, &wish(inline), None, &objects)
+                .await
+                .map_err(|e| e.to_string())
+        }
+    };
+    let none = publish("p1", false).await.unwrap_err();
+    assert!(
+        none.contains("not found in the list of registered"),
+        "{none}"
+    );
+
+    let folder = root.path().join("plugins_registry");
+    until("watched", || folder.exists()).await;
+    let socket = folder.join("d.sock");
+    driver(&socket, calls.clone());
+    until("registered", || !calls.lock().unwrap().is_empty()).await;
+    assert_eq!(said(), ["registered true "]);
+    let told = csi_node.lock().unwrap().clone().unwrap();
+    assert_eq!(told["spec"]["drivers"][0]["nodeID"], "node-id");
+    assert_eq!(told["metadata"]["ownerReferences"][0]["uid"], "node-uid");
+
+    let none = publish("p1", false).await.unwrap_err();
+    assert!(none.contains("not attached yet"), "{none}");
+    assert!(said().is_empty(), "nothing before it is attached");
+    *attached.lock().unwrap() = true;
+    for name in ["p1", "p2"] {
+        let made = publish(name, false).await.unwrap();
+        assert!(made.path.starts_with(dir(name)) && !made.gives_files);
+    }
+    publish("p3", true).await.unwrap();
+    assert_eq!(
+        said(),
+        [
+            "stage vol-1 sdb",
+            "publish p1 vol-1",
+            "stage vol-1 sdb",
+            "publish p2 vol-1",
+            "publish p3 inline"
+        ]
+    );
+    assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
+
+    for name in ["p1", "p3"] {
+        drivers.release(&dir(name)).await.unwrap();
+        drivers.release(&dir(name)).await.unwrap();
+    }
+    assert_eq!(said(), ["unpublish vol-", "unpublish csi-"]);
+    // as another agent would, which knows only what is on disk
+    drivers.release(&dir("p2")).await.unwrap();
+    assert_eq!(said(), ["unpublish vol-", "unstage vol-1"]);
+    assert!(drivers.in_use().is_empty());
+    assert!(!plan::staging(root.path(), "d.io", "vol-1").exists());
+
+    fs::remove_file(&socket).unwrap();
+    until("forgotten", || {
+        let told = csi_node.lock().unwrap().clone().unwrap();
+        told["spec"]["drivers"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    })
+    .await;
+    assert!(publish("p1", false).await.is_err());
+    shutdown.cancel();
+}
+
+#[tokio::test]
+async fn what_a_driver_left_in_a_folder_is_not_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let drivers = Drivers::new(cluster(Arc::default(), Arc::default()), "n1", root.path());
+    let dir = root.path().join("pods/p1");
+    let target = plan::target(&dir, "pv1");
+    fs::create_dir_all(&target).unwrap();
+    fs::write(target.join("data"), "").unwrap();
+    assert!(drivers.release(&dir).await.is_err());
+    let data = VolumeData {
+        driver_name: "d.io".to_owned(),
+        volume_handle: "vol-1".to_owned(),
+        ..VolumeData::default()
+    };
+    save(target.parent().unwrap(), &data).unwrap();
+    // the driver is not there: nobody else takes the volume back
+    assert!(drivers.release(&dir).await.is_err());
+    assert!(target.join("data").exists());
+}
