@@ -188,7 +188,7 @@ pub(crate) fn sets<'a>(
     };
     compiled
         .problems
-        .extend(slices.clone().filter_map(SliceState::problem));
+        .extend(slices.clone().flat_map(SliceState::problems));
     let primary = service.families().next();
     let mut local_ready: Vec<Address> = Vec::new();
     for port in &service.ports {

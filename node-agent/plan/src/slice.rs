@@ -18,8 +18,17 @@ pub(crate) struct SliceState {
     pub(crate) family: Family,
     pub(crate) ports: Box<[PortState]>,
     pub(crate) endpoints: Box<[EndpointState]>,
+    /// What is wrong with it; mostly nothing.
+    bad: Option<Box<Bad>>,
+}
+
+/// What of a slice is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Bad {
     /// Endpoints at impossible addresses: how many, and one of them.
-    bad: Option<Box<(usize, Box<str>)>>,
+    endpoints: Option<(usize, Box<str>)>,
+    /// The first port that is none.
+    port: Option<Box<str>>,
 }
 
 /// A port by which Services and slices find each other.
@@ -69,14 +78,20 @@ impl SliceState {
         if slice.metadata.labels.contains_key(HEADLESS) {
             return None;
         }
-        let ports = slice
-            .ports
-            .iter()
-            .filter_map(|port| {
-                PortState::new(port.name.as_deref(), port.protocol.as_deref(), port.port?)
-            })
-            .collect();
-        let mut bad: Option<Box<(usize, Box<str>)>> = None;
+        let mut bad: Option<Box<Bad>> = None;
+        let mut ports = Vec::with_capacity(slice.ports.len());
+        for port in &slice.ports {
+            // Without a number it is for those who know theirs.
+            let Some(number) = port.port else { continue };
+            let (name, protocol) = (port.name.as_deref(), port.protocol.as_deref());
+            if let Some(state) = PortState::new(name, protocol, number) {
+                ports.push(state);
+            } else {
+                let named = name.filter(|name| !name.is_empty()).map(Into::into);
+                let text = named.unwrap_or_else(|| number.to_string().into());
+                bad.get_or_insert_default().port.get_or_insert(text);
+            }
+        }
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
         for endpoint in &slice.endpoints {
             // The API says that only the first counts; without any there is
@@ -91,24 +106,29 @@ impl SliceState {
                     zones: zones.number(endpoint),
                 });
             } else {
-                bad.get_or_insert_with(|| Box::new((0, text.as_str().into())))
-                    .0 += 1;
+                let bad = bad.get_or_insert_default();
+                let first = || (0, text.as_str().into());
+                bad.endpoints.get_or_insert_with(first).0 += 1;
             }
         }
         Some(Self {
             family,
-            ports,
+            ports: ports.into(),
             endpoints: endpoints.into(),
             bad,
         })
     }
 
-    pub(crate) fn problem(&self) -> Option<Reason> {
-        let (count, example) = self.bad.as_deref()?;
-        Some(Reason::BadEndpoints {
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Reason> {
+        let bad = self.bad.as_deref();
+        let endpoints = bad.and_then(|bad| bad.endpoints.as_ref());
+        let endpoints = endpoints.map(|(count, example)| Reason::BadEndpoints {
             count: *count,
             example: example.clone(),
-        })
+        });
+        let port = bad.and_then(|bad| bad.port.as_ref());
+        let port = port.map(|port| Reason::BadPort { port: port.clone() });
+        endpoints.into_iter().chain(port)
     }
 }
 
