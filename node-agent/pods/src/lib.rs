@@ -48,6 +48,7 @@ use crate::pod::providers::Providers;
 use crate::pod::pulls::Pulls;
 use crate::pod::qos;
 use crate::pod::resize::Room;
+use crate::pod::userns::Ranges;
 use crate::settings::Settings;
 use crate::shared::{Attention, Registry, Shared};
 
@@ -213,6 +214,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let drivers = csi::Drivers::new(client.clone(), &options.node_name, &options.root);
     let shared = Arc::new(Shared {
         csi: Arc::new(drivers),
+        ranges: Ranges::new(&options.root, most_pods),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
         images: Images::new(

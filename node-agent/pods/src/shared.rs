@@ -25,6 +25,7 @@ use crate::pod::observed::Observed;
 use crate::pod::probe::Counts;
 use crate::pod::resize::Room;
 use crate::pod::status::Sentence;
+use crate::pod::userns::Ranges;
 use crate::settings::Settings;
 
 /// What all parts of the agent share. One per agent.
@@ -41,6 +42,8 @@ pub struct Shared {
     pub events: Recorder,
     /// Drivers of volumes.
     pub csi: Arc<Drivers>,
+    /// Ids of pods' own.
+    pub ranges: Ranges,
     /// Images.
     pub images: Images,
     /// What is the same for all pods.

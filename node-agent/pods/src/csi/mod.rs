@@ -537,15 +537,8 @@ fn load(folder: &Path) -> Option<VolumeData> {
 /// before there is a volume.
 fn save(folder: &Path, data: &VolumeData) -> Result<(), Error> {
     let path = folder.join(DATA);
-    let beside = folder.join("vol_data.json.tmp");
     let text = serde_json::to_string(data).unwrap_or_default();
-    let written = fs::write(&beside, text)
-        .and_then(|()| fs::File::open(&beside)?.sync_all())
-        .and_then(|()| fs::rename(&beside, &path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written.map_err(failed("cannot write", &path))
+    crate::pod::durable::write(&path, &text).map_err(failed("cannot write", &path))
 }
 
 #[cfg(test)]

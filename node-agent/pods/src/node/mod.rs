@@ -277,7 +277,9 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
     let mut written: Option<(Instant, Value, Vec<Condition>)> = None;
     let mut told_ready = None;
     loop {
-        let runtime = runtime_status(&*shared.runtime).await;
+        let answer = runtime_status(&*shared.runtime).await;
+        let told = answer.as_ref().map(runtime_facts).unwrap_or_default();
+        let runtime = answer.map(|answer| answer.status.unwrap_or_default());
         let network = runtime.as_ref().is_ok_and(|s| {
             s.conditions
                 .iter()
@@ -294,6 +296,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
             }
             // what is listed here is not detached
             map.insert("volumesInUse".to_owned(), shared.csi.in_use().into());
+            map.extend(told);
         }
         let due = written.as_ref().is_none_or(|(at, body, conditions)| {
             at.elapsed() >= WRITE_EVERY || *body != status || *conditions != found
@@ -331,11 +334,39 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
     }
 }
 
-async fn runtime_status(runtime: &dyn Runtime) -> Result<api::RuntimeStatus, String> {
+/// What the runtime can, as the node's status tells it.
+fn runtime_facts(answer: &api::StatusResponse) -> Map<String, Value> {
+    let mut facts = Map::new();
+    let handlers: Vec<Value> = answer
+        .runtime_handlers
+        .iter()
+        .map(|handler| {
+            let features = handler.features.clone().unwrap_or_default();
+            json!({
+                "name": handler.name,
+                "features": {
+                    "recursiveReadOnlyMounts": features.recursive_read_only_mounts,
+                    "userNamespaces": features.user_namespaces,
+                },
+            })
+        })
+        .collect();
+    if !handlers.is_empty() {
+        facts.insert("runtimeHandlers".to_owned(), handlers.into());
+    }
+    if let Some(features) = answer.features {
+        facts.insert(
+            "features".to_owned(),
+            json!({"supplementalGroupsPolicy": features.supplemental_groups_policy}),
+        );
+    }
+    facts
+}
+
+async fn runtime_status(runtime: &dyn Runtime) -> Result<api::StatusResponse, String> {
     runtime
         .status(api::StatusRequest { verbose: false })
         .await
-        .map(|answer| answer.status.unwrap_or_default())
         .map_err(|e| e.to_string())
 }
 

@@ -53,7 +53,13 @@ pub fn log_path(container: &str, restarts: u32) -> String {
 
 /// The pod's sandbox.
 #[must_use]
-pub fn sandbox(pod: &Pod, attempt: u32, node: &NodeFacts, dns: api::DnsConfig) -> PodSandboxConfig {
+pub fn sandbox(
+    pod: &Pod,
+    attempt: u32,
+    node: &NodeFacts,
+    dns: api::DnsConfig,
+    users: Option<&api::UserNamespace>,
+) -> PodSandboxConfig {
     let spec = &pod.spec;
     let (hostname, _) = dns::names(pod, &node.cluster_domain);
     let security = spec.security_context.clone().unwrap_or_default();
@@ -90,7 +96,7 @@ pub fn sandbox(pod: &Pod, attempt: u32, node: &NodeFacts, dns: api::DnsConfig) -
         linux: Some(LinuxPodSandboxConfig {
             cgroup_parent: node.cgroups.pod(qos::class(spec), pod.uid()),
             security_context: Some(LinuxSandboxSecurityContext {
-                namespace_options: Some(namespaces(spec, "")),
+                namespace_options: Some(namespaces(spec, "", users)),
                 selinux_options: security.se_linux_options.as_ref().map(selinux),
                 run_as_user: security.run_as_user.map(|value| Int64Value { value }),
                 run_as_group: security
@@ -142,6 +148,8 @@ pub struct Ingredients {
     pub devices: Vec<Device>,
     /// Groups that it gets for its volumes' sake.
     pub groups: Vec<i64>,
+    /// The ids that the pod has for its own, if it does.
+    pub users: Option<api::UserNamespace>,
     /// Who the image runs as, when a number and the pod does not say.
     pub image_user: Option<i64>,
     /// Id of the container whose processes it shall see.
@@ -241,6 +249,7 @@ pub fn container(
                 ingredients.image_user,
                 &ingredients.target,
                 &ingredients.groups,
+                ingredients.users.as_ref(),
             )),
         }),
         stop_signal: container
@@ -284,7 +293,7 @@ fn ports(spec: &PodSpec) -> Vec<PortMapping> {
         .collect()
 }
 
-fn namespaces(spec: &PodSpec, target: &str) -> NamespaceOption {
+fn namespaces(spec: &PodSpec, target: &str, users: Option<&api::UserNamespace>) -> NamespaceOption {
     let host = |on: bool, otherwise: NamespaceMode| {
         if on { NamespaceMode::Node } else { otherwise }
     };
@@ -300,6 +309,7 @@ fn namespaces(spec: &PodSpec, target: &str) -> NamespaceOption {
         pid: host(spec.host_pid, pid).into(),
         ipc: host(spec.host_ipc, NamespaceMode::Pod).into(),
         target_id: target.to_owned(),
+        userns_options: users.cloned(),
     }
 }
 
@@ -357,6 +367,7 @@ fn security(
     image_user: Option<i64>,
     target: &str,
     more_groups: &[i64],
+    users: Option<&api::UserNamespace>,
 ) -> LinuxContainerSecurityContext {
     let none = SecurityContext::default();
     let own = container.security_context.as_ref().unwrap_or(&none);
@@ -372,7 +383,7 @@ fn security(
             drop_capabilities: c.drop.clone(),
         }),
         privileged,
-        namespace_options: Some(namespaces(spec, target)),
+        namespace_options: Some(namespaces(spec, target, users)),
         selinux_options: own
             .se_linux_options
             .as_ref()

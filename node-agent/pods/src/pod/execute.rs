@@ -220,21 +220,58 @@ impl State {
                 )
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
         }
+        let handler = self.runtime_handler().await?;
+        let users = self.take_users(&handler).await?;
         let config = config::sandbox(
             &self.pod,
             attempt,
             &shared.node,
             dns::config(&self.pod, &shared.dns),
+            users.as_ref(),
         );
         shared
             .runtime
             .run_pod_sandbox(api::RunPodSandboxRequest {
                 config: Some(config),
-                runtime_handler: self.runtime_handler().await?,
+                runtime_handler: handler,
             })
             .await
             .map(|_| ())
             .map_err(|e| e.to_string())
+    }
+
+    /// Ids of the pod's own, when it wants them and the runtime can.
+    async fn take_users(&self, handler: &str) -> Result<Option<api::UserNamespace>, String> {
+        if self.pod.spec.host_users != Some(false) {
+            return Ok(None);
+        }
+        let request = api::StatusRequest { verbose: false };
+        let can = self
+            .shared
+            .runtime
+            .status(request)
+            .await
+            .is_ok_and(|status| {
+                status.runtime_handlers.iter().any(|found| {
+                    let features = found.features.as_ref();
+                    found.name == handler && features.is_some_and(|f| f.user_namespaces)
+                })
+            });
+        if !can {
+            // to run it with the node's own ids would be what it must not have
+            return Err(if handler.is_empty() {
+                "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+                    .to_owned()
+            } else {
+                format!(
+                    "can't set `spec.hostUsers: false`, RuntimeClass handler \"{handler}\" does not support user namespaces"
+                )
+            });
+        }
+        let taken = self.shared.ranges.take(self.pod.uid());
+        taken
+            .map(Some)
+            .map_err(|e| format!("create user namespace: {e}"))
     }
 
     /// The runtime's name for the pod's runtime class.
@@ -340,9 +377,22 @@ impl State {
             .await
             .map_err(|e| refused("CreateContainerConfigError", e))?;
         let restarts = self.restarts_of(name);
-        let mounts = self
+        let users = if pod.spec.host_users == Some(false) {
+            let taken = shared.ranges.of(pod.uid());
+            taken.map_err(|e| refused("CreateContainerConfigError", e))?
+        } else {
+            None
+        };
+        let mut mounts = self
             .mounts(container, &facts, &variables, restarts)
             .map_err(|e| refused("CreateContainerConfigError", e))?;
+        if let Some(users) = &users {
+            // files look as if the pod's ids were the node's
+            for mount in mounts.iter_mut().filter(|m| m.image.is_none()) {
+                mount.uid_mappings.clone_from(&users.uids);
+                mount.gid_mappings.clone_from(&users.gids);
+            }
+        }
         let devices = self
             .volumes
             .container_devices(&pod, container)
@@ -379,6 +429,7 @@ impl State {
                 mounts,
                 devices,
                 groups: self.volumes.groups(),
+                users: users.clone(),
                 image_user: uid,
                 target,
             },
@@ -399,6 +450,7 @@ impl State {
                     sandbox.attempt,
                     &shared.node,
                     dns::config(&pod, &shared.dns),
+                    users.as_ref(),
                 )),
             })
             .await

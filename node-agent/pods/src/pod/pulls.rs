@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::credentials::{Account, Credential, Secret, Source, digest, repository};
+use super::durable;
 use super::status::rfc3339;
 
 /// What is verified of images that are there.
@@ -243,7 +244,7 @@ impl Pulls {
             image: image.to_owned(),
         };
         let text = serde_json::to_string(&intent)?;
-        write(&self.file("pulling", image), &text)?;
+        durable::write(&self.file("pulling", image), &text)?;
         *fetching.entry(image.to_owned()).or_default() += 1;
         Ok(())
     }
@@ -333,30 +334,12 @@ impl Pulls {
         let path = self.file("pulled", &record.image_ref);
         let written = serde_json::to_string(&record)
             .map_err(io::Error::from)
-            .and_then(|text| write(&path, &text));
+            .and_then(|text| durable::write(&path, &text));
         if let Err(error) = &written {
             tracing::warn!(image = record.image_ref, %error, "cannot note what an image was fetched with");
         }
         written.is_ok()
     }
-}
-
-/// Writes a file as a whole, for good, or not at all.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)?;
-    let beside = path.with_extension("tmp");
-    let done = (|| {
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        fs::File::open(folder)?.sync_all()
-    })();
-    if done.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    done
 }
 
 #[cfg(test)]

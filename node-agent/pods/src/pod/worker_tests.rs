@@ -23,6 +23,7 @@ use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
 use crate::pod::providers::Providers;
 use crate::pod::pulls::{Pulls, Verification};
+use crate::pod::userns::Ranges;
 use crate::shared::{Attention, Registry};
 
 fn api() -> Client {
@@ -45,6 +46,7 @@ fn shared(runtime: &Fake, root: &Path) -> Arc<Shared> {
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
+        ranges: Ranges::new(root, 3),
         images: Images::new(
             runtime.clone(),
             3,
@@ -286,5 +288,20 @@ async fn an_end_that_asks_for_it_has_all_containers_begin_anew_and_keeps_their_c
             "RestartingAllContainers"
         );
     }
+    run.delete().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_wants_ids_of_its_own_is_not_run_with_the_nodes() {
+    // the fake runtime has no user namespaces
+    let spec = serde_json::json!({"hostUsers": false, "containers": [{"name": "a", "image": "i"}]});
+    let run = Run::begin(spec, Fake::default());
+    run.until("told", |r| r.phase() == "Pending").await;
+    for _ in 0..5 {
+        run.handle.nudge();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(run.runtime.is_empty(), "{}", run.runtime);
+    assert!(!run.shared.root.join("pods/u/userns").exists());
     run.delete().await;
 }

@@ -54,6 +54,10 @@ pub struct Mount {
     pub selinux_relabel: bool,
     #[prost(enumeration = "MountPropagation", tag = "5")]
     pub propagation: i32,
+    #[prost(message, repeated, tag = "6")]
+    pub uid_mappings: Vec<IdMapping>,
+    #[prost(message, repeated, tag = "7")]
+    pub gid_mappings: Vec<IdMapping>,
     #[prost(bool, tag = "8")]
     pub recursive_read_only: bool,
     #[prost(message, optional, tag = "9")]
@@ -81,6 +85,28 @@ pub struct NamespaceOption {
     pub ipc: i32,
     #[prost(string, tag = "4")]
     pub target_id: String,
+    #[prost(message, optional, tag = "5")]
+    pub userns_options: Option<UserNamespace>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct UserNamespace {
+    #[prost(enumeration = "NamespaceMode", tag = "1")]
+    pub mode: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub uids: Vec<IdMapping>,
+    #[prost(message, repeated, tag = "3")]
+    pub gids: Vec<IdMapping>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct IdMapping {
+    #[prost(uint32, tag = "1")]
+    pub host_id: u32,
+    #[prost(uint32, tag = "2")]
+    pub container_id: u32,
+    #[prost(uint32, tag = "3")]
+    pub length: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
