@@ -58,7 +58,7 @@ pub use service::{
     Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
     SetName, SlotKey,
 };
-pub use socket::{Affinity, AffinityKey, Original, OriginalKey};
+pub use socket::{Affinity, AffinityKey, Original, OriginalKey, STREAMS};
 
 /// Version of every layout in this crate; part of the path at which maps are
 /// pinned.
@@ -84,6 +84,10 @@ pub mod maps {
     pub const NAMES: &str = "NAMES";
     /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
     pub const ORIGINALS: &str = "ORIGINALS";
+    /// As `ORIGINALS`, for sockets of streams: their cookie modulo
+    /// [`STREAMS`](crate::STREAMS) to
+    /// [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
+    pub const STREAM_ORIGINALS: &str = "STREAM_ORIGINALS";
     /// [`AffinityKey`](crate::AffinityKey) to [`Sealed`](crate::Sealed)`<`[`Affinity`](crate::Affinity)`>`.
     pub const AFFINITY: &str = "AFFINITY";
     /// Zero to [`Sealed`](crate::Sealed)`<`[`Config`](crate::Config)`>`.
@@ -118,7 +122,7 @@ pub mod maps {
     pub const LOGS: &str = "AYA_LOGS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 23] = [
+    pub const ALL: [&str; 24] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -128,6 +132,7 @@ pub mod maps {
         INSIDE,
         NAMES,
         ORIGINALS,
+        STREAM_ORIGINALS,
         AFFINITY,
         CONFIG,
         FLOWS,

@@ -318,6 +318,17 @@ impl<V: Plain> Sealed<V> {
         &self.value
     }
 
+    /// Where the value of something sealed lies, for a single word of it that is
+    /// read at once and may be of any state.
+    #[inline(always)]
+    #[must_use]
+    pub const fn value_at(sealed: *const Self) -> *const V {
+        sealed
+            .cast::<u8>()
+            .wrapping_add(core::mem::offset_of!(Self, value))
+            .cast()
+    }
+
     /// Is the value whole, and does it belong to the key?
     #[inline(always)]
     #[must_use]

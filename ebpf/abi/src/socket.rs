@@ -19,7 +19,19 @@ pub struct OriginalKey {
     reserved32: u32,
 }
 
+/// Places for sockets of streams that talk to services: 32 bytes each. The
+/// kernel counts cookies up, so a socket's place is taken by the one that came
+/// so many sockets later.
+pub const STREAMS: u32 = 1 << 17;
+
 impl OriginalKey {
+    /// The place of a stream's socket.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place(&self) -> u32 {
+        (self.cookie % STREAMS as u64) as u32
+    }
+
     /// The key of a socket's peer.
     #[inline(always)]
     #[must_use]

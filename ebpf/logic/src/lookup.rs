@@ -131,6 +131,20 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
     Choice::Unstable
 }
 
+/// May a key lead to a service? If not, [`choose`] finds none.
+#[inline(always)]
+pub fn is_addressed<M: Maps>(maps: &M, key: &ServiceKey) -> bool {
+    if maps.is_service(key) {
+        return true;
+    }
+    let serves = |flags: NodeFlags| flags.contains(NodeFlags::PORTS);
+    maps.node(&key.address).is_some_and(serves) && {
+        let mut any = *key;
+        any.address = key.address.wildcard();
+        maps.is_service(&any)
+    }
+}
+
 /// Reads one entry: none if another is to be read, or the same again.
 #[inline(always)]
 fn once<M: Maps + Entropy, A: Ask>(

@@ -1,7 +1,7 @@
 //! What the decisions read and write.
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Config, Counter, FlowEntry, FragmentKey,
+    Address, Affinity, AffinityKey, Backend, Config, ConfigFlags, Counter, FlowEntry, FragmentKey,
     FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Sealed, Service,
     ServiceKey, SlotKey, Tuple,
 };
@@ -15,6 +15,11 @@ use crate::packet::{Origin, Step, Verdict, Work};
 pub trait Maps {
     /// The entry of a service.
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>>;
+    /// Is there an entry?
+    #[inline(always)]
+    fn is_service(&self, key: &ServiceKey) -> bool {
+        self.service(key).is_some()
+    }
     /// The backend in a slot.
     fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>>;
     /// The slot of a backend, if it belongs to the generation.
@@ -26,6 +31,13 @@ pub trait Maps {
     fn node(&self, address: &Address) -> Option<NodeFlags>;
     /// The node, if user space has told.
     fn config(&self) -> Option<Config>;
+    /// The node's switches; none before user space has told. They are one word,
+    /// which costs less than all that is known of the node.
+    #[inline(always)]
+    fn switches(&self) -> ConfigFlags {
+        self.config()
+            .map_or(ConfigFlags::NONE, |config| config.flags)
+    }
     /// What a socket asked for when it was sent to this peer.
     fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>>;
     /// Remembers what a socket asked for; false if there is no room.

@@ -15,7 +15,7 @@ use ebpf_abi::{
 };
 
 use crate::maps::{Entropy, Flows, Inserted, Maps};
-use crate::packet::{Origin, Outer, Packet, Step, Verdict, Work, take};
+use crate::packet::{Front, Origin, Outer, Packet, Step, Verdict, Work, take};
 use crate::socket::{Family, Peer, Socket};
 
 /// Maps in memory; all public, so that tests may write anything.
@@ -292,6 +292,19 @@ pub struct Frame<'a>(pub &'a RefCell<Vec<u8>>);
 impl Packet for Frame<'_> {
     fn len(self) -> u32 {
         u32::try_from(self.0.borrow().len()).unwrap_or(u32::MAX)
+    }
+
+    fn front(self) -> Option<Front> {
+        let link = self.load::<2>(Front::LINK as u32)?;
+        let bytes = self.load::<{ Front::WORDS * 4 }>(Front::START as u32)?;
+        let mut words = [0; Front::WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+        Some(Front {
+            link: u16::from_ne_bytes(link),
+            words,
+        })
     }
 
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {

@@ -40,7 +40,7 @@ use ebpf_abi::{
 pub use begin::begin;
 pub use checksum::{difference, fold, replace};
 pub use error::rewrite_error;
-pub use headers::{Fragment, Headers, Kind, parse};
+pub use headers::{Fragment, Headers, Kind, parse, parse_front};
 pub use lifetime::{collect, is_over, together};
 pub use nat::{relay, rewrite};
 pub use refuse::{answer, refuse};
@@ -58,6 +58,8 @@ pub trait Packet: Copy {
     fn is_empty(self) -> bool {
         self.len() == 0
     }
+    /// The packet's first bytes, if they lie where they cost nothing.
+    fn front(self) -> Option<Front>;
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
     /// Overwrites bytes. `summed` are those for which no checksum beside them
@@ -95,6 +97,27 @@ pub trait Packet: Copy {
     fn grow(self, bytes: u32, outer: Outer) -> bool;
     /// Removes bytes after the Ethernet header.
     fn shrink(self, bytes: u32) -> bool;
+}
+
+/// The first bytes of a packet: an Ethernet header, one of IPv4 without options,
+/// and the most that is read of a transport header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Front {
+    /// What the Ethernet header carries, in network order.
+    pub link: u16,
+    /// What follows it, four bytes each as they lie in memory.
+    pub words: [u32; Self::WORDS],
+}
+
+impl Front {
+    /// Where [`link`](Self::link) lies.
+    pub const LINK: usize = 12;
+    /// Where [`words`](Self::words) begin.
+    pub const START: usize = 14;
+    /// How many there are.
+    pub const WORDS: usize = 10;
+    /// Bytes of all.
+    pub const LENGTH: usize = Self::START + Self::WORDS * 4;
 }
 
 /// What room is made for.
@@ -286,6 +309,8 @@ pub enum Step {
     Keep,
     /// Find the packet's flow.
     Track,
+    /// See whether it addresses a service; [`Verdict::Unknown`] if so.
+    Ask,
     /// Choose a backend.
     Select,
     /// Make the flow's entries.
@@ -317,6 +342,13 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
             Verdict::Unknown
         }
         Step::Track => track(maps, origin, work),
+        Step::Ask => {
+            if begin::asks(maps, work) {
+                Verdict::Unknown
+            } else {
+                Verdict::Pass
+            }
+        }
         Step::Select => begin::select(maps, origin, work),
         Step::Add => begin::add(maps, work),
         Step::Reply => begin::try_reply(maps, work),

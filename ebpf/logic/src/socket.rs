@@ -149,12 +149,11 @@ pub fn peer_name<M: Maps, S: Socket>(maps: &M, socket: &mut S) {
 fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook) -> Verdict {
     let asked = socket.peer();
     let protocol = socket.protocol();
-    let cookie = socket.cookie();
     let mut key = ServiceKey::internal(asked.address, asked.port, protocol);
     // Each connection of a stream is spread anew. The datagrams of one socket
     // stay together, as they do where connections are tracked.
     let spread = if protocol == Protocol::UDP {
-        mix(cookie)
+        mix(socket.cookie())
     } else {
         maps.random()
     };
@@ -178,7 +177,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
             // backend and now addresses it directly is to see it as it is.
             if hook == Hook::Connect && protocol == Protocol::UDP {
                 maps.forget(&OriginalKey::new(
-                    cookie,
+                    socket.cookie(),
                     asked.address,
                     asked.port,
                     protocol,
@@ -197,7 +196,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     if !fits(socket.family(), asked.address, &backend) {
         return refuse(maps, &key, Refusal::Family);
     }
-    let original = OriginalKey::new(cookie, backend.address, backend.port, protocol);
+    let original = OriginalKey::new(socket.cookie(), backend.address, backend.port, protocol);
     let value = Original::new(asked.address, asked.port);
     if !maps.remember(&original, &Sealed::new(&original, value)) {
         // A connected socket works all the same; an unconnected one would
@@ -264,10 +263,10 @@ impl<M: Maps, S: Socket> Ask for Process<'_, M, S> {
 /// Are the socket's calls left to the packet programs?
 #[inline(always)]
 fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
-    maps.config().is_some_and(|config| {
-        config.flags.contains(ConfigFlags::HOST_SOCKETS_ONLY)
-            && config.host_namespace != socket.namespace()
-    })
+    maps.switches().contains(ConfigFlags::HOST_SOCKETS_ONLY)
+        && maps
+            .config()
+            .is_some_and(|config| config.host_namespace != socket.namespace())
 }
 
 /// `bind(2)`: a node port's number is refused to processes of the node, whose

@@ -23,6 +23,7 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
         Step::Recall => orlop_recall(),
         Step::Keep => orlop_keep(),
         Step::Track => orlop_track(origin),
+        Step::Ask => orlop_ask(),
         Step::Select => orlop_select(origin),
         Step::Add => orlop_add(),
         Step::Reply => orlop_reply(),
@@ -64,6 +65,7 @@ steps! {
     orlop_recall = Recall,;
     orlop_keep = Keep,;
     orlop_track = Track, origin;
+    orlop_ask = Ask,;
     orlop_select = Select, origin;
     orlop_add = Add,;
     orlop_reply = Reply,;

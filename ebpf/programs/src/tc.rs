@@ -13,11 +13,11 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse, relay,
-    rewrite, rewrite_error,
+    Front, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse,
+    parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::Kernel;
+use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, verdict_of, work};
 
@@ -72,7 +72,10 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     if field!(skb, vlan_present) != 0 {
         return TC_ACT_UNSPEC;
     }
-    let kind = orlop_tc_parse(skb);
+    let mut kind = orlop_tc_front(skb);
+    if kind == Kind::Other as u32 {
+        kind = orlop_tc_parse(skb);
+    }
     if kind == Kind::Other as u32 {
         return TC_ACT_UNSPEC;
     }
@@ -81,6 +84,15 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
         return TC_ACT_UNSPEC;
     }
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_front(skb: *mut __sk_buff) -> u32 {
+    match work() {
+        Some(work) => parse_front(Skb(skb), work) as u32,
+        None => Kind::Other as u32,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -262,6 +274,14 @@ impl Packet for Skb {
     #[inline(always)]
     fn len(self) -> u32 {
         field!(self.0, len)
+    }
+
+    #[inline(always)]
+    fn front(self) -> Option<Front> {
+        front(
+            field!(self.0, data) as usize,
+            field!(self.0, data_end) as usize,
+        )
     }
 
     #[inline(always)]

@@ -11,10 +11,11 @@ use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, relay, rewrite, rewrite_error,
+    Front, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, parse_front, relay,
+    rewrite, rewrite_error,
 };
 
-use crate::maps::Kernel;
+use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, verdict_of, work};
 
@@ -22,7 +23,10 @@ use crate::steps::{orlop_decide, verdict_of, work};
 /// of its own for them.
 #[xdp]
 fn orlop_xdp(ctx: XdpContext) -> u32 {
-    let kind = orlop_xdp_parse(ctx.ctx);
+    let mut kind = orlop_xdp_front(ctx.ctx);
+    if kind == Kind::Other as u32 {
+        kind = orlop_xdp_parse(ctx.ctx);
+    }
     if kind == Kind::Other as u32 {
         return xdp_action::XDP_PASS;
     }
@@ -31,6 +35,15 @@ fn orlop_xdp(ctx: XdpContext) -> u32 {
         return xdp_action::XDP_PASS;
     }
     orlop_xdp_act(ctx.ctx, verdict)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_xdp_front(xdp: *mut xdp_md) -> u32 {
+    match work() {
+        Some(work) => parse_front(Xdp(xdp), work) as u32,
+        None => Kind::Other as u32,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -139,6 +152,17 @@ impl Packet for Xdp {
             let end = core::ptr::addr_of!((*self.0).data_end).read_volatile();
             let start = core::ptr::addr_of!((*self.0).data).read_volatile();
             end.wrapping_sub(start)
+        }
+    }
+
+    #[inline(always)]
+    fn front(self) -> Option<Front> {
+        // SAFETY: as above.
+        unsafe {
+            front(
+                core::ptr::addr_of!((*self.0).data).read_volatile() as usize,
+                core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
+            )
         }
     }
 

@@ -712,6 +712,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<Prefix, u32>(maps::INSIDE, MapType::LpmTrie),
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
+    Layout::of::<u32, Sealed<Original>>(maps::STREAM_ORIGINALS, MapType::Array),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
     Layout::of::<u32, Sealed<Config>>(maps::CONFIG, MapType::Array),
     Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),

@@ -19,6 +19,38 @@ fn counted(engine: &node_agent_datapath::Engine, counter: Counter) -> u64 {
 }
 
 #[test]
+fn a_stream_whose_place_another_took_works_and_sees_its_backend() {
+    use aya::maps::{Array, Map, MapData};
+    let Some(host) = Host::new() else { return };
+    host.address("10.244.0.1");
+    let _server = Server::start("10.244.0.1:8080");
+    let mut engine = host.engine();
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(&mut engine, &service("web", &["10.96.0.7"], 80));
+    let vip: SocketAddr = "10.96.0.7:80".parse().unwrap();
+    let (_, stream) = ask_tcp("10.96.0.7:80").unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), vip);
+
+    let path = host
+        .pin_dir
+        .join(format!("v{}/STREAM_ORIGINALS", ebpf_abi::VERSION));
+    let map = Map::from_map_data(MapData::from_pin(path).unwrap()).unwrap();
+    let mut places: Array<_, [u8; 32]> = Array::try_from(map).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&stream).unwrap();
+    let place = u32::try_from(cookie % u64::from(ebpf_abi::STREAMS)).unwrap();
+    let own = places.get(&place, 0).unwrap();
+    assert_ne!(own, [0; 32], "it is kept there");
+    places.set(place, [7; 32], 0).unwrap();
+    let backend: SocketAddr = "10.244.0.1:8080".parse().unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), backend);
+    places.set(place, own, 0).unwrap();
+    assert_eq!(stream.peer_addr().unwrap(), vip);
+    drop(engine);
+    let _engine = host.engine();
+    assert_eq!(stream.peer_addr().unwrap(), vip, "after a restart, too");
+}
+
+#[test]
 fn tcp_reaches_each_backend_and_sees_the_service() {
     let Some(host) = Host::new() else { return };
     for address in ["10.244.0.1", "10.244.0.2", "fd00:244::1", "fd00:244::2"] {

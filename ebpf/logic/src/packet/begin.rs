@@ -9,7 +9,7 @@ use super::headers::TcpFlags;
 use super::lifetime::{is_over, together};
 use super::track::{first_seen, way};
 use super::{Fragment, Origin, Step, Verdict, Work};
-use crate::lookup::{Admission, Ask, Choice, Found, choose, scale};
+use crate::lookup::{Admission, Ask, Choice, Found, choose, is_addressed, scale};
 use crate::maps::{Flows, Inserted};
 
 /// Entries that lead to the one that decides: the address's own, the node
@@ -23,6 +23,10 @@ const PORTS: u32 = 16;
 /// Begins a flow, if the packet addresses a service.
 #[inline(always)]
 pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+    // Most packets address none, and nothing else matters to them.
+    if maps.step(Step::Ask, origin, work) != Verdict::Unknown {
+        return Verdict::Pass;
+    }
     let mut attempt = 0;
     loop {
         let verdict = maps.step(Step::Select, origin, work);
@@ -41,6 +45,17 @@ pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     }
     work.counter = Counter::PacketTranslated;
     way(origin, work)
+}
+
+/// Does the packet address a service, as far as can be said without knowing its
+/// client?
+#[inline(always)]
+pub(super) fn asks<M: Flows>(maps: &M, work: &Work) -> bool {
+    let asked = &work.headers.tuple;
+    is_addressed(
+        maps,
+        &ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol),
+    )
 }
 
 /// Chooses a backend and says in `work.to`, `work.other.flow` and `work.entry`

@@ -6,7 +6,7 @@
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 
 use super::error::quoted;
-use super::{Packet, Work};
+use super::{Front, Packet, Work};
 
 /// Bytes of an Ethernet header, whose content is never tagged here: the kernel
 /// takes tags off.
@@ -115,6 +115,16 @@ impl Headers {
     };
 }
 
+/// Reads the headers of a packet whose first bytes lie in a row, and which is as
+/// most are: [`Kind::Transport`], or [`Kind::Other`] if [`parse`] is to say.
+#[inline(always)]
+pub fn parse_front<P: Packet>(packet: P, work: &mut Work) -> Kind {
+    match packet.front() {
+        Some(front) if is_plain(packet.len(), &front, work) => Kind::Transport,
+        _ => Kind::Other,
+    }
+}
+
 /// Reads a packet's headers.
 #[inline(always)]
 pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
@@ -158,6 +168,66 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
         return Kind::Other;
     }
     kind
+}
+
+/// Reads what most packets are: IPv4 without options, whole, with a transport
+/// header that services know. False, and nothing is known, if it is anything
+/// else or anything is wrong with it.
+#[inline(always)]
+fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
+    const NETWORK: u32 = 20;
+    const FRAGMENTED: u16 = 0x3fff;
+    const WHOLE: u16 = 0x4000;
+    let [w0, w1, w2, source, destination, ports, w6, _, w8, _] = front.words;
+    let [first, _, l0, l1] = w0.to_ne_bytes();
+    let [i0, i1, c0, c1] = w1.to_ne_bytes();
+    let [hops, protocol, _, _] = w2.to_ne_bytes();
+    let length = u32::from(u16::from_be_bytes([l0, l1]));
+    let cut = u16::from_be_bytes([c0, c1]);
+    if front.link != V4.to_be() || first != 0x45 || cut & FRAGMENTED != 0 || LINK + length > total {
+        return false;
+    }
+    let content = length.wrapping_sub(NETWORK);
+    let mut flags = TcpFlags(0);
+    match Protocol(protocol) {
+        Protocol::TCP => {
+            let [words, seen, _, _] = w8.to_ne_bytes();
+            let words = u32::from(words >> 4);
+            if length < NETWORK + 20 || words < 5 || words * 4 > content {
+                return false;
+            }
+            flags = TcpFlags(seen);
+        }
+        Protocol::UDP => {
+            let [u0, u1, _, _] = w6.to_ne_bytes();
+            let said = u32::from(u16::from_be_bytes([u0, u1]));
+            if length < NETWORK + 8 || said < 8 || said > content {
+                return false;
+            }
+        }
+        Protocol::SCTP if length >= NETWORK + 12 => {}
+        _ => return false,
+    }
+    work.tunnel = 0;
+    let headers = &mut work.headers;
+    let [s0, s1, d0, d1] = ports.to_ne_bytes();
+    headers.tuple = Tuple::new(
+        Address::v4(source.to_ne_bytes()),
+        Port(u16::from_ne_bytes([s0, s1])),
+        Address::v4(destination.to_ne_bytes()),
+        Port(u16::from_ne_bytes([d0, d1])),
+        Protocol(protocol),
+    );
+    headers.network = LINK;
+    headers.transport = LINK + NETWORK;
+    headers.length = length;
+    headers.identification = u32::from(u16::from_ne_bytes([i0, i1]));
+    headers.v4 = true;
+    headers.fragment = Fragment::WHOLE;
+    headers.flags = flags;
+    headers.hops = hops;
+    headers.whole = cut & WHOLE != 0;
+    true
 }
 
 #[inline(always)]

@@ -105,6 +105,44 @@ proptest! {
             _ => {}
         }
     }
+
+    /// What lies in a row is read at once, and means the same as read piece by
+    /// piece. Few bytes of headers are changed, so that many packets stay whole.
+    #[test]
+    fn headers_read_at_once_are_those_read_piece_by_piece(
+        frame in frames(),
+        damage in prop::collection::vec((0..54_usize, any::<u8>()), 0..3),
+        more in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let mut bytes = frame;
+        bytes.extend(more);
+        for (at, value) in damage {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+        }
+        let bytes = RefCell::new(bytes);
+        let (mut at_once, mut piecewise) = (Work::new(), Work::new());
+        let kind = parse_front(Frame(&bytes), &mut at_once);
+        if kind != Kind::Other {
+            prop_assert_eq!(kind, parse(Frame(&bytes), &mut piecewise));
+            prop_assert_eq!(at_once.headers, piecewise.headers);
+            prop_assert_eq!(at_once.tunnel, piecewise.tunnel);
+        }
+    }
+}
+
+#[test]
+fn most_packets_are_read_at_once() {
+    for frame in [
+        tcp((CLIENT[0], 4000), (VIP[0], 80), SYN, b""),
+        udp((CLIENT[0], 4000), (VIP[0], 80), &[0; 12]),
+    ] {
+        let bytes = RefCell::new(frame);
+        let mut work = Work::new();
+        assert_eq!(parse_front(Frame(&bytes), &mut work), Kind::Transport);
+        assert_eq!(work.headers.tuple.destination, address(VIP[0]));
+    }
 }
 
 #[test]

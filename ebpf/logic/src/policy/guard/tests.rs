@@ -187,6 +187,9 @@ impl Packet for Nothing {
     fn len(self) -> u32 {
         0
     }
+    fn front(self) -> Option<crate::packet::Front> {
+        None
+    }
     fn load<const N: usize>(self, _: u32) -> Option<[u8; N]> {
         None
     }
