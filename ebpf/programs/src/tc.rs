@@ -10,7 +10,7 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
-use ebpf_abi::Counter;
+use ebpf_abi::{Counter, Protocol};
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
     Front, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse,
@@ -180,12 +180,12 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
         Verdict::Encapsulate => 40,
         _ => 0,
     };
-    // What the device cuts into segments itself is long by right.
-    let length = if outer == 0 || field!(skb, gso_segs) > 1 {
-        0
-    } else {
-        work.headers.length + outer
-    };
+    // What is cut into segments on its way is as long as one of them.
+    let length = outer
+        + match field!(skb, gso_size) {
+            0 => work.headers.length,
+            content => segment(packet, work, content),
+        };
     let way = route::find(skb.cast(), field!(skb, ifindex), &work.to, length);
     match way {
         Way::None => return drop(Counter::DroppedNoRoute),
@@ -232,6 +232,20 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
     }
     // SAFETY: the helper takes numbers.
     unsafe { bpf_redirect(device, 0) as i32 }
+}
+
+/// Bytes of a segment with so many of content, from its IP header on.
+#[inline(always)]
+fn segment(packet: Skb, work: &Work, content: u32) -> u32 {
+    let headers = &work.headers;
+    let transport = match headers.tuple.protocol {
+        Protocol::TCP => match packet.load::<1>(headers.transport + 12) {
+            Some([words]) => u32::from(words >> 4) * 4,
+            None => 20,
+        },
+        _ => 8,
+    };
+    headers.transport - headers.network + transport + content
 }
 
 /// Sends the packet where it came from.

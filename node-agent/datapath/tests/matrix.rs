@@ -359,7 +359,7 @@ fn two_ways_from_one_port(world: &World) {
 
 #[test]
 fn every_address_answers_as_kubernetes_says() {
-    let Some(mut world) = World::new() else {
+    let Some(mut world) = World::new(true) else {
         return;
     };
     let addresses = |node| [Family::V4, Family::V6].map(|family| pod(family, node, BACKEND));

@@ -147,7 +147,10 @@ impl Space {
 
 impl World {
     /// The world, or the reason why this machine cannot have one, printed.
-    pub fn new() -> Option<Self> {
+    ///
+    /// `whole`: devices leave nothing to each other, neither checksums nor the
+    /// cutting into segments.
+    pub fn new(whole: bool) -> Option<Self> {
         if let Some(reason) = lack() {
             eprintln!("skipped: {reason}");
             return None;
@@ -174,7 +177,9 @@ impl World {
             space.run(|| {
                 // Devices that leave checksums to each other's hardware, which
                 // is none, would hide wrong ones; and XDP has no word for them.
-                offload::set("eth0", offload::CHECKSUM, false);
+                if whole {
+                    offload::set("eth0", offload::CHECKSUM, false);
+                }
                 ip(&format!(
                     "addr add 192.0.2.{number}/24 dev eth0
                      addr add 2001:db8::{number}/64 dev eth0
