@@ -53,6 +53,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     )
     .await?;
     context.warnings.extend(decoded.warnings);
+    context.tell_sent(served, &decoded.object);
     let mut review = decoded.object;
     check_namespace(context, served, &mut review)?;
     let writer = managed::manager_of(context, &options);

@@ -443,3 +443,65 @@ async fn a_webhook_gets_lists_of_events() {
     assert!(page.contains("apiserver_audit_event_total 6\n"));
     assert!(page.contains("apiserver_audit_level_total{level=\"RequestResponse\"} 3\n"));
 }
+
+/// As kube-apiserver: the object is decoded, which sets defaults, and written before
+/// anything else happens to it; what is refused before is not written.
+#[tokio::test]
+async fn what_was_sent_is_written_with_its_defaults_and_not_when_nobody_heard_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.log");
+    let first = common::server(dir.path()).await;
+    let mut config = first.api().config.clone();
+    let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Request, resources: [{group: apps}]}]}";
+    let policy = Policy::parse(policy.as_bytes()).expect("a policy");
+    config.chain.audit = Some(Audit::open(policy, [log(&path)]).expect("a sink"));
+    drop(first);
+    let server = ApiServer::new(config).await.expect("a server");
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let mut set = value!({
+        "metadata": {"name": "r", "uid": "mine", "managedFields": []},
+        "spec": {
+            "unknown": 1,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        }
+    });
+    let (code, mut made) = ask(&server, &root(), Method::POST, sets, Some(set.clone())).await;
+    assert_eq!(code, 201);
+    set.set_path(&["metadata", "name"], "other");
+    let ann = User::named("ann", []);
+    let (code, _) = ask(&server, &ann, Method::POST, sets, Some(set)).await;
+    assert_eq!(code, 403);
+    made.set_path(&["spec", "replicas"], Value::Null);
+    let one = format!("{sets}/r");
+    let (code, _) = ask(&server, &root(), Method::PUT, &one, Some(made)).await;
+    assert_eq!(code, 200);
+    let all = events(&path);
+    let written = |verb: &str, user: &str| {
+        let found = all.iter().find(|event| {
+            event.str_at(&["verb"]) == Some(verb)
+                && event.str_at(&["user", "username"]) == Some(user)
+                && event.str_at(&["stage"]) == Some("ResponseComplete")
+        });
+        found.expect("written")
+    };
+    let created = written("create", "root");
+    let sent = created.get("requestObject").expect("it was heard");
+    assert_eq!(sent.i64_at(&["spec", "replicas"]), Some(1));
+    let pod = |field| sent.path(&["spec", "template", "spec", field]);
+    assert_eq!(pod("restartPolicy"), Some(&value!("Always")));
+    assert!(pod("terminationGracePeriodSeconds").is_some());
+    assert_eq!(sent.path(&["spec", "unknown"]), None);
+    assert_eq!(sent.str_at(&["kind"]), Some("ReplicaSet"));
+    // What the client claimed is still there, what the server gives is not yet.
+    assert_eq!(sent.str_at(&["metadata", "uid"]), Some("mine"));
+    assert_eq!(sent.path(&["metadata", "namespace"]), None);
+    let updated = written("update", "root");
+    assert_eq!(
+        updated.i64_at(&["requestObject", "spec", "replicas"]),
+        Some(1)
+    );
+    let refused = written("create", "ann");
+    assert_eq!(refused.get("requestObject"), None);
+    assert_eq!(refused.path(&["objectRef", "name"]), None);
+}

@@ -74,6 +74,8 @@ pub(crate) struct Entry {
     verdict: Verdict,
     event: Event,
     annotations: Annotations,
+    /// What the request was about before its object was looked at.
+    unheard: Option<Option<Value>>,
 }
 
 /// A request that may be audited.
@@ -125,6 +127,9 @@ impl Audit {
         if verdict.level == Level::None {
             return None;
         }
+        if verdict.level >= Level::Request {
+            asked.annotations.want_object();
+        }
         let Asked { info, parts, .. } = *asked;
         let uri = parts.uri.path_and_query();
         let event = Event {
@@ -150,6 +155,7 @@ impl Audit {
             verdict,
             event,
             annotations: asked.annotations.clone(),
+            unheard: None,
         })
     }
 
@@ -233,6 +239,7 @@ impl Entry {
         let Some((tree, bytes)) = self.object(headers, body) else {
             return;
         };
+        self.unheard = Some(self.event.about.clone());
         if let (Some(tree), Some(about)) = (tree, &mut self.event.about) {
             for key in ["name", "uid", "resourceVersion"] {
                 if let Some(text) = tree.str_at(&["metadata", key])
@@ -244,6 +251,14 @@ impl Entry {
             }
         }
         self.event.request = Some(bytes);
+    }
+
+    /// Nobody looks at what the client sent: the request goes no further.
+    pub(crate) fn unheard(&mut self) {
+        self.event.request = None;
+        if let Some(about) = self.unheard.take() {
+            self.event.about = about;
+        }
     }
 
     /// The client deletes with these options, which are written as the kind that they
@@ -325,6 +340,12 @@ impl Entry {
         self.event.stage = stage;
         if stage != Stage::RequestReceived {
             self.event.at = Timestamp::now();
+        }
+        if let Some(mut sent) = self.annotations.take_sent() {
+            if self.verdict.omit_managed_fields {
+                policy::without_managed_fields(&mut sent);
+            }
+            self.event.request = Some(sent.to_vec().into());
         }
         let mut event = self.event.clone();
         event.annotations = self.annotations.all();

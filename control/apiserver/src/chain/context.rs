@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use control_access::{Attributes, User};
 use control_types::status::Status;
+use control_types::value::Value;
 use http::request::Parts;
 
 use super::access::{Verdict, attributes, decide, denied};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
+use crate::api::{Api, Served};
 use crate::fairness::Opening;
 use crate::request::RequestInfo;
 
@@ -36,10 +38,18 @@ pub struct Context {
     pub(super) opening: Mutex<Option<Opening>>,
 }
 
-/// Keys and values that steps add to the audit log's entry of a request. Nothing is
-/// kept where nobody audits.
+/// What steps add to the audit log's entry of a request: keys and values, and the
+/// client's object as it was understood. Nothing is kept where nobody audits.
 #[derive(Debug, Clone, Default)]
-pub struct Annotations(Option<Arc<Mutex<BTreeMap<Cow<'static, str>, String>>>>);
+pub struct Annotations(Option<Arc<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    texts: Mutex<BTreeMap<Cow<'static, str>, String>>,
+    /// Whether the client's object is to be written.
+    wants_object: AtomicBool,
+    object: Mutex<Option<Value>>,
+}
 
 /// Texts for `Warning` headers, gathered while a request is handled.
 #[derive(Debug, Clone, Default)]
@@ -64,16 +74,41 @@ impl Annotations {
     /// Tells something; what was told first of a key stays.
     pub fn add(&self, key: impl Into<Cow<'static, str>>, value: impl Into<String>) {
         if let Some(all) = &self.0 {
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.entry(key.into()).or_insert_with(|| value.into());
+            let mut texts = all.texts.lock().unwrap_or_else(PoisonError::into_inner);
+            texts.entry(key.into()).or_insert_with(|| value.into());
         }
+    }
+
+    /// The client's object is to be written.
+    pub(crate) fn want_object(&self) {
+        if let Some(all) = &self.0 {
+            all.wants_object.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the client's object if it is wanted; `make` completes it.
+    pub(crate) fn sent(&self, make: impl FnOnce() -> Value) {
+        if let Some(all) = &self.0
+            && all.wants_object.swap(false, Ordering::Relaxed)
+        {
+            let mut object = all.object.lock().unwrap_or_else(PoisonError::into_inner);
+            *object = Some(make());
+        }
+    }
+
+    /// The client's object, if it was told since this was asked last.
+    pub(crate) fn take_sent(&self) -> Option<Value> {
+        let all = self.0.as_ref()?;
+        let mut object = all.object.lock().unwrap_or_else(PoisonError::into_inner);
+        object.take()
     }
 
     /// All so far.
     #[must_use]
     pub fn all(&self) -> BTreeMap<Cow<'static, str>, String> {
         self.0.as_ref().map_or_else(BTreeMap::new, |all| {
-            all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            let texts = all.texts.lock().unwrap_or_else(PoisonError::into_inner);
+            texts.clone()
         })
     }
 }
@@ -112,6 +147,17 @@ impl Context {
         crate::request::pairs(self.query().unwrap_or_default())
             .find(|(key, _)| key == wanted)
             .map(|(_, value)| value)
+    }
+
+    /// Tells the audit log what the client sent, as kube-apiserver writes it: with the
+    /// defaults of its kind, and before anything else is done to it.
+    pub fn tell_sent(&self, served: &Served, object: &Value) {
+        self.annotations.sent(|| {
+            let mut object = object.clone();
+            served.kind.default(&mut object);
+            served.form().complete(&mut object);
+            object
+        });
     }
 
     /// Tells the audit log something; what was told first of a key stays.

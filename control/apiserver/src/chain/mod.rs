@@ -79,6 +79,13 @@ impl Record {
             traced.step(name, began);
         }
     }
+
+    /// The request is refused before anybody looks at what was sent.
+    fn unheard(&mut self) {
+        if let Some(entry) = &mut self.audit {
+            entry.unheard();
+        }
+    }
 }
 
 impl Chain {
@@ -316,6 +323,7 @@ impl Chain {
             Ok(seat) => seat,
             Err(answer) => {
                 record.terminated = true;
+                record.unheard();
                 return Ok(answer);
             }
         };
@@ -326,6 +334,7 @@ impl Chain {
         counts.authorized(verdict == Verdict::Allow, asked.elapsed());
         record.step("authorization", asked);
         if let Verdict::Deny(reason) = verdict {
+            record.unheard();
             return Err(denied(&attributes, &reason));
         }
         let (seat, opening) = match seat {

@@ -45,6 +45,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     )
     .await?;
     context.warnings.extend(decoded.warnings);
+    context.tell_sent(served, &decoded.object);
     let object = store(context, served, decoded.object, &options, Managers::Writer).await?;
     reply::acceptable_for_one(served.resource, format)?;
     Ok(reply::value(

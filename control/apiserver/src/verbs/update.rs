@@ -55,6 +55,7 @@ pub async fn through(
     )
     .await?;
     context.warnings.extend(decoded.warnings);
+    context.tell_sent(served, &decoded.object);
     let mut object = decoded.object;
     check_name(context, served, &mut object)?;
     let key = served.key(&context.info.namespace, &context.info.name);
