@@ -9,7 +9,7 @@ use control_client::{
     Change, Changes, Client, Discard, Patch, Reflector, Selection, reflect, resources,
 };
 use rustc_hash::FxHashMap;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -383,13 +383,7 @@ impl Scheduler {
         }) {
             return;
         }
-        let mut condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
-        });
-        if known.is_none_or(|known| known.status != "False") {
-            let now = control_client::time::seconds(jiff::Timestamp::now());
-            condition["lastTransitionTime"] = json!(now);
-        }
+        let condition = unscheduled(pod, reason, &message, jiff::Timestamp::now());
         let patch = json!({
             "metadata": {"uid": pod.metadata.uid},
             "status": {"conditions": [condition]},
@@ -416,5 +410,52 @@ impl Scheduler {
                 ),
             }
         });
+    }
+}
+
+/// The condition `PodScheduled` of a pod that was not placed. Its time changes with its
+/// status only.
+fn unscheduled(pod: &Pod, reason: &str, message: &str, now: jiff::Timestamp) -> Value {
+    let mut condition = json!({
+        "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+    });
+    if pod.metadata.generation > 0 {
+        // KEP-5067: what the judgement is about.
+        condition["observedGeneration"] = json!(pod.metadata.generation);
+    }
+    let known = pod.scheduled.as_deref();
+    if known.is_none_or(|known| known.status != "False") {
+        condition["lastTransitionTime"] = json!(control_client::time::seconds(now));
+    }
+    condition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_was_not_placed_is_told_so_with_its_generation() {
+        let pod = |more: Value| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 3},
+                "status": more
+            }))
+            .expect("a pod")
+        };
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let new = unscheduled(&pod(json!({})), "Unschedulable", "no room", now);
+        assert_eq!(
+            new,
+            json!({
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": "no room", "observedGeneration": 3,
+                "lastTransitionTime": "1970-01-01T00:00:00Z"
+            })
+        );
+        let told = json!({"conditions": [{"type": "PodScheduled", "status": "False"}]});
+        let again = unscheduled(&pod(told), "Unschedulable", "no room", now);
+        assert_eq!(again.get("lastTransitionTime"), None);
+        assert_eq!(again["observedGeneration"], 3);
     }
 }
