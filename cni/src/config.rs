@@ -22,6 +22,10 @@ pub(crate) struct Settings {
     /// Folder where addresses given out are kept, over restarts of the node.
     #[serde(default = "default_data_dir")]
     pub(crate) data_dir: PathBuf,
+    /// The node agent's socket. If there is one, an interface is down until
+    /// the agent agrees: it enforces network policy there.
+    #[serde(default)]
+    pub(crate) agent: Option<PathBuf>,
 }
 
 fn default_data_dir() -> PathBuf {

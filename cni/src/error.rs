@@ -36,6 +36,8 @@ pub(crate) enum Error {
     Check { interface: String, what: String },
     #[error("the plugin is not ready: {0}")]
     NotReady(String),
+    #[error("try again later: {0}")]
+    Later(String),
 }
 
 impl Error {
@@ -46,6 +48,7 @@ impl Error {
             Self::Environment(_) => 4,
             Self::File { .. } => 5,
             Self::Configuration(_) => 7,
+            Self::Later(_) => 11,
             Self::NotReady(_) => 50,
             Self::Exhausted { .. } => 100,
             Self::Namespace { .. } => 101,

@@ -100,18 +100,23 @@ pub(crate) fn in_namespace<T: Send>(
     })
 }
 
-/// Creates a veth pair: `host` here, `pod` in the namespace `netns`.
+/// Creates a veth pair: `host` here, `pod` in the namespace `netns`. `up`: the
+/// host's end is up at once.
 pub(crate) async fn create_pair(
     netlink: &Handle,
     host: &str,
     pod: &str,
     netns: &File,
     mtu: u32,
+    up: bool,
 ) -> Result<(), Error> {
     let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
         .name(pod)
         .setns_by_fd(netns.as_raw_fd());
-    let mut pair = LinkVeth::new(host, pod).up();
+    let mut pair = LinkVeth::new(host, pod);
+    if up {
+        pair = pair.up();
+    }
     if mtu > 0 {
         peer = peer.mtu(mtu);
         pair = pair.mtu(mtu);

@@ -9,6 +9,7 @@
 use std::process::ExitCode;
 
 mod addresses;
+mod agent;
 mod config;
 mod error;
 mod link;

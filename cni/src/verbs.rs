@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     addresses::{Addresses, Holder, file_error},
+    agent,
     config::Settings,
     error::Error,
     link, loopback,
@@ -202,10 +203,15 @@ fn connect(
     let host_name = host_name(holder);
     let pod_name = &holder.ifname;
     let namespace = File::open(netns).map_err(file_error(netns))?;
+    let asked = match &settings.agent {
+        Some(socket) => Some((socket, agent::Pod::from_env()?)),
+        None => None,
+    };
     let host = link::with_netlink(async |netlink| {
         // What an ADD that was killed half-way left.
         link::remove(&netlink, &host_name).await?;
-        link::create_pair(&netlink, &host_name, pod_name, &namespace, settings.mtu).await?;
+        let up = asked.is_none();
+        link::create_pair(&netlink, &host_name, pod_name, &namespace, settings.mtu, up).await?;
         link::find(&netlink, &host_name).await
     })?;
     let pod = link::in_namespace(netns, || {
@@ -221,7 +227,14 @@ fn connect(
             Ok(pod)
         })
     })?;
+    // Down until then: nothing enters or leaves the pod.
+    if let Some((socket, pod)) = &asked {
+        agent::admit(socket, pod, &host_name, addresses)?;
+    }
     link::with_netlink(async |netlink| {
+        if asked.is_some() {
+            link::set_up(&netlink, host.index).await?;
+        }
         for address in addresses {
             link::add_neighbour(&netlink, host.index, *address, &pod.mac).await?;
             link::add_pod_route(&netlink, host.index, *address).await?;
@@ -354,6 +367,9 @@ fn status(config: NodeConfig) -> Result<(), Error> {
         ));
     }
     Addresses::open(&settings.data_dir, &config.name).map(drop)?;
+    if let Some(socket) = &settings.agent {
+        agent::is_there(socket)?;
+    }
     let settings_of_kernel = [
         (true, "/proc/sys/net/ipv4/ip_forward"),
         (false, "/proc/sys/net/ipv6/conf/all/forwarding"),

@@ -2,9 +2,9 @@
 //! forwards, and two "pods". Needs root.
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::process::CommandExt,
+    os::unix::{net::UnixListener, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -102,6 +102,10 @@ impl Plugin<'_> {
             command
                 .env("CNI_CONTAINERID", id)
                 .env("CNI_IFNAME", "eth0")
+                .env(
+                    "CNI_ARGS",
+                    format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=x;K8S_POD_NAME={id};K8S_POD_UID=u"),
+                )
                 .env("CNI_NETNS", &namespace.0);
         }
         let output = self.node.run(|| {
@@ -295,4 +299,102 @@ fn containerd_1_6_gets_its_loopback_in_the_version_that_it_speaks() {
     let (ok, value) = plugin.call_named("loopback", "ADD", Some(("p", &pod)), &config);
     assert!(!ok);
     assert_eq!(value["code"], 1, "{value}");
+}
+
+/// An agent that answers one question, once it has seen that nothing passes.
+fn agent(socket: &Path, node: &Path, answer: Value) -> thread::JoinHandle<Value> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    let node = std::fs::File::open(node).expect("the node");
+    thread::spawn(move || {
+        setns(&node, CloneFlags::CLONE_NEWNET).expect("enter");
+        let (stream, _) = listener.accept().expect("a question");
+        let mut line = String::new();
+        let mut reader = BufReader::new(&stream);
+        reader.read_line(&mut line).expect("a line");
+        let mut asked: Value = serde_json::from_str(&line).expect("JSON");
+        let output = Command::new("ip")
+            .args([
+                "-j",
+                "link",
+                "show",
+                asked["device"].as_str().expect("a device"),
+            ])
+            .output()
+            .expect("the program `ip`");
+        let links: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        asked["state"] = links[0]["operstate"].clone();
+        (&stream)
+            .write_all(format!("{answer}\n").as_bytes())
+            .expect("an answer");
+        asked
+    })
+}
+
+#[test]
+fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let one = Namespace::new(folder.path(), "one");
+    node.run(|| {
+        write_sysctl("net/ipv4/ip_forward", "1");
+        write_sysctl("net/ipv6/conf/all/forwarding", "1");
+        ip("link set lo up");
+        ip("addr add 192.0.2.1/32 dev lo");
+        ip("addr add 2001:db8::1/128 dev lo nodad");
+    });
+    let socket = folder.path().join("agent.sock");
+    let plugin = Plugin {
+        node: &node,
+        config: json!({
+            "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni",
+            "ranges": ["10.200.9.0/24", "fd00:200:9::/64"],
+            "dataDir": folder.path().join("data"), "agent": socket,
+        }),
+    };
+    let nothing_is_left = || {
+        let links =
+            node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
+        assert!(!links.contains("orl"), "{links}");
+    };
+    // No agent, as after a crash: not ready, and never an open pod.
+    let (ok, value) = plugin.call("STATUS", None);
+    assert!(!ok);
+    assert_eq!(value["code"], 50, "{value}");
+    let (ok, value) = plugin.call("ADD", Some(("one", &one)));
+    assert!(!ok);
+    assert_eq!(value["code"], 11, "{value}");
+    nothing_is_left();
+
+    let asked = agent(&socket, &node.0, json!({"wait": "rules are compiled"}));
+    let (ok, value) = plugin.call("ADD", Some(("one", &one)));
+    asked.join().expect("asked");
+    assert!(!ok);
+    assert_eq!(value["code"], 11, "{value}");
+    assert!(
+        value["msg"]
+            .as_str()
+            .expect("a message")
+            .contains("rules are compiled")
+    );
+    nothing_is_left();
+    std::fs::remove_file(&socket).expect("the socket");
+
+    let asked = agent(&socket, &node.0, json!({}));
+    let (ok, value) = plugin.call("ADD", Some(("one", &one)));
+    let asked = asked.join().expect("asked");
+    assert!(ok, "{value}");
+    assert_eq!(asked["state"], "DOWN", "{asked}");
+    assert_eq!(asked["device"], value["interfaces"][0]["name"]);
+    assert_eq!(
+        [&asked["namespace"], &asked["name"], &asked["uid"]],
+        ["x", "one", "u"]
+    );
+    for index in 0..2 {
+        assert_eq!(asked["addresses"][index], address(&value, index));
+        assert!(reach(&one, &node, &address(&value, index)), "node to pod");
+    }
+    assert!(plugin.call("DEL", Some(("one", &one))).0);
 }

@@ -33,12 +33,17 @@ pub struct Places {
     pub conf_dir: PathBuf,
 }
 
-/// The configuration for a node with these pod ranges, as text.
-pub fn configuration(ranges: &[IpNet], mtu: u32) -> String {
+/// The configuration for a node with these pod ranges, as text. With an
+/// `agent`, the plugin lets no interface up before that agrees.
+pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>) -> String {
+    let mut plugin = json!({"type": BINARY, "ranges": ranges, "mtu": mtu});
+    if let Some(agent) = agent {
+        plugin["agent"] = json!(agent);
+    }
     let value = json!({
         "cniVersion": "1.0.0",
         "name": "orlop",
-        "plugins": [{"type": BINARY, "ranges": ranges, "mtu": mtu}],
+        "plugins": [plugin],
     });
     format!("{value:#}\n")
 }
@@ -123,10 +128,10 @@ mod tests {
             assert_eq!(present, b"newer", "{name}");
         }
         let range: IpNet = "10.244.1.0/24".parse().expect("range");
-        let first = configuration(&[range], 1500);
+        let first = configuration(&[range], 1500, None);
         assert!(configure(&places, &first).expect("written"));
         assert!(!configure(&places, &first).expect("left alone"));
-        let second = configuration(&[range], 1400);
+        let second = configuration(&[range], 1400, None);
         assert!(configure(&places, &second).expect("changed"));
         let path = places.conf_dir.join(CONFIGURATION);
         assert_eq!(fs::read_to_string(path).expect("configuration"), second);

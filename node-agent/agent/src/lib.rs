@@ -4,6 +4,7 @@
 //! API ──Services, EndpointSlices──▶ services ──▶ plan ──▶ eBPF maps
 //!     ──Services, EndpointSlices──▶ dns      ──▶ answers on the cluster DNS address
 //!     ──Services, pools, peers────▶ announce ──▶ ARP, NDP, BGP
+//!     ──policies, Pods, …─────────▶ policy   ──▶ eBPF maps
 //!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
 //!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
 //! ```
@@ -33,6 +34,7 @@ pub mod cni;
 mod dns;
 mod error;
 mod network;
+mod policy;
 mod preflight;
 mod reset;
 mod routes;
@@ -43,8 +45,8 @@ mod views;
 
 pub use error::Error;
 pub use node_agent_datapath::{
-    Connection, DEVICES, Flows, Globs, NotAPattern, POD_DEVICES, Patterns, Question, Trace,
-    TraceFrom, XdpMode, trace,
+    Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns,
+    Question, Trace, TraceFrom, XdpMode, trace,
 };
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::settings::{self, Settings};
@@ -103,6 +105,20 @@ pub struct Options {
     pub settings: Settings,
     /// Where the CNI plugin goes.
     pub cni: cni::Places,
+    /// Whether network policy is enforced on this node's pods.
+    pub network_policy: NetworkPolicy,
+}
+
+/// Whether network policy is enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkPolicy {
+    /// On all connections: one that a policy forbids since it was made ends.
+    #[default]
+    Enforce,
+    /// On new connections.
+    KeepEstablished,
+    /// Not at all.
+    Off,
 }
 
 /// PEM files of the serving API.
@@ -167,13 +183,26 @@ pub async fn run(
     let stop = shutdown.child_token();
     let mut parts = JoinSet::new();
     let announced = announce::metrics::Metrics::default();
+    let pin_dir = options.datapath.pin_dir.clone();
+    let enforced = options.network_policy != NetworkPolicy::Off;
+    let guarded = if enforced {
+        Globs::new(GUARDED_DEVICES).unwrap_or_default()
+    } else {
+        Globs::default()
+    };
     parts.spawn({
         let client = client.clone().named("kube-proxy");
+        let services = options.datapath.services.clone();
         let datapath = Datapath {
             cgroup: Some(group.folder),
             services: ServiceOptions {
                 host_ports: true,
-                ..options.datapath.services.clone()
+                keep_established: options.network_policy == NetworkPolicy::KeepEstablished,
+                patterns: Patterns {
+                    guarded,
+                    ..services.patterns.clone()
+                },
+                ..services
             },
             ..options.datapath.clone()
         };
@@ -191,6 +220,18 @@ pub async fn run(
         announcing.await;
         Ok(())
     });
+    if enforced {
+        parts.spawn(policy::run(
+            client.clone().named("orlop-policy"),
+            policy::Options {
+                node: options.datapath.node_name.clone(),
+                pin_dir: pin_dir.clone(),
+            },
+            stop.clone(),
+        ));
+    } else {
+        parts.spawn(policy::clear(pin_dir.clone(), stop.clone()));
+    }
     if !options.cluster_dns.is_empty() {
         parts.spawn(dns::run(
             client.clone().named("dns"),
@@ -211,6 +252,7 @@ pub async fn run(
         node: options.datapath.node_name.clone(),
         address: primary,
         places: options.cni,
+        agent: enforced.then(|| policy::socket(&pin_dir)),
         nodes: nodes.cache(),
     };
     parts.spawn(network.run(nodes.changes(), stop.clone()));

@@ -3,6 +3,7 @@
 
 use std::{
     net::IpAddr,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -36,6 +37,8 @@ pub struct Network {
     pub address: IpAddr,
     /// Where the CNI plugin goes.
     pub places: Places,
+    /// Whom the CNI plugin asks before it lets an interface up, if anybody.
+    pub agent: Option<PathBuf>,
     /// All Nodes.
     pub nodes: Cache<Node>,
 }
@@ -109,7 +112,8 @@ impl Network {
         }
         sysctl::apply(&ranges)?;
         let mtu = netlink::mtu_of(kernel, self.address).await?;
-        if cni::configure(&self.places, &cni::configuration(&ranges, mtu))? {
+        let configuration = cni::configuration(&ranges, mtu, self.agent.as_deref());
+        if cni::configure(&self.places, &configuration)? {
             info!(?ranges, mtu, "the pod network is configured");
         }
         Ok(())

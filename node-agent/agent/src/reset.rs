@@ -12,7 +12,7 @@ use node_agent_pods::cri::{Client, Error as CriError, Runtime, api};
 use tracing::{info, warn};
 
 use crate::{
-    Error, Options, cni, preflight,
+    Error, Options, cni, policy, preflight,
     routes::{Action, netlink},
     services,
 };
@@ -44,6 +44,9 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     }
     if let Err(error) = services::local::remove(&options.datapath.pin_dir) {
         left.push(format!("the agent's socket ({error})"));
+    }
+    if let Err(error) = services::local::remove_at(&policy::socket(&options.datapath.pin_dir)) {
+        left.push(format!("the agent's socket for the CNI plugin ({error})"));
     }
     let (first, last) = options.datapath.services.client_ports;
     if let Err(error) = services::ports::release(first..=last) {

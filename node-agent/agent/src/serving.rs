@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::{Error, Serving};
 
 /// The port of the serving API, as everywhere.
-const PORT: u16 = 10250;
+pub(crate) const PORT: u16 = 10250;
 
 /// Who asks the serving API: the API server, by the name that kubeadm and
 /// Orlop's own authority give it.

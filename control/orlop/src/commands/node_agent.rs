@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Subcommand};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{Serving, cni::Places};
+use node_agent::{NetworkPolicy, Serving, cni::Places};
 
 use super::service_options::ServiceArgs;
 use crate::{address, error::Error, run};
@@ -132,6 +132,9 @@ struct NodeOptions {
     /// it sets and this agent does not do is named at the start.
     #[arg(long, value_name = "FILE")]
     kubelet_config: Option<PathBuf>,
+    /// Whether network policy is enforced on this node's pods.
+    #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
+    network_policy: PolicyMode,
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
@@ -319,6 +322,11 @@ impl NodeOptions {
             resolv_conf: self.resolv_conf.clone(),
             most_pods: self.max_pods,
             settings: self.settings()?,
+            network_policy: match self.network_policy {
+                PolicyMode::Enforce => NetworkPolicy::Enforce,
+                PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
+                PolicyMode::Off => NetworkPolicy::Off,
+            },
             cni: Places {
                 source,
                 bin_dir: self.cni_bin_dir.clone(),
@@ -326,6 +334,16 @@ impl NodeOptions {
             },
         })
     }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PolicyMode {
+    /// Yes: a policy that forbids a connection ends it.
+    Enforce,
+    /// Of new connections; those that were allowed go on.
+    KeepEstablished,
+    /// No: other pods and machines reach all pods.
+    Off,
 }
 
 /// As the kubelet names its node: the host's name in lower case.

@@ -95,7 +95,7 @@ pub fn listen(pin_dir: &Path) -> io::Result<UnixListener> {
     listen_at(&socket(pin_dir))
 }
 
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new()
             .recursive(true)
@@ -116,7 +116,7 @@ pub fn remove(pin_dir: &Path) -> io::Result<()> {
     remove_at(&socket(pin_dir))
 }
 
-fn remove_at(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_at(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -17,7 +17,7 @@ mod connections;
 mod fake;
 mod health;
 mod http;
-mod interfaces;
+pub(crate) mod interfaces;
 pub mod kube_proxy;
 pub mod local;
 mod metrics;

@@ -106,6 +106,9 @@ fn configured(
     if options.host_sockets_only {
         flags = flags.with(ConfigFlags::HOST_SOCKETS_ONLY);
     }
+    if options.keep_established {
+        flags = flags.with(ConfigFlags::KEEP_ESTABLISHED);
+    }
     let primary = |v4: bool| {
         let former = in_force.map(|it| if v4 { it.node_v4 } else { it.node_v6 });
         primary(v4, &named, addresses, former).map_or(Address::UNSPECIFIED, Address::from)

@@ -31,6 +31,8 @@ pub struct ServiceOptions {
     /// Host ports of this node's pods are served, too: there is no other CNI
     /// plugin that does so.
     pub host_ports: bool,
+    /// What network policy once allowed goes on, whatever policies say since.
+    pub keep_established: bool,
     /// Where `/healthz` and `/livez` are served.
     pub healthz: Option<SocketAddr>,
     /// Where `/metrics`, `/configz` and `/proxyMode` are served.
@@ -55,6 +57,7 @@ impl Default for ServiceOptions {
             client_ports: (node.first_port, node.last_port),
             timeouts: Timeouts::DEFAULT,
             host_ports: false,
+            keep_established: false,
             healthz: Some(SocketAddr::from(([0, 0, 0, 0], HEALTHZ))),
             metrics: Some(SocketAddr::from(([127, 0, 0, 1], METRICS))),
         }

@@ -1,0 +1,126 @@
+//! Asks the node's agent whether a pod's interface may be let up: whether what
+//! network policy says of the pod is in force there.
+//!
+//! One line of JSON each way. An agent that is not there, or not ready, makes
+//! the runtime try again later (CNI specification 1.1, error code 11): never an
+//! open pod.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::IpAddr,
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// How long the agent may take: it answers by itself before.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whose interface it is, as the runtime says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Pod {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Serialize)]
+struct Question<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    device: &'a str,
+    addresses: &'a [IpAddr],
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    wait: Option<String>,
+}
+
+impl Pod {
+    /// Reads `CNI_ARGS`: pairs `KEY=VALUE`, separated by semicolons.
+    pub(crate) fn from_env() -> Result<Self, Error> {
+        Self::parse(&std::env::var("CNI_ARGS").unwrap_or_default())
+    }
+
+    fn parse(arguments: &str) -> Result<Self, Error> {
+        let mut pod = Self::default();
+        for pair in arguments.split(';') {
+            match pair.split_once('=') {
+                Some(("K8S_POD_NAMESPACE", value)) => value.clone_into(&mut pod.namespace),
+                Some(("K8S_POD_NAME", value)) => value.clone_into(&mut pod.name),
+                Some(("K8S_POD_UID", value)) => value.clone_into(&mut pod.uid),
+                _ => {}
+            }
+        }
+        if pod.namespace.is_empty() || pod.name.is_empty() {
+            return Err(Error::Environment("CNI_ARGS"));
+        }
+        Ok(pod)
+    }
+}
+
+/// Returns once the pod's rules are in force at the interface.
+pub(crate) fn admit(
+    socket: &Path,
+    pod: &Pod,
+    device: &str,
+    addresses: &[IpAddr],
+) -> Result<(), Error> {
+    let question = Question {
+        namespace: &pod.namespace,
+        name: &pod.name,
+        uid: &pod.uid,
+        device,
+        addresses,
+    };
+    match ask(socket, &question) {
+        Ok(Answer { wait: None }) => Ok(()),
+        Ok(Answer { wait: Some(why) }) => Err(Error::Later(why)),
+        Err(error) => Err(Error::Later(format!(
+            "the node agent does not answer at `{}`: {error}",
+            socket.display()
+        ))),
+    }
+}
+
+/// Is anybody there to ask?
+pub(crate) fn is_there(socket: &Path) -> Result<(), Error> {
+    UnixStream::connect(socket).map(drop).map_err(|error| {
+        Error::NotReady(format!(
+            "the node agent does not answer at `{}`: {error}",
+            socket.display()
+        ))
+    })
+}
+
+fn ask(socket: &Path, question: &Question<'_>) -> std::io::Result<Answer> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(question)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pod_is_read_from_the_arguments_or_missed() {
+        let text = "IgnoreUnknown=1;K8S_POD_NAMESPACE=x;K8S_POD_NAME=a;K8S_POD_UID=u;K8S_POD_INFRA_CONTAINER_ID=i";
+        let pod = Pod::parse(text).expect("a pod");
+        assert_eq!((&*pod.namespace, &*pod.name, &*pod.uid), ("x", "a", "u"));
+        assert!(Pod::parse("").is_err());
+        assert!(Pod::parse("K8S_POD_NAME=a").is_err());
+    }
+}
