@@ -13,6 +13,7 @@
 
 pub mod cri;
 pub mod csi;
+pub mod devices;
 mod manager;
 pub mod node;
 pub mod objects;
@@ -214,6 +215,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let drivers = csi::Drivers::new(client.clone(), &options.node_name, &options.root);
     let shared = Arc::new(Shared {
         csi: Arc::new(drivers),
+        devices: Arc::new(devices::Devices::new(&options.root)),
         ranges: Ranges::new(&options.root, most_pods),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
@@ -275,6 +277,11 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
+    let (with, root, end) = (shared.clone(), options.root.clone(), shutdown.clone());
+    let sockets = tokio::spawn(async move {
+        let devices = with.devices.clone();
+        devices::serve(devices, with, &root, end).await;
+    });
     let plugins = tokio::spawn(csi::register::watch(shared.csi.clone(), shutdown.clone()));
     let guard = tokio::spawn(node::guard::guard(
         shared.clone(),
@@ -298,7 +305,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard, plugins] {
+    for task in [rotation, guard, plugins, sockets] {
         task.abort();
     }
     result

@@ -293,6 +293,11 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handl
         if let Some(cgroups) = &shared.cgroups {
             uids.extend(cgroups.pods());
         }
+        shared.devices.keep(|uid| {
+            known.contains(uid)
+                || uids.contains(uid)
+                || shared.pods.all().iter().any(|e| e.pod.uid() == uid)
+        });
         for uid in uids {
             if !known.contains(&uid) && !shared.pods.all().iter().any(|e| e.pod.uid() == uid) {
                 remove_orphan(&shared, &uid).await;

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
 use crate::csi::Drivers;
+use crate::devices::Devices;
 use crate::node::machine::Pressure;
 use crate::objects::pod::Pod;
 use crate::objects::source::Objects;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub events: Recorder,
     /// Drivers of volumes.
     pub csi: Arc<Drivers>,
+    /// Devices of plugins.
+    pub devices: Arc<Devices>,
     /// Ids of pods' own.
     pub ranges: Ranges,
     /// Images.

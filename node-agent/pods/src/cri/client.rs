@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    pub(super) async fn stream<Q, A>(
+    pub(crate) async fn stream<Q, A>(
         &self,
         method: &'static str,
         request: Q,

@@ -297,6 +297,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
             // what is listed here is not detached
             map.insert("volumesInUse".to_owned(), shared.csi.in_use().into());
             map.extend(told);
+            add_devices(map, &shared.devices.counts());
         }
         let due = written.as_ref().is_none_or(|(at, body, conditions)| {
             at.elapsed() >= WRITE_EVERY || *body != status || *conditions != found
@@ -330,6 +331,20 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Adds the devices of plugins to what the node has.
+fn add_devices(
+    status: &mut Map<String, Value>,
+    counts: &std::collections::BTreeMap<String, (usize, usize)>,
+) {
+    for (name, (all, healthy)) in counts {
+        for (key, count) in [("capacity", all), ("allocatable", healthy)] {
+            if let Some(list) = status.get_mut(key).and_then(Value::as_object_mut) {
+                list.insert(name.clone(), count.to_string().into());
+            }
         }
     }
 }

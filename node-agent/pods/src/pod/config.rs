@@ -146,6 +146,10 @@ pub struct Ingredients {
     pub mounts: Vec<Mount>,
     /// Its devices.
     pub devices: Vec<Device>,
+    /// Devices that the runtime makes by their names.
+    pub cdi_devices: Vec<api::CdiDevice>,
+    /// Annotations for the runtime.
+    pub annotations: BTreeMap<String, String>,
     /// Groups that it gets for its volumes' sake.
     pub groups: Vec<i64>,
     /// The ids that the pod has for its own, if it does.
@@ -229,8 +233,12 @@ pub fn container(
             .collect(),
         mounts: ingredients.mounts,
         devices: ingredients.devices,
+        cdi_devices: ingredients.cdi_devices,
         labels,
-        annotations,
+        annotations: annotations
+            .into_iter()
+            .chain(ingredients.annotations)
+            .collect(),
         log_path: log_path(&container.name, ingredients.restarts),
         stdin: container.stdin,
         stdin_once: container.stdin_once,

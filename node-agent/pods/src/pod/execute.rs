@@ -1,5 +1,6 @@
 //! Does what was decided for a pod: one action at a time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -393,7 +394,12 @@ impl State {
                 mount.gid_mappings.clone_from(&users.gids);
             }
         }
-        let devices = self
+        let given = shared
+            .devices
+            .of(&pod, name)
+            .await
+            .map_err(|e| refused("PreStartHookError", e))?;
+        let mut devices = self
             .volumes
             .container_devices(&pod, container)
             .map_err(|e| refused("CreateContainerConfigError", e))?;
@@ -411,6 +417,25 @@ impl State {
                     )
                 })?
         };
+        let (mut cdi_devices, mut annotations) = (Vec::new(), BTreeMap::new());
+        let mut variables = variables;
+        for response in given {
+            variables.extend(response.envs);
+            annotations.extend(response.annotations);
+            mounts.extend(response.mounts.into_iter().map(|mount| api::Mount {
+                container_path: mount.container_path,
+                host_path: mount.host_path,
+                readonly: mount.read_only,
+                ..api::Mount::default()
+            }));
+            devices.extend(response.devices.into_iter().map(|device| api::Device {
+                container_path: device.container_path,
+                host_path: device.host_path,
+                permissions: device.permissions,
+            }));
+            let named = response.cdi_devices.into_iter();
+            cdi_devices.extend(named.map(|device| api::CdiDevice { name: device.name }));
+        }
         let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
         fs::create_dir_all(&logs).map_err(|e| {
             refused(
@@ -428,6 +453,8 @@ impl State {
                 variables,
                 mounts,
                 devices,
+                cdi_devices,
+                annotations,
                 groups: self.volumes.groups(),
                 users: users.clone(),
                 image_user: uid,

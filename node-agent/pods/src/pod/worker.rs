@@ -166,6 +166,7 @@ impl Worker {
         self.state.follow();
         self.state.adopt().await;
         self.state.admit();
+        self.state.take_devices().await;
         loop {
             self.take();
             self.state.refresh_volumes().await;
@@ -461,6 +462,26 @@ impl State {
                 status: self.status.clone(),
                 places: self.volumes.places(),
             }),
+        }
+    }
+
+    /// Gives a pod that was admitted the devices that it asks for; one that
+    /// cannot have them is refused.
+    async fn take_devices(&mut self) {
+        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
+        let ends = self.gone || self.pod.is_deleting() || self.pod.status.is_terminal();
+        if known || ends || self.sentence.is_some() {
+            return;
+        }
+        let shared = self.shared.clone();
+        if let Err(why) = shared.devices.allocate(&self.pod).await {
+            let said = format!("Allocate failed due to {why}, which is unexpected");
+            shared.warning(&self.pod, None, "UnexpectedAdmissionError", said.clone());
+            self.sentence = Some(Sentence {
+                reason: "UnexpectedAdmissionError".to_owned(),
+                message: format!("Pod was rejected: {said}"),
+                disruption: false,
+            });
         }
     }
 
@@ -801,6 +822,7 @@ impl State {
             self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
             return false;
         }
+        shared.devices.keep(|kept| kept != uid);
         self.memory.volumes_ready = false;
         if let Some(cgroups) = &self.shared.cgroups
             && !cgroups.remove_pod(&uid)

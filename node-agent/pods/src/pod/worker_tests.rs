@@ -46,6 +46,7 @@ fn shared(runtime: &Fake, root: &Path) -> Arc<Shared> {
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
+        devices: Arc::default(),
         ranges: Ranges::new(root, 3),
         images: Images::new(
             runtime.clone(),

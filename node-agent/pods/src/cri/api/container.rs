@@ -133,6 +133,8 @@ pub struct ContainerConfig {
     pub tty: bool,
     #[prost(message, optional, tag = "15")]
     pub linux: Option<LinuxContainerConfig>,
+    #[prost(message, repeated, tag = "17")]
+    pub cdi_devices: Vec<CdiDevice>,
     /// Number of the `Signal` enumeration; 0 is the runtime's default.
     #[prost(int32, tag = "18")]
     pub stop_signal: i32,
@@ -321,3 +323,9 @@ pub struct CheckpointContainerRequest {
 }
 
 empty!(CheckpointContainerResponse);
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CdiDevice {
+    #[prost(string, tag = "1")]
+    pub name: String,
+}

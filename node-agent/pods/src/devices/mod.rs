@@ -1,0 +1,321 @@
+//! Device plugins (`v1beta1`): programs that have devices for containers, and
+//! who was given which.
+//!
+//! ```text
+//! <root>/device-plugins/kubelet.sock                  plugins register here
+//! <root>/device-plugins/<endpoint>                    and are asked there
+//! <root>/device-plugins/kubelet_internal_checkpoint   what was given to whom
+//! <root>/pod-resources/kubelet.sock                   the same, for monitors
+//! ```
+//!
+//! Devices are given when a pod is admitted, and taken back when nothing of it
+//! runs any more. What the checkpoint holds counts, whoever wrote it; a plugin
+//! that goes away takes its devices out of use, not from those that have them.
+
+pub mod api;
+mod pool;
+mod serve;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::cri::{self, Client as Socket};
+use crate::objects::pod::{Container, Pod};
+use crate::pod::durable;
+use crate::pod::quantity;
+use pool::Pool;
+
+pub use serve::serve;
+
+/// How long a plugin may take for one call.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+/// A plugin that is there.
+#[derive(Clone)]
+struct Plugin {
+    socket: Socket,
+    options: api::DevicePluginOptions,
+    /// Tells this one from the one before it.
+    number: u64,
+}
+
+/// The devices of the node.
+#[derive(Default)]
+pub struct Devices {
+    folder: PathBuf,
+    pool: Mutex<Pool>,
+    plugins: Mutex<(u64, BTreeMap<String, Plugin>)>,
+    /// Held while devices are given: a plugin is asked in between.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Devices {
+    /// With what was given before, by the checkpoint in the agent's folder.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        let folder = root.join("device-plugins");
+        let pool = match std::fs::read_to_string(folder.join(CHECKPOINT)) {
+            Err(_) => Pool::default(),
+            Ok(text) => Pool::load(&text).unwrap_or_else(|error| {
+                tracing::warn!(error, "cannot read which devices were given to whom");
+                Pool::default()
+            }),
+        };
+        Self {
+            folder,
+            pool: Mutex::new(pool),
+            ..Self::default()
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plugins(&self) -> MutexGuard<'_, (u64, BTreeMap<String, Plugin>)> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save(&self) -> std::io::Result<()> {
+        let text = self.pool().save();
+        durable::write(&self.folder.join(CHECKPOINT), &text)
+    }
+
+    /// By resource: how many devices the node has, and how many of use.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, (usize, usize)> {
+        self.pool().counts()
+    }
+
+    /// Follows a plugin that has registered, until it is gone.
+    async fn follow(self: Arc<Self>, request: api::RegisterRequest, shutdown: CancellationToken) {
+        let resource = request.resource_name;
+        let socket = Socket::new(&self.folder.join(&request.endpoint).display().to_string());
+        let number = {
+            let mut plugins = self.plugins();
+            plugins.0 += 1;
+            let number = plugins.0;
+            let plugin = Plugin {
+                socket: socket.clone(),
+                options: request.options.unwrap_or_default(),
+                number,
+            };
+            plugins.1.insert(resource.clone(), plugin);
+            number
+        };
+        let is_current = || {
+            let plugins = self.plugins();
+            plugins.1.get(&resource).is_some_and(|p| p.number == number)
+        };
+        let watched = socket
+            .stream::<_, api::ListAndWatchResponse>(
+                "v1beta1.DevicePlugin/ListAndWatch",
+                api::Empty {},
+            )
+            .await;
+        match watched {
+            Err(error) => tracing::warn!(resource, %error, "cannot watch a device plugin"),
+            Ok(mut told) => loop {
+                let next = tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    next = told.next() => next,
+                };
+                // another plugin took over
+                if !is_current() {
+                    return;
+                }
+                let Some(Ok(response)) = next else { break };
+                tracing::info!(
+                    resource,
+                    devices = response.devices.len(),
+                    "a device plugin tells"
+                );
+                self.pool().set(&resource, response.devices);
+                if let Err(error) = self.save() {
+                    tracing::warn!(%error, "cannot note the devices of the node");
+                }
+            },
+        }
+        if is_current() {
+            tracing::warn!(resource, "a device plugin is gone");
+            self.plugins().1.remove(&resource);
+            self.pool().lost(&resource);
+        }
+    }
+
+    /// Gives a pod the devices that it asks for; all or none.
+    ///
+    /// # Errors
+    /// Why it cannot have them.
+    pub async fn allocate(&self, pod: &Pod) -> Result<(), String> {
+        let wishes = wishes(pod, |resource| self.pool().knows(resource));
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
+        let mut given = Ok(());
+        for wish in &wishes {
+            given = self.give(pod, wish).await;
+            if given.is_err() {
+                break;
+            }
+        }
+        if given.is_err() {
+            self.pool().keep(|uid| uid != pod.uid());
+        }
+        // before anything is started with them
+        let saved = self.save();
+        given?;
+        saved.map_err(|e| format!("cannot note which devices were given: {e}"))
+    }
+
+    async fn give(&self, pod: &Pod, wish: &Wish<'_>) -> Result<(), String> {
+        let (uid, container, resource) = (pod.uid(), wish.container, wish.resource);
+        let choice = self
+            .pool()
+            .choose(uid, container, resource, wish.count, &wish.before)?;
+        let Some(choice) = choice else { return Ok(()) };
+        let plugin = self.plugins().1.get(resource).cloned();
+        let plugin =
+            plugin.ok_or_else(|| format!("cannot allocate unregistered device {resource}"))?;
+        let mut preferred = Vec::new();
+        if plugin.options.get_preferred_allocation_available {
+            let request = api::PreferredAllocationRequest {
+                container_requests: vec![api::ContainerPreferredAllocationRequest {
+                    available: choice.free.union(&choice.must).cloned().collect(),
+                    must_include: choice.must.iter().cloned().collect(),
+                    allocation_size: i32::try_from(wish.count).unwrap_or(i32::MAX),
+                }],
+            };
+            let answer: api::PreferredAllocationResponse = plugin
+                .call("v1beta1.DevicePlugin/GetPreferredAllocation", request)
+                .await?;
+            let first = answer.container_responses.into_iter().next();
+            preferred = first.map(|r| r.device_ids).unwrap_or_default();
+        }
+        let taken = choice.pick(&preferred);
+        let request = api::AllocateRequest {
+            container_requests: vec![api::ContainerAllocateRequest {
+                devices_ids: taken.iter().cloned().collect(),
+            }],
+        };
+        let answer: api::AllocateResponse = plugin
+            .call("v1beta1.DevicePlugin/Allocate", request)
+            .await?;
+        let response = answer.container_responses.into_iter().next();
+        let response = response
+            .ok_or_else(|| format!("no containers return in allocation response of {resource}"))?;
+        self.pool()
+            .grant(uid, container, resource, &taken, response);
+        Ok(())
+    }
+
+    /// What a container needs for its devices; plugins that want to know that
+    /// it is about to start are told.
+    ///
+    /// # Errors
+    /// When a plugin does not let it start.
+    pub async fn of(
+        &self,
+        pod: &Pod,
+        container: &str,
+    ) -> Result<Vec<api::ContainerAllocateResponse>, String> {
+        let grants: Vec<pool::Grant> = self.pool().of(pod.uid(), container).cloned().collect();
+        let mut all = Vec::with_capacity(grants.len());
+        for grant in grants {
+            let plugin = self.plugins().1.get(&grant.resource).cloned();
+            if let Some(plugin) = plugin.filter(|p| p.options.pre_start_required) {
+                let request = api::PreStartContainerRequest {
+                    devices_ids: grant.devices().cloned().collect(),
+                };
+                plugin
+                    .call::<_, api::Empty>("v1beta1.DevicePlugin/PreStartContainer", request)
+                    .await?;
+            }
+            all.push(grant.response);
+        }
+        Ok(all)
+    }
+
+    /// Takes back what pods have that are not to be kept.
+    pub fn keep(&self, keeps: impl Fn(&str) -> bool) {
+        if self.pool().keep(keeps)
+            && let Err(error) = self.save()
+        {
+            tracing::warn!(%error, "cannot note that devices are free");
+        }
+    }
+}
+
+const CHECKPOINT: &str = "kubelet_internal_checkpoint";
+
+impl Plugin {
+    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, String>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let answer: cri::Result<A> = self.socket.unary(method, request, PATIENCE).await;
+        answer.map_err(|e| e.to_string())
+    }
+}
+
+/// What a container wants of one resource.
+#[derive(Debug, PartialEq)]
+struct Wish<'a> {
+    container: &'a str,
+    resource: &'a str,
+    count: usize,
+    /// Containers of the pod that are through when this one starts.
+    before: Vec<&'a str>,
+}
+
+/// What the containers of a pod want of resources that plugins have.
+fn wishes(pod: &Pod, knows: impl Fn(&str) -> bool) -> Vec<Wish<'_>> {
+    let mut all = Vec::new();
+    let mut through: Vec<&str> = Vec::new();
+    let of = |container: &Container| {
+        let mut wants: Vec<(String, usize)> = Vec::new();
+        for (name, text) in &container.resources.limits {
+            let count = quantity::whole(text).and_then(|n| usize::try_from(n).ok());
+            if let Some(count) = count.filter(|n| *n > 0)
+                && name.contains('/')
+                && knows(name)
+            {
+                wants.push((name.clone(), count));
+            }
+        }
+        wants
+    };
+    let spec = &pod.spec;
+    for container in spec.init_containers.iter().chain(&spec.containers) {
+        for (resource, count) in of(container) {
+            let resource = container.resources.limits.get_key_value(&resource);
+            let Some((resource, _)) = resource else {
+                continue;
+            };
+            all.push(Wish {
+                container: &container.name,
+                resource,
+                count,
+                before: through.clone(),
+            });
+        }
+        let is_init = spec
+            .init_containers
+            .iter()
+            .any(|c| c.name == container.name);
+        if is_init && !container.is_sidecar() {
+            through.push(&container.name);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! Which devices there are, and whose they are: pure, without any plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+use super::api::{ContainerAllocateResponse, ContainerDevices, Device, NumaNode, TopologyInfo};
+
+/// What a container was given of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    /// The pod.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+    /// The resource.
+    pub resource: String,
+    /// By NUMA node, -1 for none: the devices.
+    pub ids: BTreeMap<i64, BTreeSet<String>>,
+    /// What the container needs for them.
+    pub response: ContainerAllocateResponse,
+}
+
+impl Grant {
+    /// The devices.
+    pub fn devices(&self) -> impl Iterator<Item = &String> {
+        self.ids.values().flatten()
+    }
+
+    /// As monitors are told, a message for each NUMA node.
+    pub fn told(&self) -> impl Iterator<Item = ContainerDevices> {
+        self.ids.iter().map(|(node, ids)| ContainerDevices {
+            resource_name: self.resource.clone(),
+            device_ids: ids.iter().cloned().collect(),
+            topology: (*node >= 0).then(|| TopologyInfo {
+                nodes: vec![NumaNode { id: *node }],
+            }),
+        })
+    }
+}
+
+/// One resource's devices.
+#[derive(Clone, Debug, Default)]
+struct Resource {
+    all: BTreeMap<String, Device>,
+    /// Whether its plugin is there.
+    served: bool,
+}
+
+/// The devices of the node.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    resources: BTreeMap<String, Resource>,
+    grants: Vec<Grant>,
+}
+
+/// What is to be taken of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Devices that have to be among those taken.
+    pub must: BTreeSet<String>,
+    /// Devices that can be.
+    pub free: BTreeSet<String>,
+    /// How many in all.
+    pub count: usize,
+}
+
+impl Choice {
+    /// The devices, as far as possible those that the plugin prefers.
+    #[must_use]
+    pub fn pick(&self, preferred: &[String]) -> BTreeSet<String> {
+        let mut taken = self.must.clone();
+        let preferred = preferred.iter().filter(|id| self.free.contains(*id));
+        for id in preferred.chain(&self.free) {
+            if taken.len() >= self.count {
+                break;
+            }
+            taken.insert(id.clone());
+        }
+        taken
+    }
+}
+
+impl Pool {
+    /// Takes what a plugin says of its devices now.
+    pub fn set(&mut self, resource: &str, devices: Vec<Device>) {
+        let own = self.resources.entry(resource.to_owned()).or_default();
+        own.served = true;
+        own.all = devices.into_iter().map(|d| (d.id.clone(), d)).collect();
+    }
+
+    /// Notes that the plugin is gone: its devices are of no use until it is
+    /// back.
+    pub fn lost(&mut self, resource: &str) {
+        if let Some(own) = self.resources.get_mut(resource) {
+            own.served = false;
+        }
+    }
+
+    /// Whether a plugin has, or had, the resource.
+    #[must_use]
+    pub fn knows(&self, resource: &str) -> bool {
+        self.resources.contains_key(resource) || self.grants.iter().any(|g| g.resource == resource)
+    }
+
+    fn healthy(&self, resource: &str) -> BTreeSet<String> {
+        let own = self.resources.get(resource).filter(|own| own.served);
+        own.into_iter()
+            .flat_map(|own| own.all.values())
+            .filter(|device| device.health == "Healthy")
+            .map(|device| device.id.clone())
+            .collect()
+    }
+
+    /// By resource: how many devices there are, and how many of use.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, (usize, usize)> {
+        self.resources
+            .iter()
+            .map(|(name, own)| {
+                let healthy = self.healthy(name).len();
+                (name.clone(), (own.all.len(), healthy))
+            })
+            .collect()
+    }
+
+    /// All devices of use, as monitors are told.
+    #[must_use]
+    pub fn usable(&self) -> Vec<ContainerDevices> {
+        let mut pool = self.clone();
+        pool.grants.clear();
+        for resource in self.resources.keys() {
+            let healthy = self.healthy(resource);
+            let response = ContainerAllocateResponse::default();
+            pool.grant("", "", resource, &healthy, response);
+        }
+        pool.grants.iter().flat_map(Grant::told).collect()
+    }
+
+    /// What a container was given of all resources.
+    pub fn of<'a>(&'a self, pod: &'a str, container: &'a str) -> impl Iterator<Item = &'a Grant> {
+        self.grants
+            .iter()
+            .filter(move |g| g.pod == pod && g.container == container)
+    }
+
+    /// All grants.
+    #[cfg(test)]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// What a container can take; none when it has what it asks for. Of
+    /// `before` are the pod's containers that are through when this one starts.
+    ///
+    /// # Errors
+    /// Why it cannot have that many.
+    pub fn choose(
+        &self,
+        pod: &str,
+        container: &str,
+        resource: &str,
+        count: usize,
+        before: &[&str],
+    ) -> Result<Option<Choice>, String> {
+        let held: BTreeSet<String> = self
+            .of(pod, container)
+            .filter(|g| g.resource == resource)
+            .flat_map(|g| g.devices().cloned())
+            .collect();
+        if held.len() == count && count > 0 {
+            return Ok(None);
+        }
+        if !held.is_empty() {
+            return Err(format!(
+                "pod \"{pod}\" container \"{container}\" changed request for resource \"{resource}\" from {} to {count}",
+                held.len()
+            ));
+        }
+        let served = self.resources.get(resource).is_some_and(|own| own.served);
+        if !served {
+            return Err(format!("cannot allocate unregistered device {resource}"));
+        }
+        let healthy = self.healthy(resource);
+        if healthy.is_empty() {
+            return Err(format!(
+                "no healthy devices present; cannot allocate unhealthy devices {resource}"
+            ));
+        }
+        let own = |through: bool| -> BTreeSet<&String> {
+            self.grants
+                .iter()
+                .filter(|g| g.pod == pod && g.resource == resource)
+                .filter(|g| before.contains(&g.container.as_str()) == through)
+                .flat_map(Grant::devices)
+                .collect()
+        };
+        // what one has that is through, and nobody who is not
+        let again: BTreeSet<String> = own(true)
+            .difference(&own(false))
+            .filter(|id| healthy.contains(**id))
+            .take(count)
+            .map(|id| (*id).clone())
+            .collect();
+        let taken: BTreeSet<&String> = self
+            .grants
+            .iter()
+            .filter(|g| g.resource == resource)
+            .flat_map(Grant::devices)
+            .collect();
+        let free: BTreeSet<String> = healthy
+            .into_iter()
+            .filter(|id| !taken.contains(id))
+            .collect();
+        let needed = count - again.len();
+        if free.len() < needed {
+            return Err(format!(
+                "requested number of devices unavailable for {resource}. Requested: {needed}, Available: {}",
+                free.len()
+            ));
+        }
+        Ok(Some(Choice {
+            must: again,
+            free,
+            count,
+        }))
+    }
+
+    /// Gives devices to a container.
+    pub fn grant(
+        &mut self,
+        pod: &str,
+        container: &str,
+        resource: &str,
+        devices: &BTreeSet<String>,
+        response: ContainerAllocateResponse,
+    ) {
+        let mut ids: BTreeMap<i64, BTreeSet<String>> = BTreeMap::new();
+        for id in devices {
+            let device = self.resources.get(resource).and_then(|own| own.all.get(id));
+            let nodes = device.and_then(|d| d.topology.as_ref());
+            let nodes: Vec<i64> = nodes
+                .into_iter()
+                .flat_map(|t| &t.nodes)
+                .map(|n| n.id)
+                .collect();
+            // a device without a place is at -1
+            for node in if nodes.is_empty() { vec![-1] } else { nodes } {
+                ids.entry(node).or_default().insert(id.clone());
+            }
+        }
+        self.grants.push(Grant {
+            pod: pod.to_owned(),
+            container: container.to_owned(),
+            resource: resource.to_owned(),
+            ids,
+            response,
+        });
+    }
+
+    /// Takes back what pods were given that are not to be kept; whether there
+    /// was any.
+    pub fn keep(&mut self, keeps: impl Fn(&str) -> bool) -> bool {
+        let before = self.grants.len();
+        self.grants.retain(|g| keeps(&g.pod));
+        before != self.grants.len()
+    }
+
+    /// As the kubelet's checkpoint.
+    #[must_use]
+    pub fn save(&self) -> String {
+        let base64 = base64::engine::general_purpose::STANDARD;
+        let entries = self.grants.iter().map(|g| Entry {
+            pod_uid: g.pod.clone(),
+            container_name: g.container.clone(),
+            resource_name: g.resource.clone(),
+            device_ids: g.ids.clone(),
+            alloc_resp: base64.encode(g.response.encode_to_vec()),
+        });
+        let registered = self.resources.keys().map(|name| {
+            let healthy = self.healthy(name).into_iter().collect();
+            (name.clone(), healthy)
+        });
+        let checkpoint = Checkpoint {
+            data: Data {
+                pod_device_entries: Some(entries.collect()),
+                registered_devices: Some(registered.collect()),
+            },
+            checksum: 0,
+        };
+        serde_json::to_string(&checkpoint).unwrap_or_default()
+    }
+
+    /// From a checkpoint, the agent's or the kubelet's. Resources are there
+    /// again when their plugins are.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn load(text: &str) -> Result<Self, String> {
+        let checkpoint: Checkpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let base64 = base64::engine::general_purpose::STANDARD;
+        let mut pool = Self::default();
+        for name in checkpoint
+            .data
+            .registered_devices
+            .unwrap_or_default()
+            .into_keys()
+        {
+            pool.resources.insert(name, Resource::default());
+        }
+        for entry in checkpoint.data.pod_device_entries.unwrap_or_default() {
+            let bytes = base64
+                .decode(&entry.alloc_resp)
+                .map_err(|e| e.to_string())?;
+            pool.grants.push(Grant {
+                pod: entry.pod_uid,
+                container: entry.container_name,
+                resource: entry.resource_name,
+                ids: entry.device_ids,
+                response: ContainerAllocateResponse::decode(&*bytes).map_err(|e| e.to_string())?,
+            });
+        }
+        Ok(pool)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Checkpoint {
+    data: Data,
+    #[serde(default)]
+    checksum: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Data {
+    pod_device_entries: Option<Vec<Entry>>,
+    registered_devices: Option<BTreeMap<String, Vec<String>>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    #[serde(rename = "PodUID")]
+    pod_uid: String,
+    #[serde(rename = "ContainerName")]
+    container_name: String,
+    #[serde(rename = "ResourceName")]
+    resource_name: String,
+    #[serde(rename = "DeviceIDs")]
+    device_ids: BTreeMap<i64, BTreeSet<String>>,
+    #[serde(rename = "AllocResp")]
+    alloc_resp: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: &str = "example.com/gpu";
+
+    fn device(id: &str, health: &str, numa: Option<i64>) -> Device {
+        Device {
+            id: id.to_owned(),
+            health: health.to_owned(),
+            topology: numa.map(|id| TopologyInfo {
+                nodes: vec![NumaNode { id }],
+            }),
+        }
+    }
+
+    fn pool() -> Pool {
+        let mut pool = Pool::default();
+        pool.set(
+            GPU,
+            vec![
+                device("a", "Healthy", Some(0)),
+                device("b", "Healthy", None),
+                device("c", "Healthy", None),
+                device("d", "Unhealthy", None),
+            ],
+        );
+        pool
+    }
+
+    fn give(
+        pool: &mut Pool,
+        pod: &str,
+        container: &str,
+        count: usize,
+        before: &[&str],
+    ) -> Vec<String> {
+        let choice = pool.choose(pod, container, GPU, count, before).unwrap();
+        let taken = choice.unwrap().pick(&["c".to_owned(), "d".to_owned()]);
+        pool.grant(
+            pod,
+            container,
+            GPU,
+            &taken,
+            ContainerAllocateResponse::default(),
+        );
+        taken.into_iter().collect()
+    }
+
+    #[test]
+    fn devices_are_given_once_healthy_and_as_the_plugin_prefers() {
+        let mut pool = pool();
+        assert_eq!(pool.counts()[GPU], (4, 3));
+        assert_eq!(give(&mut pool, "p", "x", 2, &[]), ["a", "c"]);
+        assert_eq!(pool.choose("p", "x", GPU, 2, &[]), Ok(None));
+        assert!(pool.choose("p", "x", GPU, 3, &[]).is_err());
+        let none = pool.choose("q", "x", GPU, 2, &[]).unwrap_err();
+        assert_eq!(
+            none,
+            "requested number of devices unavailable for example.com/gpu. Requested: 2, Available: 1"
+        );
+        assert!(pool.keep(|pod| pod != "p"));
+        assert_eq!(give(&mut pool, "q", "x", 3, &[]).len(), 3);
+    }
+
+    #[test]
+    fn what_an_init_container_had_is_its_successors_first() {
+        let mut pool = pool();
+        let first = give(&mut pool, "p", "init", 2, &[]);
+        assert_eq!(give(&mut pool, "p", "main", 2, &["init"]), first);
+        // what main has now is no longer to be had
+        assert_eq!(give(&mut pool, "p", "beside", 1, &["init"]), ["b"]);
+        assert!(pool.choose("p", "third", GPU, 1, &["init"]).is_err());
+    }
+
+    #[test]
+    fn without_their_plugin_devices_are_of_no_use() {
+        let mut pool = pool();
+        pool.lost(GPU);
+        assert_eq!(pool.counts()[GPU], (4, 0));
+        let why = pool.choose("p", "x", GPU, 1, &[]).unwrap_err();
+        assert_eq!(why, "cannot allocate unregistered device example.com/gpu");
+        pool.set(GPU, vec![device("d", "Unhealthy", None)]);
+        let why = pool.choose("p", "x", GPU, 1, &[]).unwrap_err();
+        assert!(why.starts_with("no healthy devices present"), "{why}");
+        assert!(!pool.knows("other"));
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_kubelets_is_read_and_so_is_ones_own() {
+        let kubelets = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p","ContainerName":"x","ResourceName":"example.com/gpu","DeviceIDs":{"-1":["b"],"0":["a"]},"AllocResp":"CggKAUESA0EgQg=="}],"RegisteredDevices":{"example.com/gpu":["a","b"]}},"Checksum":123456}"#;
+        let mut pool = Pool::load(kubelets).unwrap();
+        assert!(pool.knows(GPU));
+        assert_eq!(pool.counts()[GPU], (0, 0));
+        pool.set(
+            GPU,
+            vec![device("a", "Healthy", None), device("c", "Healthy", None)],
+        );
+        assert!(pool.choose("q", "x", GPU, 2, &[]).is_err(), "a is taken");
+        let again = Pool::load(&pool.save()).unwrap();
+        assert_eq!(again.grants(), pool.grants());
+        assert_eq!(again.grants()[0].response.envs["A"], "A B");
+        assert!(Pool::load("{").is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! What the agent serves on sockets of its own: the registration of device
+//! plugins, and the pod resources API that monitors of devices read.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+use super::api;
+use super::pool::Pool;
+use super::{CHECKPOINT, Devices};
+use crate::shared::{Entry, Registry};
+
+type Answer = Response<tonic::body::Body>;
+
+/// Serves both sockets until `shutdown`.
+pub async fn serve(
+    devices: Arc<Devices>,
+    pods: Arc<dyn Pods>,
+    root: &Path,
+    shutdown: CancellationToken,
+) {
+    let registration = devices.folder.join("kubelet.sock");
+    clear(&devices.folder);
+    let resources = root.join("pod-resources/kubelet.sock");
+    let own = (devices.clone(), shutdown.clone());
+    let first = listen(&registration, shutdown.clone(), move |request| {
+        let (devices, shutdown) = own.clone();
+        async move { register(devices, shutdown, request).await }
+    });
+    let second = listen(&resources, shutdown, move |request| {
+        let (devices, pods) = (devices.clone(), pods.clone());
+        async move { tell(&devices, pods, request).await }
+    });
+    tokio::join!(first, second);
+}
+
+/// The pods of the node.
+pub trait Pods: Send + Sync + 'static {
+    /// All of them.
+    fn all(&self) -> Vec<Entry>;
+}
+
+impl Pods for crate::shared::Shared {
+    fn all(&self) -> Vec<Entry> {
+        Registry::all(&self.pods)
+    }
+}
+
+/// Plugins register anew when their socket and the agent's are gone.
+fn clear(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let kind = entry.file_type();
+        let is_socket = kind.is_ok_and(|k| std::os::unix::fs::FileTypeExt::is_socket(&k));
+        if is_socket && entry.file_name() != CHECKPOINT {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+async fn listen<F, R>(path: &Path, shutdown: CancellationToken, answer: F)
+where
+    F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Answer> + Send + 'static,
+{
+    let bound = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| {
+            let _ = std::fs::remove_file(path);
+            UnixListener::bind(path)
+        });
+    let listener = match bound {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::warn!(socket = %path.display(), %error, "cannot listen");
+            return;
+        }
+    };
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // out of descriptors or the like
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let answer = answer.clone();
+        let service = hyper::service::service_fn(move |request| {
+            let answered = answer(request);
+            async move { Ok::<_, Infallible>(answered.await) }
+        });
+        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), service);
+        let shutdown = shutdown.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                _ = connection => {}
+            }
+        });
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+async fn unary<Q, A>(
+    request: Request<Incoming>,
+    with: impl Fn(Q) -> Result<A, tonic::Status> + Clone + Send + 'static,
+) -> Answer
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let codec = tonic_prost::ProstCodec::<A, Q>::default();
+    let service = tower::service_fn(move |request: tonic::Request<Q>| {
+        let answered = with(request.into_inner()).map(tonic::Response::new);
+        std::future::ready(answered)
+    });
+    tonic::server::Grpc::new(codec)
+        .unary(service, request)
+        .await
+}
+
+fn unknown() -> Answer {
+    tonic::Status::unimplemented("no such method").into_http()
+}
+
+async fn register(
+    devices: Arc<Devices>,
+    shutdown: CancellationToken,
+    request: Request<Incoming>,
+) -> Answer {
+    if request.uri().path() != "/v1beta1.Registration/Register" {
+        return unknown();
+    }
+    unary(request, move |wanted: api::RegisterRequest| {
+        check(&wanted).map_err(tonic::Status::invalid_argument)?;
+        tracing::info!(resource = wanted.resource_name, "a device plugin registers");
+        // it is asked only when it was answered
+        tokio::spawn(devices.clone().follow(wanted, shutdown.clone()));
+        Ok(api::Empty {})
+    })
+    .await
+}
+
+/// Whether a plugin can be used as it says.
+fn check(wanted: &api::RegisterRequest) -> Result<(), String> {
+    if wanted.version != "v1beta1" {
+        return Err(format!(
+            "requested API version \"{}\" is not supported by kubelet. Supported version is v1beta1",
+            wanted.version
+        ));
+    }
+    let named = wanted.resource_name.split_once('/');
+    let native = |domain: &str| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
+    if !named
+        .is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty() && !native(domain))
+    {
+        return Err(format!(
+            "the ResourceName \"{}\" is invalid",
+            wanted.resource_name
+        ));
+    }
+    // below the folder, and nowhere else
+    if wanted.endpoint.is_empty() || wanted.endpoint.contains('/') {
+        return Err(format!(
+            "the endpoint \"{}\" is no socket's name",
+            wanted.endpoint
+        ));
+    }
+    Ok(())
+}
+
+async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>) -> Answer {
+    let pool = devices.pool().clone();
+    match request.uri().path() {
+        "/v1.PodResourcesLister/List" => {
+            unary(request, move |_: api::Empty| {
+                let all = pods.all();
+                Ok(api::ListPodResourcesResponse {
+                    pod_resources: all.iter().map(|entry| resources(&pool, entry)).collect(),
+                })
+            })
+            .await
+        }
+        "/v1.PodResourcesLister/Get" => {
+            unary(request, move |wanted: api::GetPodResourcesRequest| {
+                let all = pods.all();
+                let found = all.iter().find(|e| {
+                    e.pod.name() == wanted.pod_name && e.pod.namespace() == wanted.pod_namespace
+                });
+                let found = found.ok_or_else(|| tonic::Status::not_found("pod not found"))?;
+                Ok(api::GetPodResourcesResponse {
+                    pod_resources: Some(resources(&pool, found)),
+                })
+            })
+            .await
+        }
+        "/v1.PodResourcesLister/GetAllocatableResources" => {
+            unary(request, move |_: api::Empty| {
+                Ok(api::AllocatableResourcesResponse {
+                    devices: pool.usable(),
+                })
+            })
+            .await
+        }
+        _ => unknown(),
+    }
+}
+
+fn resources(pool: &Pool, entry: &Entry) -> api::PodResources {
+    let pod = &entry.pod;
+    let containers = pod.spec.init_containers.iter().filter(|c| c.is_sidecar());
+    api::PodResources {
+        name: pod.name().to_owned(),
+        namespace: pod.namespace().to_owned(),
+        containers: containers
+            .chain(&pod.spec.containers)
+            .map(|container| api::ContainerResources {
+                name: container.name.clone(),
+                devices: pool
+                    .of(pod.uid(), &container.name)
+                    .flat_map(super::pool::Grant::told)
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_registers_with_its_version_a_resource_and_a_socket_beside_the_agents() {
+        let wanted = |version: &str, name: &str, endpoint: &str| {
+            check(&api::RegisterRequest {
+                version: version.to_owned(),
+                endpoint: endpoint.to_owned(),
+                resource_name: name.to_owned(),
+                options: None,
+            })
+        };
+        assert!(wanted("v1beta1", "a.com/gpu", "gpu.sock").is_ok());
+        assert!(wanted("v1", "a.com/gpu", "gpu.sock").is_err());
+        for name in [
+            "gpu",
+            "/gpu",
+            "a.com/",
+            "kubernetes.io/gpu",
+            "x.kubernetes.io/gpu",
+        ] {
+            assert!(wanted("v1beta1", name, "gpu.sock").is_err(), "{name}");
+        }
+        for endpoint in ["", "../x", "/tmp/x"] {
+            assert!(
+                wanted("v1beta1", "a.com/gpu", endpoint).is_err(),
+                "{endpoint}"
+            );
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The whole way over sockets: a plugin that registers, a pod that gets its
+//! devices, a monitor that reads of them.
+
+use std::convert::Infallible;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+
+use super::*;
+use crate::shared::Entry;
+
+const GPU: &str = "example.com/gpu";
+
+struct Running(Vec<Entry>);
+
+impl serve::Pods for Running {
+    fn all(&self) -> Vec<Entry> {
+        self.0.clone()
+    }
+}
+
+/// A plugin with two devices. It prefers the last, and gives a variable.
+fn plugin(socket: &Path) -> CancellationToken {
+    let listener = tokio::net::UnixListener::bind(socket).unwrap();
+    let end = CancellationToken::new();
+    let stop = end.clone();
+    tokio::spawn(async move {
+        loop {
+            let stream = tokio::select! {
+                () = stop.cancelled() => return,
+                accepted = listener.accept() => accepted.unwrap().0,
+            };
+            let service = hyper::service::service_fn(|request: Request<Incoming>| async move {
+                let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
+                Ok::<_, Infallible>(answer(&method, request).await)
+            });
+            let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(stream), service);
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    _ = connection => {}
+                }
+            });
+        }
+    });
+    end
+}
+
+async fn unary<Q, A>(
+    request: Request<Incoming>,
+    with: fn(Q) -> A,
+) -> http::Response<tonic::body::Body>
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let service = tower::service_fn(move |request: tonic::Request<Q>| {
+        let answer = tonic::Response::new(with(request.into_inner()));
+        std::future::ready(Ok::<_, tonic::Status>(answer))
+    });
+    tonic::server::Grpc::new(tonic_prost::ProstCodec::<A, Q>::default())
+        .unary(service, request)
+        .await
+}
+
+async fn answer(method: &str, request: Request<Incoming>) -> http::Response<tonic::body::Body> {
+    match method {
+        "ListAndWatch" => {
+            let service = tower::service_fn(|_: tonic::Request<api::Empty>| {
+                let device = |id: &str| api::Device {
+                    id: id.to_owned(),
+                    health: "Healthy".to_owned(),
+                    topology: None,
+                };
+                let first = api::ListAndWatchResponse {
+                    devices: vec![device("g0"), device("g1")],
+                };
+                // told once, and then nothing happens
+                let told = futures::stream::once(std::future::ready(Ok(first)))
+                    .chain(futures::stream::pending::<Result<_, tonic::Status>>());
+                std::future::ready(Ok::<_, tonic::Status>(tonic::Response::new(told.boxed())))
+            });
+            let codec = tonic_prost::ProstCodec::<api::ListAndWatchResponse, api::Empty>::default();
+            tonic::server::Grpc::new(codec)
+                .server_streaming(service, request)
+                .await
+        }
+        "GetPreferredAllocation" => {
+            unary(request, |r: api::PreferredAllocationRequest| {
+                let all = &r.container_requests[0].available;
+                api::PreferredAllocationResponse {
+                    container_responses: vec![api::ContainerPreferredAllocationResponse {
+                        device_ids: all.iter().rev().take(1).cloned().collect(),
+                    }],
+                }
+            })
+            .await
+        }
+        "Allocate" => {
+            unary(request, |r: api::AllocateRequest| api::AllocateResponse {
+                container_responses: vec![api::ContainerAllocateResponse {
+                    envs: [(
+                        "GPUS".to_owned(),
+                        r.container_requests[0].devices_ids.join(","),
+                    )]
+                    .into(),
+                    ..Default::default()
+                }],
+            })
+            .await
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn pod(uid: &str, count: u32) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": uid, "namespace": "a", "uid": uid},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {GPU: count.to_string(), "cpu": "1"}}}]}}))
+    .unwrap()
+}
+
+async fn until(what: &str, is: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("not {what}");
+}
+
+#[tokio::test]
+async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let devices = Arc::new(Devices::new(root.path()));
+    let running = Arc::new(Running(vec![Entry {
+        pod: Arc::new(pod("p1", 1)),
+        observed: Arc::default(),
+        status: Arc::default(),
+        places: Arc::default(),
+    }]));
+    let shutdown = CancellationToken::new();
+    let path = root.path().to_owned();
+    let (own, until_shutdown) = (devices.clone(), shutdown.clone());
+    tokio::spawn(async move { serve(own, running, &path, until_shutdown).await });
+    let folder = root.path().join("device-plugins");
+    until("listening", || folder.join("kubelet.sock").exists()).await;
+    // no plugin has it: somebody else looks after it
+    devices.allocate(&pod("p0", 9)).await.unwrap();
+
+    let end = plugin(&folder.join("gpu.sock"));
+    let request = api::RegisterRequest {
+        version: "v1beta1".to_owned(),
+        endpoint: "gpu.sock".to_owned(),
+        resource_name: GPU.to_owned(),
+        options: Some(api::DevicePluginOptions {
+            pre_start_required: false,
+            get_preferred_allocation_available: true,
+        }),
+    };
+    let agent = Socket::new(&folder.join("kubelet.sock").display().to_string());
+    let registered: cri::Result<api::Empty> = agent
+        .unary("v1beta1.Registration/Register", request, PATIENCE)
+        .await;
+    registered.unwrap();
+    until("told of devices", || {
+        devices.counts().get(GPU) == Some(&(2, 2))
+    })
+    .await;
+
+    devices.allocate(&pod("p1", 1)).await.unwrap();
+    let given = devices.of(&pod("p1", 1), "c").await.unwrap();
+    assert_eq!(given[0].envs["GPUS"], "g1", "as the plugin prefers");
+    let refused = devices.allocate(&pod("p2", 2)).await.unwrap_err();
+    assert!(refused.contains("Requested: 2, Available: 1"), "{refused}");
+
+    let monitor = Socket::new(
+        &root
+            .path()
+            .join("pod-resources/kubelet.sock")
+            .display()
+            .to_string(),
+    );
+    let list: api::ListPodResourcesResponse = monitor
+        .unary("v1.PodResourcesLister/List", api::Empty {}, PATIENCE)
+        .await
+        .unwrap();
+    let told = &list.pod_resources[0].containers[0].devices[0];
+    assert_eq!(
+        (told.resource_name.as_str(), &*told.device_ids),
+        (GPU, &["g1".to_owned()][..])
+    );
+    let all: api::AllocatableResourcesResponse = monitor
+        .unary(
+            "v1.PodResourcesLister/GetAllocatableResources",
+            api::Empty {},
+            PATIENCE,
+        )
+        .await
+        .unwrap();
+    assert_eq!(all.devices[0].device_ids, ["g0", "g1"]);
+
+    end.cancel();
+    until("of no use", || devices.counts().get(GPU) == Some(&(2, 0))).await;
+    // another agent: what was given is known, and free when the pod is gone
+    let again = Devices::new(root.path());
+    let given = again.of(&pod("p1", 1), "c").await.unwrap();
+    assert_eq!(given[0].envs["GPUS"], "g1");
+    again.keep(|uid| uid != "p1");
+    assert!(Devices::new(root.path()).pool().grants().is_empty());
+    shutdown.cancel();
+}
+
+#[test]
+fn a_container_can_have_what_init_containers_before_it_had() {
+    let limits = |n: &str| json!({"limits": {GPU: n}});
+    let pod: Pod = serde_json::from_value(json!({"spec": {
+        "initContainers": [
+            {"name": "i", "resources": limits("1")},
+            {"name": "s", "restartPolicy": "Always", "resources": limits("1")}],
+        "containers": [{"name": "x"}, {"name": "a", "resources": limits("1")}, {"name": "b", "resources": limits("1")}]}}))
+    .unwrap();
+    let found: Vec<(String, Vec<String>)> = wishes(&pod, |_| true)
+        .iter()
+        .map(|w| {
+            (
+                w.container.to_owned(),
+                w.before.iter().map(|b| (*b).to_owned()).collect(),
+            )
+        })
+        .collect();
+    let of = |name: &str, before: &[&str]| {
+        (
+            name.to_owned(),
+            before.iter().map(|b| (*b).to_owned()).collect::<Vec<_>>(),
+        )
+    };
+    // a sidecar goes on: what it has is nobody else's
+    assert_eq!(
+        found,
+        [
+            of("i", &[]),
+            of("s", &["i"]),
+            of("a", &["i"]),
+            of("b", &["i"])
+        ]
+    );
+    assert!(wishes(&pod, |_| false).is_empty());
+}
