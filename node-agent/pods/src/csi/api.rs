@@ -160,6 +160,28 @@ pub struct NodePublishVolumeRequest {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub struct NodeExpandVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(string, tag = "2")]
+    pub volume_path: String,
+    #[prost(message, optional, tag = "3")]
+    pub capacity_range: Option<CapacityRange>,
+    #[prost(string, tag = "4")]
+    pub staging_target_path: String,
+    #[prost(message, optional, tag = "5")]
+    pub volume_capability: Option<VolumeCapability>,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub secrets: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct CapacityRange {
+    #[prost(int64, tag = "1")]
+    pub required_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeUnpublishVolumeRequest {
     #[prost(string, tag = "1")]
     pub volume_id: String,

@@ -277,6 +277,44 @@ impl Drivers {
         })
     }
 
+    /// Has a published volume's file system take all of the volume, which is
+    /// `bytes` large now; whether the driver does that.
+    ///
+    /// # Errors
+    /// When the driver cannot do it now.
+    pub async fn expand(&self, pod_dir: &Path, wish: &Wish, bytes: i64) -> Result<bool, Error> {
+        let (name, handle) = (&wish.source.driver, &wish.source.volume_handle);
+        let driver = self.find(name)?;
+        if !driver.can.contains(&Capability::ExpandVolume) {
+            return Ok(false);
+        }
+        let _turn = self.turn(name, handle).await;
+        let staging = plan::staging(&self.root, name, handle);
+        let secrets = self
+            .secrets(wish.source.node_expand_secret_ref.as_ref())
+            .await?;
+        driver
+            .call::<_, api::Empty>(
+                "csi.v1.Node/NodeExpandVolume",
+                api::NodeExpandVolumeRequest {
+                    volume_id: handle.clone(),
+                    volume_path: plan::target(pod_dir, &wish.name).display().to_string(),
+                    capacity_range: Some(api::CapacityRange {
+                        required_bytes: bytes,
+                    }),
+                    staging_target_path: if staging.exists() {
+                        staging.display().to_string()
+                    } else {
+                        String::new()
+                    },
+                    volume_capability: Some(plan::capability(wish, &driver.can, None)),
+                    secrets,
+                },
+            )
+            .await?;
+        Ok(true)
+    }
+
     /// Takes back all that drivers made for the pod whose folder this is.
     ///
     /// # Errors

@@ -92,11 +92,12 @@ async fn serve(
             answer(request, move |_: api::Empty| Ok(info.clone())).await
         }
         "NodeGetCapabilities" => {
-            let rpc = api::Rpc {
-                r#type: Capability::StageUnstageVolume.into(),
-            };
+            let can = [Capability::StageUnstageVolume, Capability::ExpandVolume].map(|can| {
+                let rpc = api::Rpc { r#type: can.into() };
+                api::NodeServiceCapability { rpc: Some(rpc) }
+            });
             let can = api::NodeGetCapabilitiesResponse {
-                capabilities: vec![api::NodeServiceCapability { rpc: Some(rpc) }],
+                capabilities: can.into(),
             };
             answer(request, move |_: api::Empty| Ok(can.clone())).await
         }
@@ -125,6 +126,15 @@ async fn serve(
                     "publish {pod} {}",
                     if inline { "inline" } else { &r.volume_id }
                 ));
+                Ok(api::Empty {})
+            })
+            .await
+        }
+        "NodeExpandVolume" => {
+            answer(request, move |r: api::NodeExpandVolumeRequest| {
+                assert!(Path::new(&r.volume_path).exists() && !r.staging_target_path.is_empty());
+                let bytes = r.capacity_range.unwrap().required_bytes;
+                note(format!("expand {} {bytes}", r.volume_id));
                 Ok(api::Empty {})
             })
             .await
@@ -283,6 +293,9 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
             "publish p3 inline"
         ]
     );
+    let grown = drivers.expand(&dir("p1"), &wish(false), 7 << 30).await;
+    assert!(grown.unwrap());
+    assert_eq!(said(), [format!("expand vol-1 {}", 7_i64 << 30)]);
     assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
 
     for name in ["p1", "p3"] {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Cache, Client, Error, Meta, Metadata, resources};
+use control_client::{Cache, Client, Discard, Error, Meta, Metadata, Patch, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -182,6 +182,26 @@ impl Objects for ApiObjects {
                 .get::<Claim>(&resources::PERSISTENT_VOLUME_CLAIMS, namespace, name)
                 .await
                 .map_err(|e| format!("failed to fetch PVC from API server: {}", e.chain()))
+        })
+    }
+
+    fn patch_claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        patch: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            self.client
+                .patch_status::<Discard>(
+                    &resources::PERSISTENT_VOLUME_CLAIMS,
+                    namespace,
+                    name,
+                    Patch::Merge(patch),
+                )
+                .await
+                .map(|_| ())
+                .map_err(|e| e.chain())
         })
     }
 

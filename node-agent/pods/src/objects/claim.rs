@@ -31,6 +31,7 @@ pub struct ClaimSpec {
 pub struct ClaimStatus {
     pub phase: String,
     pub capacity: BTreeMap<String, String>,
+    pub conditions: Vec<serde_json::Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

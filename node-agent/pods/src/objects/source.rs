@@ -141,6 +141,14 @@ pub trait Objects: Send + Sync + 'static {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Claim, String>>;
 
+    /// Merges something into a claim's status; the error is a sentence.
+    fn patch_claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        patch: &'a serde_json::Value,
+    ) -> BoxFuture<'a, Result<(), String>>;
+
     /// A persistent volume; the error is a sentence.
     fn persistent_volume<'a>(
         &'a self,
@@ -375,6 +383,23 @@ pub mod fake {
                 .find(|(c, _)| c.metadata.namespace == namespace && c.metadata.name == name)
                 .map(|(claim, _)| claim.clone());
             Box::pin(std::future::ready(found.ok_or_else(|| "no claim".into())))
+        }
+
+        fn patch_claim<'a>(
+            &'a self,
+            namespace: &'a str,
+            name: &'a str,
+            patch: &'a serde_json::Value,
+        ) -> BoxFuture<'a, Result<(), String>> {
+            let mut all = self.claims.lock().unwrap();
+            for (claim, _) in all.iter_mut() {
+                if claim.metadata.namespace == namespace && claim.metadata.name == name {
+                    let size = patch["status"]["capacity"]["storage"].as_str();
+                    let size = size.unwrap_or_default().to_owned();
+                    claim.status.capacity.insert("storage".to_owned(), size);
+                }
+            }
+            Box::pin(std::future::ready(Ok(())))
         }
 
         fn persistent_volume<'a>(

@@ -142,6 +142,7 @@ impl State {
                     objects: &*objects,
                     drivers: &shared.csi,
                     warn: &|reason, message| shared.warning(&pod, None, reason, message),
+                    tell: &|reason, message| shared.normal(&pod, None, reason, message),
                 },
                 &mut self.tokens,
             )

@@ -88,6 +88,9 @@ impl Images {
 
     /// Takes over what an agent before this one was fetching when it ended.
     pub async fn adopt(&self) {
+        if !self.pulls.was_fetching() {
+            return;
+        }
         let listed = self
             .runtime
             .list_images(api::ListImagesRequest { filter: None })

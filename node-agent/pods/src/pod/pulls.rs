@@ -269,6 +269,12 @@ impl Pulls {
         let _ = fs::remove_file(self.file("pulling", image));
     }
 
+    /// Whether an agent before this one was fetching something when it ended.
+    #[must_use]
+    pub fn was_fetching(&self) -> bool {
+        fs::read_dir(self.folder.join("pulling")).is_ok_and(|mut all| all.next().is_some())
+    }
+
     /// Takes over what another agent left behind; `images` are those that are
     /// there, each with its id and all its names.
     pub fn adopt(&self, images: &[(String, Vec<String>)]) {
@@ -411,8 +417,10 @@ mod tests {
             .unwrap();
         let pulls = Pulls::new(root.path(), Verification::Fetched);
         assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        assert!(pulls.was_fetching());
         pulls.adopt(&[("sha256:1".to_owned(), vec!["r.io/app:1".to_owned()])]);
         assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        assert!(!pulls.was_fetching());
         pulls.keep(&[], Timestamp::MAX);
         assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::Yes);
     }

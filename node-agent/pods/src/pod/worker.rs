@@ -782,6 +782,7 @@ impl State {
         self.volumes_made = Some(Instant::now());
         let facts = self.facts();
         let objects = self.shared.objects.clone();
+        let (shared, pod) = (self.shared.clone(), self.pod.clone());
         let made = self
             .volumes
             .mount(
@@ -790,7 +791,8 @@ impl State {
                     facts: &facts,
                     objects: &*objects,
                     drivers: &self.shared.csi,
-                    warn: &|_, _| {},
+                    warn: &|reason, message| shared.warning(&pod, None, reason, message),
+                    tell: &|reason, message| shared.normal(&pod, None, reason, message),
                 },
                 &mut self.tokens,
             )

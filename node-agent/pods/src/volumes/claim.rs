@@ -3,9 +3,12 @@
 
 use std::path::{Component, Path};
 
+use serde_json::{Value, json};
+
 use crate::objects::claim::{Claim, Csi, PersistentVolume};
 use crate::objects::pod::Pod;
 use crate::objects::volume::{HostPath, Source, Volume};
+use crate::pod::quantity;
 
 /// Where the data of a claim is.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,10 +174,45 @@ pub fn resolve(
     })
 }
 
+/// How large the volume of a claim has become, in bytes and as written, when
+/// its file system has not taken that yet.
+#[must_use]
+pub fn growth(claim: &Claim, bound: &PersistentVolume) -> Option<(i64, String)> {
+    let size = bound.spec.capacity.get("storage")?;
+    let bytes = quantity::whole(size)?;
+    let before = quantity::whole(claim.status.capacity.get("storage")?)?;
+    (bytes > before).then(|| (bytes, size.clone()))
+}
+
+/// What is to be told of a claim whose file system has grown to `size`: a merge
+/// of its status, on the condition that nobody else changed it.
+#[must_use]
+pub fn grown(claim: &Claim, size: &str) -> Value {
+    const OVER: [&str; 4] = [
+        "Resizing",
+        "FileSystemResizePending",
+        "ControllerResizeError",
+        "NodeResizeError",
+    ];
+    let conditions: Vec<&Value> = claim
+        .status
+        .conditions
+        .iter()
+        .filter(|c| c["type"].as_str().is_none_or(|kind| !OVER.contains(&kind)))
+        .collect();
+    json!({
+        "metadata": {"resourceVersion": claim.metadata.resource_version},
+        "status": {
+            "capacity": {"storage": size},
+            "allocatedResourceStatuses": {"storage": null},
+            "conditions": conditions,
+        },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     fn pod() -> Pod {
         serde_json::from_value(json!({
@@ -239,6 +277,26 @@ mod tests {
         let own = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod",
             "name": "db", "uid": "u", "controller": true}]}});
         assert!(check(&pod, volume, &claim(&own)).is_ok());
+    }
+
+    #[test]
+    fn a_file_system_grows_with_its_volume_and_the_claim_says_so() {
+        let of = |size: &str| {
+            claim(&json!({"metadata": {"resourceVersion": "5"}, "status": {
+                "capacity": {"storage": size},
+                "conditions": [{"type": "FileSystemResizePending"}, {"type": "Other"}]}}))
+        };
+        let volume = bound(&json!({"spec": {"capacity": {"storage": "2Gi"}}}));
+        assert_eq!(
+            growth(&of("1Gi"), &volume),
+            Some((2 << 30, "2Gi".to_owned()))
+        );
+        assert_eq!(growth(&of("2048Mi"), &volume), None);
+        assert_eq!(growth(&of("3Gi"), &volume), None);
+        let patch = grown(&of("1Gi"), "2Gi");
+        assert_eq!(patch["status"]["capacity"]["storage"], "2Gi");
+        assert_eq!(patch["status"]["conditions"], json!([{"type": "Other"}]));
+        assert_eq!(patch["metadata"]["resourceVersion"], "5");
     }
 
     #[test]

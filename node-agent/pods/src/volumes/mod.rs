@@ -141,6 +141,8 @@ pub struct Mounting<'a> {
     pub drivers: &'a Drivers,
     /// Is told what the user should know: an event's reason and message.
     pub warn: &'a (dyn Fn(&str, String) + Sync),
+    /// The same for good news.
+    pub tell: &'a (dyn Fn(&str, String) + Sync),
 }
 
 impl std::fmt::Debug for Mounting<'_> {
@@ -271,7 +273,8 @@ impl Volumes {
 
     /// Finds out what a claim stands for, and brings that to the pod.
     async fn mount_claim(&mut self, volume: &Volume, with: Mounting<'_>) -> Result<(), Error> {
-        if self.bound.contains_key(&volume.name) {
+        if let Some(bound) = self.bound.get(&volume.name) {
+            self.grow(volume, bound, with).await;
             return Ok(());
         }
         let (pod, objects) = (with.pod, with.objects);
@@ -308,20 +311,58 @@ impl Volumes {
                 return Err(Error::Unsupported("csi of volumeMode Block".to_owned()));
             }
             Place::Csi(csi) => {
-                let wish = Wish {
-                    name: bound.name.clone(),
-                    source: csi.clone(),
-                    inline: false,
-                    access_modes: bound.access_modes.clone(),
-                    options: bound.options.clone(),
-                    read_only: bound.read_only,
-                };
-                self.publish(&wish, with).await?;
+                self.publish(&wish(&bound, csi), with).await?;
+                self.grow(volume, &bound, with).await;
             }
         }
         self.bound.insert(volume.name.clone(), bound);
         self.note(volume);
         Ok(())
+    }
+
+    /// Has a driver's file system take what its volume has become. That it
+    /// cannot is told, and no reason for the pod not to run.
+    async fn grow(&self, volume: &Volume, bound: &Bound, with: Mounting<'_>) {
+        let Place::Csi(csi) = &bound.place else {
+            return;
+        };
+        if bound.read_only || bound.block {
+            return;
+        }
+        let (pod, objects) = (with.pod, with.objects);
+        let name = claim::name(pod, volume).unwrap_or_default();
+        let Ok(claim) = objects.claim(pod.namespace(), &name).await else {
+            return;
+        };
+        let Ok(found) = objects.persistent_volume(&bound.name).await else {
+            return;
+        };
+        let Some((bytes, size)) = claim::growth(&claim, &found) else {
+            return;
+        };
+        let done = with
+            .drivers
+            .expand(&self.pod_dir, &wish(bound, csi), bytes)
+            .await;
+        let told = match done {
+            Ok(false) => return,
+            Ok(true) => {
+                let patch = claim::grown(&claim, &size);
+                objects.patch_claim(pod.namespace(), &name, &patch).await
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let volume = &bound.name;
+        match told {
+            Ok(()) => (with.tell)(
+                "FileSystemResizeSuccessful",
+                format!("MountVolume.NodeExpandVolume succeeded for volume \"{volume}\" "),
+            ),
+            Err(error) => (with.warn)(
+                "VolumeResizeFailed",
+                format!("NodeExpandVolume failed for volume \"{volume}\" : {error}"),
+            ),
+        }
     }
 
     /// Has a driver make a volume for the pod.
@@ -450,7 +491,7 @@ impl Volumes {
         keys
     }
 
-    /// Whether any volume changes when API objects do.
+    /// Whether any volume changes when API objects do. Those of claims grow.
     #[must_use]
     pub fn is_live(pod: &Pod) -> bool {
         pod.spec.volumes.iter().any(|volume| {
@@ -460,6 +501,8 @@ impl Volumes {
                     | Source::Secret(_)
                     | Source::Projected(_)
                     | Source::DownwardApi(_)
+                    | Source::Claim(_)
+                    | Source::Ephemeral
             )
         })
     }
@@ -647,6 +690,18 @@ impl Volumes {
     }
 }
 
+/// What a driver is asked for, for a claim.
+fn wish(bound: &Bound, csi: &Csi) -> Wish {
+    Wish {
+        name: bound.name.clone(),
+        source: csi.clone(),
+        inline: false,
+        access_modes: bound.access_modes.clone(),
+        options: bound.options.clone(),
+        read_only: bound.read_only,
+    }
+}
+
 /// The group that the pod's volumes shall be of.
 fn group(pod: &Pod) -> Option<u32> {
     let security = pod.spec.security_context.as_ref()?;
@@ -831,6 +886,7 @@ mod tests {
                 objects: &objects,
                 drivers: &Drivers::default(),
                 warn: &|reason, _| told.lock().unwrap().push(reason.to_owned()),
+                tell: &|_, _| {},
             };
             for _ in 0..2 {
                 let made = volumes.mount(with, &mut Tokens::default()).await;
