@@ -94,7 +94,8 @@ counters! {
     DroppedUnstable = 22, "dropped_unstable";
     /// Dropped: the backend is of another address family than the packet.
     DroppedFamily = 23, "dropped_family";
-    /// Dropped: SCTP's ports are not translated.
+    /// Dropped: a fragment of an SCTP packet whose ports, and with them the
+    /// checksum over all of it, change.
     DroppedSctpPort = 24, "dropped_sctp_port";
     /// Dropped: a later fragment whose first was not seen.
     DroppedFragment = 25, "dropped_fragment";

@@ -24,6 +24,7 @@
 
 mod begin;
 mod checksum;
+mod crc;
 mod error;
 mod fragments;
 pub(crate) mod headers;
@@ -39,6 +40,7 @@ use ebpf_abi::{
 
 pub use begin::begin;
 pub use checksum::{difference, fold, replace};
+pub use crc::change as sctp_change;
 pub use error::rewrite_error;
 pub use headers::{Fragment, Headers, Kind, parse, parse_front};
 pub use lifetime::{collect, is_over, together};
@@ -90,6 +92,12 @@ pub trait Packet: Copy {
             new = 0xffff;
         }
         self.store(at, &new.to_ne_bytes(), false)
+    }
+    /// What other ports change of SCTP's checksum ([`sctp_change`]): long enough
+    /// to be a function of its own where that matters.
+    #[inline(always)]
+    fn sctp_change(self, ports: u32, length: u32) -> u32 {
+        sctp_change(ports, length)
     }
     /// Cuts the frame off.
     fn truncate(self, length: u32) -> bool;
@@ -391,6 +399,13 @@ pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -
         Verdict::Unknown => begin(maps, origin, work),
         known => known,
     };
+    if work.headers.fragment == Fragment::FIRST
+        && matches!(verdict, Verdict::Translate | Verdict::Forward)
+        && work.headers.tuple.protocol == Protocol::SCTP
+        && nat::ports(&work.headers.tuple) != nat::ports(&work.to)
+    {
+        return work.drop(Counter::DroppedSctpPort);
+    }
     if work.headers.fragment == Fragment::FIRST && verdict != Verdict::Pass {
         maps.step(Step::Keep, origin, work);
     }

@@ -74,6 +74,13 @@ steps! {
     orlop_make_room = MakeRoom,;
 }
 
+/// What other ports change of an SCTP packet's checksum.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn orlop_sctp_change(ports: u32, length: u32) -> u32 {
+    ebpf_logic::packet::sctp_change(ports, length)
+}
+
 /// Decides on what was parsed.
 #[unsafe(no_mangle)]
 #[inline(never)]

@@ -19,7 +19,7 @@ use ebpf_logic::packet::{
 
 use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, verdict_of, work};
+use crate::steps::{orlop_decide, orlop_sctp_change, verdict_of, work};
 
 /// A field of the context.
 macro_rules! field {
@@ -339,6 +339,11 @@ impl Packet for Skb {
         }
         // SAFETY: the helper takes numbers.
         unsafe { bpf_l4_csum_replace(self.0, at, 0, u64::from(difference), u64::from(flags)) == 0 }
+    }
+
+    #[inline(always)]
+    fn sctp_change(self, ports: u32, length: u32) -> u32 {
+        orlop_sctp_change(ports, length)
     }
 
     #[inline(always)]

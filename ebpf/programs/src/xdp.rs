@@ -17,7 +17,7 @@ use ebpf_logic::packet::{
 
 use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, verdict_of, work};
+use crate::steps::{orlop_decide, orlop_sctp_change, verdict_of, work};
 
 /// Packets that a device of the node received, before the kernel makes buffers
 /// of its own for them.
@@ -184,6 +184,11 @@ impl Packet for Xdp {
         let from = bytes.as_ptr().cast_mut().cast();
         // SAFETY: the helper reads `N` bytes.
         unsafe { bpf_xdp_store_bytes(self.0, at, from, N as u32) == 0 }
+    }
+
+    #[inline(always)]
+    fn sctp_change(self, ports: u32, length: u32) -> u32 {
+        orlop_sctp_change(ports, length)
     }
 
     #[inline(always)]

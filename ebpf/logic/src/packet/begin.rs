@@ -112,6 +112,7 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Ver
         }
     }
     if asked.protocol == Protocol::SCTP
+        && work.headers.fragment != Fragment::WHOLE
         && backend.port != asked.destination_port
         && !flags.contains(FlowFlags::DIRECT)
     {
@@ -260,21 +261,19 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
     let mut attempt = 0;
     let mut full = 0;
     while attempt < PORTS {
-        if !sctp && (given || attempt > 0) {
+        // SCTP's sum is over all of a packet: its ports change where they must.
+        if (given && !sctp) || attempt > 0 {
             work.to.source_port = Port::new((first + next) as u16);
         }
         match maps.step(Step::Reply, Origin::Device, work) {
             Verdict::Unknown => {
-                if attempt > 0 && !given {
+                if attempt > 0 && (!given || sctp) {
                     maps.count(Counter::PortReplaced);
                 }
                 return Verdict::Unknown;
             }
             Verdict::Pass => {
                 if maps.step(Step::TakeOver, Origin::Device, work) != Verdict::Unknown {
-                    if sctp {
-                        break;
-                    }
                     next = (next + 1 + (attempt & 7)) % span;
                 }
             }

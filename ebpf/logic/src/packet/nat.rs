@@ -17,7 +17,13 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
         let field = match old.protocol {
             Protocol::TCP => 16,
             Protocol::UDP => 6,
-            // SCTP's checksum is not over addresses, and its ports stay.
+            // SCTP's checksum is not over addresses.
+            Protocol::SCTP => {
+                if !change_sctp(packet, work) {
+                    return false;
+                }
+                0
+            }
             _ => 0,
         };
         if field != 0 {
@@ -42,6 +48,30 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
         packet.store(at + 8, &new.source.octets(), true)
             && packet.store(at + 24, &new.destination.octets(), true)
     }
+}
+
+/// Changes an SCTP packet's ports and, with them, its checksum, which is over all
+/// of it: of a fragment it cannot be known.
+#[inline(always)]
+fn change_sctp<P: Packet>(packet: P, work: &Work) -> bool {
+    let headers = &work.headers;
+    let (old, new) = (ports(&headers.tuple), ports(&work.to));
+    if old == new {
+        return true;
+    }
+    if headers.fragment != Fragment::WHOLE {
+        return false;
+    }
+    let at = headers.transport;
+    let Some(sum) = packet.load::<4>(at + 8) else {
+        return false;
+    };
+    let length = headers.network + headers.length - at;
+    // The ports as they stand in memory, lowest byte first.
+    let change = packet.sctp_change((old ^ new).to_le(), length);
+    let sum = u32::from_le_bytes(sum) ^ change;
+    packet.store(at + 8, &sum.to_le_bytes(), false)
+        && packet.store(at, &ports_bytes(&work.to), false)
 }
 
 /// Takes a hop off a packet that goes on as it came; false if it could not be

@@ -2,7 +2,7 @@
 //! code than what is tested, and checksums are summed up whole.
 
 mod flows;
-mod frames;
+pub mod frames;
 mod malformed;
 mod messages;
 

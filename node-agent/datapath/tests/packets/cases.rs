@@ -334,6 +334,11 @@ fn build(
         }
         segment[field..field + 2].copy_from_slice(&check.to_be_bytes());
     }
+    if protocol == Protocol::SCTP {
+        segment[8..12].copy_from_slice(&[0; 4]);
+        let check = crc32c(&segment);
+        segment[8..12].copy_from_slice(&check.to_le_bytes());
+    }
     let mut packet = header(from, to, protocol.0, segment.len());
     if from.is_ipv4() && random.one_in(12) {
         // A fragment: the first of more, or a later one.
@@ -346,6 +351,19 @@ fn build(
     }
     packet.extend(segment);
     frame(&packet)
+}
+
+/// CRC-32C, bit by bit (RFC 9260 appendix A).
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut state = u32::MAX;
+    for byte in bytes {
+        state ^= u32::from(*byte);
+        for _ in 0..8 {
+            let low = state & 1;
+            state = (state >> 1) ^ (0x82f6_3b78 * low);
+        }
+    }
+    !state
 }
 
 fn frame(packet: &[u8]) -> Vec<u8> {

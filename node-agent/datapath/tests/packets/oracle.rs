@@ -12,7 +12,7 @@ use ebpf_abi::{Protocol, Scope, ServiceFlags, ServiceKey, SlotKey};
 use ebpf_logic::model::Model;
 use ebpf_logic::packet::Origin;
 
-use super::cases::{NODE, ends, ip, pseudo, sum};
+use super::cases::{NODE, crc32c, ends, ip, pseudo, sum};
 
 type Ends = (IpAddr, u16, IpAddr, u16, Protocol);
 
@@ -34,7 +34,11 @@ impl Oracle {
         }
         self.judged += 1;
         let start = if sent[12] == 8 { 34 } else { 54 };
-        let header = if before.4 == Protocol::TCP { 18 } else { 8 };
+        let header = match before.4 {
+            Protocol::TCP => 18,
+            Protocol::SCTP => 12,
+            _ => 8,
+        };
         let content = start + header;
         assert_eq!(sent.get(content..), got.get(content..), "content changed");
         summed(sent, got, before, after);
@@ -135,10 +139,15 @@ fn summed(sent: &[u8], got: &[u8], before: Ends, after: Ends) {
         let Some(content) = frame.get(start..start + length) else {
             return false;
         };
+        if ends.4 == Protocol::SCTP {
+            let mut content = content.to_vec();
+            let check = content.splice(8..12, [0; 4]).collect::<Vec<u8>>();
+            return check == crc32c(&content).to_le_bytes();
+        }
         sum(&[&pseudo(ends.0, ends.2, ends.4.0, length), content]) == 0
     };
     let fragment = sent[12] == 8 && (sent[20] & 0x3f != 0 || sent[21] != 0);
-    if !fragment && before.4 != Protocol::SCTP && whole(sent, before) {
+    if !fragment && whole(sent, before) {
         assert!(whole(got, after), "checksums of {before:?} as {after:?}");
     }
 }

@@ -617,20 +617,32 @@ fn sctp_gets_addresses_only() {
         read(&packet).content,
         "ports and checksum stay"
     );
-    // Where a port had to change, it is dropped.
+}
+
+#[test]
+fn sctp_s_checksum_is_right_where_a_port_changes_and_fragments_are_dropped_there() {
+    for family in [0, 1] {
+        let mut model = node();
+        let key = at(VIP[family], 80, Protocol::SCTP);
+        let backends = [backend(LOCAL[family])];
+        serve(&mut model, 1, key, ServiceFlags::NONE, &backends);
+        let sent = sctp((CLIENT[family], 4000), (VIP[family], 80));
+        let (verdict, out, _) = run(&model, Origin::Device, &sent);
+        assert_eq!(verdict, Verdict::Translate);
+        let right = sctp((CLIENT[family], 4000), (LOCAL[family], 8080));
+        let start = if family == 0 { 34 } else { 54 };
+        assert_eq!(out[start..], right[start..]);
+        let answer = sctp((LOCAL[family], 8080), (CLIENT[family], 4000));
+        let (_, back, _) = run(&model, Origin::Pod, &answer);
+        let right = sctp((VIP[family], 80), (CLIENT[family], 4000));
+        assert_eq!(back[start..], right[start..]);
+    }
+    let mut model = node();
     let key = at(VIP[0], 80, Protocol::SCTP);
-    serve(
-        &mut model,
-        2,
-        key,
-        ServiceFlags::NONE,
-        &[backend(REMOTE[0])],
-    );
-    let (verdict, _, work) = run(
-        &model,
-        Origin::Device,
-        &sctp((CLIENT[0], 4000), (VIP[0], 80)),
-    );
+    serve(&mut model, 1, key, ServiceFlags::NONE, &[backend(LOCAL[0])]);
+    let mut first = sctp((CLIENT[0], 4000), (VIP[0], 80));
+    first[20] = 0x20;
+    let (verdict, _, work) = run(&model, Origin::Device, &first);
     assert_eq!(
         (verdict, work.counter),
         (Verdict::Drop, Counter::DroppedSctpPort)

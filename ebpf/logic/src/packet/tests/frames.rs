@@ -115,8 +115,26 @@ pub fn sctp(from: (&str, u16), to: (&str, u16)) -> Vec<u8> {
     let mut packet = Vec::new();
     packet.extend(from.1.to_be_bytes());
     packet.extend(to.1.to_be_bytes());
-    packet.extend([1, 2, 3, 4, 0xaa, 0xbb, 0xcc, 0xdd, 1, 0, 0, 4]);
+    packet.extend([1, 2, 3, 4, 0, 0, 0, 0, 1, 0, 0, 4]);
+    let sum = crc32c(&packet).to_le_bytes();
+    packet[8..12].copy_from_slice(&sum);
     frame(&ip(from.0, to.0, 132, &packet))
+}
+
+/// CRC-32C, bit by bit (RFC 9260 appendix A).
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let mut state = u32::MAX;
+    for byte in bytes {
+        state ^= u32::from(*byte);
+        for _ in 0..8 {
+            state = if state & 1 == 1 {
+                state >> 1 ^ 0x82f6_3b78
+            } else {
+                state >> 1
+            };
+        }
+    }
+    !state
 }
 
 fn summed(from: &str, to: &str, protocol: u8, mut content: Vec<u8>, field: usize) -> Vec<u8> {
