@@ -4,14 +4,16 @@ mod host;
 #[path = "guard/world.rs"]
 mod world;
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ebpf_abi::{Config, ConfigFlags, Counter};
 use host::{put_service, put_slice, service, slice};
 use serde_json::{Value, json};
 
-use world::{By, PATIENCE, Place, World, ask_long, facts, ip, ping, said};
+use world::{By, PATIENCE, Place, World, ask_long, facts, ip, ping, said, send_once};
 
 /// Both protocols and both families.
 fn all(to: &Place, port: u16) -> Vec<(SocketAddr, By)> {
@@ -201,7 +203,7 @@ fn a_policy_that_forbids_a_flow_ends_it_and_one_that_allows_it_lets_it_go_on() {
         flags: ConfigFlags::KEEP_ESTABLISHED,
         ..facts()
     };
-    world.engine.configure(&kept).expect("configure");
+    world.engine().configure(&kept).expect("configure");
     world.put(
         "p",
         &json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}),
@@ -220,12 +222,12 @@ fn policy_sees_the_pod_behind_a_service_and_never_its_address() {
     let other = world.pod("x", "other", &json!({"app": "other"}));
     server.serve(8080);
     put_service(
-        &mut world.engine,
+        world.engine(),
         &service("web", &["10.96.0.7", "fd00:96::7"], 80),
     );
     let (v4, v6) = (server.v4.to_string(), server.v6.to_string());
-    put_slice(&mut world.engine, &slice("web-4", "web", &[&v4], 8080));
-    put_slice(&mut world.engine, &slice("web-6", "web", &[&v6], 8080));
+    put_slice(world.engine(), &slice("web-4", "web", &[&v4], 8080));
+    put_slice(world.engine(), &slice("web-6", "web", &[&v6], 8080));
     let vips: [SocketAddr; 2] = ["10.96.0.7:80", "[fd00:96::7]:80"].map(|it| it.parse().unwrap());
     let asks = || {
         vips.iter()
@@ -366,4 +368,94 @@ fn pings_and_datagrams_of_several_packets_are_flows_too() {
     assert!(!client.within(|| ping(to, quick)));
     let node: Ipv4Addr = to;
     assert!(ping(node, PATIENCE), "the node reaches its pods");
+}
+
+fn is_answered(socket: Option<&UdpSocket>) -> bool {
+    socket.is_some_and(|socket| {
+        socket.set_nonblocking(true).expect("nonblocking");
+        socket.recv(&mut [0; 8]).is_ok()
+    })
+}
+
+#[test]
+fn no_verdict_is_wrong_while_agents_end_and_others_take_over() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let mut server = world.pod("x", "server", &json!({"app": "server"}));
+    let friend = world.pod("x", "friend", &json!({"app": "friend"}));
+    let other = world.pod("y", "other", &json!({"app": "other"}));
+    server.serve(80);
+    world.put(
+        "p",
+        &json!({
+            "podSelector": {"matchLabels": {"app": "server"}},
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "friend"}}}]}],
+        }),
+    );
+    let at = SocketAddr::new(server.v4, 80);
+    let mut known = stream(&friend, at);
+    let (over, allowed, denied) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    let mut restarts = 0;
+    std::thread::scope(|scope| {
+        // Of one datagram each: none is sent twice, so that each that is dropped shows.
+        let asks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let socket = friend.within(|| send_once(at));
+                socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
+                assert!(
+                    socket.recv(&mut [0; 8]).is_ok(),
+                    "an allowed datagram is lost"
+                );
+                allowed.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let storms = scope.spawn(|| {
+            let mut sockets = VecDeque::new();
+            while !over.load(Ordering::Relaxed) {
+                sockets.push_back(other.within(|| send_once(at)));
+                if sockets.len() > 200 {
+                    assert!(!is_answered(sockets.pop_front().as_ref()));
+                }
+                denied.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            sockets
+        });
+        let talks = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                assert!(said(&mut known, PATIENCE), "a connection is lost");
+            }
+        });
+        let storm = |from: &AtomicU32| from.load(Ordering::Relaxed);
+        while restarts < 5 && !asks.is_finished() && !talks.is_finished() {
+            let before = (storm(&allowed), storm(&denied));
+            world.end();
+            // Both have asked while there is no agent, and while one begins.
+            while storm(&allowed) < before.0 + 5 || storm(&denied) < before.1 + 5 {
+                std::thread::sleep(Duration::from_millis(5));
+                if asks.is_finished() {
+                    break;
+                }
+            }
+            world.begin();
+            restarts += 1;
+        }
+        over.store(true, Ordering::Relaxed);
+        asks.join().expect("allowed datagrams");
+        talks.join().expect("a connection");
+        for socket in storms.join().expect("denied datagrams") {
+            socket.set_nonblocking(true).expect("nonblocking");
+            assert!(
+                socket.recv(&mut [0; 8]).is_err(),
+                "a denied datagram is answered"
+            );
+        }
+    });
+    let drops = world.drops();
+    assert!(
+        drops.iter().all(|(why, _)| *why == Counter::DroppedIngress),
+        "{drops:?}"
+    );
+    println!("{restarts} restarts, {allowed:?} allowed, {denied:?} denied: {drops:?}");
 }

@@ -38,13 +38,15 @@ pub struct Place {
 }
 
 pub struct World {
-    pub engine: Engine,
+    engine: Option<Engine>,
     pub policy: Policy,
-    pub compiler: Compiler,
+    compiler: Compiler,
+    /// All that the compiler was told, for the next one.
+    told: Vec<Box<dyn Fn(&mut Compiler)>>,
     pub outside: Place,
     next: u8,
     // Last: it takes the namespaces along.
-    _host: Host,
+    host: Host,
 }
 
 /// Who answers at a port, TCP and UDP, until it is dropped: with what it got.
@@ -182,15 +184,43 @@ impl World {
         let policy = Policy::open(&host.pin_dir).expect("policy's maps");
         let mut world = Self {
             compiler: compiler(&policy),
-            engine,
+            told: Vec::new(),
+            engine: Some(engine),
             policy,
             outside,
             next: 1,
-            _host: host,
+            host,
         };
         world.follow();
         world.node();
         Some(world)
+    }
+
+    pub fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("an agent")
+    }
+
+    fn tell(&mut self, what: impl Fn(&mut Compiler) + 'static) {
+        what(&mut self.compiler);
+        self.told.push(Box::new(what));
+    }
+
+    /// The agent ends, whose maps and programs stay.
+    pub fn end(&mut self) {
+        self.engine = None;
+    }
+
+    /// Another agent takes over.
+    pub fn begin(&mut self) {
+        let mut engine = self.host.engine();
+        engine.configure(&facts()).expect("configure");
+        self.engine = Some(engine);
+        self.follow();
+        self.compiler = compiler(&self.policy);
+        for what in &self.told {
+            what(&mut self.compiler);
+        }
+        self.sync();
     }
 
     fn node(&mut self) {
@@ -202,7 +232,7 @@ impl World {
             ]},
         });
         let node = serde_json::from_value(node).expect("a node");
-        self.compiler.node(NODE, Some(&node));
+        self.tell(move |it| it.node(NODE, Some(&node)));
         for name in ["x", "y"] {
             self.namespace(name, &json!({"ns": name}));
         }
@@ -211,7 +241,8 @@ impl World {
     pub fn namespace(&mut self, name: &str, labels: &Value) {
         let object = json!({"metadata": {"name": name, "labels": labels}});
         let object = serde_json::from_value(object).expect("a namespace");
-        self.compiler.namespace(name, Some(&object));
+        let name = name.to_owned();
+        self.tell(move |it| it.namespace(&name, Some(&object)));
     }
 
     /// Attaches programs to devices that are there.
@@ -222,7 +253,7 @@ impl World {
             guarded: Globs::new("orl*").expect("globs"),
             xdp: XdpMode::Off,
         };
-        let followed = self.engine.follow_devices(&devices(), &patterns);
+        let followed = self.engine().follow_devices(&devices(), &patterns);
         assert_eq!(followed.expect("follow").failed, 0);
     }
 
@@ -278,7 +309,8 @@ impl World {
             "status": {"podIP": pod.v4, "podIPs": [{"ip": pod.v4}, {"ip": pod.v6}]},
         });
         let object = serde_json::from_value(object).expect("a pod");
-        self.compiler.pod(namespace, name, Some(&object));
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        self.tell(move |it| it.pod(&namespace, &name, Some(&object)));
     }
 
     /// Tells the compiler of a NetworkPolicy of the namespace `x`; nothing: it
@@ -287,8 +319,8 @@ impl World {
         let object = json!({"metadata": {"name": name, "namespace": "x"}, "spec": spec});
         let object = serde_json::from_value(object).expect("a policy");
         let there = !spec.is_null();
-        self.compiler
-            .network_policy("x", name, there.then_some(&object));
+        let name = name.to_owned();
+        self.tell(move |it| it.network_policy("x", &name, there.then_some(&object)));
         self.sync();
     }
 
@@ -309,7 +341,8 @@ impl World {
     }
 
     pub fn counted(&self, counter: Counter) -> u64 {
-        let counters = self.engine.datapath().counters().expect("counters");
+        let engine = self.engine.as_ref().expect("an agent");
+        let counters = engine.datapath().counters().expect("counters");
         let found = counters.into_iter().find(|(it, _)| *it == counter);
         found.expect("a counter").1
     }
@@ -347,7 +380,8 @@ impl World {
     }
 
     pub fn drops(&self) -> Vec<(Counter, u64)> {
-        let counters = self.engine.datapath().counters().expect("counters");
+        let engine = self.engine.as_ref().expect("an agent");
+        let counters = engine.datapath().counters().expect("counters");
         let some = counters.into_iter();
         some.filter(|(counter, count)| counter.is_drop() && *count > 0)
             .collect()
@@ -447,6 +481,17 @@ pub fn ping(to: Ipv4Addr, patience: Duration) -> bool {
 pub fn said(stream: &mut TcpStream, patience: Duration) -> bool {
     stream.set_read_timeout(Some(patience)).expect("timeout");
     stream.write_all(b"?").is_ok() && matches!(stream.read(&mut [0; 8]), Ok(1..))
+}
+
+/// A datagram from a socket of its own; the socket waits for the answer.
+pub fn send_once(to: SocketAddr) -> UdpSocket {
+    let any: IpAddr = if to.is_ipv4() { "0.0.0.0" } else { "::" }
+        .parse()
+        .expect("address");
+    let socket = UdpSocket::bind((any, 0)).expect("bind");
+    socket.connect(to).expect("connect");
+    socket.send(b"?").expect("send");
+    socket
 }
 
 /// A veth pair: one end here, the other there as `eth0`; the hardware address
