@@ -12,6 +12,7 @@ use http::request::Parts;
 use rustc_hash::FxHashMap;
 
 use crate::api::Api;
+use crate::cache::Lists;
 use crate::exposition::{Kind, Page};
 use crate::request::RequestInfo;
 
@@ -693,6 +694,16 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
             page.sample(name, &[("group", one.0), ("resource", one.1)], of(one));
         }
     }
+    write_caches(api, page);
+    if let Some(size) = api.store().size() {
+        let name = "apiserver_storage_size_bytes";
+        page.family(
+            name,
+            Kind::Gauge,
+            "Size of the storage database file physically allocated in bytes.",
+        );
+        page.sample(name, &[("storage_cluster_id", "embedded")], size as f64);
+    }
     // Each event is handed on as it comes in; a cache is filled once.
     for (name, help, of) in [
         (
@@ -740,6 +751,59 @@ pub(crate) fn write_state(api: &Api, page: &mut Page) {
         .map(|(key, value)| (*key, value.as_str()))
         .collect();
     page.sample(name, &labels, 1.0);
+}
+
+/// What the caches have room for, and the lists that they answered.
+#[expect(clippy::cast_precision_loss, reason = "counts of a page for people")]
+fn write_caches(api: &Api, page: &mut Page) {
+    let mut all: Vec<_> = api
+        .stored()
+        .filter_map(|served| {
+            let cache = served.cache.as_deref()?;
+            Some((served.resource.group, served.resource.plural, cache))
+        })
+        .collect();
+    all.sort_unstable_by_key(|(group, plural, _)| (*group, *plural));
+    let name = "apiserver_watch_cache_capacity";
+    let help = "Total capacity of watch cache broken by resource type.";
+    page.family(name, Kind::Gauge, help);
+    for (group, resource, cache) in &all {
+        let labels = [("group", *group), ("resource", *resource)];
+        page.sample(name, &labels, cache.capacity() as f64);
+    }
+    for (name, help, indexed, of) in [
+        (
+            "apiserver_cache_list",
+            "Number of LIST requests served from watch cache",
+            true,
+            (|lists| &lists.total) as fn(&Lists) -> &AtomicU64,
+        ),
+        (
+            "apiserver_cache_list_fetched_objects",
+            "Number of objects read from watch cache in the course of serving a LIST request",
+            true,
+            |lists| &lists.fetched,
+        ),
+        (
+            "apiserver_cache_list_returned_objects",
+            "Number of objects returned for a LIST request from watch cache",
+            false,
+            |lists| &lists.returned,
+        ),
+    ] {
+        page.family(name, Kind::Counter, help);
+        let total = format!("{name}_total");
+        for (group, resource, cache) in &all {
+            if cache.lists().total.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let count = of(cache.lists()).load(Ordering::Relaxed) as f64;
+            let labels = [("group", *group), ("index", ""), ("resource", *resource)];
+            let plain = [labels[0], labels[2]];
+            let labels = if indexed { &labels[..] } else { &plain };
+            page.sample(&total, labels, count);
+        }
+    }
 }
 
 // === impl Counts ===

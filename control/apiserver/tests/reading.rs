@@ -6,6 +6,7 @@ use common::{ask, root, server};
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
+use http_body_util::BodyExt as _;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -157,4 +158,39 @@ async fn two_servers_on_one_store_give_an_address_out_once() {
         .filter_map(|address| address.str_at(&["ip"]))
         .collect();
     assert_eq!(addresses, ["127.0.0.1", "127.0.0.2"]);
+}
+
+#[tokio::test]
+async fn lists_are_counted_with_what_they_looked_at_and_sent() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        let map = value!({"metadata": {"name": name, "labels": {"color": color}}});
+        let (code, _) = ask(&server, &root(), Method::POST, maps, Some(map)).await;
+        assert_eq!(code, 201);
+    }
+    for query in ["?labelSelector=color%3Dred", ""] {
+        let path = format!("{maps}{query}");
+        let (code, _) = ask(&server, &root(), Method::GET, &path, None).await;
+        assert_eq!(code, 200);
+    }
+    let answer = common::send(&server, &root(), Method::GET, "/metrics", &[], None).await;
+    let body = answer.into_body().collect().await.expect("read").to_bytes();
+    let text = String::from_utf8_lossy(&body);
+    let value = |metric: &str| -> u64 {
+        let line = text.lines().find(|line| line.starts_with(metric));
+        let line = line.unwrap_or_else(|| panic!("no {metric}"));
+        let number = line.rsplit(' ').next().and_then(|text| text.parse().ok());
+        number.unwrap_or_else(|| panic!("{line}"))
+    };
+    let of = r#"{group="",index="",resource="configmaps"}"#;
+    assert_eq!(value(&format!("apiserver_cache_list_total{of}")), 2);
+    let looked = value(&format!("apiserver_cache_list_fetched_objects_total{of}"));
+    assert_eq!(looked, 6);
+    let sent = r#"apiserver_cache_list_returned_objects_total{group="",resource="configmaps"}"#;
+    assert_eq!(value(sent), 5);
+    let room = r#"apiserver_watch_cache_capacity{group="",resource="configmaps"}"#;
+    assert!(value(room) >= 1);
+    assert!(value("apiserver_storage_size_bytes{") > 0);
 }

@@ -101,6 +101,11 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(futures::future::ready(Ok(self.revision())))
     }
 
+    /// How much room the store's file takes, in bytes, where this process has it.
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
     /// The revision of the newest durable change that this process knows of.
     /// Never goes back.
     fn revision(&self) -> Revision;

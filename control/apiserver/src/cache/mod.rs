@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use object::{Cached, Change, Prepared, Reading, encode, frame};
 pub use past::{Next, Past};
-pub use resource::{Event, ResourceCache, State};
+pub use resource::{Event, Lists, ResourceCache, State};
 pub use ring::Read;
 pub use runs::{Run, Runs, Wanted};
 pub use tree::{Keyed, Position, Tree};

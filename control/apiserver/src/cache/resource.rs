@@ -88,9 +88,22 @@ pub struct ResourceCache {
     woken: Mutex<Option<Instant>>,
     /// Events up to this revision are no longer (or were never) in the ring.
     forgotten: AtomicU64,
+    /// Lists that were answered from here.
+    lists: Lists,
     /// The frames of the latest events in protobuf, made for the first watcher that
     /// wants one and sent to all.
     frames: [ArcSwapOption<SharedFrame>; FRAMES],
+}
+
+/// Lists that a cache answered: how many, and how many objects were looked at and sent.
+#[derive(Debug, Default)]
+pub struct Lists {
+    /// How many.
+    pub total: AtomicU64,
+    /// Objects that were looked at.
+    pub fetched: AtomicU64,
+    /// Objects that were sent.
+    pub returned: AtomicU64,
 }
 
 /// A frame in protobuf.
@@ -126,6 +139,7 @@ impl ResourceCache {
             ring: Ring::new(CAPACITY),
             wake: watch::Sender::new(0),
             waiting: Arc::default(),
+            lists: Lists::default(),
             runs: Runs::default(),
             woken: Mutex::new(None),
             forgotten: AtomicU64::new(0),
@@ -179,6 +193,18 @@ impl ResourceCache {
     #[must_use]
     pub fn head(&self) -> u64 {
         self.ring.head()
+    }
+
+    /// How many events there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// The lists that were answered from here.
+    #[must_use]
+    pub fn lists(&self) -> &Lists {
+        &self.lists
     }
 
     /// Events put together for several watchers.

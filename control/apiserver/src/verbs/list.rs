@@ -4,7 +4,7 @@
 //! costs its reader's server one chunk and a reference to the snapshot.
 
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use base64::Engine as _;
@@ -25,7 +25,7 @@ use http_body_util::StreamBody;
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
-use crate::cache::{Cached, Change, Keyed, Position, Tree};
+use crate::cache::{Cached, Change, Keyed, Position, ResourceCache, Tree};
 use crate::chain::Context;
 use crate::negotiate::{Format, Media, Shape};
 use crate::options::ListOptions;
@@ -433,6 +433,32 @@ struct Writer {
     between: &'static [u8],
     end: &'static [u8],
     item: WriteItem,
+    tally: Tally,
+}
+
+/// Counts what a list took, where its cache is known.
+#[derive(Default)]
+struct Tally(Option<Arc<ResourceCache>>);
+
+impl Tally {
+    /// Begins a list.
+    fn of(served: &Served) -> Self {
+        if let Some(cache) = &served.cache {
+            cache.lists().total.fetch_add(1, Ordering::Relaxed);
+        }
+        Self(served.cache.clone())
+    }
+
+    /// So many objects were looked at and sent.
+    fn add(&self, looked: usize, sent: usize) {
+        if let Some(cache) = &self.0 {
+            let count = |of: &AtomicU64, more: usize| {
+                of.fetch_add(more as u64, Ordering::Relaxed);
+            };
+            count(&cache.lists().fetched, looked);
+            count(&cache.lists().returned, sent);
+        }
+    }
 }
 
 impl Iterator for Writer {
@@ -440,6 +466,7 @@ impl Iterator for Writer {
 
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut position = self.position?;
+        let (mut looked, mut ended, left) = (0, false, self.left);
         let mut out = Vec::with_capacity(if self.head.is_empty() {
             CHUNK + CHUNK / 4
         } else {
@@ -455,6 +482,7 @@ impl Iterator for Writer {
                 break;
             }
             position = next;
+            looked += 1;
             if everything || self.selection.matches(object) {
                 if !std::mem::replace(&mut self.first, false) {
                     out.extend_from_slice(self.between);
@@ -466,8 +494,13 @@ impl Iterator for Writer {
                 .only()
                 .is_some_and(|only| only < object.key())
             {
-                self.left = 0;
+                ended = true;
+                break;
             }
+        }
+        self.tally.add(looked, left - self.left);
+        if ended {
+            self.left = 0;
         }
         if out.len() < CHUNK {
             out.extend_from_slice(self.end);
@@ -582,6 +615,7 @@ pub(crate) async fn respond(
         between: b",",
         end: b"]}\n",
         item,
+        tally: Tally::of(served),
     };
     if format.media == Media::Yaml || format.pretty {
         let whole: Vec<u8> = writer.flatten().collect();
@@ -648,6 +682,8 @@ async fn in_protobuf(
         between: b"",
         end: protobuf::LIST_END,
         item,
+        // It is measured first, which is not another list.
+        tally: Tally::default(),
     };
     let (total, failed) = (
         Arc::new(AtomicUsize::new(0)),
@@ -700,6 +736,7 @@ async fn in_protobuf(
             let _ = write(object, out);
         }),
     );
+    writer.tally = Tally::of(served);
     let first = writer.next().unwrap_or_default();
     if writer.position.is_none() && first.len() < GZIP_FROM {
         return Ok(reply::bytes(200, format.media.content_type(), first));

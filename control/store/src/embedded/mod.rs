@@ -260,6 +260,11 @@ impl Store for Embedded {
         })
     }
 
+    fn size(&self) -> Option<u64> {
+        let file = std::fs::metadata(&self.shared.path).ok()?;
+        Some(file.len())
+    }
+
     fn revision(&self) -> Revision {
         self.shared.revision.load(Ordering::Acquire)
     }
