@@ -83,7 +83,7 @@ fn a_node_s_services_and_connections_are_shown_and_forgotten() {
         assert!(shown.lines().any(|it| it == line), "{line}\n{shown}");
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("is unknown: no agent answers"), "{said}");
+    assert!(said.contains("is unknown: the agent at"), "{said}");
     let all = json(&orlop(&host, "services -o json"));
     let names: Vec<_> = all["objects"]
         .as_array()

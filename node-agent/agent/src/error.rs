@@ -42,7 +42,7 @@ pub enum Error {
         mount: PathBuf,
     },
     /// The agent on this machine does not say what it is asked.
-    #[error("no agent answers at `{}` as it should", socket.display())]
+    #[error("the agent at `{}` cannot be asked", socket.display())]
     Asked {
         /// Its socket.
         socket: PathBuf,

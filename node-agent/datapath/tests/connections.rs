@@ -396,6 +396,27 @@ fn trace_of(world: &World, question: &Question) -> Trace {
     trace(&world.host.pin_dir, question).unwrap()
 }
 
+/// A process of the node itself behind a Service (`hostNetwork`): the kernel takes no
+/// packet from a device that bears the node's own address as its sender.
+#[test]
+fn a_process_of_the_node_serves_clients_outside_as_they_are() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let _server = Server::start("192.0.2.1:8080");
+    world.put("own", 13, false, |_| {});
+    put_slice(
+        &mut world.engine,
+        &slice("own-l", "own", &["192.0.2.1"], 8080),
+    );
+    for (port, asked) in [(46_000, place("10.96.0.13:80")), (46_001, node(30_013))] {
+        let before = world.foretold(port, asked);
+        assert_eq!(before.shown_as, None, "{asked}");
+        assert!(before.route.is_some_and(|it| it.local), "{asked}");
+        assert_eq!(world.ask(port, asked).unwrap(), place("192.0.2.1:8080"));
+    }
+}
+
 /// A table of 64 connections: it becomes full, says so, refuses what has no room,
 /// and has some again when connections are over.
 #[test]

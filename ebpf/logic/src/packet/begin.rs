@@ -197,7 +197,13 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
         work.key = flow.to.reversed();
         maps.remove_flow(&work.key);
     }
-    let flow = work.other.flow.unchecked();
+    let mut flow = work.other.flow.unchecked();
+    // A process of the node answers through the node anyhow, and the kernel takes
+    // no packet from a device that the node sent itself.
+    if flow.flags.contains(FlowFlags::MASQUERADED) && maps.node(&work.to.destination).is_some() {
+        flow.flags = FlowFlags(flow.flags.0 & !FlowFlags::MASQUERADED.0);
+        work.to.source = work.headers.tuple.source;
+    }
     if !flow.flags.contains(FlowFlags::DIRECT) {
         let verdict = add_reply(maps, &flow, work);
         if verdict != Verdict::Unknown {

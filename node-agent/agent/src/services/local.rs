@@ -408,7 +408,7 @@ mod tests {
         );
         let nobody = socket.with_file_name("other.sock");
         let error = accounts_at(&nobody, None).await.expect_err("nobody");
-        assert!(error.to_string().contains("no agent answers"), "{error}");
+        assert!(error.to_string().contains("cannot be asked"), "{error}");
     }
 
     #[test]

@@ -184,6 +184,16 @@ fn every_cell_of_address_source_and_backend() {
                 "Forward vip:80 > client:4000 hops 63",
             ),
             (
+                "cluster IP from outside, backend of the node itself",
+                cluster,
+                node,
+                Origin::Device,
+                client,
+                false,
+                "Translate client:4000 > node:8080 hops 64",
+                "Translate vip:80 > client:4000 hops 64",
+            ),
+            (
                 "cluster IP from a pod, remote backend",
                 cluster,
                 remote,
