@@ -9,7 +9,7 @@ use control_client::{Client, Error, Patch, View};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::status::{DISRUPTION, OWN_CONDITIONS, RESIZE_CONDITIONS};
+use super::status::{DISRUPTION, OWN_CONDITIONS, RESETTING, RESIZE_CONDITIONS};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 
@@ -215,7 +215,9 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
         .iter()
         .filter(|c| {
             let kind = c.r#type.as_str();
-            OWN_CONDITIONS.contains(&kind) || of_resize(kind) || kind == DISRUPTION
+            OWN_CONDITIONS.contains(&kind)
+                || of_resize(kind)
+                || [DISRUPTION, RESETTING].contains(&kind)
         })
         .filter(|c| own.get(c.r#type.as_str()) != Some(c))
         .map(|c| {
@@ -320,6 +322,19 @@ mod tests {
                 "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null, "reason": null}],
             }})
         );
+    }
+
+    #[test]
+    fn every_condition_that_the_agent_makes_is_written() {
+        let kinds = [DISRUPTION, RESETTING].into_iter();
+        for kind in kinds.chain(OWN_CONDITIONS).chain(RESIZE_CONDITIONS) {
+            let new = PodStatus {
+                conditions: vec![condition(kind, "True", "")],
+                ..PodStatus::default()
+            };
+            let patch = patch("u", &PodStatus::default(), &new).unwrap();
+            assert_eq!(patch["status"]["conditions"][0]["type"], kind);
+        }
     }
 
     #[test]
