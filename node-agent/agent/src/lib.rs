@@ -27,7 +27,7 @@ use control_client::{Client, Selection, reflect};
 use node_agent_announce as announce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 pub mod cleanup;
 pub mod cni;
@@ -303,6 +303,10 @@ pub async fn run_datapath(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     preflight::kernel()?;
+    let ranges = &options.services.cluster_cidrs;
+    for it in preflight::obstacles(ranges.iter().any(|it| it.addr().is_ipv6())) {
+        warn!(setting = it.setting, value = it.value, "{}", it.consequence);
+    }
     let group = preflight::Group::of(options.cgroup.as_deref())?;
     let options = Datapath {
         cgroup: Some(group.folder),

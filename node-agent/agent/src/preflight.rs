@@ -32,6 +32,63 @@ pub fn kernel() -> Result<(), Error> {
     btf(Path::new(BTF))
 }
 
+/// A setting of the kernel's with which some clients of Services are lost, though
+/// all others are served.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Obstacle {
+    /// The setting, as sysctl(8) calls it.
+    pub setting: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it comes to, and the way out.
+    pub consequence: &'static str,
+}
+
+/// What of the node's settings, which belong to whoever set the node up, keeps
+/// Services from some clients; `v6`: pods have IPv6, too. Nothing is changed: kube-proxy
+/// leaves them alone, too.
+#[must_use]
+pub fn obstacles(v6: bool) -> Vec<Obstacle> {
+    obstacles_below(Path::new("/proc/sys/net"), v6)
+}
+
+fn obstacles_below(root: &Path, v6: bool) -> Vec<Obstacle> {
+    const FORWARDING: &str = "clients of other machines do not reach pods of this node: write 1, \
+                              as kubelet and network plugins expect it";
+    let value = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let found = [
+        ("net.ipv4.ip_forward", "ipv4/ip_forward", "0", FORWARDING),
+        (
+            "net.ipv6.conf.all.forwarding",
+            "ipv6/conf/all/forwarding",
+            "0",
+            FORWARDING,
+        ),
+        (
+            "net.ipv4.conf.all.rp_filter",
+            "ipv4/conf/all/rp_filter",
+            "1",
+            "answers of pods to this node's own packets to a Service are dropped where no \
+             socket was translated (SCTP): write 2 or 0",
+        ),
+    ];
+    found
+        .into_iter()
+        .filter(|(setting, ..)| v6 || !setting.contains("ipv6"))
+        .filter_map(|(setting, path, bad, consequence)| {
+            let value = value(path).filter(|it| it == bad)?;
+            Some(Obstacle {
+                setting,
+                value,
+                consequence,
+            })
+        })
+        .collect()
+}
+
 fn btf(path: &Path) -> Result<(), Error> {
     if path.exists() {
         Ok(())
@@ -186,6 +243,33 @@ mod tests {
             text.contains("`/tmp`") && text.contains("--cgroup"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn settings_that_lose_clients_are_named_and_those_of_no_family_are_not() {
+        let root = tempfile::tempdir().expect("temporary folder");
+        let found_of = |v6| {
+            let all = obstacles_below(root.path(), v6);
+            all.iter().map(|it| it.setting).collect::<Vec<_>>()
+        };
+        let found = || found_of(true);
+        assert!(found().is_empty());
+        let set = |path: &str, value: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("folder")).expect("folder");
+            fs::write(path, value).expect("written");
+        };
+        set("ipv4/ip_forward", "0\n");
+        set("ipv4/conf/all/rp_filter", "1\n");
+        assert_eq!(
+            found(),
+            ["net.ipv4.ip_forward", "net.ipv4.conf.all.rp_filter"]
+        );
+        set("ipv4/ip_forward", "1\n");
+        set("ipv4/conf/all/rp_filter", "2\n");
+        set("ipv6/conf/all/forwarding", "0\n");
+        assert_eq!(found(), ["net.ipv6.conf.all.forwarding"]);
+        assert!(found_of(false).is_empty());
     }
 
     #[test]
