@@ -226,6 +226,7 @@ pub async fn run(
             policy::Options {
                 node: options.datapath.node_name.clone(),
                 pin_dir: pin_dir.clone(),
+                dns: options.cluster_dns.clone(),
             },
             stop.clone(),
         ));

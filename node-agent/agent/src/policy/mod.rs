@@ -29,7 +29,7 @@ use std::{
 use control_client::{Cache, Change, Changes, Client, Reflector, Selection, View, reflect};
 use ebpf_abi::Protocol;
 use node_agent_datapath::Policy;
-use node_agent_policy::{Compiler, Config, policy::PortRange};
+use node_agent_policy::{Compiler, Config, objects, policy::PortRange};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -40,7 +40,7 @@ use self::{
     views::{CLUSTER_NETWORK_POLICIES, ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
 };
 use crate::{
-    Error,
+    Error, dns,
     services::{interfaces, local},
     serving,
 };
@@ -68,6 +68,8 @@ pub struct Options {
     pub node: String,
     /// Where the datapath pins its maps.
     pub pin_dir: PathBuf,
+    /// Addresses of the cluster's DNS that this agent answers itself.
+    pub dns: Vec<IpAddr>,
 }
 
 /// Enforces network policy until `shutdown`.
@@ -107,6 +109,7 @@ pub async fn run(
     let mut state = State {
         compiler: Compiler::new(Config::default()),
         maps,
+        dns: dns_pod(&options.node, &options.dns),
         node: options.node,
         namespaces: namespaces.cache(),
         pods: pods.cache(),
@@ -255,6 +258,7 @@ struct State {
     compiler: Compiler,
     maps: Policy,
     node: String,
+    dns: objects::Pod,
     namespaces: Cache<Namespace>,
     pods: Cache<Pod>,
     nodes: Cache<Node>,
@@ -370,6 +374,8 @@ impl State {
                     .cluster_network_policy(name, Some(&policy.planned()));
             }
         }
+        let (namespace, name) = (&self.dns.metadata.namespace, &self.dns.metadata.name);
+        self.compiler.pod(namespace, name, Some(&self.dns));
         for pod in self.pods.snapshot().iter() {
             let meta = pod.meta();
             let name = (meta.namespace.to_string(), meta.name.to_string());
@@ -488,6 +494,41 @@ fn subject<V: View>(change: &Change<V>) -> Option<Name> {
     Some((meta.namespace.to_string(), meta.name.to_string()))
 }
 
+/// Who answers at the cluster DNS's addresses, as rules know it elsewhere: as
+/// pods of `kube-system` with `k8s-app: kube-dns`. So a rule that allows cluster
+/// DNS does so here, where the node's agent answers. No addresses: nobody.
+fn dns_pod(node: &str, addresses: &[IpAddr]) -> objects::Pod {
+    let port = |name: &str, protocol: &str| objects::ContainerPort {
+        name: name.to_owned(),
+        container_port: i64::from(dns::PORT),
+        protocol: Some(protocol.to_owned()),
+    };
+    let ips = addresses.iter().map(|address| objects::PodIp {
+        ip: address.to_string(),
+    });
+    objects::Pod {
+        metadata: objects::Metadata {
+            // No object has such a name.
+            name: "dns/".to_owned() + node,
+            namespace: "kube-system".to_owned(),
+            labels: [("k8s-app".to_owned(), "kube-dns".to_owned())].into(),
+            ..objects::Metadata::default()
+        },
+        spec: objects::PodSpec {
+            node_name: node.to_owned(),
+            containers: vec![objects::Container {
+                ports: vec![port("dns", "UDP"), port("dns-tcp", "TCP")],
+                restart_policy: None,
+            }],
+            ..objects::PodSpec::default()
+        },
+        status: objects::PodStatus {
+            pod_ips: ips.collect(),
+            ..objects::PodStatus::default()
+        },
+    }
+}
+
 /// Ports of the node that a host firewall does not close.
 fn protected() -> Vec<PortRange> {
     vec![PortRange {
@@ -543,4 +584,57 @@ async fn next<V>(changes: &mut Option<Changes<V>>) -> Change<V> {
         return change;
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_for_the_pods_of_cluster_dns_is_for_the_agent_that_answers() {
+        let mut compiler = Compiler::new(Config {
+            node: Some("n".to_owned()),
+            ..Config::default()
+        });
+        let dns: IpAddr = "10.96.0.10".parse().expect("an address");
+        let pod: IpAddr = "10.0.0.1".parse().expect("an address");
+        compiler.own_addresses(&[dns]);
+        for name in ["x", "kube-system"] {
+            let labels = json!({"kubernetes.io/metadata.name": name});
+            let object = json!({"metadata": {"name": name, "labels": labels}});
+            let object = serde_json::from_value(object).expect("a namespace");
+            compiler.namespace(name, Some(&object));
+        }
+        let object = json!({
+            "metadata": {"name": "a", "namespace": "x"},
+            "spec": {"nodeName": "n"},
+            "status": {"podIP": pod},
+        });
+        let object = serde_json::from_value(object).expect("a pod");
+        compiler.pod("x", "a", Some(&object));
+        let policy = json!({
+            "metadata": {"name": "p", "namespace": "x"},
+            "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{
+                "to": [{
+                    "namespaceSelector": {},
+                    "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+                }],
+                "ports": [{"port": 53, "protocol": "UDP"}, {"port": "dns-tcp"}],
+            }]},
+        });
+        let policy = serde_json::from_value(policy).expect("a policy");
+        compiler.network_policy("x", "p", Some(&policy));
+        for (known, expected) in [(vec![], false), (vec![dns], true)] {
+            let answers = dns_pod("n", &known);
+            compiler.pod("kube-system", &answers.metadata.name, Some(&answers));
+            compiler.sync();
+            for protocol in [Protocol::UDP, Protocol::TCP] {
+                let said = compiler.explain(pod, dns, protocol, 53);
+                assert_eq!(said.egress.map(|it| it.decided.allow), Some(expected));
+            }
+            assert!(!compiler.explain(pod, dns, Protocol::UDP, 54).allow);
+        }
+    }
 }
