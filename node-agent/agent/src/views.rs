@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use control_client::{Meta, Resource, View, resources};
+use compact_str::CompactString;
+use control_client::{Meta, Resource, StringMap, View, resources};
 use ipnet::IpNet;
 use node_agent_plan as plan;
 use serde::Deserialize;
@@ -38,17 +39,71 @@ impl Service {
     }
 }
 
-/// An EndpointSlice, likewise.
+/// An EndpointSlice, likewise. A cluster's endpoints are most of what the agent
+/// keeps, so they are kept small.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "Read")]
 pub struct EndpointSlice {
     metadata: Meta,
+    address_type: CompactString,
+    endpoints: Box<[Endpoint]>,
+    ports: Box<[plan::EndpointPort]>,
+}
+
+/// An EndpointSlice as the API has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Read {
+    metadata: Meta,
     #[serde(default)]
-    address_type: String,
+    address_type: CompactString,
     #[serde(default)]
     endpoints: Option<Vec<plan::Endpoint>>,
     #[serde(default)]
     ports: Option<Vec<plan::EndpointPort>>,
+}
+
+/// An endpoint without what nobody here reads.
+#[derive(Debug)]
+struct Endpoint {
+    /// Only the first counts, as the API says.
+    address: Option<CompactString>,
+    node: Option<CompactString>,
+    zone: Option<CompactString>,
+    hints: Option<Box<plan::Hints>>,
+    conditions: plan::Conditions,
+}
+
+/// Labels and annotations of EndpointSlices that are read here stand below it.
+const KUBERNETES: &str = "kubernetes.io/";
+
+impl From<Read> for EndpointSlice {
+    fn from(read: Read) -> Self {
+        let small = |endpoint: plan::Endpoint| Endpoint {
+            address: endpoint.addresses.into_iter().next().map(Into::into),
+            node: endpoint.node_name.map(Into::into),
+            zone: endpoint.zone.map(Into::into),
+            hints: endpoint.hints.map(Box::new),
+            conditions: endpoint.conditions,
+        };
+        let endpoints = read.endpoints.unwrap_or_default().into_iter();
+        let of_kubernetes = |map: &StringMap| {
+            let entries = map.iter().filter(|(key, _)| key.contains(KUBERNETES));
+            entries.collect::<StringMap>()
+        };
+        Self {
+            metadata: Meta {
+                labels: of_kubernetes(&read.metadata.labels),
+                annotations: of_kubernetes(&read.metadata.annotations),
+                owner_references: Vec::new(),
+                finalizers: Vec::new(),
+                ..read.metadata
+            },
+            address_type: read.address_type,
+            endpoints: endpoints.map(small).collect(),
+            ports: read.ports.unwrap_or_default().into(),
+        }
+    }
 }
 
 impl View for EndpointSlice {
@@ -62,11 +117,19 @@ impl View for EndpointSlice {
 impl EndpointSlice {
     /// The plan's form of it.
     pub fn planned(&self) -> plan::EndpointSlice {
+        let text = |text: &Option<CompactString>| text.as_ref().map(ToString::to_string);
+        let endpoint = |it: &Endpoint| plan::Endpoint {
+            addresses: text(&it.address).into_iter().collect(),
+            conditions: it.conditions,
+            node_name: text(&it.node),
+            zone: text(&it.zone),
+            hints: it.hints.as_deref().cloned(),
+        };
         plan::EndpointSlice {
             metadata: metadata(&self.metadata),
-            address_type: self.address_type.clone(),
-            endpoints: self.endpoints.clone().unwrap_or_default(),
-            ports: self.ports.clone().unwrap_or_default(),
+            address_type: self.address_type.to_string(),
+            endpoints: self.endpoints.iter().map(endpoint).collect(),
+            ports: self.ports.to_vec(),
         }
     }
 }
@@ -211,6 +274,37 @@ fn metadata(meta: &Meta) -> plan::Metadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_is_kept_small_and_planned_as_it_was_written() {
+        let written = serde_json::json!({
+            "metadata": {
+                "name": "web-4", "namespace": "ns", "resourceVersion": "7",
+                "labels": {"app": "web", "kubernetes.io/service-name": "web",
+                    "service.kubernetes.io/headless": ""},
+                "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u"}],
+            },
+            "addressType": "IPv4",
+            "endpoints": [
+                {"addresses": ["10.0.0.1", "10.0.0.2"], "conditions": {"ready": false, "serving": true},
+                    "nodeName": "a", "zone": "z", "hints": {"forZones": [{"name": "z"}]}},
+                {"addresses": [], "conditions": null},
+                {"addresses": ["10.0.0.3"]},
+            ],
+            "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
+        });
+        let slice: EndpointSlice = serde_json::from_value(written.clone()).expect("a slice");
+        let mut planned: plan::EndpointSlice = serde_json::from_value(written).expect("a slice");
+        planned.endpoints[0].addresses.truncate(1);
+        planned.metadata.labels.remove("app");
+        assert_eq!(format!("{:?}", slice.planned()), format!("{planned:?}"));
+        assert!(slice.meta().owner_references.is_empty());
+        assert_eq!(slice.meta().resource_version, "7");
+        let bare: EndpointSlice =
+            serde_json::from_value(serde_json::json!({"metadata": {}})).expect("a slice");
+        assert!(bare.planned().endpoints.is_empty());
+    }
 
     #[test]
     fn a_node_says_its_ranges_and_internal_addresses() {
