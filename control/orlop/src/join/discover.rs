@@ -88,8 +88,10 @@ pub fn read(map: &Value) -> Result<Cluster, &'static str> {
     let text = map["data"]["kubeconfig"]
         .as_str()
         .ok_or("there is no kubeconfig")?;
-    // Stock clusters write YAML.
-    let config: Value = serde_saphyr::from_str(text).map_err(|_| "the kubeconfig is no YAML")?;
+    // Stock clusters write YAML, in which only `true` and `false` are no texts.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let config: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|_| "the kubeconfig is no YAML")?;
     let cluster = &config["clusters"][0]["cluster"];
     let authority = cluster["certificate-authority-data"]
         .as_str()
@@ -135,6 +137,16 @@ mod tests {
         assert_eq!(cluster.authority, pem);
         assert_eq!(cluster.server, "https://10.0.0.1:6443");
         assert!(check_form(&cluster.hash).is_ok());
+    }
+
+    #[test]
+    fn what_only_looks_like_a_truth_value_is_a_text() {
+        let authority = control_pki::Authority::create("kubernetes").expect("an authority");
+        let data = encode(authority.certificate_pem());
+        let text =
+            format!("clusters: [{{cluster: {{server: on, certificate-authority-data: {data}}}}}]");
+        let cluster = read(&json!({"data": {"kubeconfig": text}})).expect("read");
+        assert_eq!(cluster.server, "on");
     }
 
     #[test]
