@@ -22,6 +22,8 @@ pub mod server;
 pub mod settings;
 pub mod shared;
 pub mod static_pods;
+#[cfg(test)]
+mod testing;
 mod tls;
 pub mod volumes;
 
@@ -38,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cri::Runtime;
 use crate::node::Identity;
 use crate::node::machine::{Machine, may_lower_oom_score};
+use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
@@ -252,6 +255,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             cpu: qos::cpu(&allocatable).unwrap_or(0),
             memory: qos::memory(&allocatable).unwrap_or(0),
         },
+        leaving: Leaving::new(&options.root),
         grants: Mutex::default(),
         allocatable,
         root: options.root.clone(),
@@ -288,6 +292,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         settings,
         shutdown.clone(),
     ));
+    let leaving = tokio::spawn(follow_shutdowns(shared.clone(), shutdown.clone()));
     // Static pods run before there is an API: it may be they that bring it.
     let known = async move {
         services.synced().await;
@@ -305,7 +310,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard, plugins, sockets] {
+    for task in [rotation, guard, plugins, sockets, leaving] {
         task.abort();
     }
     result

@@ -15,6 +15,7 @@ use crate::cri::Runtime;
 use crate::csi::Drivers;
 use crate::devices::Devices;
 use crate::node::machine::Pressure;
+use crate::node::shutdown::Leaving;
 use crate::objects::pod::Pod;
 use crate::objects::source::Objects;
 use crate::objects::status::PodStatus;
@@ -67,6 +68,8 @@ pub struct Shared {
     pub allocatable: std::collections::BTreeMap<String, String>,
     /// The same of CPU and memory, as numbers.
     pub room: Room,
+    /// Whether the machine is going down.
+    pub leaving: Leaving,
     /// Held while resources are granted.
     pub grants: Mutex<()>,
     /// The agent's own folder: `/var/lib/kubelet`.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::machine::Pressure;
+use crate::objects::pod::CRITICAL_PRIORITY;
 use crate::settings::{Eviction, Signal, Threshold};
 
 /// How much of something there is.
@@ -122,14 +123,11 @@ pub struct Candidate {
     pub usage: u64,
 }
 
-/// Priority from which on a pod is never evicted: the system's own.
-pub const CRITICAL: i32 = 2_000_000_000;
-
 /// Brings candidates in the order in which they go: those that use more than
 /// they asked for, then the less important, then those that use most beyond
 /// what they asked for.
 pub fn rank(candidates: &mut Vec<Candidate>) {
-    candidates.retain(|c| c.priority < CRITICAL);
+    candidates.retain(|c| c.priority < CRITICAL_PRIORITY);
     candidates.sort_by(|a, b| {
         let over = |c: &Candidate| i128::from(c.usage) - i128::from(c.request);
         (b.usage > b.request)
@@ -273,7 +271,7 @@ mod tests {
             one("important", 1000, 0, 900),
             one("small", 0, 0, 10),
             one("large", 0, 0, 300),
-            one("system", CRITICAL, 0, 5000),
+            one("system", CRITICAL_PRIORITY, 0, 5000),
         ];
         rank(&mut all);
         let order: Vec<&str> = all.iter().map(|c| c.uid.as_str()).collect();

@@ -491,8 +491,7 @@ fn excess(pod: &Pod, usage: &OnDisk) -> Option<String> {
 /// Whether the node takes no such pod while it is short of something.
 #[must_use]
 pub fn refuses(pressure: super::machine::Pressure, pod: &Pod) -> Option<String> {
-    let critical = pod.is_static() || pod.spec.priority.unwrap_or(0) >= evict::CRITICAL;
-    if critical {
+    if pod.is_critical() {
         return None;
     }
     let best_effort = qos::class(&pod.spec) == QosClass::BestEffort;
@@ -568,8 +567,7 @@ mod tests {
         };
         let asks = serde_json::json!({"containers": [{"name": "a", "resources": {"requests": {"memory": "1Mi"}}}]});
         assert_eq!(refuses(pressure, &pod(asks)), None);
-        let system =
-            serde_json::json!({"priority": evict::CRITICAL, "containers": [{"name": "a"}]});
+        let system = serde_json::json!({"priority": crate::objects::pod::CRITICAL_PRIORITY, "containers": [{"name": "a"}]});
         assert_eq!(refuses(pressure, &pod(system)), None);
         let none = serde_json::json!({"containers": [{"name": "a"}]});
         assert_eq!(

@@ -4,6 +4,7 @@ pub mod evict;
 pub mod guard;
 pub mod images;
 pub mod machine;
+pub mod shutdown;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,6 +90,7 @@ pub struct Condition {
 pub fn conditions(
     runtime: &Result<api::RuntimeStatus, String>,
     machine: &machine::Pressure,
+    leaving: bool,
 ) -> Vec<Condition> {
     let mut problems = Vec::new();
     match runtime {
@@ -109,6 +111,9 @@ pub fn conditions(
                 }
             }
         }
+    }
+    if leaving {
+        problems.push("node is shutting down".to_owned());
     }
     let pressure = |kind, on: bool, good: (&'static str, &str), bad: (&'static str, &str)| {
         let (reason, message) = if on { bad } else { good };
@@ -286,7 +291,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
                 .any(|c| c.r#type == "NetworkReady" && c.status)
         });
         shared.attention.set_network_ready(network);
-        let found = conditions(&runtime, &shared.pressure());
+        let found = conditions(&runtime, &shared.pressure(), shared.leaving.is_now());
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
         let images = images(&*shared.runtime, shared.settings.status_images).await;
         let mut status = facts(&identity);
@@ -330,6 +335,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
+            () = shared.leaving.changed() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -472,7 +478,7 @@ mod tests {
     fn node_is_ready_only_with_runtime_and_network() {
         let none = machine::Pressure::default();
         let ready = |runtime: &Result<_, String>| {
-            let all = conditions(runtime, &none);
+            let all = conditions(runtime, &none, false);
             let ready = all.iter().find(|c| c.kind == "Ready").unwrap().clone();
             (ready.status, ready.message)
         };
@@ -485,5 +491,9 @@ mod tests {
         );
         assert!(!ready(&status(false, true)).0);
         assert!(!ready(&Err("gone".to_owned())).0);
+        let leaving = conditions(&status(true, true), &none, true);
+        let ready = leaving.iter().find(|c| c.kind == "Ready").unwrap();
+        assert!(!ready.status);
+        assert_eq!(ready.message, "node is shutting down");
     }
 }

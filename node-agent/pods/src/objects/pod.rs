@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::status::PodStatus;
 use super::volume::Volume;
 
+/// From this priority on pods are the system's own (`system-cluster-critical`).
+pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pod {
@@ -549,6 +552,13 @@ impl Pod {
     pub fn is_mirror(&self) -> bool {
         let mirror = self.metadata.annotations.get("kubernetes.io/config.mirror");
         mirror.is_some()
+    }
+
+    /// Whether the cluster or the node needs it: of a manifest of the node, or
+    /// of the system's priority classes.
+    #[must_use]
+    pub fn is_critical(&self) -> bool {
+        self.is_static() || self.is_mirror() || self.spec.priority >= Some(CRITICAL_PRIORITY)
     }
 
     /// Whether it is being deleted.

@@ -29,6 +29,8 @@ pub struct Node<'a> {
     pub sysctls: &'a [String],
     /// What it is short of.
     pub pressure: Pressure,
+    /// Whether its machine is going down.
+    pub leaving: bool,
 }
 
 /// Settings of the kernel that belong to a pod alone and harm no other.
@@ -51,6 +53,13 @@ const SAFE_SYSCTLS: [&str; 12] = [
 #[must_use]
 pub fn refusal(pod: &Pod, node: Node<'_>, others: &[Arc<Pod>]) -> Option<Sentence> {
     let spec = &pod.spec;
+    if node.leaving {
+        return Some(Sentence {
+            reason: "NodeShutdown".to_owned(),
+            message: "Pod was rejected: Pod was rejected as the node is shutting down.".to_owned(),
+            disruption: false,
+        });
+    }
     if let Some(message) = guard::refuses(node.pressure, pod) {
         return Some(Sentence {
             reason: "Evicted".to_owned(),
@@ -243,6 +252,7 @@ mod tests {
             allocatable: &allocatable,
             sysctls: &["kernel.msg*".to_owned()],
             pressure: Pressure::default(),
+            leaving: false,
         };
         refusal(&pod(&spec), node, &[Arc::new(pod(&other))]).map(|s| s.reason)
     }

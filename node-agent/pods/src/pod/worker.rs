@@ -449,6 +449,7 @@ impl State {
             allocatable: &shared.allocatable,
             sysctls: &shared.settings.sysctls,
             pressure: shared.pressure(),
+            leaving: shared.leaving.is_now(),
         };
         self.sentence = admit::refusal(&self.pod, node, &others);
         match &self.sentence {

@@ -275,13 +275,23 @@ pub(super) fn metrics(shared: &Shared) -> Response<Body> {
         .iter()
         .filter(|e| e.observed.live_sandbox().is_some())
         .count();
-    let text = format!(
+    let mut text = format!(
         "# HELP kubelet_running_pods Number of pods that have a running pod sandbox\n\
          # TYPE kubelet_running_pods gauge\nkubelet_running_pods {pods}\n\
          # HELP kubelet_running_containers Number of containers currently running\n\
          # TYPE kubelet_running_containers gauge\n\
          kubelet_running_containers{{container_state=\"running\"}} {running}\n"
     );
+    let last = shared.leaving.last();
+    for (what, at) in [("start", last.start_time), ("end", last.end_time)] {
+        let seconds = at.map_or(0, Timestamp::as_second);
+        let name = format!("kubelet_graceful_shutdown_{what}_time_seconds");
+        let _ = write!(
+            text,
+            "# HELP {name} Last graceful shutdown {what} time since unix epoch in seconds\n\
+             # TYPE {name} gauge\n{name} {seconds}\n"
+        );
+    }
     reply(StatusCode::OK, METRICS, text)
 }
 

@@ -1,0 +1,273 @@
+//! Graceful node shutdown: when the machine goes down, pods get to end by
+//! their priority, the most important last.
+//!
+//! ```text
+//! logind ──PrepareForShutdown──▶ watch ──▶ groups (pure) ──▶ orders to workers
+//!    ▲                             │
+//!    └── delay inhibitor, held ◀───┘  let go when the last group is through
+//! ```
+//!
+//! While it lasts the node is not ready and takes no pods. Source of the rules:
+//! KEP-2000 and KEP-2712, and logind's description of inhibitors.
+
+mod groups;
+mod logind;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use control_client::events::ObjectReference;
+use futures::StreamExt;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::objects::pod::Pod;
+use crate::pod::durable;
+use crate::pod::status::Sentence;
+use crate::settings::ShutdownPeriod;
+use crate::shared::{Order, Shared};
+use logind::Logind;
+
+/// How long a bus that is lost, or not there, is left alone.
+const RETRY: Duration = Duration::from_secs(1);
+const ABSENT: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a group is through.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What pods say of their end.
+const MESSAGE: &str = "Pod was terminated in response to imminent node shutdown.";
+
+/// Where a shutdown began and ended, below the agent's folder.
+const STATE: &str = "graceful_node_shutdown_state";
+
+/// Whether the machine is going down, and when it did last.
+#[derive(Debug, Default)]
+pub struct Leaving {
+    now: AtomicBool,
+    changed: Notify,
+    file: PathBuf,
+    last: Mutex<Last>,
+}
+
+/// The last shutdown, as the kubelet writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Last {
+    /// When pods began to be ended.
+    #[serde(with = "go_time")]
+    pub start_time: Option<Timestamp>,
+    /// When all were.
+    #[serde(with = "go_time")]
+    pub end_time: Option<Timestamp>,
+}
+
+/// Go writes no time as the first of the year one.
+mod go_time {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const ZERO: &str = "0001-01-01T00:00:00Z";
+
+    pub fn serialize<S: Serializer>(
+        time: &Option<Timestamp>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            None => serializer.serialize_str(ZERO),
+            Some(time) => serializer.collect_str(time),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == ZERO {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Leaving {
+    /// With what is known of the last shutdown.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        let file = root.join(STATE);
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        Self {
+            last: Mutex::new(serde_json::from_str(&text).unwrap_or_default()),
+            file,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the machine is going down.
+    #[must_use]
+    pub fn is_now(&self) -> bool {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// Ends when that has changed.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The last shutdown.
+    #[must_use]
+    pub fn last(&self) -> Last {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, now: bool) {
+        self.now.store(now, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    fn note(&self, last: Last) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        let text = serde_json::to_string(&last).unwrap_or_default();
+        if let Err(error) = durable::write(&self.file, &text) {
+            tracing::warn!(%error, "cannot note when the shutdown began or ended");
+        }
+    }
+}
+
+/// Follows logind until `end`; nothing to do where no periods are set.
+pub async fn watch(shared: Arc<Shared>, end: CancellationToken) {
+    let periods = shared.settings.shutdown.clone();
+    if periods.is_empty() {
+        return;
+    }
+    let mut told = false;
+    loop {
+        let session = async {
+            let logind = Logind::connect().await?;
+            told = false;
+            follow(&shared, &logind, Path::new(logind::DROP_INS), &periods).await
+        };
+        let pause = tokio::select! {
+            () = end.cancelled() => return,
+            ended = session => match ended {
+                Ok(()) => RETRY,
+                Err(error) => {
+                    if !told {
+                        tracing::warn!(%error, "the node cannot be shut down gracefully");
+                    }
+                    ABSENT
+                }
+            },
+        };
+        told = pause == ABSENT;
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Holds the inhibitor and acts on shutdowns until the bus is lost.
+async fn follow(
+    shared: &Arc<Shared>,
+    logind: &Logind,
+    drop_ins: &Path,
+    periods: &[ShutdownPeriod],
+) -> Result<(), logind::Error> {
+    logind.allow(groups::total(periods), drop_ins).await?;
+    // heard from before the inhibitor is there, or one might be missed between
+    let mut shutdowns = logind.shutdowns().await?;
+    let mut inhibitor = Some(logind.inhibit().await?);
+    tracing::info!(
+        seconds = groups::total(periods).as_secs(),
+        "shutdowns of the machine wait for pods"
+    );
+    while let Some(begins) = shutdowns.next().await {
+        let what = if begins { "event" } else { "cancellation" };
+        let node = ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: shared.node_name.clone(),
+            uid: shared.node_name.clone(),
+            ..ObjectReference::default()
+        };
+        let message = format!("Shutdown manager detected shutdown {what}");
+        shared.events.normal(&node, "NodeShutdown", message);
+        shared.leaving.set(begins);
+        if begins {
+            end_pods(shared, periods).await;
+            // logind goes on when nobody holds one any more
+            inhibitor = None;
+        } else {
+            inhibitor = Some(logind.inhibit().await?);
+        }
+    }
+    drop(inhibitor);
+    Ok(())
+}
+
+/// Ends all pods, one group after the other, none for longer than it has.
+async fn end_pods(shared: &Arc<Shared>, periods: &[ShutdownPeriod]) {
+    let start_time = Some(Timestamp::now());
+    shared.leaving.note(Last {
+        start_time,
+        end_time: None,
+    });
+    let living: Vec<Arc<Pod>> = shared
+        .pods
+        .all()
+        .into_iter()
+        .filter(|entry| !entry.status.is_terminal())
+        .map(|entry| entry.pod)
+        .collect();
+    for group in groups::groups(periods, &living) {
+        tracing::info!(
+            priority = group.period.priority,
+            pods = group.pods.len(),
+            seconds = group.period.seconds,
+            "ending pods for the shutdown of the machine"
+        );
+        for pod in &group.pods {
+            shared.order(Order {
+                uid: pod.uid().to_owned(),
+                sentence: Sentence {
+                    reason: "Terminated".to_owned(),
+                    message: MESSAGE.to_owned(),
+                    disruption: true,
+                },
+                grace: groups::grace(pod, group.period),
+            });
+        }
+        let all_through = async {
+            while !group.pods.iter().all(|pod| is_through(shared, pod)) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let limit = Duration::from_secs(group.period.seconds.into());
+        if tokio::time::timeout(limit, all_through).await.is_err() {
+            tracing::warn!(
+                priority = group.period.priority,
+                "pods are not through in their time; the shutdown goes on"
+            );
+        }
+    }
+    shared.leaving.note(Last {
+        start_time,
+        end_time: Some(Timestamp::now()),
+    });
+}
+
+/// Whether nothing of a pod runs, and its volumes are given back: a driver of
+/// volumes may be in the next group.
+fn is_through(shared: &Shared, pod: &Pod) -> bool {
+    let entry = shared.pods.find(pod.namespace(), pod.name());
+    let ended = entry.is_none_or(|e| e.pod.uid() != pod.uid() || e.status.is_terminal());
+    ended && !shared.root.join("pods").join(pod.uid()).exists()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! The kubelet's configuration file: `KubeletConfiguration` of
+//! `kubelet.config.k8s.io/v1beta1`.
+//!
+//! A field that the API does not have is an error, as it is for the kubelet. A
+//! field that it has and this agent does not act on is named by
+//! [`Settings::unsupported`], unless it says what the agent does anyway.
+
+mod access;
+mod eviction;
+mod fields;
+mod shutdown;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::pod::pulls::Verification;
+use crate::pod::quantity;
+use access::{Authentication, Authorization};
+use units::{size, time};
+
+pub use access::Access;
+pub use eviction::{Amount, Eviction, Signal, Threshold};
+pub use shutdown::ShutdownPeriod;
+pub(crate) use units::go_duration;
+
+/// What the agent acts on. The defaults are the kubelet's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Most pods; none leaves it to the command line.
+    pub max_pods: Option<u32>,
+    /// Most processes of one pod; none is no limit.
+    pub pod_pids: Option<i64>,
+    /// Folder of manifests that run whatever the API says.
+    pub static_pods: Option<PathBuf>,
+    /// How often that folder is read though nothing was heard of it.
+    pub static_every: Duration,
+    /// Settings of the kernel beyond the safe ones that pods may change.
+    pub sysctls: Vec<String>,
+    /// Whether containers that say nothing get the runtime's seccomp profile.
+    pub seccomp_default: bool,
+    /// Bytes from which on a log is rotated.
+    pub log_most: u64,
+    /// Files of one log, the current one with them.
+    pub log_files: usize,
+    /// Pulls that may go on at once.
+    pub pulls: usize,
+    /// Which images that are there have to be verified.
+    pub verification: Verification,
+    /// The longest back-off of a container that crashes.
+    pub restart_most: Duration,
+    /// What has to stay free before pods are evicted.
+    pub eviction: Eviction,
+    /// When images are removed.
+    pub images: ImageCollection,
+    /// By resource: what is kept from pods, of both reservations.
+    pub reserved: BTreeMap<String, String>,
+    /// Taints that the node registers with.
+    pub taints: Vec<Value>,
+    /// How many images the node's status names.
+    pub status_images: usize,
+    /// Who may use the serving API.
+    pub access: Access,
+    /// How long pods get when the machine shuts down, lowest priority first;
+    /// none leaves them to their end.
+    pub shutdown: Vec<ShutdownPeriod>,
+    /// Fields of the file that the agent does not act on.
+    pub unsupported: Vec<String>,
+    /// The file as it was read, with what was not set left out.
+    pub raw: Value,
+}
+
+/// `imageGC…`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageCollection {
+    /// Percent of the disk from which on images are removed.
+    pub high: u64,
+    /// Percent of the disk down to which they are.
+    pub low: u64,
+    /// How old an unused image must be.
+    pub least_age: Duration,
+    /// How old an unused image may be, whatever the disk; none is for ever.
+    pub most_age: Option<Duration>,
+}
+
+/// Why a configuration is none.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no YAML or of another shape.
+    #[error("the kubelet's configuration cannot be read: {0}")]
+    Form(String),
+    /// It is another kind of object.
+    #[error(
+        "the configuration is a `{0}`; write `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration`"
+    )]
+    Kind(String),
+    /// The API has no such field.
+    #[error("strict decoding error: unknown field \"{0}\"")]
+    Unknown(String),
+    /// A value cannot be.
+    #[error("invalid configuration: {field}: `{value}` {why}")]
+    Value {
+        /// Where.
+        field: &'static str,
+        /// What.
+        value: String,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct File {
+    max_pods: Option<u32>,
+    pod_pids_limit: Option<i64>,
+    static_pod_path: String,
+    file_check_frequency: Option<String>,
+    allowed_unsafe_sysctls: Vec<String>,
+    seccomp_default: Option<bool>,
+    container_log_max_size: Option<String>,
+    container_log_max_files: Option<usize>,
+    serialize_image_pulls: Option<bool>,
+    max_parallel_image_pulls: Option<usize>,
+    image_pull_credentials_verification_policy: Option<String>,
+    preloaded_images_verification_allowlist: Vec<String>,
+    crash_loop_back_off: CrashLoop,
+    eviction_hard: Option<BTreeMap<String, String>>,
+    eviction_soft: BTreeMap<String, String>,
+    eviction_soft_grace_period: BTreeMap<String, String>,
+    eviction_minimum_reclaim: BTreeMap<String, String>,
+    eviction_pressure_transition_period: Option<String>,
+    eviction_max_pod_grace_period: Option<i64>,
+    merge_default_eviction_settings: Option<bool>,
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    image_gc_high: Option<u64>,
+    #[serde(rename = "imageGCLowThresholdPercent")]
+    image_gc_low: Option<u64>,
+    #[serde(rename = "imageMinimumGCAge")]
+    image_least_age: Option<String>,
+    #[serde(rename = "imageMaximumGCAge")]
+    image_most_age: Option<String>,
+    kube_reserved: BTreeMap<String, String>,
+    system_reserved: BTreeMap<String, String>,
+    register_with_taints: Vec<Value>,
+    node_status_max_images: Option<i64>,
+    authentication: Authentication,
+    authorization: Authorization,
+    #[serde(flatten)]
+    shutdown: shutdown::File,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CrashLoop {
+    max_container_restart_period: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::from_file(File::default()).unwrap_or_else(|_| unreachable!("defaults are valid"))
+    }
+}
+
+impl Settings {
+    /// Reads a configuration, YAML or JSON.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let raw: Value = serde_saphyr::from_str(text).map_err(|e| Error::Form(e.to_string()))?;
+        let map = raw
+            .as_object()
+            .ok_or_else(|| Error::Form("it is no mapping".to_owned()))?;
+        let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
+        let kind = format!("{} {}", word("apiVersion"), word("kind"));
+        if kind != "kubelet.config.k8s.io/v1beta1 KubeletConfiguration" {
+            return Err(Error::Kind(kind));
+        }
+        let mut unsupported = Vec::new();
+        for (key, value) in map {
+            if key == "apiVersion" || key == "kind" || fields::SUPPORTED.contains(&key.as_str()) {
+                continue;
+            }
+            if !fields::KNOWN.contains(&key.as_str()) {
+                return Err(Error::Unknown(key.clone()));
+            }
+            if !fields::is_done_anyway(key, value) {
+                unsupported.push(key.clone());
+            }
+        }
+        let authority = raw.pointer("/authentication/x509/clientCAFile");
+        if authority
+            .and_then(Value::as_str)
+            .is_some_and(|file| !file.is_empty())
+        {
+            // it comes with what the node joined with
+            unsupported.push("authentication.x509.clientCAFile".to_owned());
+        }
+        let file: File =
+            serde_json::from_value(raw.clone()).map_err(|e| Error::Form(e.to_string()))?;
+        Ok(Self {
+            unsupported,
+            raw,
+            ..Self::from_file(file)?
+        })
+    }
+
+    fn from_file(file: File) -> Result<Self, Error> {
+        let parallel = file.max_parallel_image_pulls;
+        Ok(Self {
+            max_pods: file.max_pods.filter(|n| *n > 0),
+            pod_pids: file.pod_pids_limit.filter(|n| *n > 0),
+            static_pods: (!file.static_pod_path.is_empty()).then(|| file.static_pod_path.into()),
+            static_every: time("fileCheckFrequency", file.file_check_frequency, 20)?,
+            sysctls: file.allowed_unsafe_sysctls,
+            seccomp_default: file.seccomp_default.unwrap_or(false),
+            log_most: file
+                .container_log_max_size
+                .map_or(Ok(10 << 20), |t| size("containerLogMaxSize", &t))?,
+            log_files: file.container_log_max_files.unwrap_or(5).max(2),
+            pulls: match (file.serialize_image_pulls, parallel) {
+                (Some(true), _) => 1,
+                (_, Some(most)) => most.max(1),
+                // the kubelet's default is one after the other
+                _ => 3,
+            },
+            verification: verification(
+                file.image_pull_credentials_verification_policy.as_deref(),
+                file.preloaded_images_verification_allowlist,
+            )?,
+            restart_most: time(
+                "crashLoopBackOff.maxContainerRestartPeriod",
+                file.crash_loop_back_off.max_container_restart_period,
+                300,
+            )?,
+            eviction: Eviction {
+                thresholds: eviction::thresholds(
+                    file.eviction_hard,
+                    &file.eviction_soft,
+                    &file.eviction_soft_grace_period,
+                    &file.eviction_minimum_reclaim,
+                    file.merge_default_eviction_settings.unwrap_or(false),
+                )?,
+                transition: time(
+                    "evictionPressureTransitionPeriod",
+                    file.eviction_pressure_transition_period,
+                    300,
+                )?,
+                most_grace: file.eviction_max_pod_grace_period.unwrap_or(0).max(0),
+            },
+            images: ImageCollection {
+                high: file.image_gc_high.unwrap_or(85),
+                low: file.image_gc_low.unwrap_or(80),
+                least_age: time("imageMinimumGCAge", file.image_least_age, 120)?,
+                most_age: Some(time("imageMaximumGCAge", file.image_most_age, 0)?)
+                    .filter(|age| !age.is_zero()),
+            },
+            reserved: together(&file.kube_reserved, &file.system_reserved)?,
+            taints: file.register_with_taints,
+            status_images: match file.node_status_max_images {
+                None => 50,
+                Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            },
+            access: Access::from_file(file.authentication, file.authorization)?,
+            shutdown: shutdown::periods(file.shutdown)?,
+            unsupported: Vec::new(),
+            raw: Value::Object(serde_json::Map::new()),
+        })
+    }
+}
+
+fn verification(policy: Option<&str>, list: Vec<String>) -> Result<Verification, Error> {
+    let wrong = |field, value: &str, why| {
+        Err(Error::Value {
+            field,
+            value: value.to_owned(),
+            why,
+        })
+    };
+    let found = match policy {
+        None | Some("" | "NeverVerifyPreloadedImages") => Verification::Fetched,
+        Some("NeverVerify") => Verification::Never,
+        Some("AlwaysVerify") => Verification::Always,
+        Some("NeverVerifyAllowlistedImages") => {
+            for one in &list {
+                let name = one.strip_suffix("/*").unwrap_or(one);
+                if name.is_empty() || name.contains(['*', '@', ' ']) {
+                    let field = "preloadedImagesVerificationAllowlist";
+                    return wrong(
+                        field,
+                        one,
+                        "is no image's name, nor one that ends with `/*`",
+                    );
+                }
+            }
+            return Ok(Verification::AllBut(list));
+        }
+        Some(other) => {
+            let field = "imagePullCredentialsVerificationPolicy";
+            return wrong(field, other, "is no such policy");
+        }
+    };
+    if !list.is_empty() {
+        let field = "preloadedImagesVerificationAllowlist";
+        return wrong(
+            field,
+            "",
+            "is only for the policy NeverVerifyAllowlistedImages",
+        );
+    }
+    Ok(found)
+}
+
+fn together(
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    for (name, text) in a.iter().chain(b) {
+        let milli = quantity::milli(text).ok_or_else(|| Error::Value {
+            field: "kubeReserved",
+            value: text.clone(),
+            why: "is no quantity",
+        })?;
+        let sum = sums.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(milli);
+    }
+    Ok(sums
+        .into_iter()
+        .map(|(name, milli)| (name, format!("{milli}m")))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+use super::*;
+
+const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+#[test]
+fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
+    let text = format!(
+        "{HEAD}staticPodPath: /etc/kubernetes/manifests\ncgroupDriver: systemd\n\
+         rotateCertificates: true\nevictionPressureTransitionPeriod: 0s\nmaxPods: 250\n\
+         imageMinimumGCAge: 2m0s\nshutdownGracePeriod: 30s\nhairpinMode: promiscuous-bridge\nlogging:\n  verbosity: 2\n\
+         kubeReserved: {{cpu: 100m, memory: 1Gi}}\nsystemReserved: {{cpu: '1'}}\n"
+    );
+    let settings = Settings::parse(&text).unwrap();
+    assert_eq!(settings.max_pods, Some(250));
+    assert_eq!(
+        settings.static_pods.as_deref(),
+        Some(std::path::Path::new("/etc/kubernetes/manifests"))
+    );
+    assert_eq!(settings.eviction.transition, Duration::ZERO);
+    assert_eq!(settings.reserved["cpu"], "1100m");
+    let mut unsupported = settings.unsupported;
+    unsupported.sort();
+    assert_eq!(unsupported, ["cgroupDriver", "hairpinMode", "logging"]);
+}
+
+#[test]
+fn who_may_ask_is_as_strict_as_the_kubelets_unless_told_otherwise() {
+    assert_eq!(Settings::default().access, Access::default());
+    // what kubeadm writes
+    let text = format!(
+        "{HEAD}authentication: {{anonymous: {{enabled: false}}, webhook: {{cacheTTL: 0s, enabled: true}}}}\n\
+         authorization: {{mode: Webhook, webhook: {{cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 1m}}}}\n"
+    );
+    let access = Settings::parse(&text).unwrap().access;
+    assert_eq!(access.denied_for, Duration::from_secs(60));
+    assert_eq!(access.allowed_for, Duration::from_secs(300));
+    let text = format!("{HEAD}authorization: {{mode: AlwaysAllow}}\n");
+    assert!(!Settings::parse(&text).unwrap().access.webhook_rights);
+    let text = format!("{HEAD}authorization: {{mode: ABAC}}\n");
+    assert!(Settings::parse(&text).is_err());
+}
+
+#[test]
+fn nonsense_is_refused_by_name() {
+    let cases = [
+        ("maxPod: 1\n", "unknown field \"maxPod\""),
+        ("evictionHard: {memory.available: 5x}\n", "evictionHard"),
+        ("evictionHard: {nodefs.available: 101%}\n", "0% and 100%"),
+        (
+            "evictionSoft: {memory.available: 1Gi}\n",
+            "evictionSoftGracePeriod",
+        ),
+        ("imageMinimumGCAge: soon\n", "imageMinimumGCAge"),
+    ];
+    for (text, wanted) in cases {
+        let error = Settings::parse(&format!("{HEAD}{text}")).unwrap_err();
+        assert!(error.to_string().contains(wanted), "{text}: {error}");
+    }
+    assert!(matches!(
+        Settings::parse("kind: Pod\napiVersion: v1\n"),
+        Err(Error::Kind(_))
+    ));
+}
+
+#[test]
+fn thresholds_are_the_kubelets_unless_given() {
+    let default = Settings::default().eviction.thresholds;
+    assert_eq!(default.len(), 5);
+    let off = format!("{HEAD}evictionHard: {{nodefs.available: 0%, memory.available: 1Gi}}\n");
+    let own = Settings::parse(&off).unwrap().eviction.thresholds;
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0].least, Amount::Units(1 << 30));
+    assert_eq!(Amount::Percent(10.0).of(1000), 100);
+}

@@ -1,0 +1,184 @@
+//! One pod's task over the fake runtime and an API that takes everything, for
+//! tests.
+//!
+//! What the fakes cannot show: processes, images, networks, and an API that
+//! refuses.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use control_client::events::{Format, Recorder};
+use control_client::{Cache, Client};
+use http::Response;
+use http_body_util::Full;
+use tokio::sync::mpsc;
+
+use crate::cri::Runtime;
+use crate::cri::fake::Fake;
+use crate::objects::pod::Pod;
+use crate::objects::source::fake::FakeObjects;
+use crate::pod::cgroup::Layout;
+use crate::pod::config::NodeFacts;
+use crate::pod::dns::{NodeDns, Resolver};
+use crate::pod::images::Images;
+use crate::pod::providers::Providers;
+use crate::pod::pulls::{Pulls, Verification};
+use crate::pod::userns::Ranges;
+use crate::pod::worker::{self, Handle};
+use crate::shared::{Attention, Order, Registry, Shared};
+
+fn api() -> Client {
+    let service = tower::service_fn(|_request| async {
+        let body = Full::new(Bytes::from_static(
+            br#"{"metadata":{"resourceVersion":"1"}}"#,
+        ));
+        Ok::<_, Infallible>(Response::new(body))
+    });
+    Client::in_process(service, ())
+}
+
+/// What a worker shares with others, as of a node with nothing configured.
+pub(crate) fn shared(runtime: &Fake, root: &Path, orders: mpsc::UnboundedSender<Order>) -> Shared {
+    let client = api();
+    let runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
+    let attention = Attention::default();
+    attention.set_network_ready(true);
+    Shared {
+        events: Recorder::new(&client, "kubelet", "n", Format::Core),
+        objects: Arc::new(FakeObjects::default()),
+        csi: Arc::default(),
+        devices: Arc::default(),
+        ranges: Ranges::new(root, 3),
+        images: Images::new(
+            runtime.clone(),
+            3,
+            Pulls::new(root, Verification::Fetched),
+            Providers::default(),
+        ),
+        node: NodeFacts {
+            log_root: root.join("logs"),
+            seccomp_root: root.join("seccomp"),
+            cgroups: Layout::below("/"),
+            memory: 1 << 30,
+            may_lower_oom_score: false,
+            cluster_domain: "cluster.local".to_owned(),
+            seccomp_default: false,
+        },
+        node_name: "n".to_owned(),
+        node_object: Cache::fixed([]),
+        settings: Default::default(),
+        host_ips: vec!["10.1.0.1".to_owned()],
+        dns: NodeDns {
+            servers: Vec::new(),
+            domain: "cluster.local".to_owned(),
+            host: Resolver::parse(""),
+        },
+        cgroups: None,
+        allocatable: Default::default(),
+        room: Default::default(),
+        leaving: Default::default(),
+        grants: Mutex::default(),
+        root: root.to_owned(),
+        short: Mutex::default(),
+        orders,
+        pods: Registry::default(),
+        probes: Arc::default(),
+        attention,
+        runtime_name: "fake".to_owned(),
+        runtime,
+        client,
+    }
+}
+
+/// The pod `web`.
+pub(crate) fn pod(spec: serde_json::Value, deleting: bool) -> Arc<Pod> {
+    let mut metadata = serde_json::json!({"name": "web", "namespace": "default", "uid": "u"});
+    if deleting {
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        metadata["deletionGracePeriodSeconds"] = 1.into();
+    }
+    Arc::new(
+        serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": spec})).unwrap(),
+    )
+}
+
+/// A pod's worker at work.
+pub(crate) struct Run {
+    pub(crate) runtime: Fake,
+    pub(crate) handle: Handle,
+    spec: serde_json::Value,
+    pub(crate) shared: Arc<Shared>,
+    done: mpsc::UnboundedReceiver<String>,
+    _root: tempfile::TempDir,
+}
+
+impl Run {
+    pub(crate) fn begin(spec: serde_json::Value, runtime: Fake) -> Self {
+        Self::begin_with(spec, runtime, |_| {})
+    }
+
+    /// On a node that `change` has made different.
+    pub(crate) fn begin_with(
+        spec: serde_json::Value,
+        runtime: Fake,
+        change: impl FnOnce(&mut Shared),
+    ) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let (orders, mut ordered) = mpsc::unbounded_channel();
+        let mut shared = shared(&runtime, root.path(), orders);
+        change(&mut shared);
+        let shared = Arc::new(shared);
+        let (sender, done) = mpsc::unbounded_channel();
+        let handle = worker::spawn(shared.clone(), pod(spec.clone(), false), sender);
+        let other_end = handle.clone();
+        // as the manager does
+        tokio::spawn(async move {
+            while let Some(Order {
+                sentence, grace, ..
+            }) = ordered.recv().await
+            {
+                other_end.end(sentence, grace);
+            }
+        });
+        Self {
+            runtime,
+            handle,
+            spec,
+            shared,
+            done,
+            _root: root,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> String {
+        let found = self.shared.pods.find("default", "web");
+        found.map_or(String::new(), |e| e.status.phase.clone())
+    }
+
+    /// Waits, nudging as the manager does.
+    pub(crate) async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        for _ in 0..900 {
+            if is(self) {
+                return;
+            }
+            self.handle.nudge();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("not {what}:\n{}{:?}", self.runtime, self.runtime.calls());
+    }
+
+    pub(crate) async fn delete(mut self) {
+        self.handle.set(pod(self.spec.clone(), true));
+        let uid = tokio::time::timeout(Duration::from_secs(90), self.done.recv()).await;
+        assert_eq!(
+            uid.expect("a deleted pod ends").as_deref(),
+            Some("u"),
+            "{}",
+            self.runtime
+        );
+        assert!(self.runtime.is_empty(), "left:\n{}", self.runtime);
+    }
+}
