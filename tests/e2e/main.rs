@@ -27,6 +27,14 @@ const SCENARIOS: &[Scenario] = &[
     ),
     ("logs_and_exec", scenarios::exec::run),
     ("services_and_dns_from_pods", scenarios::services::run),
+    (
+        "policy_lets_friends_in_and_nobody_else",
+        scenarios::policy::run,
+    ),
+    (
+        "a_load_balancer_address_outlives_its_node",
+        scenarios::load_balancer::run,
+    ),
     ("configuration_reaches_containers", scenarios::volumes::run),
     (
         "namespace_is_deleted_with_all_in_it",

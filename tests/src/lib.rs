@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub mod lan;
 pub mod machine;
 
 use serde_json::Value;

@@ -10,8 +10,11 @@
 //!   All nodes would cost the API server a write a node a period, however few
 //!   addresses there are.
 //! - Who lives and answers for an address already keeps it, so that a node that
-//!   comes back takes no connection away from the one that stood in; if several do,
-//!   the one of the highest rank. Else the first contender that lives has it.
+//!   comes back takes no connection away from the one that stood in. Else the first
+//!   contender that lives has it.
+//! - If several answer for it, who was cut off meanwhile gives it up, and who took it
+//!   from a dead one does not listen to that one's old claim. Of those that never
+//!   were apart the one of the highest rank has it.
 //! - An address that is new is left for [`HEARING`] to contenders of higher rank
 //!   that were not heard yet: they begin to say that they live when they learn of
 //!   it, as this node does. Without that, whoever learns of it first would answer
@@ -26,12 +29,16 @@
 //! not older. `FRESH` is less than `STALE`, so when others hold it for dead it
 //! knows itself that it is cut off.
 //!
+//! Who was cut off itself knows nothing of others' deaths: for [`STALE`] after its
+//! return it takes nothing that another claims, so that an outage of the API server,
+//! after which one is heard before the other, moves nothing.
+//!
 //! Who is cut off goes on answering for what it has: if the API server is away for
 //! all, nobody could take over, and Services would go down for nothing. But it takes
 //! nothing new, and gives an address up as soon as it hears another node announce
 //! it (as RFC 5227 has it for conflicts): whoever takes over announces itself at once
 //! and several times. So two answer for no longer than it takes until one such
-//! announcement arrives.
+//! announcement arrives, or, if all of them were lost, its own renewal does.
 //!
 //! After a node's death its last renewal is at most [`STALE`] old when it is missed:
 //! takeover within 2.5 s, and the time of one write.
@@ -166,6 +173,12 @@ impl Lives {
         others.any(|node| self.claims(node, address) && self.is_live(node, now))
     }
 
+    /// Who said last that it answers for an address, and is dead.
+    fn claimed_by_dead(&self, address: IpAddr, now: Instant) -> BTreeSet<Text> {
+        let dead = |node: &&Text| self.claims(node, address) && !self.is_live(node, now);
+        self.seen.keys().filter(dead).cloned().collect()
+    }
+
     /// When the next of them is held for dead, if nothing comes.
     #[must_use]
     pub fn next_end(&self, now: Instant) -> Option<Instant> {
@@ -181,15 +194,22 @@ pub struct Held {
     pub addresses: BTreeSet<IpAddr>,
     /// What it gave up while out of touch.
     pub yielded: BTreeSet<IpAddr>,
+    /// What it kept while out of touch, until it is known whether others took it.
+    pub doubtful: BTreeSet<IpAddr>,
+    /// Dead nodes that it took an address from and that still claim it.
+    pub taken_from: BTreeMap<IpAddr, BTreeSet<Text>>,
+    /// Since when it is in touch, if it is.
+    pub in_touch: Option<Instant>,
     /// Since when it may answer for each address.
     pub since: BTreeMap<IpAddr, Instant>,
 }
 
 impl Held {
-    /// When the next hearing ends.
+    /// When the next hearing ends, or others may be held for dead.
     #[must_use]
     pub fn next_end(&self, now: Instant) -> Option<Instant> {
-        let ends = self.since.values().map(|since| *since + HEARING);
+        let hearings = self.since.values().map(|since| *since + HEARING);
+        let ends = hearings.chain(self.in_touch.map(|since| since + STALE));
         ends.filter(|end| *end > now).min()
     }
 }
@@ -207,17 +227,21 @@ pub fn contends(own: &str, wanted: &L2, held: &Held) -> bool {
     })
 }
 
-/// The node that answers for an address that this node may answer for `since` then.
+/// The node that answers for an address that this node may answer for `since` then;
+/// claims of those whom it took it from do not count.
 #[must_use]
 pub fn winner<'a>(
     address: IpAddr,
     nodes: &'a BTreeSet<Text>,
     lives: &Lives,
+    taken_from: &BTreeSet<Text>,
     since: Instant,
     now: Instant,
 ) -> Option<&'a Text> {
     let ranked = ranked(address, nodes);
-    let holds = |node: &&&Text| lives.is_live(node, now) && lives.claims(node, address);
+    let holds = |node: &&&Text| {
+        lives.is_live(node, now) && lives.claims(node, address) && !taken_from.contains(**node)
+    };
     if let Some(holder) = ranked.iter().find(holds) {
         return Some(holder);
     }
@@ -234,23 +258,48 @@ pub fn winner<'a>(
 /// What the own node answers for now.
 #[must_use]
 pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant) -> Held {
-    let in_touch = lives.is_in_touch(own, now);
-    let mut held = Held::default();
+    let in_touch = lives
+        .is_in_touch(own, now)
+        .then(|| before.in_touch.unwrap_or(now));
+    let may_judge = in_touch.is_some_and(|since| now.saturating_duration_since(since) >= STALE);
+    let mut held = Held {
+        in_touch,
+        ..Held::default()
+    };
     for (address, it) in wanted {
         if !it.nodes.contains(own) {
             continue;
         }
         let since = *before.since.get(address).unwrap_or(&now);
         held.since.insert(*address, since);
-        let holds = if in_touch {
-            winner(*address, &it.nodes, lives, since, now).is_some_and(|node| node == own)
+        let held_before = before.addresses.contains(address);
+        let mut taken_from = before.taken_from.get(address).cloned().unwrap_or_default();
+        taken_from.retain(|node| held_before && lives.claims(node, *address));
+        let holds = if in_touch.is_some() {
+            let lost = if held_before {
+                before.doubtful.contains(address) && lives.is_claimed_by_other(own, *address, now)
+            } else {
+                !may_judge && !lives.claimed_by_dead(*address, now).is_empty()
+            };
+            let winner = winner(*address, &it.nodes, lives, &taken_from, since, now);
+            !lost && winner.is_some_and(|node| node == own)
         } else {
             let yielded = before.yielded.contains(address);
             if yielded {
                 held.yielded.insert(*address);
             }
-            before.addresses.contains(address) && !yielded
+            let keeps = held_before && !yielded;
+            if keeps {
+                held.doubtful.insert(*address);
+            }
+            keeps
         };
+        if holds && !held_before {
+            taken_from = lives.claimed_by_dead(*address, now);
+        }
+        if holds && !taken_from.is_empty() {
+            held.taken_from.insert(*address, taken_from);
+        }
         if holds {
             held.addresses.insert(*address);
         }
@@ -286,11 +335,12 @@ mod tests {
         lives.observe(&node.into(), Some(&renewed.into()), claims, at);
     }
 
-    /// Nothing held, and the hearing of [`ADDRESS`] over at `t0`.
+    /// Nothing held, the hearing of [`ADDRESS`] over at `t0`, and long in touch.
     fn heard(t0: Instant) -> Held {
-        let since = t0.checked_sub(HEARING).expect("a machine up for a second");
+        let before = |time| t0.checked_sub(time).expect("a machine up for seconds");
         Held {
-            since: BTreeMap::from([(ip(ADDRESS), since)]),
+            since: BTreeMap::from([(ip(ADDRESS), before(HEARING))]),
+            in_touch: Some(before(STALE)),
             ..Held::default()
         }
     }
@@ -338,9 +388,71 @@ mod tests {
         say(&mut lives, second, "7", &[ADDRESS], t0 + MS(2600));
         say(&mut lives, first, "9", &[], t0 + MS(2700));
         assert!(holds(&lives, second, t0 + MS(2710)) && !holds(&lives, first, t0 + MS(2710)));
-        // both claim: the higher rank has it
+        // both claim, and never were apart: the higher rank has it
         say(&mut lives, first, "10", &[ADDRESS], t0 + MS(2800));
         assert!(!holds(&lives, second, t0 + MS(2810)) && holds(&lives, first, t0 + MS(2810)));
+    }
+
+    /// Whatever their ranks, and though no announcement was heard.
+    #[test]
+    fn who_was_cut_off_gives_up_what_another_took_meanwhile() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        for (cut, taker) in [(0, 1), (1, 0)] {
+            let (cut, taker) = (names[cut].as_str(), names[taker].as_str());
+            // Both see the same when they are in touch.
+            let mut lives = Lives::default();
+            say(&mut lives, cut, "1", &[ADDRESS], t0);
+            let of_cut = decide(cut, &wanted, &lives, &heard(t0), t0);
+            assert_eq!(of_cut.addresses.len(), 1);
+            let mut seen_by_taker = lives;
+            say(&mut seen_by_taker, taker, "1", &[], t0 + MS(2400));
+            let of_taker = decide(taker, &wanted, &seen_by_taker, &heard(t0), t0 + MS(2600));
+            assert_eq!(of_taker.addresses.len(), 1, "{taker} takes it");
+            let mut seen_by_cut = Lives::default();
+            say(&mut seen_by_cut, cut, "1", &[ADDRESS], t0);
+            let of_cut = decide(cut, &wanted, &seen_by_cut, &of_cut, t0 + MS(2600));
+            assert_eq!(of_cut.addresses.len(), 1, "{cut} does not know");
+            // The cable is in again: what it kept is in its first words.
+            for lives in [&mut seen_by_taker, &mut seen_by_cut] {
+                say(lives, taker, "2", &[ADDRESS], t0 + MS(2900));
+                say(lives, cut, "2", &[ADDRESS], t0 + MS(3000));
+            }
+            let of_taker = decide(taker, &wanted, &seen_by_taker, &of_taker, t0 + MS(3010));
+            assert_eq!(of_taker.addresses.len(), 1, "{taker} keeps it");
+            let of_cut = decide(cut, &wanted, &seen_by_cut, &of_cut, t0 + MS(3010));
+            assert!(of_cut.addresses.is_empty(), "{cut} gives it up");
+            // Then its claim is gone, and would count again.
+            say(&mut seen_by_taker, cut, "3", &[], t0 + MS(3100));
+            let of_taker = decide(taker, &wanted, &seen_by_taker, &of_taker, t0 + MS(3110));
+            assert!(of_taker.addresses.len() == 1 && of_taker.taken_from.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_outage_of_the_api_server_moves_nothing() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let (first, last) = (names[0].as_str(), names[2].as_str());
+        let mut lives = Lives::default();
+        say(&mut lives, first, "1", &[], t0);
+        say(&mut lives, last, "1", &[ADDRESS], t0);
+        let holder = decide(last, &wanted, &lives, &heard(t0), t0);
+        let other = decide(first, &wanted, &lives, &heard(t0), t0);
+        assert!(holder.addresses.len() == 1 && other.addresses.is_empty());
+        let holder = decide(last, &wanted, &lives, &holder, t0 + MS(60_000));
+        let other = decide(first, &wanted, &lives, &other, t0 + MS(60_000));
+        assert!(holder.addresses.len() == 1 && holder.doubtful.len() == 1);
+        assert!(other.in_touch.is_none());
+        // The first is heard again before the holder.
+        say(&mut lives, first, "2", &[], t0 + MS(60_010));
+        let holder = decide(last, &wanted, &lives, &holder, t0 + MS(60_010));
+        let other = decide(first, &wanted, &lives, &other, t0 + MS(60_010));
+        assert!(holder.addresses.len() == 1 && other.addresses.is_empty());
+        assert_eq!(other.next_end(t0 + MS(60_010)), Some(t0 + MS(62_510)));
+        say(&mut lives, last, "2", &[ADDRESS], t0 + MS(60_400));
+        let holder = decide(last, &wanted, &lives, &holder, t0 + MS(60_400));
+        assert!(holder.addresses.len() == 1 && holder.doubtful.is_empty());
     }
 
     #[test]
@@ -421,7 +533,7 @@ mod tests {
             let address = IpAddr::from([10, 0, 0, last]);
             let t0 = Instant::now();
             let now = t0 + HEARING;
-            let heard = Held { since: BTreeMap::from([(address, t0)]), ..Held::default() };
+            let heard = Held { since: BTreeMap::from([(address, t0)]), in_touch: Some(t0), ..Held::default() };
             let names: BTreeSet<Text> = (0..count).map(|n| format!("n{n}").into()).collect();
             let mut lives = Lives::default();
             for (name, (lives_now, claims)) in names.iter().zip(&live) {

@@ -3,7 +3,9 @@
 pub mod apply;
 pub mod crash;
 pub mod exec;
+pub mod load_balancer;
 pub mod namespace;
+pub mod policy;
 pub mod reading;
 pub mod replace;
 pub mod rollout;
