@@ -103,9 +103,6 @@ counters! {
     DroppedNoRoute = 26, "dropped_no_route";
     /// Dropped: a packet's time to live is over.
     DroppedExpired = 27, "dropped_hop_limit";
-    /// Dropped: a packet of a service whose header is cut off or contradicts
-    /// itself. Not counted any more: the kernel drops it where it looks at it.
-    DroppedMalformed = 28, "dropped_malformed";
     /// Dropped: the kernel could not change the packet.
     DroppedUnwritable = 29, "dropped_unwritable";
     /// Dropped and answered: the packet is larger than the way to the backend

@@ -15,6 +15,7 @@
 //! SOURCES   (set, range)                     ──► 1             only with source ranges
 //! NODES     address                          ──► flags         this node's own addresses
 //! INSIDE    (0, range)                       ──► 1             ranges of pods
+//! SERVED    (protocol, port)                 ──► bits          which entries of SERVICES there may be
 //! CONFIG    0                                ──► Config        the node
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
@@ -23,7 +24,8 @@
 //!
 //! An update writes the slots of the next generation, then replaces the one
 //! entry of `SERVICES`, then removes the slots of the former generation: a
-//! reader sees the old state or the new one.
+//! reader sees the old state or the new one. What `SERVED` says is written
+//! before the first entry under a port and removed after the last one.
 //!
 //! # Why values are sealed
 //!
@@ -45,8 +47,10 @@ mod flow;
 mod maglev;
 mod node;
 pub mod policy;
+mod served;
 mod service;
 mod socket;
+mod text;
 
 pub use address::{Address, Port, Protocol};
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
@@ -54,11 +58,13 @@ pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{NodeFlags, Prefix, Range};
+pub use served::{Served, ServedPlace};
 pub use service::{
     Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
     SetName, SlotKey,
 };
 pub use socket::{Affinity, AffinityKey, Original, OriginalKey, STREAMS};
+pub use text::Text;
 
 /// Version of every layout in this crate; part of the path at which maps are
 /// pinned.
@@ -80,6 +86,8 @@ pub mod maps {
     pub const NODES: &str = "NODES";
     /// [`Prefix`](crate::Prefix) to `u32`, always 1.
     pub const INSIDE: &str = "INSIDE";
+    /// Words of [`Served`](crate::Served) by their place.
+    pub const SERVED: &str = "SERVED";
     /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
     pub const NAMES: &str = "NAMES";
     /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
@@ -122,7 +130,7 @@ pub mod maps {
     pub const LOGS: &str = "AYA_LOGS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 24] = [
+    pub const ALL: [&str; 25] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -130,6 +138,7 @@ pub mod maps {
         SOURCES,
         NODES,
         INSIDE,
+        SERVED,
         NAMES,
         ORIGINALS,
         STREAM_ORIGINALS,

@@ -20,7 +20,7 @@
 //! numbers of two agents never meet. The generation moves when any verdict may
 //! have, so that known flows are looked at again.
 
-use crate::{Address, Plain, Port, Protocol, Sealed};
+use crate::{Address, Plain, Port, Protocol, Sealed, Text};
 
 /// The one entry of `POLICY_ROOT`.
 #[repr(C, align(8))]
@@ -262,56 +262,14 @@ pub struct PolicyFlowEntry {
     pub used: u64,
 }
 
-/// A rule's name, for people, padded with zeros.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct RuleName(pub [u8; Self::LEN]);
-
-impl RuleName {
-    /// Bytes of a name: kind, namespace (63), name (253), the rule's number and
-    /// the words around them.
-    pub const LEN: usize = 384;
-}
-
-#[cfg(feature = "user")]
-impl core::fmt::Debug for RuleName {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[cfg(feature = "user")]
-impl RuleName {
-    /// A name from text; what exceeds [`LEN`](Self::LEN) is cut off.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        let mut bytes = [0; Self::LEN];
-        for (to, from) in bytes.iter_mut().zip(text.bytes()) {
-            *to = from;
-        }
-        Self(bytes)
-    }
-
-    /// The text; bytes that are no UTF-8 end it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
-        match core::str::from_utf8(text) {
-            Ok(text) => text,
-            Err(error) => {
-                let valid = text.get(..error.valid_up_to()).unwrap_or_default();
-                core::str::from_utf8(valid).unwrap_or_default()
-            }
-        }
-    }
-}
+/// A rule's name, for people: kind, namespace (63), name (253), the rule's number
+/// and the words around them.
+pub type RuleName = Text<384>;
 
 // SAFETY: 32 bytes: Address (16), two u16, three u32.
 unsafe impl Plain for PolicyFlow {}
 // SAFETY: 48 bytes: Sealed<PolicyFlow> (40), u64.
 unsafe impl Plain for PolicyFlowEntry {}
-// SAFETY: bytes.
-unsafe impl Plain for RuleName {}
 // SAFETY: 8 bytes: two u32.
 unsafe impl Plain for PolicyRoot {}
 // SAFETY: 8 bytes: two u32.

@@ -1,6 +1,6 @@
 //! Services and their backends.
 
-use crate::{Address, Port, Protocol};
+use crate::{Address, Port, Protocol, Text};
 
 /// Where a service may be reached under a given address and port.
 #[repr(transparent)]
@@ -235,17 +235,9 @@ impl MemberKey {
     }
 }
 
-/// What a set belongs to, for people: `namespace/service:port`, padded with
-/// zero bytes.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SetName(pub [u8; Self::LEN]);
-
-impl SetName {
-    /// Bytes of a name: namespace (63), service (63), port (15), the words
-    /// around them.
-    pub const LEN: usize = 160;
-}
+/// What a set belongs to, for people: `namespace/service:port`. Namespace (63),
+/// service (63), port (15), the words around them.
+pub type SetName = Text<160>;
 
 /// Plain data: its bytes may be handed to the kernel and taken from it.
 ///
@@ -271,8 +263,6 @@ unsafe impl Plain for Address {}
 unsafe impl Plain for u32 {}
 // SAFETY: one integer.
 unsafe impl Plain for u64 {}
-// SAFETY: bytes.
-unsafe impl Plain for SetName {}
 // SAFETY: u64 and a value whose size is a multiple of eight: `seal` asserts
 // it wherever one is made.
 unsafe impl<V: Plain> Plain for Sealed<V> {}
@@ -383,50 +373,6 @@ const _: () = {
     assert!(size_of::<Sealed<Service>>() == 32);
     assert!(size_of::<Sealed<Backend>>() == 32);
 };
-
-#[cfg(feature = "user")]
-mod user {
-    use core::fmt::{self, Debug, Display, Formatter};
-
-    use super::SetName;
-
-    impl SetName {
-        /// A name from text; what exceeds [`LEN`](Self::LEN) is cut off.
-        #[must_use]
-        pub fn new(text: &str) -> Self {
-            let mut bytes = [0; Self::LEN];
-            for (to, from) in bytes.iter_mut().zip(text.bytes()) {
-                *to = from;
-            }
-            Self(bytes)
-        }
-
-        /// The text; bytes that are no UTF-8 end it.
-        #[must_use]
-        pub fn as_str(&self) -> &str {
-            let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
-            match core::str::from_utf8(text) {
-                Ok(text) => text,
-                Err(error) => {
-                    let valid = text.get(..error.valid_up_to()).unwrap_or_default();
-                    core::str::from_utf8(valid).unwrap_or_default()
-                }
-            }
-        }
-    }
-
-    impl Display for SetName {
-        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-            f.write_str(self.as_str())
-        }
-    }
-
-    impl Debug for SetName {
-        fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-            Debug::fmt(self.as_str(), f)
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, BackendFlags, Counter, MAGLEV_CHUNK, MaglevKey,
-    MemberKey, NodeFlags, Port, Scope, Sealed, Service, ServiceFlags, ServiceKey, SlotKey,
+    MemberKey, NodeFlags, Port, Scope, Sealed, Served, Service, ServiceFlags, ServiceKey, SlotKey,
 };
 
 use crate::maps::{Entropy, Maps};
@@ -107,24 +107,25 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
     ask: &A,
     found: &mut Found,
 ) -> Choice {
+    let served = maps.served(key.protocol, key.port);
     // What stands for all addresses is not one.
-    if key.address == key.address.wildcard() {
+    if served == Served::NONE || key.address == key.address.wildcard() {
         return Choice::NoService;
     }
     if ATTEMPTS == 3 {
         // Without a loop: Linux 6.1 takes none that a call falls back into.
-        if let Some(choice) = once(maps, key, ask, found) {
+        if let Some(choice) = once(maps, key, served, ask, found) {
             return choice;
         }
-        if let Some(choice) = once(maps, key, ask, found) {
+        if let Some(choice) = once(maps, key, served, ask, found) {
             return choice;
         }
-        return once(maps, key, ask, found).unwrap_or(Choice::Unstable);
+        return once(maps, key, served, ask, found).unwrap_or(Choice::Unstable);
     }
     let mut attempt = 0;
     while attempt < ATTEMPTS {
         attempt += 1;
-        if let Some(choice) = once(maps, key, ask, found) {
+        if let Some(choice) = once(maps, key, served, ask, found) {
             return choice;
         }
     }
@@ -134,11 +135,12 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
 /// May a key lead to a service? If not, [`choose`] finds none.
 #[inline(always)]
 pub fn is_addressed<M: Maps>(maps: &M, key: &ServiceKey) -> bool {
-    if maps.is_service(key) {
+    let served = maps.served(key.protocol, key.port);
+    if served.contains(Served::ADDRESS) && maps.is_service(key) {
         return true;
     }
     let serves = |flags: NodeFlags| flags.contains(NodeFlags::PORTS);
-    maps.node(&key.address).is_some_and(serves) && {
+    served.contains(Served::NODE) && maps.node(&key.address).is_some_and(serves) && {
         let mut any = *key;
         any.address = key.address.wildcard();
         maps.is_service(&any)
@@ -150,11 +152,15 @@ pub fn is_addressed<M: Maps>(maps: &M, key: &ServiceKey) -> bool {
 fn once<M: Maps + Entropy, A: Ask>(
     maps: &M,
     key: &mut ServiceKey,
+    served: Served,
     ask: &A,
     found: &mut Found,
 ) -> Option<Choice> {
     let Some(sealed) = maps.service(key) else {
-        if key.scope == Scope::INTERNAL && serves_ports(maps, &key.address, ask) {
+        if key.scope == Scope::INTERNAL
+            && served.contains(Served::NODE)
+            && serves_ports(maps, &key.address, ask)
+        {
             key.address = key.address.wildcard();
             return None;
         }

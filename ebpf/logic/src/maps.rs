@@ -2,8 +2,8 @@
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Config, ConfigFlags, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Sealed, Service,
-    ServiceKey, SlotKey, Tuple,
+    FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port, Protocol,
+    Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
 };
 
 use crate::packet::{Origin, Step, Verdict, Work};
@@ -13,6 +13,8 @@ use crate::packet::{Origin, Step, Verdict, Work};
 /// Values come as copies: sealed ones may be torn (see `ebpf_abi`), and the
 /// decisions open them.
 pub trait Maps {
+    /// Which entries there may be under a port.
+    fn served(&self, protocol: Protocol, port: Port) -> Served;
     /// The entry of a service.
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>>;
     /// Is there an entry?

@@ -11,7 +11,7 @@ use std::vec::Vec;
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
     FragmentPorts, Life, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
-    Protocol, Range, Sealed, Service, ServiceKey, SlotKey, Tuple,
+    Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
 };
 
 use crate::maps::{Entropy, Flows, Inserted, Maps};
@@ -108,6 +108,15 @@ impl Model {
 }
 
 impl Maps for Model {
+    fn served(&self, protocol: Protocol, port: Port) -> Served {
+        if Served::place(protocol, port).is_none() {
+            return Served::NONE;
+        }
+        let keys = self.services.keys();
+        keys.filter(|key| (key.protocol, key.port) == (protocol, port))
+            .fold(Served::NONE, |all, key| all.with(Served::of(key)))
+    }
+
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
         self.services.get(key).copied()
     }

@@ -394,11 +394,7 @@ pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -
     {
         return Verdict::Pass;
     }
-    let verdict = match maps.step(Step::Track, origin, work) {
-        Verdict::Unknown if origin == Origin::Leaving => Verdict::Pass,
-        Verdict::Unknown => begin(maps, origin, work),
-        known => known,
-    };
+    let verdict = decide_whole(maps, origin, work);
     if work.headers.fragment == Fragment::FIRST
         && matches!(verdict, Verdict::Translate | Verdict::Forward)
         && work.headers.tuple.protocol == Protocol::SCTP
@@ -410,6 +406,17 @@ pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -
         maps.step(Step::Keep, origin, work);
     }
     verdict
+}
+
+/// As [`decide`], of a packet that is no fragment and lies in no other: such as
+/// [`parse_front`] reads.
+#[inline(always)]
+pub fn decide_whole<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+    match maps.step(Step::Track, origin, work) {
+        Verdict::Unknown if origin == Origin::Leaving => Verdict::Pass,
+        Verdict::Unknown => begin(maps, origin, work),
+        known => known,
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use ebpf_abi::{
     Address, AffinityKey, Backend, ConfigFlags, Counter, Hook, NodeFlags, Original, OriginalKey,
-    Port, Protocol, Sealed, ServiceFlags, ServiceKey,
+    Port, Protocol, Sealed, Served, ServiceFlags, ServiceKey,
 };
 
 use crate::lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};
@@ -150,24 +150,8 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     let asked = socket.peer();
     let protocol = socket.protocol();
     let mut key = ServiceKey::internal(asked.address, asked.port, protocol);
-    // Each connection of a stream is spread anew. The datagrams of one socket
-    // stay together, as they do where connections are tracked.
-    let spread = if protocol == Protocol::UDP {
-        mix(socket.cookie())
-    } else {
-        maps.random()
-    };
     let mut found = Found::NOTHING;
-    let choice = choose::<ATTEMPTS, _, _>(
-        maps,
-        &mut key,
-        &Process {
-            maps,
-            socket,
-            spread,
-        },
-        &mut found,
-    );
+    let choice = choose::<ATTEMPTS, _, _>(maps, &mut key, &Process { maps, socket }, &mut found);
     let backend = match choice {
         // Nothing is translated for pods where that is left to their devices.
         choice if choice != Choice::NoService && is_left_out(maps, socket) => return Verdict::Pass,
@@ -217,13 +201,18 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
 struct Process<'a, M, S> {
     maps: &'a M,
     socket: &'a S,
-    spread: u32,
 }
 
-impl<M: Maps, S: Socket> Ask for Process<'_, M, S> {
+impl<M: Maps + Entropy, S: Socket> Ask for Process<'_, M, S> {
+    /// Each connection of a stream is spread anew. The datagrams of one socket
+    /// stay together, as they do where connections are tracked.
     #[inline(always)]
     fn spread(&self) -> u32 {
-        self.spread
+        if self.socket.protocol() == Protocol::UDP {
+            mix(self.socket.cookie())
+        } else {
+            self.maps.random()
+        }
     }
 
     #[inline(always)]
@@ -274,7 +263,8 @@ fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
 #[inline(always)]
 pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> Verdict {
     let asked = socket.peer();
-    if asked.port.get() == 0 {
+    let served = maps.served(socket.protocol(), asked.port);
+    if asked.port.get() == 0 || !served.contains(Served::NODE) {
         return Verdict::Pass;
     }
     let Some(config) = maps.config() else {

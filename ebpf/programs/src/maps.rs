@@ -14,8 +14,8 @@ use ebpf_abi::policy::{
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, ConfigFlags, Counter, FlowEntry,
     FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Plain, Protocol, Range, STREAMS, Sealed, Service, ServiceKey, SetName,
-    SlotKey, Tuple,
+    Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service,
+    ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Front, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps};
@@ -43,6 +43,8 @@ static SOURCES: LpmTrie<Range, u32> = LpmTrie::with_max_entries(65_536, 0);
 static NODES: HashMap<Address, NodeFlags> = HashMap::with_max_entries(1_024, BPF_F_NO_PREALLOC);
 #[map]
 static INSIDE: LpmTrie<Range, u32> = LpmTrie::with_max_entries(1_024, 0);
+#[map]
+static SERVED: Array<u64> = Array::with_max_entries(Served::WORDS, 0);
 #[map]
 static NAMES: HashMap<u32, SetName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]
@@ -98,6 +100,17 @@ pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0
 pub(crate) struct Kernel;
 
 impl Maps for Kernel {
+    #[inline(always)]
+    fn served(&self, protocol: Protocol, port: Port) -> Served {
+        let Some(place) = Served::place(protocol, port) else {
+            return Served::NONE;
+        };
+        // SAFETY: as for `copy`; a single word is read at once.
+        SERVED.get_ptr(place.word).map_or(Served::NONE, |word| {
+            place.read(unsafe { word.read_volatile() })
+        })
+    }
+
     #[inline(always)]
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
         SERVICES.get_ptr(key).map(copy)
@@ -182,8 +195,10 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn forget(&self, key: &OriginalKey) {
-        // It is fine if there was none.
-        let _ = ORIGINALS.remove(key);
+        // Mostly there is none, and to look takes no lock.
+        if ORIGINALS.get_ptr(key).is_some() {
+            let _ = ORIGINALS.remove(key);
+        }
     }
 
     #[inline(always)]

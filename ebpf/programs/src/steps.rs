@@ -91,6 +91,16 @@ pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {
     ebpf_logic::packet::decide(&Kernel, kind_of(kind), origin_of(origin), work) as u32
 }
 
+/// Decides on a packet that is no fragment and lies in no other.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn orlop_decide_whole(origin: u32) -> u32 {
+    let Some(work) = work() else {
+        return Verdict::Pass as u32;
+    };
+    ebpf_logic::packet::decide_whole(&Kernel, origin_of(origin), work) as u32
+}
+
 /// The kind of a number.
 #[inline(always)]
 pub(crate) const fn kind_of(number: u32) -> Kind {

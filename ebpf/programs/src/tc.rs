@@ -13,13 +13,13 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::{Counter, Protocol};
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Front, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate, parse,
-    parse_front, relay, rewrite, rewrite_error,
+    Fragment, Front, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate,
+    parse, parse_front, relay, rewrite, rewrite_error,
 };
 
 use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, orlop_sctp_change, verdict_of, work};
+use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
 /// A field of the context.
 macro_rules! field {
@@ -72,27 +72,25 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     if field!(skb, vlan_present) != 0 {
         return TC_ACT_UNSPEC;
     }
-    let mut kind = orlop_tc_front(skb);
-    if kind == Kind::Other as u32 {
-        kind = orlop_tc_parse(skb);
-    }
-    if kind == Kind::Other as u32 {
+    let Some(work) = work() else {
         return TC_ACT_UNSPEC;
-    }
-    let verdict = orlop_decide(kind, origin as u32);
+    };
+    // Most packets are plain and none of ours: for them as little is called as
+    // can be.
+    let verdict = if parse_front(Skb(skb), work) == Kind::Transport {
+        core::hint::black_box(core::ptr::from_mut(work));
+        orlop_decide_whole(origin as u32)
+    } else {
+        let kind = orlop_tc_parse(skb);
+        if kind == Kind::Other as u32 {
+            return TC_ACT_UNSPEC;
+        }
+        orlop_decide(kind, origin as u32)
+    };
     if verdict == Verdict::Pass as u32 {
         return TC_ACT_UNSPEC;
     }
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn orlop_tc_front(skb: *mut __sk_buff) -> u32 {
-    match work() {
-        Some(work) => parse_front(Skb(skb), work) as u32,
-        None => Kind::Other as u32,
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -193,7 +191,10 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
             return drop(Counter::DroppedNoRoute);
         }
         Way::TooBig => {
-            if work.headers.whole
+            // Programs cannot cut what a router might: its sender can, once it is
+            // told, whether it forbade others to or not. Of fragments only the
+            // first may be answered (RFC 1122, 3.2.2).
+            if work.headers.fragment != Fragment::LATER
                 && verdict != Verdict::TranslateError
                 && orlop_tc_refuse(skb, route::mtu().saturating_sub(outer)) != 0
             {

@@ -5,7 +5,7 @@
 //! to the program behind it, which takes the same decision by the same flow.
 
 use aya_ebpf::bindings::{xdp_action, xdp_md};
-use aya_ebpf::helpers::generated::{bpf_xdp_adjust_head, bpf_xdp_load_bytes, bpf_xdp_store_bytes};
+use aya_ebpf::helpers::generated::bpf_xdp_adjust_head;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
@@ -17,33 +17,29 @@ use ebpf_logic::packet::{
 
 use crate::maps::{Kernel, front};
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, orlop_sctp_change, verdict_of, work};
+use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
 /// Packets that a device of the node received, before the kernel makes buffers
 /// of its own for them.
 #[xdp]
 fn orlop_xdp(ctx: XdpContext) -> u32 {
-    let mut kind = orlop_xdp_front(ctx.ctx);
-    if kind == Kind::Other as u32 {
-        kind = orlop_xdp_parse(ctx.ctx);
-    }
-    if kind == Kind::Other as u32 {
+    let Some(work) = work() else {
         return xdp_action::XDP_PASS;
-    }
-    let verdict = orlop_decide(kind, Origin::Device as u32);
+    };
+    let verdict = if parse_front(Xdp(ctx.ctx), work) == Kind::Transport {
+        core::hint::black_box(core::ptr::from_mut(work));
+        orlop_decide_whole(Origin::Device as u32)
+    } else {
+        let kind = orlop_xdp_parse(ctx.ctx);
+        if kind == Kind::Other as u32 {
+            return xdp_action::XDP_PASS;
+        }
+        orlop_decide(kind, Origin::Device as u32)
+    };
     if verdict == Verdict::Pass as u32 {
         return xdp_action::XDP_PASS;
     }
     orlop_xdp_act(ctx.ctx, verdict)
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn orlop_xdp_front(xdp: *mut xdp_md) -> u32 {
-    match work() {
-        Some(work) => parse_front(Xdp(xdp), work) as u32,
-        None => Kind::Other as u32,
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -144,6 +140,37 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
 #[derive(Clone, Copy)]
 struct Xdp(*mut xdp_md);
 
+/// Offsets that are looked at: headers lie far before.
+const FARTHEST: u64 = 0x3fff;
+
+impl Xdp {
+    /// Where `N` bytes at an offset lie, if all are there. Headers begin at even
+    /// places.
+    #[inline(always)]
+    fn place<const N: usize>(self, at: u32) -> Option<*mut u8> {
+        // The compiler is not to know where the number comes from: it would compare
+        // another, of which the verifier does not know that it is the same.
+        let at = core::hint::black_box(u64::from(at));
+        if at > FARTHEST {
+            return None;
+        }
+        // SAFETY: the kernel hands a valid context in; it is no memory.
+        let (start, end) = unsafe {
+            (
+                core::ptr::addr_of!((*self.0).data).read_volatile() as usize,
+                core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
+            )
+        };
+        // One sum is used for both, the check and the access: of another the
+        // verifier would not know what was checked.
+        let place = core::hint::black_box(start + at as usize);
+        if place + N > end {
+            return None;
+        }
+        Some(place as *mut u8)
+    }
+}
+
 impl Packet for Xdp {
     #[inline(always)]
     fn len(self) -> u32 {
@@ -166,24 +193,71 @@ impl Packet for Xdp {
         }
     }
 
+    // What does not lie in the packet's first buffer is left to the program behind
+    // this one: then nothing was written yet, since all that is written was read.
     #[inline(always)]
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {
-        let mut bytes = core::mem::MaybeUninit::<[u8; N]>::uninit();
-        // SAFETY: the helper writes `N` bytes, or fails.
-        let failed = unsafe { bpf_xdp_load_bytes(self.0, at, bytes.as_mut_ptr().cast(), N as u32) };
-        if failed == 0 {
-            // SAFETY: they are written.
-            Some(unsafe { bytes.assume_init() })
-        } else {
-            None
+        let from = self.place::<N>(at)?;
+        let mut bytes = [0; N];
+        let mut i = 0;
+        // SAFETY: `N` bytes lie there.
+        unsafe {
+            if N % 4 == 0 {
+                while i < N {
+                    let word = from.add(i).cast::<u32>().read_volatile().to_ne_bytes();
+                    bytes[i] = word[0];
+                    bytes[i + 1] = word[1];
+                    bytes[i + 2] = word[2];
+                    bytes[i + 3] = word[3];
+                    i += 4;
+                }
+            } else if N % 2 == 0 {
+                while i < N {
+                    let [a, b] = from.add(i).cast::<u16>().read_volatile().to_ne_bytes();
+                    bytes[i] = a;
+                    bytes[i + 1] = b;
+                    i += 2;
+                }
+            } else {
+                while i < N {
+                    bytes[i] = from.add(i).read_volatile();
+                    i += 1;
+                }
+            }
         }
+        Some(bytes)
     }
 
     #[inline(always)]
     fn store<const N: usize>(self, at: u32, bytes: &[u8; N], _summed: bool) -> bool {
-        let from = bytes.as_ptr().cast_mut().cast();
-        // SAFETY: the helper reads `N` bytes.
-        unsafe { bpf_xdp_store_bytes(self.0, at, from, N as u32) == 0 }
+        let Some(to) = self.place::<N>(at) else {
+            return false;
+        };
+        let mut i = 0;
+        // SAFETY: `N` bytes lie there.
+        unsafe {
+            if N % 4 == 0 {
+                while i < N {
+                    let word = [bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]];
+                    to.add(i)
+                        .cast::<u32>()
+                        .write_volatile(u32::from_ne_bytes(word));
+                    i += 4;
+                }
+            } else if N % 2 == 0 {
+                while i < N {
+                    let word = u16::from_ne_bytes([bytes[i], bytes[i + 1]]);
+                    to.add(i).cast::<u16>().write_volatile(word);
+                    i += 2;
+                }
+            } else {
+                while i < N {
+                    to.add(i).write_volatile(bytes[i]);
+                    i += 1;
+                }
+            }
+        }
+        true
     }
 
     #[inline(always)]

@@ -29,7 +29,7 @@ use crate::log::{self, Reader};
 use crate::pod::Raw;
 use crate::snapshot::Snapshot;
 use crate::sys;
-use crate::tables::Tables;
+use crate::tables::{self, Tables};
 
 /// What to load and where to bring it into force.
 #[derive(Clone, Debug)]
@@ -299,6 +299,7 @@ impl Datapath {
         for version in former.iter().filter(|version| **version != directory) {
             growth::carry_over(version, &directory)?;
         }
+        tables::serve_what_stands(&directory)?;
         // What is at devices already is replaced with the rest; what is not
         // there yet is loaded when a device needs it.
         let device_links = links.join(DEVICE_LINKS);
@@ -710,6 +711,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<Prefix, u32>(maps::SOURCES, MapType::LpmTrie),
     Layout::of::<Address, NodeFlags>(maps::NODES, MapType::Hash),
     Layout::of::<Prefix, u32>(maps::INSIDE, MapType::LpmTrie),
+    Layout::of::<u32, u64>(maps::SERVED, MapType::Array),
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<u32, Sealed<Original>>(maps::STREAM_ORIGINALS, MapType::Array),

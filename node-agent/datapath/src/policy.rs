@@ -21,7 +21,7 @@ use crate::devices::attach::pin_of;
 use crate::devices::{Attachment, DeviceHook};
 use crate::error::Error;
 use crate::sys;
-use crate::table::Table;
+use crate::table::{Table, each, in_runs};
 
 /// The maps of network policy, pinned.
 #[derive(Debug)]
@@ -85,10 +85,7 @@ impl Policy {
     ///
     /// [`Error::Full`] or [`Error::Map`].
     pub fn apply(&self, actions: &[Action]) -> Result<(), Error> {
-        let same = |a: &Action, b: &Action| std::mem::discriminant(a) == std::mem::discriminant(b);
-        actions
-            .chunk_by(same)
-            .try_for_each(|run| self.apply_run(run))
+        in_runs(actions, |run| self.apply_run(run))
     }
 
     /// Says that there is no policy: guarded pods are open. Nothing is left.
@@ -112,16 +109,6 @@ impl Policy {
     }
 
     fn apply_run(&self, run: &[Action]) -> Result<(), Error> {
-        macro_rules! each {
-            ($pattern:pat => $content:expr) => {
-                &run.iter()
-                    .filter_map(|action| match action {
-                        $pattern => Some($content),
-                        _ => None,
-                    })
-                    .collect::<Vec<_>>()
-            };
-        }
         match run.first() {
             None => Ok(()),
             Some(Action::Clear(_)) => {
@@ -133,41 +120,33 @@ impl Policy {
                 }
                 self.clear_rules()
             }
-            Some(Action::PutRule(..)) => {
-                let names = each!(Action::PutRule(cookie, name) => (*cookie, RuleName::new(name)));
-                match self.rules.write(names) {
-                    // A rule without a name works.
-                    Err(Error::Full { map, capacity }) => {
-                        tracing::debug!(map, capacity, "no room for a rule's name");
-                        Ok(())
-                    }
-                    other => other,
-                }
-            }
+            Some(Action::PutRule(..)) => self.rules.write_names(
+                each!(run, Action::PutRule(cookie, name) => (*cookie, RuleName::new(name))),
+            ),
             Some(Action::PutVerdict(..)) => self
                 .verdicts
-                .write(each!(Action::PutVerdict(key, it) => (*key, Sealed::new(key, *it)))),
+                .write(each!(run, Action::PutVerdict(key, it) => (*key, Sealed::new(key, *it)))),
             Some(Action::PutPorts(..)) => self
                 .ports
-                .write(each!(Action::PutPorts(element, classes) => (*element, *classes))),
+                .write(each!(run, Action::PutPorts(element, classes) => (*element, *classes))),
             Some(Action::PutPeer(..)) => self.peers.write(
-                each!(Action::PutPeer(epoch, prefix, entry) => (prefix_of(*epoch, *prefix), *entry)),
+                each!(run, Action::PutPeer(epoch, prefix, entry) => (prefix_of(*epoch, *prefix), *entry)),
             ),
             Some(Action::PutEndpoint(..)) => self
                 .endpoints
-                .write(each!(Action::PutEndpoint(key, it) => (*key, Sealed::new(key, *it)))),
-            Some(Action::PutRoot(_)) => self.root.write(each!(Action::PutRoot(root) => (0, *root))),
+                .write(each!(run, Action::PutEndpoint(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutRoot(_)) => self.root.write(each!(run, Action::PutRoot(root) => (0, *root))),
             Some(Action::DeleteEndpoint(_)) => self
                 .endpoints
-                .delete(each!(Action::DeleteEndpoint(key) => *key)),
+                .delete(each!(run, Action::DeleteEndpoint(key) => *key)),
             Some(Action::DeletePeer(..)) => self.peers.delete(
-                each!(Action::DeletePeer(epoch, prefix) => prefix_of(*epoch, *prefix)),
+                each!(run, Action::DeletePeer(epoch, prefix) => prefix_of(*epoch, *prefix)),
             ),
             Some(Action::DeleteVerdict(_)) => self
                 .verdicts
-                .delete(each!(Action::DeleteVerdict(key) => *key)),
+                .delete(each!(run, Action::DeleteVerdict(key) => *key)),
             Some(Action::DeleteRule(_)) => {
-                self.rules.delete(each!(Action::DeleteRule(cookie) => *cookie))
+                self.rules.delete(each!(run, Action::DeleteRule(cookie) => *cookie))
             }
             Some(Action::Prune(_)) => {
                 for action in run {

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use aya::maps::{MapData, MapError};
-use ebpf_abi::Plain;
+use ebpf_abi::{Plain, Text};
 
 use crate::error::Error;
 use crate::sys;
@@ -37,6 +37,42 @@ pub(crate) struct Table<K, V> {
     data: MapData,
     capacity: u32,
     form: PhantomData<(K, V)>,
+}
+
+/// Does actions in order, those of one kind that follow each other together.
+pub(crate) fn in_runs<A>(
+    actions: &[A],
+    run: impl FnMut(&[A]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let same = |a: &A, b: &A| std::mem::discriminant(a) == std::mem::discriminant(b);
+    actions.chunk_by(same).try_for_each(run)
+}
+
+/// What the actions of a run are about.
+macro_rules! each {
+    ($run:expr, $pattern:pat => $content:expr) => {
+        &$run
+            .iter()
+            .filter_map(|action| match action {
+                $pattern => Some($content),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+}
+pub(crate) use each;
+
+impl<const N: usize> Table<u32, Text<N>> {
+    /// Writes names, as many as there is room for: what has none works.
+    pub(crate) fn write_names(&self, names: &[(u32, Text<N>)]) -> Result<(), Error> {
+        match self.write(names) {
+            Err(Error::Full { map, capacity }) => {
+                tracing::debug!(map, capacity, "no room for a name");
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 impl<K: Plain, V: Plain> Table<K, V> {

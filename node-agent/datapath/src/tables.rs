@@ -1,18 +1,19 @@
 //! The maps that the plan writes, and its actions upon them.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::path::Path;
 
 use ebpf_abi::{
-    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Plain, Prefix, Sealed, Service,
-    ServiceKey, SetName, SlotKey, maps,
+    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Plain, Port, Prefix, Protocol,
+    Sealed, Served, ServedPlace, Service, ServiceKey, SetName, SlotKey, maps,
 };
 use ipnet::IpNet;
 use node_agent_plan::{Action, Current, Room};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
-use crate::table::Table;
+use crate::table::{Table, each, in_runs};
 
 /// The maps that the plan writes.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(crate) struct Tables {
     sources: Table<Prefix, u32>,
     nodes: Table<Address, NodeFlags>,
     inside: Table<Prefix, u32>,
+    served: Table<u32, u64>,
     pub(crate) names: Table<u32, SetName>,
 }
 
@@ -39,88 +41,73 @@ impl Tables {
             sources: Table::open(directory, maps::SOURCES)?,
             nodes: Table::open(directory, maps::NODES)?,
             inside: Table::open(directory, maps::INSIDE)?,
+            served: Table::open(directory, maps::SERVED)?,
             names: Table::open(directory, maps::NAMES)?,
         })
     }
 
     /// Actions of one kind that follow each other are written together.
     pub(crate) fn apply(&self, actions: &[Action]) -> Result<(), Error> {
-        let same = |a: &Action, b: &Action| std::mem::discriminant(a) == std::mem::discriminant(b);
-        actions
-            .chunk_by(same)
-            .try_for_each(|run| self.apply_run(run))
+        in_runs(actions, |run| self.apply_run(run))
     }
 
     fn apply_run(&self, run: &[Action]) -> Result<(), Error> {
-        macro_rules! each {
-            ($pattern:pat => $content:expr) => {
-                &run.iter()
-                    .filter_map(|action| match action {
-                        $pattern => Some($content),
-                        _ => None,
-                    })
-                    .collect::<Vec<_>>()
-            };
-        }
         match run.first() {
             None => Ok(()),
-            Some(Action::PutName(..)) => {
-                let names = each!(Action::PutName(set, name) => (*set, SetName::new(name)));
-                match self.names.write(names) {
-                    // A set without a name works; after a restart it is
-                    // written anew, under another number.
-                    Err(Error::Full { map, capacity }) => {
-                        tracing::debug!(map, capacity, "no room for a set's name");
-                        Ok(())
-                    }
-                    other => other,
-                }
-            }
+            // After a restart a set without a name is written anew, under another
+            // number.
+            Some(Action::PutName(..)) => self
+                .names
+                .write_names(each!(run, Action::PutName(set, name) => (*set, SetName::new(name)))),
             Some(Action::PutSlot(..)) => self
                 .slots
-                .write(each!(Action::PutSlot(key, it) => (*key, Sealed::new(key, *it)))),
+                .write(each!(run, Action::PutSlot(key, it) => (*key, Sealed::new(key, *it)))),
             Some(Action::PutMember(..)) => self
                 .members
-                .write(each!(Action::PutMember(key, slot) => (*key, *slot))),
+                .write(each!(run, Action::PutMember(key, slot) => (*key, *slot))),
             Some(Action::PutChunk(..)) => self
                 .chunks
-                .write(each!(Action::PutChunk(key, it) => (*key, Sealed::new(key, **it)))),
+                .write(each!(run, Action::PutChunk(key, it) => (*key, Sealed::new(key, **it)))),
             Some(Action::PutSource(..)) => self
                 .sources
-                .write(each!(Action::PutSource(set, range) => (prefix(*set, range), 1))),
+                .write(each!(run, Action::PutSource(set, range) => (prefix(*set, range), 1))),
             Some(Action::PutNode(..)) => self
                 .nodes
-                .write(each!(Action::PutNode(address, flags) => (*address, *flags))),
+                .write(each!(run, Action::PutNode(address, flags) => (*address, *flags))),
             Some(Action::PutInside(..)) => self
                 .inside
-                .write(each!(Action::PutInside(range) => (prefix(0, range), 1))),
+                .write(each!(run, Action::PutInside(range) => (prefix(0, range), 1))),
+            Some(Action::PutServed(..)) => put_served(
+                &self.served,
+                each!(run, Action::PutServed(protocol, port, it) => (*protocol, *port, *it)),
+            ),
             Some(Action::PutService(..)) => self
                 .services
-                .write(each!(Action::PutService(key, it) => (*key, Sealed::new(key, *it)))),
+                .write(each!(run, Action::PutService(key, it) => (*key, Sealed::new(key, *it)))),
             Some(Action::DeleteService(_)) => self
                 .services
-                .delete(each!(Action::DeleteService(key) => *key)),
-            Some(Action::DeleteSlot(_)) => {
-                self.slots.delete(each!(Action::DeleteSlot(key) => *key))
-            }
+                .delete(each!(run, Action::DeleteService(key) => *key)),
+            Some(Action::DeleteSlot(_)) => self
+                .slots
+                .delete(each!(run, Action::DeleteSlot(key) => *key)),
             Some(Action::DeleteMember(_)) => self
                 .members
-                .delete(each!(Action::DeleteMember(key) => *key)),
-            Some(Action::DeleteChunk(_)) => {
-                self.chunks.delete(each!(Action::DeleteChunk(key) => *key))
-            }
+                .delete(each!(run, Action::DeleteMember(key) => *key)),
+            Some(Action::DeleteChunk(_)) => self
+                .chunks
+                .delete(each!(run, Action::DeleteChunk(key) => *key)),
             Some(Action::DeleteSource(..)) => self
                 .sources
-                .delete(each!(Action::DeleteSource(set, range) => prefix(*set, range))),
+                .delete(each!(run, Action::DeleteSource(set, range) => prefix(*set, range))),
             Some(Action::DeleteNode(_)) => self
                 .nodes
-                .delete(each!(Action::DeleteNode(address) => *address)),
+                .delete(each!(run, Action::DeleteNode(address) => *address)),
             Some(Action::DeleteInside(_)) => self
                 .inside
-                .delete(each!(Action::DeleteInside(range) => prefix(0, range))),
-            Some(Action::DeleteName(_)) => {
-                self.names.delete(each!(Action::DeleteName(set) => *set))
-            }
+                .delete(each!(run, Action::DeleteInside(range) => prefix(0, range))),
+            Some(Action::DeleteName(_)) => self
+                .names
+                .delete(each!(run, Action::DeleteName(set) => *set)),
         }
     }
 
@@ -156,6 +143,12 @@ impl Tables {
         current
             .inside
             .extend(inside.iter().filter_map(|(key, _)| range(key)));
+        for (word, content) in self.served.entries()? {
+            let all = ServedPlace::all(word, content);
+            current
+                .served
+                .extend(all.map(|(protocol, port, served)| ((protocol, port), served)));
+        }
         for (set, name) in self.names.entries()? {
             current.names.insert(set, name.as_str().into());
         }
@@ -171,6 +164,42 @@ impl Tables {
             sources: self.sources.capacity() as usize,
         }
     }
+}
+
+/// Says of each port what is to be said of it. The words are only written here,
+/// by one process.
+fn put_served(table: &Table<u32, u64>, ports: &[(Protocol, Port, Served)]) -> Result<(), Error> {
+    let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+    for (protocol, port, served) in ports {
+        let Some(place) = Served::place(*protocol, *port) else {
+            continue;
+        };
+        let former = match words.get(&place.word) {
+            Some(word) => *word,
+            None => table.get(&place.word)?.unwrap_or_default(),
+        };
+        words.insert(place.word, place.write(former, *served));
+    }
+    let words: Vec<_> = words.into_iter().collect();
+    table.write(&words)
+}
+
+/// Says of the entries that are there under which ports they stand: programs of
+/// a former build did not ask, and those that are about to run must find them.
+pub(crate) fn serve_what_stands(directory: &Path) -> Result<(), Error> {
+    let services: Table<ServiceKey, Sealed<Service>> = Table::open(directory, maps::SERVICES)?;
+    let mut found: BTreeMap<(Protocol, Port), Served> = BTreeMap::new();
+    for (key, _) in services.entries()? {
+        let served = found
+            .entry((key.protocol, key.port))
+            .or_insert(Served::NONE);
+        *served = served.with(Served::of(&key));
+    }
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|((protocol, port), served)| (protocol, port, served))
+        .collect();
+    put_served(&Table::open(directory, maps::SERVED)?, &found)
 }
 
 /// Takes the entries that are whole, and may remove the others: how many those

@@ -337,6 +337,25 @@ fn broken_entries_are_removed_when_maps_are_compared() {
     assert_eq!(engine.dump().unwrap().maps, written);
 }
 
+/// As after a build whose programs did not ask which ports there are.
+#[test]
+fn services_that_stand_serve_though_nobody_said_under_which_ports() {
+    let Some(host) = Host::new() else { return };
+    host.address("10.244.0.1");
+    let _server = Server::start("10.244.0.1:8080");
+    let mut engine = host.engine();
+    put_slice(&mut engine, &slice("web-4", "web", &["10.244.0.1"], 8080));
+    put_service(&mut engine, &service("web", &["10.96.0.7"], 80));
+    let said = engine.dump().unwrap().maps.served;
+    assert!(!said.is_empty());
+    drop(engine);
+    let maps = host.pin_dir.join(format!("v{}", ebpf_abi::VERSION));
+    std::fs::remove_file(maps.join("SERVED")).unwrap();
+    let engine = Engine::open(&host.options(), Host::config()).unwrap();
+    assert_eq!(engine.dump().unwrap().maps.served, said);
+    ask_tcp("10.96.0.7:80").unwrap();
+}
+
 #[test]
 fn map_of_another_layout_is_not_adopted() {
     let Some(host) = Host::new() else { return };

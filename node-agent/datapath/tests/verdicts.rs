@@ -18,8 +18,7 @@ use ebpf_abi::policy::Direction;
 use ebpf_abi::{Protocol, maps};
 use host::Host;
 use node_agent_datapath::Policy;
-use node_agent_policy::{Compiler, Config};
-use support::Cluster;
+use node_agent_policy::Config;
 use support::random::{self, NODES, Random};
 use support::reference::Who;
 
@@ -162,30 +161,6 @@ fn packet(from: IpAddr, to: IpAddr, protocol: Protocol, source: u16, port: u16) 
     packet
 }
 
-fn compiler(cluster: &Cluster, node: &str, policy: &Policy) -> Compiler {
-    let mut compiler = Compiler::new(Config {
-        node: Some(node.to_owned()),
-        previous: policy.root().expect("root"),
-        ..Config::default()
-    });
-    for (name, it) in &cluster.cluster_policies {
-        compiler.cluster_network_policy(name, Some(it));
-    }
-    for ((namespace, name), it) in &cluster.pods {
-        compiler.pod(namespace, name, Some(it));
-    }
-    for (name, it) in &cluster.nodes {
-        compiler.node(name, Some(it));
-    }
-    for (name, it) in &cluster.namespaces {
-        compiler.namespace(name, Some(it));
-    }
-    for ((namespace, name), it) in &cluster.policies {
-        compiler.network_policy(namespace, name, Some(it));
-    }
-    compiler
-}
-
 #[test]
 fn the_kernel_says_what_the_specification_says() {
     let Some(host) = Host::new() else { return };
@@ -202,7 +177,12 @@ fn the_kernel_says_what_the_specification_says() {
         let cluster = random::cluster(&mut random);
         let node = random.pick(&NODES);
         // As an agent that takes over from another.
-        let actions = compiler(&cluster, node, &policy).sync();
+        let config = Config {
+            node: Some(node.to_owned()),
+            previous: policy.root().expect("root"),
+            ..Config::default()
+        };
+        let actions = support::told(&cluster, config).sync();
         policy.apply(&actions).expect("apply");
         for own in &addresses {
             let here = |pod: &node_agent_policy::objects::Pod| pod.spec.node_name == node;

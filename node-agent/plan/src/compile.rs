@@ -12,6 +12,7 @@ use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, Scope, ServiceFla
 use ipnet::IpNet;
 
 use crate::maglev;
+use crate::name;
 use crate::objects::{EndpointSlice, Service};
 use crate::problem::Reason;
 use crate::service::ServiceState;
@@ -297,7 +298,7 @@ fn push(
         });
     };
     if !keys.local.is_empty() {
-        add(format!("{name} local").into(), keys.local, true);
+        add(name::fit(format!("{name} local")), keys.local, true);
     }
     if !keys.cluster.is_empty() {
         add(name, keys.cluster, false);
@@ -529,9 +530,9 @@ impl PortState {
     pub(crate) fn set_name(&self, prefix: &str, family: Family) -> Box<str> {
         let protocol = self.protocol;
         if self.name.is_empty() {
-            format!("{prefix} {protocol} {family}").into()
+            name::fit(format!("{prefix} {protocol} {family}"))
         } else {
-            format!("{prefix}:{} {protocol} {family}", self.name).into()
+            name::fit(format!("{prefix}:{} {protocol} {family}", self.name))
         }
     }
 }

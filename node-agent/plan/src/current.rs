@@ -1,8 +1,8 @@
 //! What the maps hold, and what changes it.
 
 use ebpf_abi::{
-    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Service, ServiceFlags,
-    ServiceKey, SlotKey,
+    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Port, Protocol, Served,
+    Service, ServiceFlags, ServiceKey, SlotKey,
 };
 use ipnet::IpNet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -27,6 +27,8 @@ pub enum Action {
     PutNode(Address, NodeFlags),
     /// Makes clients of a range ones that are inside.
     PutInside(IpNet),
+    /// Says which entries there may be under a port.
+    PutServed(Protocol, Port, Served),
     /// Writes a service's entry: from here on, clients see it.
     PutService(ServiceKey, Service),
     /// Removes a service's entry.
@@ -64,6 +66,8 @@ pub struct Current {
     pub nodes: FxHashMap<Address, NodeFlags>,
     /// `INSIDE`.
     pub inside: FxHashSet<IpNet>,
+    /// `SERVED`: ports of which anything is said.
+    pub served: FxHashMap<(Protocol, Port), Served>,
     /// `NAMES`.
     pub names: FxHashMap<u32, Box<str>>,
 }
@@ -80,6 +84,12 @@ impl Current {
             }
             Action::PutMember(key, slot) => {
                 self.members.insert(*key, *slot);
+            }
+            Action::PutServed(protocol, port, Served::NONE) => {
+                self.served.remove(&(*protocol, *port));
+            }
+            Action::PutServed(protocol, port, served) => {
+                self.served.insert((*protocol, *port), *served);
             }
             Action::PutService(key, service) => {
                 self.services.insert(*key, *service);

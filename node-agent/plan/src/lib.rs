@@ -27,6 +27,7 @@ mod compile;
 mod current;
 mod explain;
 mod maglev;
+mod name;
 mod node;
 mod objects;
 mod planner;

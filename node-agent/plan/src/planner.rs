@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::compile::{Compiled, Datagrams, Desired, Key, Rank, View, sets};
 use crate::current::{Action, Current};
+use crate::name;
 use crate::node::{Node, NodeFacts};
 use crate::objects::{EndpointSlice, Pod, Service};
 use crate::pods::PodState;
@@ -24,11 +25,13 @@ mod batch;
 mod fronts;
 mod resync;
 mod room;
+mod served;
 mod set;
 
 use batch::Batch;
 use room::chunks_of;
 pub use room::{Fullness, Room};
+use served::Ports;
 use set::Set;
 
 /// The label that names an EndpointSlice's Service.
@@ -105,6 +108,7 @@ pub struct Planner {
     pods: FxHashMap<Arc<str>, KnownPod>,
     sets: FxHashMap<u32, Set>,
     keys: FxHashMap<ServiceKey, Claim>,
+    ports: Ports,
     last_id: u32,
     room: Room,
     used: Room,
@@ -183,6 +187,7 @@ impl Planner {
             pods: FxHashMap::default(),
             sets: FxHashMap::default(),
             keys: FxHashMap::default(),
+            ports: Ports::default(),
             last_id: 0,
             room: Room::UNLIMITED,
             used: Room::NONE,
@@ -666,8 +671,14 @@ impl Planner {
                 continue;
             }
             match (claim.written, entry) {
-                (None, Some(_)) => self.used.services += 1,
-                (Some(_), None) => self.used.services -= 1,
+                (None, Some(_)) => {
+                    self.used.services += 1;
+                    self.ports.enter(&key);
+                }
+                (Some(_), None) => {
+                    self.used.services -= 1;
+                    self.ports.withdraw(&key);
+                }
                 _ => {}
             }
             claim.written = entry;
@@ -680,6 +691,7 @@ impl Planner {
                 }
             }
         }
+        self.ports.tell(&mut batch);
         for owner in std::mem::take(&mut batch.owners) {
             self.judge(owner);
         }
@@ -707,6 +719,11 @@ impl Planner {
             .iter()
             .filter_map(|it| Some(self.sets.get(&it.set)?.owner.clone()))
             .collect()
+    }
+
+    fn is_own(&self, id: u32) -> bool {
+        let owner = self.sets.get(&id).map(|set| &set.owner);
+        owner == Some(&Owner::Override)
     }
 
     /// Works out the problems of an object.
@@ -742,6 +759,8 @@ impl Planner {
                             reasons.push(Reason::OwnAddress { address });
                         }
                     }
+                    // Whose address the node answers itself is served as it is meant to be.
+                    Some((winner, _)) if *rank == Rank::ClusterIp && self.is_own(winner) => {}
                     Some((winner, _)) => {
                         let by = self.sets.get(&winner).map(|set| set.owner.to_string());
                         let by = by.unwrap_or_default().into();
@@ -867,13 +886,12 @@ impl Override {
         backends.dedup();
         Desired {
             // No namespace has such a name.
-            name: format!(
+            name: name::fit(format!(
                 "(node) {} {} {}",
                 self.name,
                 self.protocol,
                 SocketAddr::new(self.address, self.port)
-            )
-            .into(),
+            )),
             keys: vec![Key {
                 key: ServiceKey::internal(address, port, self.protocol),
                 flags: ServiceFlags::NONE,

@@ -6,6 +6,7 @@ use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, ServiceFlags, Ser
 use smallvec::SmallVec;
 
 use crate::compile::{Desired, Family, Key, Rank, is_unicast};
+use crate::name;
 use crate::objects::Pod;
 use crate::problem::Reason;
 use crate::service::created;
@@ -116,7 +117,9 @@ impl PodState {
                 };
                 sets.push(Desired {
                     // No namespace has such a name.
-                    name: format!("(pod) {prefix}:{host_port} {protocol} {family}{place}").into(),
+                    name: name::fit(format!(
+                        "(pod) {prefix}:{host_port} {protocol} {family}{place}"
+                    )),
                     keys: vec![Key {
                         key: ServiceKey::internal(at, Port::new(host_port), protocol),
                         flags: ServiceFlags::NONE,

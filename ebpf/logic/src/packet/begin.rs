@@ -2,7 +2,8 @@
 
 use ebpf_abi::{
     Address, AffinityKey, Backend, BackendFlags, ConfigFlags, Counter, DirectReturn, Flow,
-    FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Service, ServiceFlags, ServiceKey, Tuple,
+    FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Served, Service, ServiceFlags, ServiceKey,
+    Tuple,
 };
 
 use super::headers::TcpFlags;
@@ -24,6 +25,10 @@ const PORTS: u32 = 16;
 #[inline(always)]
 pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     // Most packets address none, and nothing else matters to them.
+    let asked = &work.headers.tuple;
+    if maps.served(asked.protocol, asked.destination_port) == Served::NONE {
+        return Verdict::Pass;
+    }
     if maps.step(Step::Ask, origin, work) != Verdict::Unknown {
         return Verdict::Pass;
     }

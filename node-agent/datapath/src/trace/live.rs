@@ -11,8 +11,8 @@ use std::path::Path;
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter, Flow,
     FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, MaglevChunk, MaglevKey, MemberKey,
-    NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed, Service,
-    ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
+    NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed, Served,
+    Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use ebpf_logic::packet::{Origin, Step, Verdict, Work, take};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
@@ -31,6 +31,7 @@ pub(super) struct Live {
     nodes: Table<Address, NodeFlags>,
     sources: Table<Prefix, u32>,
     inside: Table<Prefix, u32>,
+    served: Table<u32, u64>,
     names: Table<u32, SetName>,
     affinity: Table<AffinityKey, Sealed<Affinity>>,
     config: Table<u32, Sealed<Config>>,
@@ -59,6 +60,7 @@ impl Live {
             nodes: Table::open(directory, maps::NODES)?,
             sources: Table::open(directory, maps::SOURCES)?,
             inside: Table::open(directory, maps::INSIDE)?,
+            served: Table::open(directory, maps::SERVED)?,
             names: Table::open(directory, maps::NAMES)?,
             affinity: Table::open(directory, maps::AFFINITY)?,
             config: Table::open(directory, maps::CONFIG)?,
@@ -152,6 +154,19 @@ impl Live {
 }
 
 impl Maps for Live {
+    fn served(&self, protocol: Protocol, port: Port) -> Served {
+        let place = Served::place(protocol, port);
+        let found = place.map_or(Served::NONE, |place| {
+            let word = self.read(&self.served, &place.word);
+            place.read(word.unwrap_or_default())
+        });
+        if found == Served::NONE {
+            let asked = format!("{protocol} port {}", port.get());
+            self.note(maps::SERVED, asked, None);
+        }
+        found
+    }
+
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
         let found = self.read(&self.services, key);
         let service = found.and_then(|sealed| sealed.open(key));

@@ -7,16 +7,20 @@
 
 #![allow(dead_code, reason = "each test binary uses another part")]
 
+#[path = "../ground/mod.rs"]
+mod ground;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ground::{cgroup2, enter, lack};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use node_agent_datapath::{Capacity, Engine, Options, TcWay};
@@ -125,37 +129,6 @@ impl Drop for Host {
         let _ = nix::mount::umount2(&self.scratch, nix::mount::MntFlags::MNT_DETACH);
         let _ = fs::remove_dir(&self.scratch);
     }
-}
-
-fn lack() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("not root".into());
-    }
-    if cgroup2().is_none() {
-        return Some("no cgroup2 is mounted".into());
-    }
-    if node_agent_datapath::OBJECT.is_none() {
-        return Some("the BPF object is not built; `cargo xtask build` makes it".into());
-    }
-    None
-}
-
-/// Where cgroup2 is mounted, and the directory of this process.
-fn cgroup2() -> Option<(PathBuf, PathBuf)> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let root = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_, place, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
-    })?;
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let home = root.join(own);
-    Some((root, home))
-}
-
-fn enter(cgroup: &Path) {
-    fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).expect("enter a cgroup");
 }
 
 pub fn ip(arguments: &str) {

@@ -13,14 +13,18 @@
 //! namespace of the thread that makes them, and to the cgroup that the process is
 //! in at that moment. So one process plays them all.
 
+#[path = "../ground/mod.rs"]
+mod ground;
+
 use std::fs::{self, File};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{Address, Config as Programs, DirectReturn};
+use ground::{cgroup2, enter};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use node_agent_datapath::{
@@ -420,15 +424,11 @@ fn devices() -> Vec<Device> {
         .collect()
 }
 
+/// Why this machine cannot have the world.
 fn lack() -> Option<String> {
-    if !nix::unistd::geteuid().is_root() {
-        return Some("not root".into());
-    }
-    if cgroup2().is_none() {
-        return Some("no cgroup2 is mounted".into());
-    }
-    if node_agent_datapath::OBJECT.is_none() {
-        return Some("the BPF object is not built; `cargo xtask build` makes it".into());
+    let lack = ground::lack();
+    if lack.is_some() {
+        return lack;
     }
     let made = std::thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
@@ -440,22 +440,4 @@ fn lack() -> Option<String> {
     });
     (!made.join().expect("an answer"))
         .then(|| "this kernel has no devices of the types veth and bridge".into())
-}
-
-/// Where cgroup2 is mounted, and the directory of this process.
-fn cgroup2() -> Option<(PathBuf, PathBuf)> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let root = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_, place, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
-    })?;
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let home = root.join(own);
-    Some((root, home))
-}
-
-fn enter(cgroup: &Path) {
-    fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string()).expect("enter a cgroup");
 }

@@ -10,8 +10,9 @@ use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{
     Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FragmentKey, FragmentPorts, Life,
-    Plain, Range, Sealed, Tuple, maps,
+    Plain, Range, Sealed, Served, Tuple, maps,
 };
+use ebpf_logic::Maps;
 use ebpf_logic::model::Model;
 use nix::sched::{CloneFlags, unshare};
 
@@ -140,6 +141,7 @@ impl Kernel {
         fill(self.map(maps::MEMBERS), &model.members);
         fill(self.map(maps::MAGLEV), &model.maglev);
         fill(self.map(maps::NODES), &model.nodes);
+        serve(self.map(maps::SERVED), model);
         fill(self.map(maps::FLOWS), &model.flows.borrow());
         fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
         fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
@@ -246,6 +248,23 @@ fn fill<K: Plain + Ord, V: Plain>(map: &mut Map, entries: &BTreeMap<K, V>) {
     }
     for (key, value) in entries {
         map.insert(Raw(*key), Raw(*value), 0).expect("insert");
+    }
+}
+
+fn serve(map: &mut Map, model: &Model) {
+    let mut map: Array<_, u64> = map.try_into().expect("SERVED");
+    let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+    for key in model.services.keys() {
+        if let Some(place) = Served::place(key.protocol, key.port) {
+            let word = words.entry(place.word).or_default();
+            *word = place.write(*word, model.served(key.protocol, key.port));
+        }
+    }
+    for word in 0..Served::WORDS {
+        let content = words.get(&word).copied().unwrap_or_default();
+        if map.get(&word, 0).expect("read SERVED") != content {
+            map.set(word, content, 0).expect("write SERVED");
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ebpf_abi::{Backend, MemberKey, Scope, Service as Entry, ServiceKey, SlotKey};
+use ebpf_abi::{
+    Backend, MemberKey, Port, Protocol, Scope, Served, Service as Entry, ServiceKey, SlotKey,
+};
 use ipnet::IpNet;
 
 use super::set::Set;
@@ -112,6 +114,23 @@ impl Batch {
         }
     }
 
+    /// For a moment both is said: entries come in between, and go.
+    pub(super) fn change_served(
+        &mut self,
+        (protocol, port): (Protocol, Port),
+        former: Served,
+        now: Served,
+    ) {
+        let both = former.with(now);
+        if both != former {
+            self.details.push(Action::PutServed(protocol, port, both));
+        }
+        if now != both {
+            self.removed_details
+                .push(Action::PutServed(protocol, port, now));
+        }
+    }
+
     pub(super) fn change_node(&mut self, former: &Node, now: &Node) {
         let mut put: Vec<_> = now
             .addresses
@@ -155,6 +174,7 @@ impl Batch {
             | Action::PutChunk(..)
             | Action::PutSource(..)
             | Action::PutNode(..)
+            | Action::PutServed(..)
             | Action::PutInside(..) => self.details.push(action),
             Action::DeleteMember(_)
             | Action::DeleteChunk(_)

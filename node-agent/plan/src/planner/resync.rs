@@ -8,7 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batch::Batch;
 use super::set::{Set, member};
 use super::{
-    Action, Claimant, Current, Desired, Gone, Node, Owner, Planner, Room, chunks_of, overriding,
+    Action, Claimant, Current, Desired, Gone, Node, Owner, Planner, Ports, Room, chunks_of,
+    overriding,
 };
 
 impl Planner {
@@ -22,6 +23,7 @@ impl Planner {
         self.keys.clear();
         self.starved.clear();
         self.used = Room::NONE;
+        self.ports = Ports::said(&current.served);
         let seen = Seen::of(current);
         self.last_id = seen.last_id;
         let mut batch = Batch::default();
@@ -37,6 +39,7 @@ impl Planner {
         self.note_gone_meanwhile(current);
         self.compare_entries(current, &mut batch);
         self.remove_surplus(current, &mut batch);
+        self.ports.tell(&mut batch);
         batch.change_node(
             &Node {
                 addresses: current.nodes.clone(),
@@ -141,6 +144,7 @@ impl Planner {
             }
             if let Some(entry) = entry {
                 self.used.services += 1;
+                self.ports.enter(&key);
                 if current.services.get(&key) != Some(&entry) {
                     batch.enter(key, entry);
                 }

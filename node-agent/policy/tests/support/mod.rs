@@ -27,10 +27,16 @@ pub struct Cluster {
 
 /// A compiler that was told all of a cluster, as of one node.
 pub fn compiler(cluster: &Cluster, node: Option<&str>) -> Compiler {
-    let mut compiler = Compiler::new(Config {
+    let config = Config {
         node: node.map(str::to_owned),
         ..Config::default()
-    });
+    };
+    told(cluster, config)
+}
+
+/// The same, configured otherwise.
+pub fn told(cluster: &Cluster, config: Config) -> Compiler {
+    let mut compiler = Compiler::new(config);
     for (name, it) in &cluster.cluster_policies {
         compiler.cluster_network_policy(name, Some(it));
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use ebpf_abi::{Scope, SlotKey};
+use ebpf_abi::{Scope, Served, SlotKey};
 use ipnet::IpNet;
 use proptest::prelude::*;
 
@@ -328,6 +328,18 @@ fn kept(maps: &Current) -> BTreeSet<(ServiceKey, Address, Port)> {
     kept
 }
 
+/// Which ports the entries stand under.
+fn served(maps: &Current) -> FxHashMap<(Protocol, Port), Served> {
+    let mut served = FxHashMap::default();
+    for key in maps.services.keys() {
+        let at = served
+            .entry((key.protocol, key.port))
+            .or_insert(Served::NONE);
+        *at = at.with(Served::of(key));
+    }
+    served
+}
+
 /// Whoever asks now is sent where the old state or the new one would have sent
 /// him.
 fn is_sound(
@@ -410,6 +422,10 @@ fn apply(maps: &mut Current, actions: &[Action]) {
             [],
             "clients lose backends that stay after {action:?} of {actions:?}"
         );
+        for (at, needed) in served(maps) {
+            let said = maps.served.get(&at).is_some_and(|it| it.contains(needed));
+            assert!(said, "{at:?} is not served after {action:?} of {actions:?}");
+        }
         let keys: BTreeSet<_> = maps
             .services
             .keys()
@@ -607,6 +623,7 @@ proptest! {
             prop_assert_eq!(planner.used.slots, maps.slots.len());
             prop_assert_eq!(planner.used.services, maps.services.len());
             prop_assert_eq!(planner.used.chunks, maps.chunks.len());
+            prop_assert_eq!(&maps.served, &served(&maps));
             let node = Node::of(&facts(cluster.node));
             prop_assert_eq!(&maps.nodes, &node.addresses);
             prop_assert_eq!(&maps.inside, &node.inside);
@@ -620,6 +637,7 @@ proptest! {
         services in prop::collection::vec((0_u8..3, 0_u32..4, 0_u32..3, 0_u32..4), 0..6),
         slots in prop::collection::vec((0_u32..4, 0_u32..4, 0_u32..4, 0_u8..4), 0..20),
         names in prop::collection::vec((0_u32..4, 0_u8..3), 0..4),
+        said in prop::collection::vec((78_u16..82, 1_u32..4), 0..4),
     ) {
         let mut maps = Current::default();
         for (set, generation, slot, address) in slots {
@@ -631,6 +649,9 @@ proptest! {
             let flags = ServiceFlags::NONE;
             let entry = Entry { set, generation, count, flags, affinity_seconds: 0, table: 0 };
             maps.services.insert(key, entry);
+        }
+        for (port, served) in said {
+            maps.served.insert((Protocol::TCP, Port::new(port)), Served(served));
         }
         for (set, name) in names {
             maps.names.insert(set, format!("ns/s{name}:p0 TCP IPv4").into());
@@ -652,6 +673,7 @@ proptest! {
             }
         }
         prop_assert_eq!(serving(&maps), cluster.meaning());
+        prop_assert_eq!(&maps.served, &served(&maps));
         let mut again = cluster.told();
         prop_assert_eq!(again.resync(&maps), vec![]);
     }

@@ -1,0 +1,147 @@
+//! Which ports services have.
+//!
+//! Most of what is addressed is no service. To look for an entry that is not
+//! there costs a hash of the key and two or three places in memory that nobody
+//! else uses; to look at a bit of a small table costs next to nothing.
+
+use crate::{Plain, Port, Protocol, ServiceKey};
+
+/// Which entries of `SERVICES` there may be under a port of a protocol: none
+/// that are not said here, while it may be said of entries that are not there
+/// yet, or no longer.
+///
+/// `SERVED` holds 32 ports in a word, the words of a protocol in a row.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Served(pub u32);
+
+/// Where a port stands in `SERVED`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct ServedPlace {
+    /// The word.
+    pub word: u32,
+    /// The lowest of the port's bits.
+    pub bit: u32,
+}
+
+const PORTS_A_WORD: u32 = 32;
+const WORDS_A_PROTOCOL: u32 = 65_536 / PORTS_A_WORD;
+const BITS: u32 = 2;
+const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
+
+impl Served {
+    /// Words of `SERVED`.
+    pub const WORDS: u32 = WORDS_A_PROTOCOL * PROTOCOLS.len() as u32;
+
+    /// No entry at all.
+    pub const NONE: Self = Self(0);
+    /// Entries of addresses.
+    pub const ADDRESS: Self = Self(1);
+    /// Entries of every address that serves node ports.
+    pub const NODE: Self = Self(1 << 1);
+
+    /// What an entry is.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(key: &ServiceKey) -> Self {
+        if key.address == key.address.wildcard() {
+            Self::NODE
+        } else {
+            Self::ADDRESS
+        }
+    }
+
+    /// Where a port stands; none of protocols that services do not know.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place(protocol: Protocol, port: Port) -> Option<ServedPlace> {
+        let number = match protocol {
+            Protocol::TCP => 0,
+            Protocol::UDP => 1,
+            Protocol::SCTP => 2,
+            _ => return None,
+        };
+        let port = port.get() as u32;
+        Some(ServedPlace {
+            word: number * WORDS_A_PROTOCOL + port / PORTS_A_WORD,
+            bit: port % PORTS_A_WORD * BITS,
+        })
+    }
+}
+
+flags!(Served);
+
+impl ServedPlace {
+    /// What a word says of the port.
+    #[inline(always)]
+    #[must_use]
+    pub const fn read(self, word: u64) -> Served {
+        Served((word >> self.bit) as u32 & ((1 << BITS) - 1))
+    }
+
+    /// The word with something else said of the port.
+    #[must_use]
+    pub const fn write(self, word: u64, served: Served) -> u64 {
+        let all = ((1 << BITS) - 1) << self.bit;
+        (word & !all) | (((served.0 as u64) << self.bit) & all)
+    }
+
+    /// The ports of which a word says anything.
+    #[cfg(feature = "user")]
+    pub fn all(word: u32, content: u64) -> impl Iterator<Item = (Protocol, Port, Served)> {
+        let protocol = PROTOCOLS.get((word / WORDS_A_PROTOCOL) as usize).copied();
+        let first = word % WORDS_A_PROTOCOL * PORTS_A_WORD;
+        (0..PORTS_A_WORD).filter_map(move |offset| {
+            let bit = offset * BITS;
+            let served = Self { word, bit }.read(content);
+            let port = u16::try_from(first + offset).ok()?;
+            (served != Served::NONE).then_some((protocol?, Port::new(port), served))
+        })
+    }
+}
+
+// SAFETY: one integer.
+unsafe impl Plain for Served {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use crate::Address;
+
+    #[test]
+    fn each_port_has_bits_of_its_own() {
+        let mut seen = std::collections::BTreeSet::new();
+        for protocol in PROTOCOLS {
+            for port in [0, 1, 31, 32, 80, 8_080, 30_000, 65_535] {
+                let place = Served::place(protocol, Port::new(port)).unwrap();
+                assert!(place.word < Served::WORDS);
+                assert!(seen.insert(place), "{protocol:?} {port}");
+                for served in [Served::ADDRESS, Served::NODE, Served(3)] {
+                    let word = place.write(0, served);
+                    assert_eq!(place.read(word), served);
+                    assert_eq!(place.write(word, Served::NONE), 0);
+                    assert_eq!(place.read(place.write(u64::MAX, served)), served);
+                    let all: std::vec::Vec<_> = ServedPlace::all(place.word, word).collect();
+                    assert_eq!(all, [(protocol, Port::new(port), served)]);
+                }
+            }
+        }
+        assert_eq!(Served::place(Protocol(1), Port::new(80)), None);
+    }
+
+    #[test]
+    fn entry_without_an_address_is_the_nodes() {
+        let key = |address| ServiceKey::internal(address, Port::new(80), Protocol::TCP);
+        for any in [Address::UNSPECIFIED, Address::UNSPECIFIED_V4] {
+            assert_eq!(Served::of(&key(any)), Served::NODE);
+        }
+        assert_eq!(
+            Served::of(&key(Address::v4([10, 96, 0, 1]))),
+            Served::ADDRESS
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Which ports the entries that are written stand under.
+
+use std::collections::BTreeMap;
+
+use ebpf_abi::{Port, Protocol, Served, ServiceKey};
+use rustc_hash::FxHashMap;
+
+use super::batch::Batch;
+
+/// Entries by port, counted, and what changed since that was last told.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    counts: FxHashMap<At, Count>,
+    /// What was said of ports before.
+    former: BTreeMap<At, Served>,
+}
+
+type At = (Protocol, Port);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    addresses: u32,
+    node: u32,
+}
+
+// === impl Ports ===
+
+impl Ports {
+    /// What is said of ports as long as nothing else was told.
+    pub(super) fn said(said: &FxHashMap<At, Served>) -> Self {
+        Self {
+            counts: FxHashMap::default(),
+            former: said.iter().map(|(at, served)| (*at, *served)).collect(),
+        }
+    }
+
+    /// An entry is to be written that is not there.
+    pub(super) fn enter(&mut self, key: &ServiceKey) {
+        *self.change(key) += 1;
+    }
+
+    /// An entry is to be removed.
+    pub(super) fn withdraw(&mut self, key: &ServiceKey) {
+        let count = self.change(key);
+        *count = count.saturating_sub(1);
+    }
+
+    fn change(&mut self, key: &ServiceKey) -> &mut u32 {
+        let at = (key.protocol, key.port);
+        let now = self.now(at);
+        self.former.entry(at).or_insert(now);
+        let count = self.counts.entry(at).or_default();
+        if Served::of(key) == Served::NODE {
+            &mut count.node
+        } else {
+            &mut count.addresses
+        }
+    }
+
+    fn now(&self, at: At) -> Served {
+        self.counts
+            .get(&at)
+            .map_or(Served::NONE, |count| count.served())
+    }
+
+    /// Tells what changed: what is new before any entry, what is old after all.
+    pub(super) fn tell(&mut self, batch: &mut Batch) {
+        for (at, former) in std::mem::take(&mut self.former) {
+            let now = self.now(at);
+            if now == Served::NONE {
+                self.counts.remove(&at);
+            }
+            batch.change_served(at, former, now);
+        }
+    }
+}
+
+// === impl Count ===
+
+impl Count {
+    fn served(self) -> Served {
+        let addresses = [Served::NONE, Served::ADDRESS][usize::from(self.addresses > 0)];
+        let node = [Served::NONE, Served::NODE][usize::from(self.node > 0)];
+        addresses.with(node)
+    }
+}
