@@ -134,6 +134,13 @@ impl Recorder {
         }
     }
 
+    /// How many events may still be recorded before some are dropped, until those
+    /// that wait are sent.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.sender.capacity()
+    }
+
     /// Good news.
     pub fn normal(&self, regarding: &ObjectReference, reason: &str, message: impl Into<String>) {
         self.event(regarding, Severity::Normal, reason, reason, message);

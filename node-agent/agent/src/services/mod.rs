@@ -67,6 +67,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often devices that refused a program are tried again.
 const DEVICES_AGAIN: Duration = Duration::from_secs(10);
+/// How often it is tried again to tell what there is to tell.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the API and the node's devices until `shutdown`. The addresses
 /// `dns` are answered by this node itself; what is counted in `announced` is
@@ -165,6 +167,7 @@ pub async fn run(
         // still to come must not lose its backends.
         let resync_due = all_known && state.engine.needs_resync();
         let again = state.retry_devices;
+        let behind = state.told.is_behind();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = &mut listed, if !all_known => {
@@ -213,6 +216,8 @@ pub async fn run(
             Some(ask) = asked.recv() => state.answer(ask, all_known),
             () = tokio::time::sleep(RETRY), if resync_due => state.resync(),
             () = tokio::time::sleep(DEVICES_AGAIN), if again => state.follow_devices(),
+            // What is told follows below.
+            () = tokio::time::sleep(TELL_AGAIN), if behind => {}
         }
         state.after().await;
     }

@@ -22,6 +22,8 @@ pub struct Told {
     node: ObjectReference,
     version: u64,
     problems: BTreeSet<Problem>,
+    /// There are some that the recorder had no room for.
+    behind: bool,
     full: BTreeMap<&'static str, usize>,
 }
 
@@ -41,18 +43,31 @@ impl Told {
             },
             version: 0,
             problems: BTreeSet::new(),
+            behind: false,
             full: BTreeMap::new(),
         }
     }
 
-    /// Tells problems that are new. `uid` knows Services by their names.
+    /// Are there problems yet to be told, once the recorder has sent others?
+    pub const fn is_behind(&self) -> bool {
+        self.behind
+    }
+
+    /// Tells problems that are new, as many as the recorder takes. `uid` knows
+    /// Services by their names.
     pub fn problems(&mut self, planner: &Planner, uid: impl Fn(&str, &str) -> Option<String>) {
-        if self.version == planner.problems_version() {
+        if self.version == planner.problems_version() && !self.behind {
             return;
         }
         self.version = planner.problems_version();
-        let present: BTreeSet<Problem> = planner.problems().collect();
-        for problem in present.difference(&self.problems) {
+        let mut present: BTreeSet<Problem> = planner.problems().collect();
+        let new: Vec<Problem> = present.difference(&self.problems).cloned().collect();
+        let (now, later) = new.split_at(new.len().min(self.recorder.room()));
+        self.behind = !later.is_empty();
+        for problem in later {
+            present.remove(problem);
+        }
+        for problem in now {
             let object = &problem.object;
             let regarding = ObjectReference {
                 api_version: "v1".to_owned(),
