@@ -140,6 +140,7 @@ async fn server(dir: &std::path::Path) -> Result<ApiServer> {
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
         proxy_identity: None,
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
         kubelets: None,

@@ -57,6 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
         proxy_identity: Some(ProxyIdentity::new(proxy)),
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     };

@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::custom::Definitions;
 use crate::discovery::Made;
 use crate::duties::history::Marks;
+use crate::egress::Kind;
 use crate::fairness::Fairness;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
@@ -172,11 +173,15 @@ impl Api {
         definitions: Definitions,
         shutdown: CancellationToken,
     ) -> Self {
-        let dynamic = Dynamic::new(|group, plural| {
+        let cache = |group: &str, plural: &str| {
             let known = registry::lookup(group, "v1", plural)?;
             let served = resources.get(&(known.group, known.version, known.plural))?;
             served.cache.clone()
-        });
+        };
+        let dynamic = Dynamic::new(cache, &config.egress);
+        let mut config = config;
+        let to_cluster = config.egress.to(Kind::Cluster);
+        config.kubelets = config.kubelets.map(|kubelets| kubelets.by(to_cluster));
         let seats = config.chain.max_requests + config.chain.max_mutating_requests;
         Self {
             fairness: Arc::new(Fairness::new(seats)),

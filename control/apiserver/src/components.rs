@@ -16,10 +16,12 @@ use http_body_util::{BodyExt as _, Limited};
 
 use crate::api::Served;
 use crate::chain::Context;
+use crate::egress::Dialer;
+use crate::egress::client::HttpClient;
+use crate::egress::trust::{Trust, tls};
 use crate::negotiate::{Format, Shape};
 use crate::options::ListOptions;
 use crate::reply::{self, Answer};
-use crate::service_client::{Trust, service_client, tls};
 use crate::webhook::words;
 use crate::{body, health, table};
 
@@ -176,7 +178,8 @@ async fn ask(address: &str) -> Result<String, String> {
     let url = format!("https://{address}/healthz");
     let failed = |why: String| format!("Get {}: {why}", quote(&url));
     let config = tls(Trust::Anybody, None).map_err(|error| failed(error.to_string()))?;
-    let client = service_client(config, "localhost").map_err(|error| failed(error.to_string()))?;
+    let client = HttpClient::over_tls(Dialer::default(), config, "localhost")
+        .map_err(|error| failed(error.to_string()))?;
     let request = Request::get(&url)
         .body(body::empty())
         .map_err(|error| failed(error.to_string()))?;

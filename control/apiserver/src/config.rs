@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use crate::aggregate::ProxyIdentity;
 use crate::chain::{Access, Settings};
+use crate::egress::Egress;
 use crate::kubelet::Kubelets;
 
 /// All that [`crate::ApiServer`] needs to know.
@@ -31,6 +32,8 @@ pub struct Config {
     pub node_ports: (u16, u16),
     /// How nodes' agents are asked for logs and streams; `None` serves neither.
     pub kubelets: Option<Kubelets>,
+    /// By which ways this server reaches others.
+    pub egress: Egress,
     /// What this server shows to extension API servers; without it, they take
     /// it for anybody.
     pub proxy_identity: Option<ProxyIdentity>,

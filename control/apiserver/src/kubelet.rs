@@ -9,7 +9,9 @@ use control_types::status::Status;
 use control_types::value::Value;
 use rustls::ClientConfig;
 
-use crate::proxy::connect::{Target, unverified};
+use crate::egress::Dialer;
+use crate::egress::target::Target;
+use crate::egress::trust::unverified;
 
 /// Port of a kubelet whose node does not name one.
 const PORT: u16 = 10250;
@@ -26,6 +28,7 @@ const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 pub struct Kubelets {
     verified: Arc<ArcSwap<ClientConfig>>,
     unverified: Arc<ArcSwap<ClientConfig>>,
+    dialer: Dialer,
 }
 
 /// Where one node's kubelet is.
@@ -52,7 +55,14 @@ impl Kubelets {
         Ok(Self {
             verified: Arc::new(ArcSwap::from_pointee(verified)),
             unverified: Arc::new(ArcSwap::from_pointee(unverified)),
+            dialer: Dialer::default(),
         })
+    }
+
+    /// The same credentials, for kubelets that are reached by this way.
+    #[must_use]
+    pub fn by(self, dialer: Dialer) -> Self {
+        Self { dialer, ..self }
     }
 
     /// Uses other credentials for connections from now on.
@@ -80,6 +90,7 @@ impl Kubelets {
             port: endpoint.port,
             tls: Some(config.load_full()),
             server_name: None,
+            dialer: self.dialer.clone(),
         }
     }
 

@@ -237,6 +237,7 @@ impl Api {
         self.metrics.access.write(&decided, &mut page);
         self.metrics.admission.write(&mut page);
         self.config.chain.gates.write(&mut page);
+        self.config.egress.write(&mut page);
         if let Some(tracer) = &self.config.chain.tracer {
             tracer.write(&mut page);
         }

@@ -70,7 +70,7 @@ impl ApiServer {
             .map_err(Error::ServiceRange)?;
         let shutdown = CancellationToken::new();
         let tables = api::tables();
-        let (definitions, custom) = Definitions::load(&config.store, &transform)
+        let (definitions, custom) = Definitions::load(&config.store, &transform, &config.egress)
             .await
             .map_err(Error::Store)?;
         let caches = Arc::new(Caches::new(

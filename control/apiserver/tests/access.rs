@@ -32,6 +32,7 @@ async fn server(dir: &Path) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

@@ -16,7 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use common::{ask, root, send};
 use control_access::{MASTERS, Tokens, User};
-use control_apiserver::proxy::connect::Target;
+use control_apiserver::egress::Dialer;
+use control_apiserver::egress::target::Target;
 use control_apiserver::{ApiServer, ClusterAccess, Config, Kubelets, ProxyIdentity, body};
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, Spec, client_config, server_config,
@@ -51,6 +52,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: Some(ProxyIdentity::new(proxy)),
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })
@@ -504,6 +506,7 @@ async fn upgraded_connections_carry_bytes_both_ways() {
             client_config(&authority, Some(&admin)).expect("TLS"),
         )),
         server_name: None,
+        dialer: Dialer::default(),
     };
     let request = Request::get(format!("{GROUP}/namespaces/default/flunders/x/upgrade"))
         .header("host", "x")

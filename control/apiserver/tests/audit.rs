@@ -394,6 +394,7 @@ async fn a_webhook_gets_lists_of_events() {
         to: To::Webhook {
             config,
             backoff: Duration::from_millis(50),
+            dialer: control_apiserver::egress::Dialer::default(),
         },
         mode: Mode::Batch(Batch {
             most: 10,

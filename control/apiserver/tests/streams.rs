@@ -70,6 +70,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets.expect("usable")),
         proxy_identity: None,
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

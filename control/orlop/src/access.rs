@@ -9,6 +9,7 @@ use control_access::configuration::authentication::Anonymous;
 use control_access::configuration::authorization::{self, Webhook};
 use control_access::oidc::{ALGORITHMS, Issuer, Mapping};
 use control_access::{Abac, FrontProxy, TokenFile, Tokens};
+use control_apiserver::Egress;
 use control_apiserver::access::{Settings, WebhookSettings};
 use control_apiserver::features::{Feature, Gates};
 use control_pki::{ClientTrust, Cluster, ServiceAccountKeys};
@@ -192,7 +193,12 @@ impl Options {
     ///
     /// # Errors
     /// Files that cannot be used, flags that contradict each other.
-    pub fn settings(&self, pki: &Cluster, gates: Gates) -> Result<Settings, Error> {
+    pub fn settings(
+        &self,
+        pki: &Cluster,
+        gates: Gates,
+        egress: &Egress,
+    ) -> Result<Settings, Error> {
         let trust = ClientTrust::new(pki.front_proxy_ca.certificate_pem()).map_err(Error::Pki)?;
         let webhook = self.authorization_webhook_config_file.as_ref();
         let authorizers = if self.authorization_config.is_some() {
@@ -237,6 +243,7 @@ impl Options {
             authorizers,
             authorization_file: self.authorization_config.clone(),
             abac,
+            egress: egress.clone(),
         })
     }
 
@@ -384,12 +391,14 @@ mod tests {
             &[&policies],
         ] {
             assert!(
-                options(wrong).settings(&pki, Gates::default()).is_err(),
+                options(wrong)
+                    .settings(&pki, Gates::default(), &Egress::default())
+                    .is_err(),
                 "{wrong:?}"
             );
         }
         let settings = options(&[])
-            .settings(&pki, Gates::default())
+            .settings(&pki, Gates::default(), &Egress::default())
             .expect("the defaults");
         assert_eq!(settings.authorizers.len(), 2);
     }

@@ -138,7 +138,8 @@ impl Options {
         }
         let (table, read) = encrypted.load().map_err(failed)?;
         let encryption = Encryption::new(table);
-        let store = self.store.open(dir).await?;
+        let egress = self.requests.egress()?;
+        let store = self.store.open(dir, &egress).await?;
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
         let kubelets = pki
@@ -150,10 +151,10 @@ impl Options {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
-        let mut chain = self.requests.settings()?;
+        let mut chain = self.requests.settings(&egress)?;
         chain.flags = self.flags.clone().into();
         chain.more_metrics = Some(control_client::metrics::write);
-        let settings = self.access.settings(&pki, chain.gates)?;
+        let settings = self.access.settings(&pki, chain.gates, &egress)?;
         let token_files = self.access.token_keys.files(&dir.join("pki"));
         let (keys, seen) = token_files.load()?;
         let tokens = self.access.tokens(keys);
@@ -171,6 +172,7 @@ impl Options {
             node_ports: (30_000, 32_767),
             kubelets: Some(kubelets.clone()),
             proxy_identity: Some(proxy.clone()),
+            egress,
             whole: !alone,
             chain,
         })

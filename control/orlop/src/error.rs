@@ -65,6 +65,9 @@ pub enum Error {
     /// Where audit events go.
     #[error(transparent)]
     Audit(control_apiserver::audit::Error),
+    /// By which ways others are reached.
+    #[error(transparent)]
+    Egress(control_apiserver::egress::Error),
     /// Where traces go.
     #[error(transparent)]
     Tracing(control_apiserver::tracer::Error),

@@ -8,6 +8,7 @@ use control_apiserver::{
         Audit, Batch, Format, LogOptions, Mode as AuditMode, Policy, SinkOptions, To, Truncate,
     },
     chain::{Origins, Settings},
+    egress::{Egress, Kind},
     features::Gates,
     tracer::{self, Tracer},
 };
@@ -61,6 +62,10 @@ pub struct Options {
     /// Cipher suites by their IANA names; all that there are, none of them weak, unless given.
     #[arg(long, value_delimiter = ',')]
     tls_cipher_suites: Vec<String>,
+    /// By which ways the control plane, the cluster and etcd are reached: an
+    /// EgressSelectorConfiguration of kube-apiserver. Without, all are directly.
+    #[arg(long, value_name = "FILE")]
+    egress_selector_config_file: Option<PathBuf>,
     /// Where traces of requests are sent: a TracingConfiguration of kube-apiserver.
     #[arg(long, value_name = "FILE")]
     tracing_config_file: Option<PathBuf>,
@@ -191,11 +196,21 @@ impl Options {
         }
     }
 
+    /// By which ways others are reached.
+    ///
+    /// # Errors
+    /// When the file that says so cannot be used.
+    pub fn egress(&self) -> Result<Egress, Error> {
+        let file = self.egress_selector_config_file.as_deref();
+        let read = file.map(Egress::read).transpose();
+        Ok(read.map_err(Error::Egress)?.unwrap_or_default())
+    }
+
     /// What the chain is told. Opens the audit log.
     ///
     /// # Errors
     /// When a pattern, a policy or a sink cannot be used.
-    pub fn settings(&self) -> Result<Settings, Error> {
+    pub fn settings(&self, egress: &Egress) -> Result<Settings, Error> {
         let origins = self.cors_allowed_origins.iter().map(String::as_str);
         let origins = (!self.cors_allowed_origins.is_empty())
             .then(|| Origins::new(origins))
@@ -216,23 +231,25 @@ impl Options {
             transport_security: self.strict_transport_security_directives.join("; "),
             shutdown_delay: self.shutdown_delay_duration,
             shutdown_retry_after: self.shutdown_send_retry_after,
-            tracer: self.tracer()?,
-            audit: self.audit()?,
+            tracer: self.tracer(egress)?,
+            audit: self.audit(egress)?,
             admission: self.admission.settings()?,
             ..Settings::default()
         })
     }
 
-    fn tracer(&self) -> Result<Option<std::sync::Arc<Tracer>>, Error> {
+    fn tracer(&self, egress: &Egress) -> Result<Option<std::sync::Arc<Tracer>>, Error> {
         let Some(path) = &self.tracing_config_file else {
             return Ok(None);
         };
         let config = tracer::Config::read(path).map_err(Error::Tracing)?;
-        Tracer::new(&config).map(Some).map_err(Error::Tracing)
+        let dialer = egress.to(Kind::ControlPlane);
+        let tracer = Tracer::new(&config, dialer).map_err(Error::Tracing)?;
+        Ok(Some(tracer))
     }
 
-    fn audit(&self) -> Result<Option<std::sync::Arc<Audit>>, Error> {
-        let sinks: Vec<SinkOptions> = self.log().into_iter().chain(self.webhook()).collect();
+    fn audit(&self, egress: &Egress) -> Result<Option<std::sync::Arc<Audit>>, Error> {
+        let sinks: Vec<SinkOptions> = self.log().into_iter().chain(self.webhook(egress)).collect();
         let Some(policy) = &self.audit_policy_file else {
             if !sinks.is_empty() {
                 tracing::warn!("without --audit-policy-file no audit events are written");
@@ -272,7 +289,7 @@ impl Options {
         })
     }
 
-    fn webhook(&self) -> Option<SinkOptions> {
+    fn webhook(&self, egress: &Egress) -> Option<SinkOptions> {
         let config = self.audit_webhook_config_file.clone()?;
         let rate = (
             self.audit_webhook_batch_throttle_qps,
@@ -288,6 +305,7 @@ impl Options {
             to: To::Webhook {
                 config,
                 backoff: self.audit_webhook_initial_backoff,
+                dialer: egress.to(Kind::ControlPlane),
             },
             mode: self.audit_webhook_mode.with(batch),
             truncate: self.audit_webhook_truncate_enabled.then_some(Truncate {
@@ -315,7 +333,7 @@ mod tests {
         Command::try_parse_from(all)
             .expect("arguments")
             .requests
-            .settings()
+            .settings(&Egress::default())
     }
 
     #[test]

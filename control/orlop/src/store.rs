@@ -1,16 +1,19 @@
 //! Where the API server keeps objects: its own file, or an etcd.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use clap::Args;
+use control_apiserver::egress::{Dialer, Egress, Kind};
 use control_store::{
     Store,
     embedded::{Embedded, Options as EmbeddedOptions},
-    etcd::{Etcd, Options as EtcdOptions, Tls},
+    etcd::{Dial, Etcd, Io, Options as EtcdOptions, Tls},
 };
+use futures::future::BoxFuture;
 
 use crate::error::Error;
 
@@ -33,11 +36,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Opens the store; the embedded one is a file in `dir`.
+    /// Opens the store; the embedded one is a file in `dir`, etcd is reached by the way
+    /// of `egress` for it.
     ///
     /// # Errors
     /// A corrupt or locked file, an etcd that does not answer, certificates.
-    pub async fn open(&self, dir: &Path) -> Result<Arc<dyn Store>, Error> {
+    pub async fn open(&self, dir: &Path, egress: &Egress) -> Result<Arc<dyn Store>, Error> {
         if self.etcd_servers.is_empty() {
             return Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
                 .map(|store| Arc::new(store) as Arc<dyn Store>)
@@ -46,6 +50,7 @@ impl Options {
         let etcd = Etcd::connect(EtcdOptions {
             endpoints: self.etcd_servers.clone(),
             tls: self.tls()?,
+            dial: egress.selected(Kind::Etcd).map(by),
             ..EtcdOptions::default()
         })
         .await
@@ -65,6 +70,23 @@ impl Options {
             ca: read(ca)?,
             identity,
         }))
+    }
+}
+
+/// Connections to etcd are made by this dialer.
+fn by(dialer: Dialer) -> Arc<dyn Dial> {
+    Arc::new(By(dialer))
+}
+
+struct By(Dialer);
+
+impl Dial for By {
+    fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        let (dialer, host) = (self.0.clone(), host.to_owned());
+        Box::pin(async move {
+            let stream = dialer.dial(&host, port).await?;
+            Ok(Box::new(stream) as Box<dyn Io>)
+        })
     }
 }
 

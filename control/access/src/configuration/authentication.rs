@@ -7,6 +7,7 @@ use control_cel::{Env, Issues, Program, Type, compile};
 use control_types::names;
 use serde::Deserialize;
 
+use super::egress::Kind;
 use super::{ConfigurationError, Problems};
 use crate::oidc::{self, Expression, Issuer, Mapping};
 
@@ -260,6 +261,7 @@ fn issuer(jwt: &Jwt, path: &str, problems: &mut Problems) -> Option<Issuer> {
         discovery_url: Some(file.discovery_url.clone()).filter(|url| !url.is_empty()),
         authority: Some(file.certificate_authority.clone()).filter(|pem| !pem.is_empty()),
         audiences: file.audiences.clone(),
+        egress: Kind::of_issuer(&file.egress_selector_type),
         ..Issuer::default()
     };
     claim_rules(

@@ -1,9 +1,11 @@
-//! The files that say whom an API server believes and who decides:
-//! `AuthenticationConfiguration` and `AuthorizationConfiguration` of
-//! `apiserver.config.k8s.io`. Read and checked here; errors name the fields.
+//! The files that say whom an API server believes, who decides and by which way it
+//! reaches others: `AuthenticationConfiguration` and `AuthorizationConfiguration` of
+//! `apiserver.config.k8s.io`, `EgressSelectorConfiguration` of `apiserver.k8s.io`.
+//! Read and checked here; errors name the fields.
 
 pub mod authentication;
 pub mod authorization;
+pub mod egress;
 
 use control_types::status::quote;
 use control_types::{value, yaml};
@@ -30,19 +32,31 @@ fn together(errors: &[String]) -> String {
 
 /// Reads a file of a kind; its versions `v1`, `v1beta1` and `v1alpha1` are alike.
 fn read<T: DeserializeOwned>(text: &[u8], kind: &str) -> Result<T, ConfigurationError> {
+    let versions = ["v1", "v1beta1", "v1alpha1"];
+    read_of(text, kind, "apiserver.config.k8s.io", &versions)
+}
+
+/// Reads a file of a kind of `group`, in one of `versions`, which are alike; the first
+/// is the one that is told of.
+fn read_of<T: DeserializeOwned>(
+    text: &[u8],
+    kind: &str,
+    group: &str,
+    versions: &[&str],
+) -> Result<T, ConfigurationError> {
     let unreadable = |why: String| ConfigurationError::Unreadable(why);
     let document = yaml::read(text).map_err(|error| unreadable(error.to_string()))?;
     let mut tree = document.value;
     let (version, found) = (tree.remove("apiVersion"), tree.remove("kind"));
     let version = version.as_ref().and_then(value::Value::as_str);
     let found = found.as_ref().and_then(value::Value::as_str);
-    let known = ["v1", "v1beta1", "v1alpha1"];
     let right = version
-        .and_then(|version| version.strip_prefix("apiserver.config.k8s.io/"))
-        .is_some_and(|version| known.contains(&version));
+        .and_then(|version| version.split_once('/'))
+        .is_some_and(|(of, version)| of == group && versions.contains(&version));
     if !right || found != Some(kind) {
         return Err(unreadable(format!(
-            "expected apiVersion apiserver.config.k8s.io/v1 and kind {kind}, found {} and {}",
+            "expected apiVersion {group}/{} and kind {kind}, found {} and {}",
+            versions.first().copied().unwrap_or_default(),
             quote(version.unwrap_or_default()),
             quote(found.unwrap_or_default())
         )));

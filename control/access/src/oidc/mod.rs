@@ -7,6 +7,8 @@ mod user;
 
 use control_cel::{Object, Program, Type};
 
+use crate::configuration::egress::Kind;
+
 pub use self::distributed::Source;
 pub use self::keys::{ALGORITHMS, Keys, KeysError};
 pub use self::user::{Claims, OidcError};
@@ -20,6 +22,8 @@ pub struct Issuer {
     pub discovery_url: Option<String>,
     /// The authorities of its server, PEM; those of the machine if unset.
     pub authority: Option<String>,
+    /// By which way its server is reached; directly if unset.
+    pub egress: Option<Kind>,
     /// Tokens must be for one of them.
     pub audiences: Vec<String>,
     /// Which algorithms may sign.
@@ -83,6 +87,7 @@ impl Default for Issuer {
             url: String::new(),
             discovery_url: None,
             authority: None,
+            egress: None,
             audiences: Vec::new(),
             algorithms: vec!["RS256".to_owned()],
             required: Vec::new(),

@@ -14,9 +14,11 @@ use http_body_util::{BodyExt, Limited};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::remote::https;
+use super::settings::SettingsError;
 use crate::body;
-use crate::service_client::{Trust, explain, service_client, tls};
+use crate::egress::client::{self, HttpClient, explain};
+use crate::egress::trust::{Trust, tls};
+use crate::egress::{Dialer, Egress};
 
 /// How long an issuer may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,15 +53,19 @@ struct Provider {
     url: String,
     discovery_url: Option<String>,
     authority: Option<String>,
+    dialer: Dialer,
     keys: ArcSwapOption<Keys>,
     /// When keys were last fetched; held while they are.
     fetched: Mutex<Option<Instant>>,
 }
 
 impl Issuers {
-    pub fn new(issuers: Vec<Issuer>) -> Self {
-        let all = issuers.into_iter().map(Known::new).collect();
-        Self(ArcSwap::from_pointee(all))
+    /// Those that a configuration names.
+    ///
+    /// # Errors
+    /// When one is to be reached by a way that is not configured.
+    pub fn new(issuers: Vec<Issuer>, egress: &Egress) -> Result<Self, SettingsError> {
+        known(issuers, egress).map(|all| Self(ArcSwap::from_pointee(all)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -81,13 +87,17 @@ impl Issuers {
     }
 
     /// Believes others from now on.
-    pub fn replace(&self, issuers: Vec<Issuer>) {
-        let all = issuers.into_iter().map(Known::new).collect();
+    ///
+    /// # Errors
+    /// As [`Issuers::new`]; all stay as they were then.
+    pub fn replace(&self, issuers: Vec<Issuer>, egress: &Egress) -> Result<(), SettingsError> {
+        let all = known(issuers, egress)?;
         let old = self.0.swap(Arc::new(all));
         for known in old.iter() {
             known.gone.cancel();
         }
         self.start();
+        Ok(())
     }
 
     /// Whose token this is; `None` when it is of no issuer here.
@@ -98,15 +108,31 @@ impl Issuers {
     }
 }
 
+fn known(issuers: Vec<Issuer>, egress: &Egress) -> Result<Vec<Arc<Known>>, SettingsError> {
+    let all = issuers.into_iter().map(|issuer| {
+        let dialer = match issuer.egress {
+            None => Dialer::default(),
+            // Whoever says so wants no other way, also not the direct one.
+            Some(kind) => egress.selected(kind).ok_or_else(|| SettingsError::NoWay {
+                issuer: issuer.url.clone(),
+                kind,
+            })?,
+        };
+        Ok(Known::new(issuer, dialer))
+    });
+    all.collect()
+}
+
 // === impl Known ===
 
 impl Known {
-    fn new(issuer: Issuer) -> Arc<Self> {
+    fn new(issuer: Issuer, dialer: Dialer) -> Arc<Self> {
         Arc::new(Self {
             provider: Provider {
                 url: issuer.url.clone(),
                 discovery_url: issuer.discovery_url.clone(),
                 authority: issuer.authority.clone(),
+                dialer,
                 keys: ArcSwapOption::empty(),
                 fetched: Mutex::default(),
             },
@@ -151,11 +177,9 @@ impl Known {
         source: &Source,
         now: i64,
     ) -> Result<(), OidcError> {
-        let asked = get(
-            &source.endpoint,
-            self.issuer.authority.as_deref(),
-            &source.access_token,
-        );
+        let asked = self
+            .provider
+            .fetch_from(&source.endpoint, &source.access_token);
         let answer = match tokio::time::timeout(TIMEOUT, asked).await {
             Ok(answer) => answer,
             Err(_) => Err("it does not answer".to_owned()),
@@ -196,6 +220,7 @@ impl Known {
             url: url.to_owned(),
             discovery_url: None,
             authority: self.issuer.authority.clone(),
+            dialer: self.provider.dialer.clone(),
             keys: ArcSwapOption::empty(),
             fetched: Mutex::default(),
         });
@@ -262,7 +287,7 @@ impl Provider {
             Some(url) => url.clone(),
             None => format!("{}{WELL_KNOWN}", self.url.trim_end_matches('/')),
         };
-        let document = self.get(&url).await?;
+        let document = self.fetch_from(&url, "").await?;
         let document: serde_json::Value = serde_json::from_slice(&document)
             .map_err(|error| format!("{url}: it is no discovery document: {error}"))?;
         let text = |field: &str| document.get(field).and_then(serde_json::Value::as_str);
@@ -274,40 +299,34 @@ impl Provider {
             ));
         }
         let keys = text("jwks_uri").ok_or_else(|| format!("{url}: it names no jwks_uri"))?;
-        Keys::parse(&self.get(keys).await?).map_err(|error| error.to_string())
+        Keys::parse(&self.fetch_from(keys, "").await?).map_err(|error| error.to_string())
     }
 
-    async fn get(&self, url: &str) -> Result<bytes::Bytes, String> {
-        get(url, self.authority.as_deref(), "").await
+    /// Fetches a document from an issuer's server; `token` is shown unless empty.
+    async fn fetch_from(&self, url: &str, token: &str) -> Result<bytes::Bytes, String> {
+        let (uri, host) = client::parse(url, &["https"])?;
+        let trust = Trust::of(self.authority.as_deref(), false);
+        let tls = tls(trust, None).map_err(|error| error.to_string())?;
+        let client = HttpClient::over_tls(self.dialer.clone(), tls, &host)
+            .map_err(|error| error.to_string())?;
+        let mut request = Request::builder()
+            .uri(uri)
+            .header(ACCEPT, "application/json");
+        if !token.is_empty() {
+            let token = HeaderValue::from_str(&format!("Bearer {token}"));
+            let token = token.map_err(|error| error.to_string())?;
+            request = request.header(AUTHORIZATION, token);
+        }
+        let request = request
+            .body(body::empty())
+            .map_err(|error| error.to_string())?;
+        let answer = client.request(request).await;
+        let answer = answer.map_err(|error| format!("{url}: {}", explain(&error)))?;
+        if !answer.status().is_success() {
+            return Err(format!("{url}: the server answered {}", answer.status()));
+        }
+        let body = Limited::new(answer.into_body(), MOST).collect().await;
+        body.map(http_body_util::Collected::to_bytes)
+            .map_err(|error| format!("{url}: {error}"))
     }
-}
-
-/// Fetches a document from an issuer's server; `token` is shown unless empty.
-async fn get(url: &str, authority: Option<&str>, token: &str) -> Result<bytes::Bytes, String> {
-    let (uri, host) = https(url)?;
-    let trust = match authority {
-        Some(pem) => Trust::Bundle(pem),
-        None => Trust::System,
-    };
-    let tls = tls(trust, None).map_err(|error| error.to_string())?;
-    let client = service_client(tls, &host).map_err(|error| error.to_string())?;
-    let mut request = Request::builder()
-        .uri(uri)
-        .header(ACCEPT, "application/json");
-    if !token.is_empty() {
-        let token = HeaderValue::from_str(&format!("Bearer {token}"));
-        let token = token.map_err(|error| error.to_string())?;
-        request = request.header(AUTHORIZATION, token);
-    }
-    let request = request
-        .body(body::empty())
-        .map_err(|error| error.to_string())?;
-    let answer = client.request(request).await;
-    let answer = answer.map_err(|error| format!("{url}: {}", explain(&error)))?;
-    if !answer.status().is_success() {
-        return Err(format!("{url}: the server answered {}", answer.status()));
-    }
-    let body = Limited::new(answer.into_body(), MOST).collect().await;
-    body.map(http_body_util::Collected::to_bytes)
-        .map_err(|error| format!("{url}: {error}"))
 }

@@ -16,7 +16,6 @@ mod follow;
 mod impersonate;
 mod issuers;
 mod legacy;
-mod remote;
 mod settings;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -48,9 +47,8 @@ use crate::streams::websocket;
 use self::ask::WebhookTokens;
 use self::settings::Live;
 
+pub(crate) use self::ask::Reviewer;
 pub(crate) use self::cache::Remembered;
-pub(crate) use self::remote::Remote;
-pub use self::remote::RemoteError;
 pub use self::settings::{Settings, SettingsError, WebhookSettings};
 
 /// The parts of a control plane that are processes of their own.
@@ -95,7 +93,7 @@ impl ClusterAccess {
         mut settings: Settings,
     ) -> Result<Self, SettingsError> {
         let webhook_tokens = match settings.webhook_tokens.take() {
-            Some(of) => Some(WebhookTokens::new(&of.kubeconfig, of.version, of.lasts)?),
+            Some(of) => Some(WebhookTokens::new(of, &settings.egress)?),
             None => None,
         };
         Ok(Self {

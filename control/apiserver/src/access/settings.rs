@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::WebhookAuthorizer;
 use super::authorize::{Authorizer, Authorizers};
 use super::issuers::Issuers;
-use super::remote::RemoteError;
+use crate::egress::{Egress, Kind, kubeconfig};
 
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -48,6 +48,8 @@ pub struct Settings {
     pub authorization_file: Option<PathBuf>,
     /// The policies of the mode `ABAC`.
     pub abac: Option<Abac>,
+    /// By which ways other servers are reached.
+    pub egress: Egress,
 }
 
 /// A server that knows tokens.
@@ -83,12 +85,22 @@ pub enum SettingsError {
     },
     /// A kubeconfig names no server that can be asked.
     #[error(transparent)]
-    Remote(#[from] RemoteError),
+    Kubeconfig(#[from] kubeconfig::Error),
     /// The mode `ABAC` without policies.
     #[error(
         "authorization mode ABAC needs policies: name their file with --authorization-policy-file"
     )]
     NoPolicies,
+    /// An issuer is to be reached by a way that nobody configured.
+    #[error(
+        "issuer `{issuer}`: its egressSelectorType is `{}`, which the egress selector configuration does not name: add it there (--egress-selector-config-file)", kind.as_str()
+    )]
+    NoWay {
+        /// The issuer's URL.
+        issuer: String,
+        /// By which way.
+        kind: Kind,
+    },
 }
 
 impl Default for Settings {
@@ -109,6 +121,7 @@ impl Default for Settings {
             ],
             authorization_file: None,
             abac: None,
+            egress: Egress::default(),
         }
     }
 }
@@ -157,6 +170,7 @@ pub(super) struct Live {
     pub rbac: Arc<Rbac>,
     pub nodes: Arc<NodeGraph>,
     abac: Option<Abac>,
+    egress: Egress,
     /// The issuers of service accounts' tokens: no other may claim to be one.
     own: Vec<String>,
     /// What holds when the file says nothing of it.
@@ -176,6 +190,7 @@ impl Live {
             rbac: Arc::default(),
             nodes: Arc::default(),
             abac: settings.abac,
+            egress: settings.egress,
             own: own.to_vec(),
             usual_anonymous: settings.anonymous,
             authentication_file: None,
@@ -190,7 +205,7 @@ impl Live {
             }
             live.authentication_file = Some((path, text));
         }
-        live.issuers = Issuers::new(issuers);
+        live.issuers = Issuers::new(issuers, &live.egress)?;
         let mut authorizers = settings.authorizers;
         if let Some(path) = settings.authorization_file {
             let (text, read) = authorization(&path)?;
@@ -207,7 +222,7 @@ impl Live {
         if let Some((path, text)) = self.authentication_file.clone() {
             let take: Take = |live, path| {
                 let (_, read) = authentication(path, &live.own)?;
-                live.issuers.replace(read.issuers);
+                live.issuers.replace(read.issuers, &live.egress)?;
                 let anonymous = read
                     .anonymous
                     .unwrap_or_else(|| live.usual_anonymous.clone());
@@ -237,7 +252,7 @@ impl Live {
                 }
                 authorization::Authorizer::AlwaysDeny => Authorizer::AlwaysDeny,
                 authorization::Authorizer::Webhook(webhook) => {
-                    Authorizer::Webhook(Arc::new(WebhookAuthorizer::new(*webhook)?))
+                    Authorizer::Webhook(Arc::new(WebhookAuthorizer::new(*webhook, &self.egress)?))
                 }
             })
         });

@@ -18,9 +18,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{Change, refuse};
-use crate::access::{Remembered, Remote};
+use crate::access::{Remembered, Reviewer};
 use crate::api::Served;
 use crate::chain::Context;
+use crate::egress::Dialer;
 
 /// What stands before the keys of what the audit log is told.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
@@ -35,7 +36,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The server, and what it said.
 #[derive(Debug)]
 pub(super) struct ImagePolicy {
-    server: Remote,
+    server: Reviewer,
     answers: Remembered<[u8; 32], Arc<Answer>>,
     allowed_for: Duration,
     denied_for: Duration,
@@ -95,7 +96,7 @@ impl Configuration {
         if told.kubeconfig == Path::new("") {
             return Err("imagePolicy.kubeConfigFile: Required value".to_owned());
         }
-        let server = Remote::load(&told.kubeconfig, TIMEOUT)
+        let server = Reviewer::open(&told.kubeconfig, TIMEOUT, Dialer::default())
             .map_err(|error| error.to_string())?
             .pausing(pause);
         Ok(ImagePolicy {

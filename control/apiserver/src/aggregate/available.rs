@@ -23,7 +23,7 @@ use crate::api::Api;
 use crate::body;
 use crate::duties::conditions::{self, Condition};
 use crate::duties::own;
-use crate::service_client::explain;
+use crate::egress::client::explain;
 use crate::service_resolver::slices;
 
 /// How often a server that is available is asked whether it still is.
@@ -288,6 +288,7 @@ mod tests {
     use control_types::value;
 
     use super::*;
+    use crate::egress::Egress;
 
     #[test]
     fn what_is_missing_of_a_remote_service_is_told() {
@@ -297,6 +298,7 @@ mod tests {
                 "service": {"name": "s", "namespace": "n", "port": 443}
             }}),
             None,
+            &Egress::default(),
         );
         let service = |port: i64| value!({"spec": {"type": "ClusterIP", "ports": [{"name": "https", "port": port}]}});
         let slice = |ready: bool| {

@@ -17,7 +17,7 @@ use super::remote::Remote;
 use super::swagger::Swagger;
 use crate::api::Api;
 use crate::body;
-use crate::service_client::explain;
+use crate::egress::client::explain;
 
 /// How old what is known may be before it is read again.
 const OLD: Duration = Duration::from_secs(60);

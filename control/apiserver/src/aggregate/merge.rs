@@ -118,6 +118,7 @@ mod tests {
 
     use super::super::Remote;
     use super::*;
+    use crate::egress::Egress;
 
     fn others(all: &[(&str, &str, i64, i64)]) -> Snapshot {
         let mut snapshot = Snapshot::default();
@@ -131,7 +132,7 @@ mod tests {
                 .remotes
                 .entry((*group).to_owned())
                 .or_default()
-                .push(Arc::new(Remote::of(&service, None)));
+                .push(Arc::new(Remote::of(&service, None, &Egress::default())));
         }
         snapshot
     }

@@ -237,7 +237,10 @@ impl Aggregator {
                 .find(|remote| remote.name == meta::name(&service));
             let remote = match old {
                 Some(old) if old.is_of(&service, identity.as_ref()) => Arc::clone(old),
-                _ => Arc::new(Remote::of(&service, identity.clone())),
+                _ => {
+                    let egress = &api.config.egress;
+                    Arc::new(Remote::of(&service, identity.clone(), egress))
+                }
             };
             remote.set_available(condition_is_true(&service, "Available"));
             remotes

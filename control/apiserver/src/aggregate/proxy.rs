@@ -13,11 +13,11 @@ use super::headers;
 use super::remote::{Connection, Remote};
 use crate::body::{self, Body};
 use crate::chain::Context;
-use crate::proxy::connect::Target;
+use crate::egress::client::explain;
+use crate::egress::target::Target;
 use crate::proxy::forward::{client_address, until};
 use crate::proxy::{self, upgrade};
 use crate::reply::{self, Answer};
-use crate::service_client::explain;
 use crate::service_resolver::Location;
 
 /// How long discovery may take: every client waits for it.
@@ -152,6 +152,7 @@ async fn upgraded(context: &Context, connection: &Connection, location: &Locatio
             .map_err(|_| Status::service_unavailable("service unavailable"))?,
         tls: Some(Arc::clone(&connection.tls)),
         server_name: Some(location.server_name.clone()),
+        dialer: connection.dialer.clone(),
     };
     upgrade::pass_with(context, &target, path_and_query(context), |headers| {
         headers::identify(headers, &context.user);

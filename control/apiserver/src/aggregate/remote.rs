@@ -14,7 +14,9 @@ use rustls::ClientConfig;
 
 use super::discover::Discovered;
 use crate::api::Api;
-use crate::service_client::{self, ServiceClient, Trust};
+use crate::egress::client::HttpClient;
+use crate::egress::trust::{self, Trust};
+use crate::egress::{Dialer, Egress, Kind};
 use crate::service_resolver::{self, Location};
 
 /// The port of a Service that an APIService does not name.
@@ -51,14 +53,15 @@ pub(crate) struct Remote {
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// For requests.
-    pub client: ServiceClient,
+    pub client: HttpClient,
     /// For upgrades, which need a connection of their own.
     pub tls: Arc<ClientConfig>,
+    pub dialer: Dialer,
 }
 
 impl Remote {
     /// Reads an APIService that names a Service.
-    pub fn of(object: &Value, identity: Option<Arc<Issued>>) -> Self {
+    pub fn of(object: &Value, identity: Option<Arc<Issued>>, egress: &Egress) -> Self {
         let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
         let number = |path: &[&str]| object.i64_at(path).unwrap_or_default();
         let (namespace, service) = (
@@ -75,7 +78,12 @@ impl Remote {
             group_priority: number(&["spec", "groupPriorityMinimum"]),
             version_priority: number(&["spec", "versionPriority"]),
             uid: meta::uid(object).to_owned(),
-            connection: Connection::of(&spec, &server_name, identity.as_deref()),
+            connection: Connection::of(
+                &spec,
+                &server_name,
+                identity.as_deref(),
+                egress.to(Kind::Cluster),
+            ),
             namespace,
             service,
             spec,
@@ -95,7 +103,7 @@ impl Remote {
                 "groupPriorityMinimum": 100, "versionPriority": 100
             }
         });
-        let remote = Self::of(&object, None);
+        let remote = Self::of(&object, None, &Egress::default());
         remote.set_available(true);
         remote
             .discovered
@@ -192,7 +200,12 @@ impl PartialOrd for Order<'_> {
 }
 
 impl Connection {
-    fn of(spec: &Value, server_name: &str, own: Option<&Issued>) -> Result<Self, String> {
+    fn of(
+        spec: &Value,
+        server_name: &str,
+        own: Option<&Issued>,
+        dialer: Dialer,
+    ) -> Result<Self, String> {
         let bundle = match spec.str_at(&["caBundle"]).filter(|text| !text.is_empty()) {
             Some(text) => STANDARD
                 .decode(text)
@@ -202,18 +215,15 @@ impl Connection {
                 .map(Some)?,
             None => None,
         };
-        let trust = match &bundle {
-            _ if spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true) => Trust::Anybody,
-            Some(pem) => Trust::Bundle(pem),
-            None => Trust::System,
-        };
-        let tls = service_client::tls(trust, own)
+        let blind = spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true);
+        let tls = trust::tls(Trust::of(bundle.as_deref(), blind), own)
             .map_err(|error| format!("unable to load root certificates: {error}"))?;
-        let client = service_client::service_client(tls.clone(), server_name)
+        let client = HttpClient::over_tls(dialer.clone(), tls.clone(), server_name)
             .map_err(|error| error.to_string())?;
         Ok(Self {
             client,
             tls: Arc::new(tls),
+            dialer,
         })
     }
 }
@@ -236,7 +246,7 @@ mod tests {
     #[test]
     fn a_registration_is_known_again_until_it_is_another() {
         let one = service("");
-        let remote = Remote::of(&one, None);
+        let remote = Remote::of(&one, None, &Egress::default());
         assert!(remote.is_of(&one, None));
         assert_eq!(
             (remote.port, remote.path().as_str()),
@@ -254,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_bundle_that_is_none_is_told_with_each_request() {
-        let remote = Remote::of(&service("bm9uZQ=="), None);
+        let remote = Remote::of(&service("bm9uZQ=="), None, &Egress::default());
         let why = remote.connection().expect_err("no certificate in it");
         assert!(why.starts_with("unable to load root certificates"), "{why}");
     }

@@ -28,9 +28,9 @@ use jiff::Timestamp;
 use self::event::Event;
 use self::sink::Sink;
 use crate::chain::{Annotations, Impersonated};
+use crate::egress::kubeconfig;
 use crate::exposition::{Kind, Page};
 use crate::listen::{ClientAddr, PeerCertificates};
-use crate::remote;
 use crate::request::RequestInfo;
 
 pub use log::{Format, LogOptions};
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// The webhook's configuration cannot be used.
     #[error("the audit webhook cannot be used")]
-    Webhook(#[source] remote::Error),
+    Webhook(#[source] kubeconfig::Error),
 }
 
 /// A policy and where its events go.

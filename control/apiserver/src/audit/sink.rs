@@ -1,7 +1,7 @@
 //! Where events go: to a file or to a server, at once or gathered, whole or
 //! truncated.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::log::{Format, Log, LogOptions};
 use super::policy::Level;
-use crate::remote::{self, Remote};
+use crate::egress::Dialer;
+use crate::egress::kubeconfig::{self, Remote};
 
 /// How often a server is asked that does not answer, and how much longer is waited
 /// each time.
@@ -60,7 +61,7 @@ pub struct Truncate {
 }
 
 /// A place for events.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SinkOptions {
     /// Which.
     pub to: To,
@@ -71,7 +72,7 @@ pub struct SinkOptions {
 }
 
 /// Which place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum To {
     /// A file.
     Log(LogOptions),
@@ -81,6 +82,8 @@ pub enum To {
         config: PathBuf,
         /// How long is waited after the first attempt that failed.
         backoff: Duration,
+        /// By which way it is reached.
+        dialer: Dialer,
     },
 }
 
@@ -152,8 +155,12 @@ impl Sink {
                 let log = Log::new(log).map_err(|source| super::Error::Log { path, source })?;
                 Place::Log(log)
             }
-            To::Webhook { config, backoff } => Place::Webhook {
-                remote: Box::new(open(&config)?),
+            To::Webhook {
+                config,
+                backoff,
+                dialer,
+            } => Place::Webhook {
+                remote: Box::new(Remote::open(&config, dialer).map_err(super::Error::Webhook)?),
                 backoff,
             },
         };
@@ -217,10 +224,6 @@ impl Sink {
         };
         (plugin, self.out.lost.load(Ordering::Relaxed))
     }
-}
-
-fn open(config: &Path) -> Result<Remote, super::Error> {
-    Remote::open(config).map_err(super::Error::Webhook)
 }
 
 /// Gathers events and delivers them in batches.
@@ -415,17 +418,12 @@ impl Out {
 }
 
 /// Sends a list, again and again for a while.
-async fn send(remote: &Remote, list: Bytes, backoff: Duration) -> Result<(), remote::Error> {
+async fn send(remote: &Remote, list: Bytes, backoff: Duration) -> Result<(), kubeconfig::Error> {
     let mut wait = backoff;
     let mut attempt = 1;
     loop {
-        let failed = match remote.post(list.clone(), ATTEMPT).await {
-            Ok((200..=299, _)) => return Ok(()),
-            Ok((code, _)) => remote::Error::Unanswered {
-                server: "the audit webhook".into(),
-                source: format!("it answers {code}").into(),
-            },
-            Err(error) => error,
+        let Err(failed) = remote.post(list.clone(), ATTEMPT).await else {
+            return Ok(());
         };
         if attempt == ATTEMPTS {
             return Err(failed);

@@ -17,6 +17,7 @@ use super::Family;
 use super::conversion::Converter;
 use crate::api::Served;
 use crate::cache::ResourceCache;
+use crate::egress::Egress;
 use crate::nature::Nature;
 
 /// What every custom resource can do.
@@ -57,7 +58,7 @@ impl Built {
 
 /// Makes all that is served of a definition; `None` when it has no version in
 /// which objects are stored.
-pub(super) fn build(definition: &Value) -> Option<Built> {
+pub(super) fn build(definition: &Value, egress: &Egress) -> Option<Built> {
     let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
     let versions = definition.items_at(&["spec", "versions"]);
     let kinds: Box<[Arc<CustomKind>]> = versions
@@ -78,7 +79,7 @@ pub(super) fn build(definition: &Value) -> Option<Built> {
         ),
         gone: CancellationToken::new(),
         terminating: false.into(),
-        converter: Converter::of(definition),
+        converter: Converter::of(definition, egress),
     });
     let storage = Arc::clone(&family.kinds[stored]);
     let prefix = prefix(storage.group, text(&["spec", "names", "plural"]));
@@ -210,14 +211,14 @@ mod tests {
             },
             "status": {"acceptedNames": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"}}
         });
-        let built = build(&definition).expect("has a stored version");
+        let built = build(&definition, &Egress::default()).expect("has a stored version");
         assert_eq!(built.served.len(), 2);
         assert_eq!(built.cache.prefix(), "/registry/example.com/gears/");
         assert!(built.served[0].is_stored_form() && !built.served[1].is_stored_form());
         assert_eq!(built.served[0].resource.subresources.len(), 1);
         assert!(built.family.version("v1alpha1").is_some());
         // The same facts are one row.
-        let again = build(&definition).expect("has a stored version");
+        let again = build(&definition, &Egress::default()).expect("has a stored version");
         assert!(std::ptr::eq(
             built.served[0].resource,
             again.served[0].resource

@@ -17,6 +17,7 @@ use super::{Definitions, GROUP, PLURAL, Snapshot};
 use crate::api::{Api, Served};
 use crate::cache::{Keyed as _, Replacement, ResourceCache};
 use crate::duties::{self, Names, condition_is_true};
+use crate::egress::Egress;
 use crate::storage::{self, Transform};
 
 /// A definition and what was made of it.
@@ -88,7 +89,7 @@ fn is_served(definition: &Value) -> bool {
 
 impl Known {
     /// What a definition makes; `before`: what it made of an earlier state.
-    fn of(revision: Revision, definition: &Value, before: Option<&Self>) -> Self {
+    fn of(revision: Revision, definition: &Value, before: Option<&Self>, egress: &Egress) -> Self {
         let content = digest(definition);
         let served = is_served(definition);
         let built = match before {
@@ -96,7 +97,7 @@ impl Known {
             _ => None,
         };
         let built = if served {
-            built.or_else(|| build::build(definition))
+            built.or_else(|| build::build(definition, egress))
         } else {
             None
         };
@@ -125,13 +126,15 @@ impl Known {
 }
 
 impl Definitions {
-    /// Reads the definitions from the store, before there is a cache of them.
+    /// Reads the definitions from the store, before there is a cache of them. Who
+    /// converts their objects is reached by the ways of `egress`.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub(crate) async fn load(
         store: &Arc<dyn Store>,
         transform: &Transform,
+        egress: &Egress,
     ) -> Result<(Self, Vec<Arc<ResourceCache>>), control_store::Error> {
         let range = Range::prefix(storage::prefix(GROUP, PLURAL));
         let page = store.range(range).await?;
@@ -145,7 +148,7 @@ impl Definitions {
             else {
                 continue;
             };
-            let one = Known::of(kv.mod_revision, &definition, None);
+            let one = Known::of(kv.mod_revision, &definition, None, egress);
             one.mark();
             known.insert(meta::name(&definition).to_owned(), one);
         }
@@ -212,7 +215,8 @@ impl Definitions {
                 continue;
             }
             let definition = object.value().map_err(Status::internal)?;
-            let one = Known::of(object.revision(), &definition, before);
+            let egress = &api.config.egress;
+            let one = Known::of(object.revision(), &definition, before, egress);
             let old = before.and_then(|before| before.built.as_ref());
             match (old, &one.built) {
                 (Some(old), Some(built)) if old.is(built) => {}

@@ -14,12 +14,12 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::Target;
 use super::html::Rewriter;
 use super::location::Links;
 use super::{headers, upgrade};
 use crate::body::{self, Body, BoxError};
 use crate::chain::Context;
+use crate::egress::target::Target;
 use crate::listen::ClientAddr;
 use crate::reply::Answer;
 
@@ -349,6 +349,7 @@ mod tests {
             port,
             tls: None,
             server_name: None,
+            dialer: crate::egress::Dialer::default(),
         };
         let mut request = Request::new(body::empty());
         if is_head {

@@ -7,9 +7,8 @@
 //!
 //! Every request gets a connection of its own to its target: there is no pool
 //! whose members may have died, and a client that goes away takes the
-//! connection with it. Bodies flow through in frames; none is held as a whole.
+//! connection with it ([`crate::egress::target`]). Bodies flow through in frames; none is held as a whole.
 
-pub mod connect;
 pub mod forward;
 pub mod headers;
 pub mod html;

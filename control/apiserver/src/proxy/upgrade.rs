@@ -11,10 +11,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::Target;
 use super::plain_error;
 use crate::body::{self, Body, BoxError};
 use crate::chain::Context;
+use crate::egress::target::Target;
 use crate::reply::Answer;
 
 /// Bytes that are on their way in one direction at most.

@@ -20,7 +20,7 @@ use super::websocket::{self, Message};
 use super::{CHUNK, WAITING};
 use crate::body::Body;
 use crate::chain::Context;
-use crate::proxy::connect::Target;
+use crate::egress::target::Target;
 use crate::proxy::{plain_error, upgrade};
 use crate::reply::Answer;
 

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::websocket::{self, Event, Message};
 use super::{CHUNK, WAITING, spdy};
 use crate::chain::Context;
-use crate::proxy::connect::Target;
+use crate::egress::target::Target;
 use crate::proxy::{forward, headers, upgrade};
 use crate::reply::Answer;
 

@@ -11,7 +11,9 @@ use super::node;
 use crate::api::Served;
 use crate::body::Body;
 use crate::chain::Context;
-use crate::proxy::connect::{Target, unverified_tls};
+use crate::egress::Kind;
+use crate::egress::target::Target;
+use crate::egress::trust::unverified_tls;
 use crate::proxy::forward::forward;
 use crate::proxy::name::ProxyName;
 use crate::reply::Answer;
@@ -44,6 +46,7 @@ async fn pod(context: &Context, served: &Served, name: &ProxyName<'_>) -> Result
         port,
         tls: name.https.then(unverified_tls),
         server_name: None,
+        dialer: context.api.config.egress.to(Kind::Cluster),
     })
 }
 
@@ -117,6 +120,7 @@ async fn service(
                 port: endpoint.port,
                 tls: name.https.then(unverified_tls),
                 server_name: None,
+                dialer: api.config.egress.to(Kind::Cluster),
             });
         }
     }
@@ -195,6 +199,7 @@ async fn of_node(context: &Context, name: &ProxyName<'_>) -> Result<Target, Stat
         port: number(name.port)?,
         tls: name.https.then(unverified_tls),
         server_name: None,
+        dialer: context.api.config.egress.to(Kind::Cluster),
     })
 }
 

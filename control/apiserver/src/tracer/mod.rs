@@ -18,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 
 use self::otlp::{Exporter, Span};
+use crate::egress::Dialer;
 use crate::exposition::{Kind, Page};
 use crate::request::RequestInfo;
 
@@ -63,15 +64,15 @@ pub(crate) struct Traced {
 // === impl Tracer ===
 
 impl Tracer {
-    /// Sends to the collector of a configuration, on the runtime that this is called
-    /// on. Whether the collector is there is not asked.
+    /// Sends to the collector of a configuration, which is reached by `dialer`, on the
+    /// runtime that this is called on. Whether the collector is there is not asked.
     ///
     /// # Errors
     /// When its address is none.
-    pub fn new(config: &Config) -> Result<Arc<Self>, Error> {
+    pub fn new(config: &Config, dialer: Dialer) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
             bound: bound(config.rate),
-            exporter: Exporter::to(&config.endpoint)?,
+            exporter: Exporter::to(&config.endpoint, dialer)?,
         }))
     }
 

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::config::Error;
+use crate::egress::Dialer;
 
 /// How many spans wait at most; how many are sent together, and when at the latest.
 /// Those of OpenTelemetry's own batches.
@@ -20,6 +21,8 @@ const LATEST: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of the server waits for it.
 const LAST: Duration = Duration::from_secs(3);
+/// Where a collector listens that is named without a port.
+const PORT: u16 = 4317;
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// A span that has ended. Times are nanoseconds since 1970.
@@ -74,8 +77,8 @@ enum Told {
 // === impl Exporter ===
 
 impl Exporter {
-    pub(super) fn to(endpoint: &str) -> Result<Self, Error> {
-        let channel = channel(endpoint)?;
+    pub(super) fn to(endpoint: &str, dialer: Dialer) -> Result<Self, Error> {
+        let channel = channel(endpoint, dialer)?;
         let (queue, told) = mpsc::channel(QUEUE);
         tokio::spawn(run(channel, told));
         Ok(Self {
@@ -106,7 +109,7 @@ impl Exporter {
 }
 
 /// A connection that is made when it is needed, and again.
-fn channel(endpoint: &str) -> Result<Channel, Error> {
+fn channel(endpoint: &str, dialer: Dialer) -> Result<Channel, Error> {
     let wrong = |why: &dyn std::fmt::Display| {
         Error::Wrong(format!(
             "endpoint `{endpoint}`: {why}; write host:port or unix:///path"
@@ -131,10 +134,16 @@ fn channel(endpoint: &str) -> Result<Channel, Error> {
         Some(_) => return Err(wrong(&"it is neither a host nor a unix socket")),
     };
     let endpoint = Endpoint::from_shared(format!("http://{address}"));
-    Ok(endpoint
-        .map_err(|error| wrong(&error))?
-        .timeout(TIMEOUT)
-        .connect_lazy())
+    let endpoint = endpoint.map_err(|error| wrong(&error))?.timeout(TIMEOUT);
+    let connect = tower::service_fn(move |uri: Uri| {
+        let dialer = dialer.clone();
+        async move {
+            let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+            let port = uri.port_u16().unwrap_or(PORT);
+            dialer.dial(host, port).await.map(TokioIo::new)
+        }
+    });
+    Ok(endpoint.connect_with_connector_lazy(connect))
 }
 
 /// Sends what comes until nobody can send any more.

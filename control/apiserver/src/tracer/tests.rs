@@ -7,7 +7,7 @@ const THEIRS: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn tracer(rate: u32) -> Arc<Tracer> {
     let endpoint = "127.0.0.1:1".to_owned();
-    Tracer::new(&Config { endpoint, rate }).expect("a tracer")
+    Tracer::new(&Config { endpoint, rate }, Dialer::default()).expect("a tracer")
 }
 
 fn traced(tracer: &Arc<Tracer>, traceparent: &str) -> Option<Traced> {
@@ -165,11 +165,8 @@ async fn collector() -> (String, tokio::task::JoinHandle<otlp::message::Request>
 #[tokio::test]
 async fn spans_reach_a_collector_over_grpc() {
     let (endpoint, taken) = collector().await;
-    let tracer = Tracer::new(&Config {
-        endpoint,
-        rate: 1_000_000,
-    })
-    .expect("a tracer");
+    let rate = 1_000_000;
+    let tracer = Tracer::new(&Config { endpoint, rate }, Dialer::default()).expect("a tracer");
     drop(traced(&tracer, "").expect("it may be"));
     tracer.close().await;
     let taken = tokio::time::timeout(Duration::from_secs(10), taken).await;

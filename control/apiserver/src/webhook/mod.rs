@@ -2,7 +2,7 @@
 //! answer with one.
 //!
 //! Where they are is said by a `clientConfig` ([`ClientConfig::read`]), as a URL or as
-//! a Service, or by whoever makes a [`Client`] from parts. A Service is asked at one of
+//! a Service. A Service is asked at one of
 //! its endpoints, never at its cluster address: this server need not run where Services
 //! are translated. Connections are kept and shared; HTTP/2 is spoken with who speaks
 //! it. What fails is told in the words of kube-apiserver, on which people search.
@@ -15,17 +15,18 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use control_pki::Issued;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, Uri};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use crate::api::Api;
 use crate::body;
-use crate::service_client::{self, ServiceClient, Trust};
+use crate::egress::client::HttpClient;
+use crate::egress::trust::{Trust, tls};
+use crate::egress::{Egress, Kind};
 use crate::service_resolver;
 
 /// The largest answer that is read: an object of the largest size, before and after
@@ -103,7 +104,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Client {
     target: Arc<Target>,
-    http: ServiceClient,
+    http: HttpClient,
 }
 
 #[derive(Debug)]
@@ -112,7 +113,6 @@ struct Target {
     /// `https://host:port/path`, as errors name it.
     url: String,
     path: String,
-    authorization: Option<HeaderValue>,
 }
 
 // === impl ClientConfig ===
@@ -148,28 +148,13 @@ impl ClientConfig {
         })
     }
 
-    /// A client without credentials of its own.
+    /// A client of it. A Service is reached as all that the cluster runs, a URL as a
+    /// part of the control plane.
     ///
     /// # Errors
     /// When the URL or the authorities cannot be used.
-    pub fn client(&self) -> Result<Client, ConfigError> {
-        Client::new(self, None, None)
-    }
-}
-
-// === impl Client ===
-
-impl Client {
-    /// A client that shows `own` certificate and sends a bearer `token`, where given.
-    ///
-    /// # Errors
-    /// When the URL, the authorities or the credentials cannot be used.
-    pub fn new(
-        config: &ClientConfig,
-        own: Option<&Issued>,
-        token: Option<&str>,
-    ) -> Result<Self, ConfigError> {
-        let (url, server_name, path) = match &config.place {
+    pub fn client(&self, egress: &Egress) -> Result<Client, ConfigError> {
+        let (url, server_name, path, kind) = match &self.place {
             Place::Service {
                 namespace,
                 name,
@@ -177,11 +162,8 @@ impl Client {
                 port,
             } => {
                 let server_name = service_resolver::server_name(namespace, name);
-                (
-                    format!("https://{server_name}:{port}{path}"),
-                    server_name,
-                    path.clone(),
-                )
+                let url = format!("https://{server_name}:{port}{path}");
+                (url, server_name, path.clone(), Kind::Cluster)
             }
             Place::Url(text) => {
                 let uri: Uri = text
@@ -190,39 +172,34 @@ impl Client {
                 let host = uri
                     .host()
                     .ok_or_else(|| ConfigError::Url("host must be specified".into()))?;
-                let host = host.trim_start_matches('[').trim_end_matches(']');
-                (text.clone(), host.to_owned(), uri.path().to_owned())
+                let host = host.trim_matches(['[', ']']).to_owned();
+                (
+                    text.clone(),
+                    host,
+                    uri.path().to_owned(),
+                    Kind::ControlPlane,
+                )
             }
         };
-        let trust = if config.authorities.trim().is_empty() {
-            Trust::System
-        } else {
-            Trust::Bundle(&config.authorities)
-        };
-        let tls = service_client::tls(trust, own)
+        let bundle = Some(self.authorities.as_str()).filter(|text| !text.trim().is_empty());
+        let tls = tls(Trust::of(bundle, false), None)
             .map_err(|error| ConfigError::Authorities(error.to_string()))?;
-        let http = service_client::service_client(tls, &server_name)
+        let http = HttpClient::over_tls(egress.to(kind), tls, &server_name)
             .map_err(|error| ConfigError::Name(error.to_string()))?;
-        let authorization = match token {
-            None => None,
-            Some(token) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                    .map_err(|error| ConfigError::Name(error.to_string()))?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-        };
-        Ok(Self {
+        Ok(Client {
             target: Arc::new(Target {
-                place: config.place.clone(),
+                place: self.place.clone(),
                 url,
                 path,
-                authorization,
             }),
             http,
         })
     }
+}
 
+// === impl Client ===
+
+impl Client {
     /// Sends an object and reads the answer, which must be an object of one kind or
     /// another.
     ///
@@ -308,16 +285,12 @@ impl Client {
     }
 
     fn request(&self, uri: &str, object: Bytes) -> Result<Request<body::Body>, String> {
-        let mut request = Request::builder()
+        Request::builder()
             .method(Method::POST)
             .uri(uri)
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, "kube-apiserver-admission");
-        if let Some(value) = &self.target.authorization {
-            request = request.header(AUTHORIZATION, value);
-        }
-        request
+            .header(USER_AGENT, "kube-apiserver-admission")
             .body(body::full(object))
             .map_err(|error| error.to_string())
     }

@@ -6,7 +6,8 @@ use std::io;
 use control_types::status::{Cause, Details, Status};
 use rustls::CertificateError;
 
-use crate::service_client::explain;
+use crate::egress::DialError;
+use crate::egress::client::explain;
 
 /// What failed between this server and `address`.
 pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, address: &str) -> String {
@@ -26,6 +27,10 @@ pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, address: &str
 }
 
 fn of_io(error: &io::Error, address: &str) -> String {
+    let dialed = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(error) = dialed.map(|error: &DialError| error.to_string()) {
+        return error;
+    }
     let text = explain(error);
     if text.starts_with("tls: ") {
         return text;

@@ -48,6 +48,7 @@ pub async fn server_of(
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
+        egress: control_apiserver::Egress::default(),
         whole: false,
         chain,
     })

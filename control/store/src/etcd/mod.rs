@@ -6,7 +6,8 @@
 //!   as one branch, a read of the key as the other;
 //! * a watch resumes by itself where a connection or a member breaks off, and
 //!   finds its progress by itself (see [`watch`]);
-//! * keys with a limited life share leases (see [`lease`]).
+//! * keys with a limited life share leases (see [`lease`]);
+//! * members may be reached by other ways than directly (see [`members`]).
 //!
 //! [`Store::revision`] is what this process has heard of. Where other processes
 //! write too, [`Store::latest`] asks the cluster.
@@ -14,6 +15,7 @@
 mod convert;
 mod fault;
 mod lease;
+mod members;
 mod watch;
 
 use std::fmt;
@@ -27,6 +29,8 @@ use etcd_client::{
 };
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::watch as channel;
+
+pub use self::members::{Dial, Io};
 
 use self::fault::Faults;
 use self::lease::Leases;
@@ -51,6 +55,8 @@ pub struct Options {
     pub max_entry_bytes: usize,
     /// How long one call may take.
     pub timeout: Duration,
+    /// Who makes connections to members; this process itself unless set.
+    pub dial: Option<Arc<dyn Dial>>,
 }
 
 /// Certificates in PEM.
@@ -105,6 +111,7 @@ impl Default for Options {
             root: Bytes::from_static(b"/registry/"),
             max_entry_bytes: MAX_REQUEST_BYTES,
             timeout: Duration::from_secs(10),
+            dial: None,
         }
     }
 }
@@ -154,7 +161,7 @@ impl Etcd {
     /// [`Error::Unreachable`] or [`Error::Refused`].
     pub async fn connect(options: Options) -> Result<Self, Error> {
         let faults = Faults::new(&options.endpoints);
-        let client = Client::connect(&options.endpoints, Some(options.connect()))
+        let client = members::connect(&options, &options.endpoints)
             .await
             .map_err(|error| faults.operation(error))?;
         let mut shared = Shared {
@@ -419,7 +426,7 @@ fn transaction(key: &Bytes, precondition: Precondition, write: &Write, lease: i6
 async fn progress_is_true(options: &Options) -> bool {
     for endpoint in &options.endpoints {
         let asked = async {
-            let client = Client::connect([endpoint], Some(options.connect())).await?;
+            let client = members::connect(options, std::slice::from_ref(endpoint)).await?;
             client.maintenance_client().status().await
         };
         let version = match tokio::time::timeout(CONNECT_TIMEOUT, asked).await {

@@ -1,6 +1,5 @@
 //! Another server that knows tokens (`TokenReview` by webhook).
 
-use std::path::Path;
 use std::time::Duration;
 
 use control_access::{Bearer, User};
@@ -9,7 +8,10 @@ use control_types::value::Value;
 use sha2::{Digest, Sha256};
 
 use super::super::cache::Remembered;
-use super::super::remote::{Remote, RemoteError};
+use super::super::settings::WebhookSettings;
+use super::reviewer::Reviewer;
+use crate::egress::kubeconfig::Error;
+use crate::egress::{Egress, Kind};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;
@@ -19,17 +21,25 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The server and what it said of which token; tokens are not kept.
 #[derive(Debug)]
 pub(in super::super) struct WebhookTokens {
-    remote: Remote,
+    server: Reviewer,
     version: String,
     lasts: Duration,
     answers: Remembered<[u8; 32], Option<Bearer>>,
 }
 
 impl WebhookTokens {
-    /// Reads the kubeconfig that names the server. Its answers hold for `lasts`.
-    pub fn new(kubeconfig: &Path, version: String, lasts: Duration) -> Result<Self, RemoteError> {
+    /// Reads the kubeconfig that names the server.
+    ///
+    /// # Errors
+    /// When it names no server.
+    pub fn new(settings: WebhookSettings, egress: &Egress) -> Result<Self, Error> {
+        let WebhookSettings {
+            kubeconfig,
+            version,
+            lasts,
+        } = settings;
         Ok(Self {
-            remote: Remote::load(kubeconfig, TIMEOUT)?,
+            server: Reviewer::open(&kubeconfig, TIMEOUT, egress.to(Kind::ControlPlane))?,
             version,
             lasts,
             answers: Remembered::new(MOST),
@@ -61,7 +71,7 @@ impl WebhookTokens {
             "spec": {"token": token, "audiences": (Value::Array(asked))},
             "status": {"user": {}}
         });
-        let answer = self.remote.review(&review).await?;
+        let answer = self.server.review(&review).await?;
         let status = answer.get("status").cloned().unwrap_or_default();
         if status.bool_at(&["authenticated"]) != Some(true) {
             let error = status.str_at(&["error"]).unwrap_or_default();

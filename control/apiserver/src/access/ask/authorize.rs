@@ -10,8 +10,10 @@ use control_types::value::Value;
 
 use super::super::authorize::Opinion;
 use super::super::cache::Remembered;
-use super::super::remote::{Remote, RemoteError};
 use super::extra;
+use super::reviewer::Reviewer;
+use crate::egress::kubeconfig::Error;
+use crate::egress::{Egress, Kind};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;
@@ -22,7 +24,7 @@ const LONGEST: usize = 10_000;
 #[derive(Debug)]
 pub(in super::super) struct WebhookAuthorizer {
     webhook: Webhook,
-    remote: Remote,
+    server: Reviewer,
     answers: Remembered<Vec<u8>, Opinion>,
 }
 
@@ -31,11 +33,12 @@ impl WebhookAuthorizer {
     ///
     /// # Errors
     /// When it names no server.
-    pub fn new(webhook: Webhook) -> Result<Self, RemoteError> {
-        let remote = Remote::load(&webhook.kubeconfig, webhook.timeout)?;
+    pub fn new(webhook: Webhook, egress: &Egress) -> Result<Self, Error> {
+        let dialer = egress.to(Kind::ControlPlane);
+        let server = Reviewer::open(&webhook.kubeconfig, webhook.timeout, dialer)?;
         Ok(Self {
             webhook,
-            remote,
+            server,
             answers: Remembered::new(MOST),
         })
     }
@@ -67,7 +70,7 @@ impl WebhookAuthorizer {
             "spec": (spec_in(&self.webhook.version, spec)),
             "status": {"allowed": false}
         });
-        let answer = match self.remote.review(&review).await {
+        let answer = match self.server.review(&review).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(webhook = %self.webhook.name, %error, "an authorizer cannot be asked");

@@ -26,6 +26,7 @@ use crate::api::Served;
 use crate::cache::{Cached, ResourceCache};
 use crate::chain::Context;
 use crate::decode::Expected;
+use crate::egress::Egress;
 use crate::options::{DeleteOptions, WriteOptions};
 use policies::Policies;
 
@@ -154,7 +155,10 @@ pub struct Dynamic {
 
 impl Dynamic {
     /// `cache` finds the cache of a resource by its group and plural.
-    pub(crate) fn new(cache: impl Fn(&str, &str) -> Option<Arc<ResourceCache>>) -> Self {
+    pub(crate) fn new(
+        cache: impl Fn(&str, &str) -> Option<Arc<ResourceCache>>,
+        egress: &Egress,
+    ) -> Self {
         let configured = [
             "mutatingadmissionpolicybindings",
             "mutatingwebhookconfigurations",
@@ -168,7 +172,7 @@ impl Dynamic {
                 .collect(),
             namespaces: cache("", "namespaces"),
             policies: Policies::new(|plural| cache(GROUP, plural)),
-            webhooks: Webhooks::new(|plural| cache(GROUP, plural)),
+            webhooks: Webhooks::new(|plural| cache(GROUP, plural), egress),
         }
     }
 

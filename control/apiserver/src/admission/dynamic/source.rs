@@ -10,10 +10,9 @@ use crate::cache::{Cached, Keyed as _, ResourceCache};
 
 /// All objects of a kind, each made into a `T`. Requests look at the cache of the
 /// kind itself: so what is configured holds from the moment at which it can be read.
-#[derive(Debug)]
 pub struct Source<T> {
     cache: Arc<ResourceCache>,
-    make: fn(&Value) -> T,
+    make: Box<dyn Fn(&Value) -> T + Send + Sync>,
     made: ArcSwap<Made<T>>,
 }
 
@@ -25,13 +24,23 @@ struct Made<T> {
     list: Arc<[Arc<T>]>,
 }
 
+impl<T: std::fmt::Debug> std::fmt::Debug for Source<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Source");
+        shown.field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
 impl<T> Source<T> {
     /// The objects of `cache`, each made into what requests use by `make`.
     #[must_use]
-    pub fn new(cache: Arc<ResourceCache>, make: fn(&Value) -> T) -> Self {
+    pub fn new(
+        cache: Arc<ResourceCache>,
+        make: impl Fn(&Value) -> T + Send + Sync + 'static,
+    ) -> Self {
         Self {
             cache,
-            make,
+            make: Box::new(make),
             made: ArcSwap::from_pointee(Made {
                 revision: 0,
                 objects: Vec::new(),

@@ -24,6 +24,7 @@ use tokio::sync::OnceCell;
 
 use crate::api::{Api, Served};
 use crate::cache::{Cached, Change, Keyed as _, Prepared, encode};
+use crate::egress::Egress;
 use crate::managed::unexplained;
 use crate::webhook::{Client, ClientConfig, ConfigError};
 use review::Version;
@@ -82,7 +83,7 @@ impl Recent {
 impl Converter {
     /// That of a definition; none where versions differ in nothing but their names.
     #[must_use]
-    pub fn of(definition: &Value) -> Option<Self> {
+    pub fn of(definition: &Value, egress: &Egress) -> Option<Self> {
         let conversion = definition.path(&["spec", "conversion"])?;
         if conversion.str_at(&["strategy"]) != Some("Webhook") {
             return None;
@@ -92,7 +93,7 @@ impl Converter {
         let config = ClientConfig::read(webhook.get("clientConfig").unwrap_or(&Value::Null));
         Some(Self {
             version: versions.filter_map(Value::as_str).find_map(Version::parse),
-            client: config.and_then(|config| config.client()),
+            client: config.and_then(|config| config.client(egress)),
             recent: Mutex::default(),
         })
     }

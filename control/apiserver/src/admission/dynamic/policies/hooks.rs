@@ -77,7 +77,7 @@ struct Joined<P> {
     hooks: Arc<[Hook<P>]>,
 }
 
-impl<P> Hooks<P> {
+impl<P: 'static> Hooks<P> {
     pub fn new(
         policies: Arc<ResourceCache>,
         bindings: Arc<ResourceCache>,

@@ -8,6 +8,7 @@ use control_types::meta;
 use control_types::value::Value;
 
 use crate::admission::dynamic::matching::Constraints;
+use crate::egress::Egress;
 use crate::webhook::{Client, ClientConfig, ConfigError};
 
 /// How long a webhook is waited for that does not say.
@@ -57,9 +58,10 @@ pub struct Hook {
 }
 
 impl Configuration {
-    /// Reads a configuration of either kind.
+    /// Reads a configuration of either kind. Its webhooks are reached by the ways of
+    /// `egress`.
     #[must_use]
-    pub fn read(object: &Value) -> Self {
+    pub fn read(object: &Value, egress: &Egress) -> Self {
         let configuration = meta::name(object);
         let mut made: Vec<(ClientConfig, Client)> = Vec::new();
         let mut hooks: Vec<Arc<Hook>> = Vec::new();
@@ -93,7 +95,7 @@ impl Configuration {
                     .str_at(&["sideEffects"])
                     .map(|effects| matches!(effects, "None" | "NoneOnDryRun")),
                 reinvoked: hook.str_at(&["reinvocationPolicy"]) == Some("IfNeeded"),
-                client: client(hook, &mut made),
+                client: client(hook, egress, &mut made),
             }));
         }
         Self { hooks }
@@ -105,12 +107,16 @@ fn ignores_failures(hook: &Value) -> bool {
 }
 
 /// The client of a webhook; those in the same place share their connections.
-fn client(hook: &Value, made: &mut Vec<(ClientConfig, Client)>) -> Result<Client, ConfigError> {
+fn client(
+    hook: &Value,
+    egress: &Egress,
+    made: &mut Vec<(ClientConfig, Client)>,
+) -> Result<Client, ConfigError> {
     let config = ClientConfig::read(hook.get("clientConfig").unwrap_or(&Value::Null))?;
     if let Some((_, client)) = made.iter().find(|(known, _)| *known == config) {
         return Ok(client.clone());
     }
-    let client = config.client()?;
+    let client = config.client(egress)?;
     made.push((config, client.clone()));
     Ok(client)
 }
@@ -129,7 +135,7 @@ mod tests {
              "admissionReviewVersions": ["v2", "v1beta1", "v1"], "clientConfig": {}},
             {"name": "a.b.c", "sideEffects": "Some", "admissionReviewVersions": ["v1"]}
         ]});
-        let read = Configuration::read(&object);
+        let read = Configuration::read(&object, &Egress::default());
         let [first, second] = read.hooks.as_slice() else {
             panic!("two webhooks");
         };

@@ -17,7 +17,10 @@ mod validating;
 
 use std::sync::Arc;
 
+use control_types::value::Value;
+
 use crate::cache::ResourceCache;
+use crate::egress::Egress;
 
 pub use counts::Counts;
 pub use hook::{Configuration, Hook};
@@ -35,8 +38,13 @@ pub struct Webhooks {
 
 impl Webhooks {
     /// `cache` finds the cache of a resource by its plural.
-    pub(super) fn new(cache: impl Fn(&str) -> Option<Arc<ResourceCache>>) -> Self {
-        let source = |plural| Some(Source::new(cache(plural)?, Configuration::read));
+    /// Webhooks are reached by the ways of `egress`.
+    pub(super) fn new(cache: impl Fn(&str) -> Option<Arc<ResourceCache>>, egress: &Egress) -> Self {
+        let source = |plural| {
+            let egress = egress.clone();
+            let read = move |object: &Value| Configuration::read(object, &egress);
+            Some(Source::new(cache(plural)?, read))
+        };
         Self {
             mutating: source("mutatingwebhookconfigurations"),
             validating: source("validatingwebhookconfigurations"),

@@ -1,5 +1,5 @@
-//! A server that a kubeconfig file names: webhooks of audit, authentication and
-//! authorisation are configured by such files.
+//! A server that a kubeconfig file names: those that audit events are sent to, and that
+//! are asked who somebody is, what he may do and which images may run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,15 +13,16 @@ use control_types::yaml;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 
-use crate::body::{self, Body};
-use crate::service_client::{ServiceClient, Trust, service_client, tls};
+use super::client::{self, HttpClient, explain};
+use super::dial::Dialer;
+use super::trust::{Trust, tls};
+use crate::body;
 
 /// How much of an answer is read, in bytes.
-const ANSWER: usize = 3 * 1024 * 1024;
+const ANSWER: usize = 4 * 1024 * 1024;
+/// How much of a refusal is shown, in bytes.
+const SHOWN: usize = 1024;
 
 /// Why such a server cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -53,23 +54,38 @@ pub enum Error {
         #[source]
         source: control_pki::Error,
     },
-    /// The request cannot be made or was not answered.
-    #[error("`{server}` does not answer")]
+    /// It was not asked or did not answer, in the words of Go's HTTP client.
+    #[error("Post {url:?}: {why}")]
     Unanswered {
         /// Who.
-        server: String,
+        url: String,
         /// Why.
-        #[source]
-        source: body::BoxError,
+        why: String,
     },
-    /// The answer took too long.
-    #[error("`{server}` did not answer within {within:?}")]
-    Late {
+    /// It answered that it cannot.
+    #[error("the server answered {code}{}", shown(told))]
+    Refused {
+        /// HTTP's code.
+        code: u16,
+        /// The beginning of what it said.
+        told: String,
+    },
+    /// Its answer broke off, or is too large.
+    #[error("the answer of {url:?} cannot be read: {why}")]
+    Answer {
         /// Who.
-        server: String,
-        /// How long was waited.
-        within: Duration,
+        url: String,
+        /// What is wrong.
+        why: String,
     },
+}
+
+fn shown(told: &str) -> String {
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!(": {told}")
+    }
 }
 
 /// A server, and how it is spoken to.
@@ -77,13 +93,7 @@ pub enum Error {
 pub struct Remote {
     uri: Uri,
     authorization: Option<HeaderValue>,
-    transport: Transport,
-}
-
-#[derive(Clone)]
-enum Transport {
-    Tls(ServiceClient),
-    Plain(Client<HttpConnector, Body>),
+    client: HttpClient,
 }
 
 impl std::fmt::Debug for Remote {
@@ -164,11 +174,11 @@ fn file(path: &Path) -> Result<Vec<u8>, Error> {
 // === impl Remote ===
 
 impl Remote {
-    /// The server of a kubeconfig's current context.
+    /// The server of a kubeconfig's current context, reached by `dialer`.
     ///
     /// # Errors
     /// When the file cannot be read or used.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path, dialer: Dialer) -> Result<Self, Error> {
         let config = Config::read(path)?;
         let wrong = |why: String| Error::Config {
             path: path.to_owned(),
@@ -176,19 +186,12 @@ impl Remote {
         };
         let cluster = &config.cluster;
         let server = cluster.str_at(&["server"]).unwrap_or_default();
-        let uri: Uri = server
-            .parse()
-            .map_err(|error| wrong(format!("server: {error}")))?;
-        let host = uri
-            .host()
-            .ok_or_else(|| wrong("server: it names no host".into()))?;
-        let transport = if uri.scheme_str() == Some("https") {
+        let (uri, host) = client::parse(server, &["https", "http"])
+            .map_err(|why| wrong(format!("server: {why}")))?;
+        let client = if uri.scheme_str() == Some("https") {
             let authority = config.data(cluster, "certificate-authority")?;
-            let trust = if cluster.bool_at(&["insecure-skip-tls-verify"]) == Some(true) {
-                Trust::Anybody
-            } else {
-                authority.as_deref().map_or(Trust::System, Trust::Bundle)
-            };
+            let blind = cluster.bool_at(&["insecure-skip-tls-verify"]) == Some(true);
+            let trust = Trust::of(authority.as_deref(), blind);
             let certificate = config.data(&config.user, "client-certificate")?;
             let own = match (certificate, config.data(&config.user, "client-key")?) {
                 (Some(cert_pem), Some(key_pem)) => Some(Issued { cert_pem, key_pem }),
@@ -198,12 +201,10 @@ impl Remote {
                 path: path.to_owned(),
                 source,
             })?;
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            let name = cluster.str_at(&["tls-server-name"]).unwrap_or(host);
-            let client = service_client(tls, name).map_err(|error| wrong(error.to_string()))?;
-            Transport::Tls(client)
+            let name = cluster.str_at(&["tls-server-name"]).unwrap_or(&host);
+            HttpClient::over_tls(dialer, tls, name).map_err(|error| wrong(error.to_string()))?
         } else {
-            Transport::Plain(Client::builder(TokioExecutor::new()).build_http())
+            HttpClient::in_clear(dialer)
         };
         let authorization = authorization(&config)?
             .map(|text| {
@@ -216,19 +217,18 @@ impl Remote {
         Ok(Self {
             uri,
             authorization,
-            transport,
+            client,
         })
     }
 
-    /// Sends JSON and gives the answer's code and bytes.
+    /// Sends JSON and gives what a server answers that takes it.
     ///
     /// # Errors
-    /// When there is no answer within `time`.
-    pub async fn post(&self, json: Bytes, time: Duration) -> Result<(u16, Bytes), Error> {
-        let server = || self.uri.to_string();
-        let unanswered = |source: body::BoxError| Error::Unanswered {
-            server: server(),
-            source,
+    /// When there is no answer within `time`, or it is of another code than 2xx.
+    pub async fn post(&self, json: Bytes, time: Duration) -> Result<Bytes, Error> {
+        let unanswered = |why: String| Error::Unanswered {
+            url: self.uri.to_string(),
+            why,
         };
         let mut request = Request::post(self.uri.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -238,39 +238,42 @@ impl Remote {
         }
         let request = request
             .body(body::full(json))
-            .map_err(|error| unanswered(error.into()))?;
+            .map_err(|error| unanswered(error.to_string()))?;
         let asked = async {
-            let answer = match &self.transport {
-                Transport::Tls(client) => client.request(request).await,
-                Transport::Plain(client) => client.request(request).await,
-            }
-            .map_err(|error| unanswered(error.into()))?;
-            let code = answer.status().as_u16();
-            let bytes = Limited::new(answer.into_body(), ANSWER)
-                .collect()
-                .await
-                .map_err(unanswered)?
+            let answer = self.client.request(request).await;
+            let answer = answer.map_err(|error| unanswered(explain(&error)))?;
+            let status = answer.status();
+            let bytes = Limited::new(answer.into_body(), ANSWER).collect().await;
+            let bytes = bytes
+                .map_err(|error| Error::Answer {
+                    url: self.uri.to_string(),
+                    why: error.to_string(),
+                })?
                 .to_bytes();
-            Ok((code, bytes))
-        };
-        tokio::time::timeout(time, asked).await.unwrap_or_else(|_| {
-            Err(Error::Late {
-                server: server(),
-                within: time,
+            if status.is_success() {
+                return Ok(bytes);
+            }
+            let told = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
+            Err(Error::Refused {
+                code: status.as_u16(),
+                told: told.trim().to_owned(),
             })
-        })
+        };
+        tokio::time::timeout(time, asked)
+            .await
+            .unwrap_or_else(|_| Err(unanswered("context deadline exceeded".to_owned())))
     }
 }
 
 fn authorization(config: &Config<'_>) -> Result<Option<String>, Error> {
     let user = &config.user;
     let text = |key: &str| user.str_at(&[key]).filter(|text| !text.is_empty());
-    if let Some(token) = text("token") {
-        return Ok(Some(format!("Bearer {token}")));
-    }
     if let Some(path) = text("tokenFile") {
         let path = config.path.parent().unwrap_or(Path::new("")).join(path);
         let token = String::from_utf8_lossy(&file(&path)?).trim().to_owned();
+        return Ok(Some(format!("Bearer {token}")));
+    }
+    if let Some(token) = text("token") {
         return Ok(Some(format!("Bearer {token}")));
     }
     Ok(text("username").map(|name| {
@@ -288,7 +291,7 @@ mod tests {
         let path = dir.path().join("config");
         std::fs::write(dir.path().join("token"), "abc\n").expect("written");
         std::fs::write(&path, text).expect("written");
-        Remote::open(&path)
+        Remote::open(&path, Dialer::default())
     }
 
     fn config(server: &str, user: &str) -> String {
@@ -303,6 +306,7 @@ mod tests {
             ("{}", None),
             ("{token: xyz}", Some("Bearer xyz")),
             ("{tokenFile: token}", Some("Bearer abc")),
+            ("{token: xyz, tokenFile: token}", Some("Bearer abc")),
             ("{username: a, password: b}", Some("Basic YTpi")),
         ] {
             let remote = open(&config("http://127.0.0.1:1/audit", user)).expect("usable");
@@ -316,7 +320,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_named() {
-        let missing = Remote::open(Path::new("/nowhere/config")).expect_err("no file");
+        let missing =
+            Remote::open(Path::new("/nowhere/config"), Dialer::default()).expect_err("no file");
         assert!(missing.to_string().contains("/nowhere/config"));
         for (text, word) in [
             ("{}", "no context"),
@@ -329,6 +334,7 @@ mod tests {
                 &config("https://a/", "{client-certificate-data: \"*\"}"),
                 "base64",
             ),
+            (&config("ftp://a/", "{}"), "only https and http"),
         ] {
             let error = open(text).expect_err(text).to_string();
             assert!(error.contains(word), "{text}: {error}");
