@@ -1,6 +1,7 @@
 //! What all handlers share: the resources served, their caches, the store.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use control_store::{Precondition, Revision, Store};
@@ -20,6 +21,7 @@ use crate::components::Components;
 use crate::config::Config;
 use crate::custom::Definitions;
 use crate::discovery::Made;
+use crate::duties::comparison::Rounds;
 use crate::duties::history::Marks;
 use crate::egress::Kind;
 use crate::fairness::Fairness;
@@ -77,6 +79,8 @@ pub struct Api {
     /// Tells this run of the server from every other.
     pub(crate) instance: uuid::Uuid,
     pub(crate) history: Marks,
+    /// Which cache is compared with the store next.
+    pub(crate) rounds: Rounds,
     /// Policies and webhooks.
     pub(crate) dynamic: Dynamic,
     /// Order among charges to quotas.
@@ -200,6 +204,7 @@ impl Api {
             shutdown,
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),
+            rounds: Rounds::default(),
             dynamic,
             turns: Turns::default(),
             transform,
@@ -312,6 +317,26 @@ impl Api {
     /// 504 when that takes too long.
     pub async fn reach(&self, revision: Revision) -> Result<(), Status> {
         self.caches.reach(revision).await.map_err(too_far)
+    }
+
+    /// Waits until the cache of a resource has what a reader wants: a revision, or all
+    /// that the store has. It is counted.
+    ///
+    /// # Errors
+    /// 504 when that takes too long.
+    pub async fn fresh(&self, served: &Served, wanted: Option<Revision>) -> Result<(), Status> {
+        let began = Instant::now();
+        let found = match wanted {
+            None => self.catch_up().await,
+            Some(revision) => self.reach(revision).await,
+        };
+        if let Some(cache) = &served.cache {
+            cache.counts().waited(began.elapsed());
+            if wanted.is_none() {
+                cache.counts().read_consistently(found.is_ok());
+            }
+        }
+        found
     }
 
     /// An object of the newest snapshot, which may lag behind the store a

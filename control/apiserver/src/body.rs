@@ -1,6 +1,10 @@
 //! Bodies of requests and responses.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
@@ -28,6 +32,37 @@ pub enum ReadError {
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Body::new(Full::new(bytes.into()).map_err(|never| match never {}))
+}
+
+/// A body of bytes that are there already and a line break, without a copy of them.
+#[must_use]
+pub fn line(bytes: Bytes) -> Body {
+    Body::new(Line([Some(bytes), Some(Bytes::from_static(b"\n"))]))
+}
+
+/// What is not sent yet of two parts.
+struct Line([Option<Bytes>; 2]);
+
+impl http_body::Body for Line {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let next = self.0.iter_mut().find_map(Option::take);
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.0.iter().flatten().map(Bytes::len).sum::<usize>();
+        SizeHint::with_exact(u64::try_from(rest).unwrap_or(u64::MAX))
+    }
 }
 
 /// An empty body.
@@ -66,7 +101,6 @@ pub async fn read(mut body: Body) -> Result<Bytes, ReadError> {
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use http_body::Frame;
     use http_body_util::StreamBody;
 
     use super::*;
@@ -85,6 +119,18 @@ mod tests {
             let read = read(frames(sizes)).await.expect("body within the limit");
             assert_eq!(read.len(), sizes.iter().sum::<usize>());
         }
+    }
+
+    #[tokio::test]
+    async fn a_line_says_how_long_it_is_and_ends() {
+        use http_body::Body as _;
+        let body = line(Bytes::from_static(b"{}"));
+        assert_eq!(
+            (body.size_hint().exact(), body.is_end_stream()),
+            (Some(3), false)
+        );
+        let whole = body.collect().await.expect("read").to_bytes();
+        assert_eq!(&*whole, b"{}\n");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use control_types::coerce;
 use control_types::meta;
 use control_types::protobuf::{self, Envelope};
 use control_types::status::{Cause, Status, quote};
-use control_types::value::Value;
+use control_types::value::{Error as ParseError, Value};
 use control_types::yaml;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -169,8 +169,16 @@ pub async fn object(
     let bytes = read(body).await?;
     let (tree, duplicates) = match media {
         Media::Json => {
-            let parsed = Value::parse(&bytes)
-                .map_err(|error| unrecognized(&expected, &error.to_string(), &bytes))?;
+            let parsed = Value::parse(&bytes).map_err(|error| match error {
+                // Kind and version could be read for all that.
+                ParseError::NumberRange(_) => Status::bad_request(coerce::cannot_be_handled(
+                    expected.version,
+                    expected.kind,
+                    expected.kind,
+                    &error.to_string(),
+                )),
+                error => unrecognized(&expected, &error.to_string(), &bytes),
+            })?;
             (parsed.value, parsed.duplicates)
         }
         Media::Yaml => {

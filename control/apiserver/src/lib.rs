@@ -64,6 +64,7 @@ pub mod selection;
 pub mod server;
 pub mod service_resolver;
 pub mod storage;
+mod storage_counts;
 pub mod streams;
 pub mod subresources;
 pub mod table;

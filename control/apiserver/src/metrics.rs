@@ -15,12 +15,13 @@ use crate::access_counts::AccessCounts;
 use crate::admission::AdmissionCounts;
 use crate::api::Api;
 use crate::body::Body;
-use crate::exposition::{Exposition, Page};
+use crate::exposition::{Exposition, Kind, Page};
 use crate::fairness;
 use crate::health_counts::HealthCounts;
 use crate::process;
 use crate::reply;
-use crate::request_counts::{self, RequestCounts};
+use crate::request_counts::RequestCounts;
+use crate::storage_counts;
 
 /// The minor version of Kubernetes that is served; later ones are not known.
 const NEWEST_MINOR: u64 = 36;
@@ -220,7 +221,8 @@ impl Metrics {
 
 impl Api {
     /// The page that Prometheus reads.
-    pub(crate) fn metrics_page(&self, headers: &HeaderMap) -> Response<Body> {
+    pub(crate) async fn metrics_page(&self, headers: &HeaderMap) -> Response<Body> {
+        let size = self.store().size().await;
         let form = form(headers);
         let mut page = Page::new(form);
         match self.metrics.open_metrics() {
@@ -241,7 +243,11 @@ impl Api {
         if let Some(tracer) = &self.config.chain.tracer {
             tracer.write(&mut page);
         }
-        request_counts::write_state(self, &mut page);
+        storage_counts::write(self, size, &mut page);
+        self.allocators.write(&mut page);
+        crate::aggregate::write(self, &mut page);
+        process::write(&mut page);
+        write_version(&mut page);
         fairness::write(&self.fairness, &mut page);
         if let Some(audit) = &self.config.chain.audit {
             audit.write(&mut page);
@@ -257,6 +263,30 @@ impl Api {
         process::write_start(&mut page);
         reply::bytes(200, form.media_type(), page.finish())
     }
+}
+
+/// What the server is.
+fn write_version(page: &mut Page) {
+    let version = crate::health::version();
+    let name = "kubernetes_build_info";
+    page.family(name, Kind::Gauge, "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
+    let text = |key: &str| version.str_at(&[key]).unwrap_or_default().to_owned();
+    let pairs = [
+        ("build_date", text("buildDate")),
+        ("compiler", text("compiler")),
+        ("git_commit", text("gitCommit")),
+        ("git_tree_state", text("gitTreeState")),
+        ("git_version", text("gitVersion")),
+        ("go_version", text("goVersion")),
+        ("major", text("major")),
+        ("minor", text("minor")),
+        ("platform", text("platform")),
+    ];
+    let labels: Vec<_> = pairs
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    page.sample(name, &labels, 1.0);
 }
 
 /// In which form Prometheus wants a page.

@@ -59,6 +59,10 @@ pub fn json(code: u16, json: impl Into<Bytes>) -> Response<Body> {
     bytes(code, "application/json", json)
 }
 
+/// From this size on, in bytes, an object is sent as it lies in the cache: for who asks
+/// and does not read, no copy of it waits.
+const SHARED: usize = 16 * 1024;
+
 /// JSON as one line: encoders of the API end each answer with a line break, but
 /// not those for people.
 #[must_use]
@@ -129,6 +133,13 @@ fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
 /// When the bytes are no JSON.
 pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
+        if json_bytes.len() >= SHARED && !format.gzip {
+            let mut response = json(code, Bytes::new());
+            let length = HeaderValue::from(json_bytes.len() + 1);
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+            *response.body_mut() = body::line(json_bytes);
+            return Ok(response);
+        }
         return Ok(compressed(
             json(code, Bytes::new()),
             line(&json_bytes),

@@ -2,17 +2,18 @@
 //! the tables and of definitions only, so that nobody can fill the memory with
 //! paths of their own making, and counting a request allocates nothing.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use control_fairness::Histogram;
+use control_types::registry::Resource;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use rustc_hash::FxHashMap;
 
 use crate::api::Api;
-use crate::cache::Lists;
 use crate::exposition::{Kind, Page};
 use crate::request::RequestInfo;
 
@@ -28,6 +29,10 @@ const BODIES: &[f64] = &bodies();
 const ACCESS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
     8.192, 16.384,
+];
+
+const BEGINNINGS: &[f64] = &[
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
 /// From 50 KB to 3.05 MB in steps of 100 KB.
@@ -56,8 +61,6 @@ const PATHS: &[&str] = &[
     "/openapi/v2",
     "/openapi/v3",
 ];
-/// How many objects of a resource are looked at to guess how large all are.
-const SAMPLE: usize = 8;
 
 /// What a request is counted under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +85,11 @@ pub(crate) struct RequestCounts {
     reading: Arc<AtomicI64>,
     writing: Arc<AtomicI64>,
     handshakes: AtomicU64,
+    /// Old APIs that somebody asked for: group, version, resource, subresource.
+    deprecated: RwLock<BTreeSet<[&'static str; 4]>>,
+    /// How long watches took to tell what there was when they began, by group,
+    /// resource, scope, version.
+    beginnings: RwLock<FxHashMap<[&'static str; 4], Arc<Mutex<Histogram>>>>,
     /// Success, failure, error.
     authentication: [Timed; 3],
     /// Allowed and denied.
@@ -379,6 +387,34 @@ impl RequestCounts {
         histogram.observe(bytes as f64);
     }
 
+    /// Somebody asked for an old API.
+    pub(crate) fn deprecated(&self, resource: &Resource, subresource: &'static str) {
+        let key = [
+            resource.group,
+            resource.version,
+            resource.plural,
+            subresource,
+        ];
+        let known = self.deprecated.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&key) {
+            return;
+        }
+        drop(known);
+        let all = self.deprecated.write();
+        all.unwrap_or_else(PoisonError::into_inner).insert(key);
+    }
+
+    /// A watch has told what there was when it began.
+    pub(crate) fn begun(&self, resource: &Resource, scope: &'static str, took: Duration) {
+        let key = [resource.group, resource.plural, scope, resource.version];
+        let histogram = entry(&self.beginnings, key, || {
+            Mutex::new(Histogram::new(BEGINNINGS))
+        });
+        let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
+        histogram.observe(took.as_secs_f64());
+    }
+
     /// A TLS handshake failed.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
@@ -428,6 +464,41 @@ impl RequestCounts {
         self.write_watches(page);
         self.write_store(page);
         self.write_access(page);
+        self.write_deprecated(page);
+        self.write_beginnings(page);
+    }
+
+    fn write_deprecated(&self, page: &mut Page) {
+        let name = "apiserver_requested_deprecated_apis";
+        page.family(name, Kind::Gauge, "Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release.");
+        let all = self.deprecated.read();
+        let all = all.unwrap_or_else(PoisonError::into_inner);
+        for [group, version, resource, subresource] in all.iter() {
+            let labels = [
+                ("group", *group),
+                // None of them has an end that is known.
+                ("removed_release", ""),
+                ("resource", resource),
+                ("subresource", subresource),
+                ("version", version),
+            ];
+            page.sample(name, &labels, 1.0);
+        }
+    }
+
+    fn write_beginnings(&self, page: &mut Page) {
+        let name = "apiserver_watch_list_duration_seconds";
+        page.family(name, Kind::Histogram, "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.");
+        for ([group, resource, scope, version], took) in &sorted(&self.beginnings, |key| *key) {
+            let took = took.lock().unwrap_or_else(PoisonError::into_inner);
+            let labels = [
+                ("group", *group),
+                ("resource", resource),
+                ("scope", scope),
+                ("version", version),
+            ];
+            page.histogram(name, &labels, &took);
+        }
     }
 
     fn write_bodies(&self, page: &mut Page) {
@@ -629,179 +700,6 @@ fn totals(requests: &[(Key, Arc<Counts>)], page: &mut Page) {
             let mut labels = vec![("code", code.as_str()), ("dry_run", key.dry_run)];
             labels.extend(key.labels());
             page.sample("apiserver_request_total", &labels, count as f64);
-        }
-    }
-}
-
-/// Writes what can be seen of the server at any time: how many objects there are,
-/// what the process uses, what it is.
-#[expect(clippy::cast_precision_loss, reason = "for metrics")]
-pub(crate) fn write_state(api: &Api, page: &mut Page) {
-    let mut stored: Vec<_> = api
-        .stored()
-        .filter_map(|served| {
-            let state = served.cache.as_ref()?.state();
-            let (mut count, mut size) = (0_usize, 0_usize);
-            for object in state.objects.iter().take(SAMPLE) {
-                count += 1;
-                size += object.json().len();
-            }
-            let all = state.objects.len();
-            Some((
-                served.resource.group,
-                served.resource.plural,
-                all,
-                size / count.max(1) * all,
-                state.revision,
-                served.cache.as_ref()?.head(),
-            ))
-        })
-        .collect();
-    stored.sort_unstable();
-    let name = "apiserver_storage_objects";
-    page.family(
-        name,
-        Kind::Gauge,
-        "Number of stored objects at the time of last check split by kind.",
-    );
-    for (group, plural, count, ..) in &stored {
-        let resource = if group.is_empty() {
-            (*plural).to_owned()
-        } else {
-            format!("{plural}.{group}")
-        };
-        page.sample(name, &[("resource", &resource)], *count as f64);
-    }
-    for (name, help, of) in [
-        (
-            "apiserver_resource_objects",
-            "Number of stored objects at the time of last check split by kind.",
-            (|one| one.2 as f64) as fn(&(&str, &str, usize, usize, u64, u64)) -> f64,
-        ),
-        (
-            "apiserver_resource_size_estimate_bytes",
-            "Estimated size of stored objects in database.",
-            |one| one.3 as f64,
-        ),
-        (
-            "apiserver_watch_cache_resource_version",
-            "Current resource version of watch cache broken by resource type.",
-            |one| one.4 as f64,
-        ),
-    ] {
-        page.family(name, Kind::Gauge, help);
-        for one in &stored {
-            page.sample(name, &[("group", one.0), ("resource", one.1)], of(one));
-        }
-    }
-    write_caches(api, page);
-    if let Some(size) = api.store().size() {
-        let name = "apiserver_storage_size_bytes";
-        page.family(
-            name,
-            Kind::Gauge,
-            "Size of the storage database file physically allocated in bytes.",
-        );
-        page.sample(name, &[("storage_cluster_id", "embedded")], size as f64);
-    }
-    // Each event is handed on as it comes in; a cache is filled once.
-    for (name, help, of) in [
-        (
-            "apiserver_watch_cache_events_received",
-            "Counter of events received in watch cache broken by resource type.",
-            (|head| head as f64) as fn(u64) -> f64,
-        ),
-        (
-            "apiserver_watch_cache_events_dispatched",
-            "Counter of events dispatched in watch cache broken by resource type.",
-            |head| head as f64,
-        ),
-        (
-            "apiserver_watch_cache_initializations",
-            "Counter of watch cache initializations broken by resource type.",
-            |_| 1.0,
-        ),
-    ] {
-        page.family(name, Kind::Counter, help);
-        let total = format!("{name}_total");
-        for one in &stored {
-            page.sample(&total, &[("group", one.0), ("resource", one.1)], of(one.5));
-        }
-    }
-    api.allocators.write(page);
-    crate::aggregate::write(api, page);
-    crate::process::write(page);
-    let version = crate::health::version();
-    let name = "kubernetes_build_info";
-    page.family(name, Kind::Gauge, "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");
-    let text = |key: &str| version.str_at(&[key]).unwrap_or_default().to_owned();
-    let pairs = [
-        ("build_date", text("buildDate")),
-        ("compiler", text("compiler")),
-        ("git_commit", text("gitCommit")),
-        ("git_tree_state", text("gitTreeState")),
-        ("git_version", text("gitVersion")),
-        ("go_version", text("goVersion")),
-        ("major", text("major")),
-        ("minor", text("minor")),
-        ("platform", text("platform")),
-    ];
-    let labels: Vec<_> = pairs
-        .iter()
-        .map(|(key, value)| (*key, value.as_str()))
-        .collect();
-    page.sample(name, &labels, 1.0);
-}
-
-/// What the caches have room for, and the lists that they answered.
-#[expect(clippy::cast_precision_loss, reason = "counts of a page for people")]
-fn write_caches(api: &Api, page: &mut Page) {
-    let mut all: Vec<_> = api
-        .stored()
-        .filter_map(|served| {
-            let cache = served.cache.as_deref()?;
-            Some((served.resource.group, served.resource.plural, cache))
-        })
-        .collect();
-    all.sort_unstable_by_key(|(group, plural, _)| (*group, *plural));
-    let name = "apiserver_watch_cache_capacity";
-    let help = "Total capacity of watch cache broken by resource type.";
-    page.family(name, Kind::Gauge, help);
-    for (group, resource, cache) in &all {
-        let labels = [("group", *group), ("resource", *resource)];
-        page.sample(name, &labels, cache.capacity() as f64);
-    }
-    for (name, help, indexed, of) in [
-        (
-            "apiserver_cache_list",
-            "Number of LIST requests served from watch cache",
-            true,
-            (|lists| &lists.total) as fn(&Lists) -> &AtomicU64,
-        ),
-        (
-            "apiserver_cache_list_fetched_objects",
-            "Number of objects read from watch cache in the course of serving a LIST request",
-            true,
-            |lists| &lists.fetched,
-        ),
-        (
-            "apiserver_cache_list_returned_objects",
-            "Number of objects returned for a LIST request from watch cache",
-            false,
-            |lists| &lists.returned,
-        ),
-    ] {
-        page.family(name, Kind::Counter, help);
-        let total = format!("{name}_total");
-        for (group, resource, cache) in &all {
-            if cache.lists().total.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let count = of(cache.lists()).load(Ordering::Relaxed) as f64;
-            let labels = [("group", *group), ("index", ""), ("resource", *resource)];
-            let plain = [labels[0], labels[2]];
-            let labels = if indexed { &labels[..] } else { &plain };
-            page.sample(&total, labels, count);
         }
     }
 }

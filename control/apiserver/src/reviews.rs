@@ -145,6 +145,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     if request.i64_at(&["spec", "expirationSeconds"]).is_none() {
         request.set_path(&["spec", "expirationSeconds"], USUAL);
     }
+    context.tell_sent_as(expected.form, &request);
     let writer = managed::manager_of(context, &options);
     Endpoint::own_kind(&context.api, expected, "token").write(None, &mut request, &writer);
     let attributes = dynamic::Attributes {

@@ -156,9 +156,14 @@ async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answ
         return Err(Status::method_not_allowed());
     }
     negotiate::acceptable(&context.parts.headers, matches!(verb, "list" | "watch"))?;
-    context
-        .warnings
-        .extend(deprecation(info).map(str::to_owned));
+    if let Some(warning) = deprecation(info) {
+        context.warnings.push(warning);
+        context.annotate("k8s.io/deprecated", "true");
+        let subresource = served.resource.subresource(&info.subresource);
+        let subresource = subresource.map_or("", |known| known.name);
+        let counts = &context.api.metrics.requests;
+        counts.deprecated(served.resource, subresource);
+    }
     match verb {
         "get" | "list" if served.resource.plural == components::PLURAL => {
             components::answer(&context, &served).await
@@ -214,7 +219,7 @@ async fn paths(context: &Context) -> Answer {
         return Ok(health::health(context, path).await);
     }
     if path == "/metrics" {
-        return Ok(context.api.metrics_page(&context.parts.headers));
+        return Ok(context.api.metrics_page(&context.parts.headers).await);
     }
     if path == "/metrics/slis" {
         return Ok(context.api.slis_page(&context.parts.headers));

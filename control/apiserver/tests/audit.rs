@@ -506,3 +506,82 @@ async fn what_was_sent_is_written_with_its_defaults_and_not_when_nobody_heard_it
     assert_eq!(refused.get("requestObject"), None);
     assert_eq!(refused.path(&["objectRef", "name"]), None);
 }
+
+/// What the log of kube-apiserver 1.36.3 holds of requests for subresources: method,
+/// path, body, and both objects, the answer's without what differs each time.
+const SUBRESOURCES: &str = include_str!("corpus/audit_subresources.jsonl");
+
+/// Without what differs each time.
+fn settled(value: &Value) -> Value {
+    const OTHERS: &[&str] = &[
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "token",
+        "expirationTimestamp",
+        "audiences",
+    ];
+    let Value::Object(members) = value else {
+        return value.clone();
+    };
+    let mut out = Value::object();
+    for (key, member) in members.iter() {
+        if !OTHERS.contains(&key.as_str()) {
+            out.insert(key.as_str(), settled(member));
+        }
+    }
+    out
+}
+
+#[tokio::test]
+async fn what_subresources_take_and_answer_is_written_as_stock_writes_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.log");
+    let first = common::server(dir.path()).await;
+    let mut config = first.api().config.clone();
+    let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, omitManagedFields: true, rules: [{level: RequestResponse}]}";
+    let policy = Policy::parse(policy.as_bytes()).expect("a policy");
+    config.chain.audit = Some(Audit::open(policy, [log(&path)]).expect("a sink"));
+    drop(first);
+    let server = ApiServer::new(config).await.expect("a server");
+    let containers = value!([{"name": "c", "image": "i"}]);
+    let pod = |name: &str| value!({"metadata": {"name": name}, "spec": {"containers": (containers.clone()), "serviceAccountName": "robot"}});
+    let core = "/api/v1/namespaces/default";
+    for (path, object) in [
+        (
+            "/api/v1/nodes".to_owned(),
+            value!({"metadata": {"name": "n1"}}),
+        ),
+        (
+            format!("{core}/serviceaccounts"),
+            value!({"metadata": {"name": "robot"}}),
+        ),
+        (format!("{core}/pods"), pod("p")),
+        (format!("{core}/pods"), pod("q")),
+        (
+            "/apis/apps/v1/namespaces/default/deployments".to_owned(),
+            value!({"metadata": {"name": "d"}, "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": (containers.clone())}}
+            }}),
+        ),
+    ] {
+        let (code, made) = ask(&server, &root(), Method::POST, &path, Some(object)).await;
+        assert_eq!(code, 201, "{made:?}");
+    }
+    for line in SUBRESOURCES.lines() {
+        let case = Value::from_slice(line.as_bytes()).expect("JSON");
+        let text = |key| case.str_at(&[key]).expect("a text");
+        let method: Method = text("method").parse().expect("a method");
+        let body = case.get("body").cloned();
+        let (_, answer) = ask(&server, &root(), method, text("path"), body).await;
+        let all = events(&path);
+        let event = all.last().expect("an event");
+        assert_eq!(event.str_at(&["requestURI"]), Some(text("path")));
+        for key in ["requestObject", "responseObject"] {
+            let found = event.get(key).map(settled);
+            let wanted = case.get(key).map(settled);
+            assert_eq!(found, wanted, "{key} of {line}: {answer:?}");
+        }
+    }
+}

@@ -190,7 +190,7 @@ async fn lists_are_counted_with_what_they_looked_at_and_sent() {
     assert_eq!(looked, 6);
     let sent = r#"apiserver_cache_list_returned_objects_total{group="",resource="configmaps"}"#;
     assert_eq!(value(sent), 5);
-    let room = r#"apiserver_watch_cache_capacity{group="",resource="configmaps"}"#;
+    let room = r#"watch_cache_capacity{group="",resource="configmaps"}"#;
     assert!(value(room) >= 1);
     assert!(value("apiserver_storage_size_bytes{") > 0);
 }

@@ -30,7 +30,7 @@ pub mod etcd;
 
 pub use error::Error;
 pub use types::{
-    Batch, Event, EventKind, KeyValue, Outcome, Page, Precondition, Range, Revision, Write,
+    Batch, Event, EventKind, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Write,
     prefix_end,
 };
 pub use watch::{Progress, Watch, WatchParts};
@@ -101,9 +101,9 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(futures::future::ready(Ok(self.revision())))
     }
 
-    /// How much room the store's file takes, in bytes, where this process has it.
-    fn size(&self) -> Option<u64> {
-        None
+    /// How much room the store's file takes on a disk, where that can be found out.
+    fn size(&self) -> BoxFuture<'_, Option<Size>> {
+        Box::pin(futures::future::ready(None))
     }
 
     /// The revision of the newest durable change that this process knows of.

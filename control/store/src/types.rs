@@ -26,6 +26,15 @@ pub struct KeyValue {
     pub lease: u64,
 }
 
+/// How much room a store's file takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What metrics call the store.
+    pub of: &'static str,
+    /// In bytes.
+    pub bytes: u64,
+}
+
 /// What must be true of a key for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {

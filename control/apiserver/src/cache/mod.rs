@@ -7,6 +7,8 @@
 //! of the store *everything* is known here, and a consistent read of any
 //! resource waits for that number alone. Reads never touch the store.
 
+mod compare;
+mod counts;
 mod facts;
 mod handoff;
 mod object;
@@ -30,9 +32,10 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use counts::{Compared, Counts};
 pub use object::{Cached, Change, Prepared, Reading, encode, frame};
 pub use past::{Next, Past};
-pub use resource::{Event, Lists, ResourceCache, State};
+pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
 pub use runs::{Run, Runs, Wanted};
 pub use tree::{Keyed, Position, Tree};

@@ -11,6 +11,7 @@ use control_store::Revision;
 use control_types::value::Value;
 use tokio::sync::watch;
 
+use super::counts::Counts;
 use super::object::{Cached, Change, DecodeError, Prepared, Reading};
 use super::ring::{Read, Ring};
 use super::runs::Runs;
@@ -88,22 +89,10 @@ pub struct ResourceCache {
     woken: Mutex<Option<Instant>>,
     /// Events up to this revision are no longer (or were never) in the ring.
     forgotten: AtomicU64,
-    /// Lists that were answered from here.
-    lists: Lists,
+    counts: Counts,
     /// The frames of the latest events in protobuf, made for the first watcher that
     /// wants one and sent to all.
     frames: [ArcSwapOption<SharedFrame>; FRAMES],
-}
-
-/// Lists that a cache answered: how many, and how many objects were looked at and sent.
-#[derive(Debug, Default)]
-pub struct Lists {
-    /// How many.
-    pub total: AtomicU64,
-    /// Objects that were looked at.
-    pub fetched: AtomicU64,
-    /// Objects that were sent.
-    pub returned: AtomicU64,
 }
 
 /// A frame in protobuf.
@@ -139,7 +128,7 @@ impl ResourceCache {
             ring: Ring::new(CAPACITY),
             wake: watch::Sender::new(0),
             waiting: Arc::default(),
-            lists: Lists::default(),
+            counts: Counts::default(),
             runs: Runs::default(),
             woken: Mutex::new(None),
             forgotten: AtomicU64::new(0),
@@ -201,10 +190,10 @@ impl ResourceCache {
         self.ring.capacity()
     }
 
-    /// The lists that were answered from here.
+    /// What is counted of it.
     #[must_use]
-    pub fn lists(&self) -> &Lists {
-        &self.lists
+    pub fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Events put together for several watchers.
@@ -460,6 +449,7 @@ impl ResourceCache {
                 .is_some_and(|old| now.duration_since(old.at) < KEEP)
         {
             self.ring.grow((capacity * 2).min(MAX_CAPACITY));
+            Counts::add(&self.counts.grown, 1);
         }
         if let Some(old) = self.ring.next_evicted() {
             // Before the event goes: a search that misses it must also see

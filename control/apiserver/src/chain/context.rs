@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, Served};
 use crate::fairness::Opening;
+use crate::nature::Form;
 use crate::request::RequestInfo;
 
 /// One request, understood and allowed.
@@ -156,6 +157,16 @@ impl Context {
             let mut object = object.clone();
             served.kind.default(&mut object);
             served.form().complete(&mut object);
+            object
+        });
+    }
+
+    /// As [`Context::tell_sent`], of what a subresource takes that is of another kind
+    /// than the resource, and has its defaults.
+    pub fn tell_sent_as(&self, form: Form<'_>, object: &Value) {
+        self.annotations.sent(|| {
+            let mut object = object.clone();
+            form.complete(&mut object);
             object
         });
     }

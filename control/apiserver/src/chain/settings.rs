@@ -46,6 +46,12 @@ pub struct Settings {
     /// How long a client may take to send a request's head over HTTP/1.1, and how
     /// long a connection may be idle between requests.
     pub header_timeout: Duration,
+    /// How long nothing may be asked over HTTP/2, or at all, before the connection is
+    /// closed.
+    pub idle_timeout: Duration,
+    /// How long nothing may be heard of an HTTP/2 client before it is asked whether it
+    /// is there; it may take half as long to answer.
+    pub ping_interval: Duration,
     /// What is on and off (`--feature-gates`).
     pub gates: Gates,
     /// All options and their values, by name, for `/flagz`.
@@ -75,6 +81,8 @@ impl Default for Settings {
             shutdown_retry_after: false,
             shutdown_grace: Duration::from_secs(10),
             header_timeout: Duration::from_secs(32),
+            idle_timeout: Duration::from_secs(90),
+            ping_interval: Duration::from_secs(30),
             gates: Gates::default(),
             flags: Arc::default(),
             more_metrics: None,

@@ -10,6 +10,7 @@ mod addresses;
 mod api_services;
 mod authentication;
 mod cluster_info;
+pub(crate) mod comparison;
 pub(crate) mod conditions;
 mod definition_ends;
 mod definitions;
@@ -89,6 +90,7 @@ static ALL: &[&Duty] = &[
     &identity::COLLECTION,
     &token_tracking::DUTY,
     &history::DUTY,
+    &comparison::DUTY,
 ];
 
 /// Those that look at what the others made.

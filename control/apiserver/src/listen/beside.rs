@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::idle::Idle;
+
 /// So many turns of connection and request make one turn of the task.
 const TURNS: usize = 16;
 
@@ -20,7 +22,10 @@ type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The executor that a connection is given.
 #[derive(Clone, Default)]
-pub(super) struct Beside(Arc<Mutex<Option<Request>>>);
+pub(super) struct Beside {
+    next: Arc<Mutex<Option<Request>>>,
+    idle: Idle,
+}
 
 /// Polls a connection and the request that runs beside it.
 pub(super) struct Driver {
@@ -41,12 +46,24 @@ struct Turn {
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside {
     fn execute(&self, future: F) {
-        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.idle.open();
+        let future = async move {
+            let _open = open;
+            future.await;
+        };
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none() {
             *next = Some(Box::pin(future));
         } else {
             tokio::spawn(future);
         }
+    }
+}
+
+impl Beside {
+    /// When it was given something to do last.
+    pub fn idle(&self) -> &Idle {
+        &self.idle
     }
 }
 
@@ -114,7 +131,7 @@ impl Driver {
 
     /// Takes the request that has come, if there is one.
     fn admit(&mut self) {
-        let next = self.beside.0.lock();
+        let next = self.beside.next.lock();
         let next = next.unwrap_or_else(PoisonError::into_inner).take();
         if let Some(next) = next {
             if let Some(before) = self.here.replace(next) {

@@ -1,6 +1,7 @@
 //! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 mod beside;
+mod idle;
 mod lane;
 
 use std::future::poll_fn;
@@ -37,6 +38,9 @@ const HTTP1_HEAD: usize = 128 * 1024;
 /// Streams that a client may reset before they were looked at, until it is told to
 /// go away (CVE-2023-44487).
 const RESETS: usize = 200;
+/// What a stream has ready for its client beside what was made last, in bytes: a frame.
+/// Who asks for much and reads none of it keeps no more waiting here.
+const AHEAD: usize = 16 * 1024;
 /// HTTP/2 streams of one connection; informers hold one per watched resource.
 const STREAMS: u32 = 1000;
 
@@ -255,11 +259,18 @@ impl Greeted {
             chain,
             shutdown,
         } = self;
-        let headers = chain.api().config.chain.header_timeout;
+        let settings = &chain.api().config.chain;
+        let (headers, idle_timeout) = (settings.header_timeout, settings.idle_timeout);
+        let ping = settings.ping_interval;
         let known = KnownPeer::default();
         let farewell = Farewell::default();
         let said = farewell.clone();
+        let beside = Beside::default();
+        let idle = beside.idle().clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+            if request.version() < hyper::Version::HTTP_2 {
+                idle.leave();
+            }
             let mut request = request
                 .map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
             request.extensions_mut().insert(ClientAddr(address));
@@ -277,7 +288,6 @@ impl Greeted {
                 })
             }
         });
-        let beside = Beside::default();
         let mut builder = auto::Builder::new(beside.clone());
         builder
             .http1()
@@ -288,17 +298,18 @@ impl Greeted {
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
-            .keep_alive_interval(Duration::from_secs(30))
-            .keep_alive_timeout(Duration::from_secs(15))
+            .keep_alive_interval(ping)
+            .keep_alive_timeout(ping / 2)
             .initial_stream_window_size(256 * 1024)
             .initial_connection_window_size(1024 * 1024)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(RESETS)
-            .max_send_buf_size(256 * 1024)
+            .max_send_buf_size(AHEAD)
             .max_header_list_size(HEAD);
         let connection =
             builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
         tokio::pin!(connection);
+        let idle = beside.idle().clone();
         let mut driver = Driver::new(beside);
         let ended = tokio::select! {
             ended = poll_fn(|context| driver.poll(connection.as_mut(), context)) => ended,
@@ -306,6 +317,7 @@ impl Greeted {
                 tokio::select! {
                     () = shutdown.cancelled() => {}
                     () = said.0.notified() => {}
+                    () = idle.passed(idle_timeout) => {}
                 }
             } => {
                 connection.as_mut().graceful_shutdown();

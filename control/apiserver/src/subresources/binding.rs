@@ -46,6 +46,7 @@ pub async fn bind(
     let mut binding = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    context.tell_sent_as(expected.form, &binding);
     let asked = match context.info.subresource.as_str() {
         "" => meta::name(&binding).to_owned(),
         _ => context.info.name.clone(),

@@ -69,6 +69,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
     )
     .await?
     .object;
+    context.tell_sent_as(expected.form, &eviction);
     check_namespace(context, served, &mut eviction)?;
     let attributes = Attributes {
         context,

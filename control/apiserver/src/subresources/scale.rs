@@ -121,9 +121,11 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
 pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
     let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
     let headers = &context.parts.headers;
-    let mut scale = decode::object(headers, body, expected()?, options.field_validation)
+    let expected = expected()?;
+    let mut scale = decode::object(headers, body, expected, options.field_validation)
         .await?
         .object;
+    context.tell_sent_as(expected.form, &scale);
     check_name(context, served, &mut scale)?;
     change(context, served, &options, Managers::Writer, |_| {
         Ok(scale.clone())

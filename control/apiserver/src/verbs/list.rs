@@ -4,7 +4,7 @@
 //! costs its reader's server one chunk and a reference to the snapshot.
 
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use base64::Engine as _;
@@ -25,7 +25,7 @@ use http_body_util::StreamBody;
 
 use crate::api::{Api, Served};
 use crate::body::{Body, BoxError};
-use crate::cache::{Cached, Change, Keyed, Position, ResourceCache, Tree};
+use crate::cache::{Cached, Change, Counts, Keyed, Position, ResourceCache, Tree};
 use crate::chain::Context;
 use crate::negotiate::{Format, Media, Shape};
 use crate::options::ListOptions;
@@ -123,7 +123,7 @@ async fn whole(
             token.start.trim_start_matches('/')
         ));
         let Some(at) = token.revision else {
-            api.catch_up().await?;
+            api.fresh(served, None).await?;
             return Ok((present(api, served)?, start));
         };
         return match exact(api, served, at).await {
@@ -133,7 +133,7 @@ async fn whole(
         };
     }
     match options.revision()? {
-        None => api.catch_up().await?,
+        None => api.fresh(served, None).await?,
         Some(0) => {}
         Some(at)
             if options.resource_version_match == "Exact"
@@ -141,7 +141,7 @@ async fn whole(
         {
             return Ok((exact(api, served, at).await?, None));
         }
-        Some(at) => api.reach(at).await?,
+        Some(at) => api.fresh(served, Some(at)).await?,
     }
     Ok((present(api, served)?, None))
 }
@@ -444,7 +444,7 @@ impl Tally {
     /// Begins a list.
     fn of(served: &Served) -> Self {
         if let Some(cache) = &served.cache {
-            cache.lists().total.fetch_add(1, Ordering::Relaxed);
+            Counts::add(&cache.counts().lists, 1);
         }
         Self(served.cache.clone())
     }
@@ -452,11 +452,8 @@ impl Tally {
     /// So many objects were looked at and sent.
     fn add(&self, looked: usize, sent: usize) {
         if let Some(cache) = &self.0 {
-            let count = |of: &AtomicU64, more: usize| {
-                of.fetch_add(more as u64, Ordering::Relaxed);
-            };
-            count(&cache.lists().fetched, looked);
-            count(&cache.lists().returned, sent);
+            Counts::add(&cache.counts().fetched, looked);
+            Counts::add(&cache.counts().returned, sent);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod memory;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -326,11 +326,12 @@ fn number(rules: &Rules, types: Types, value: &Value, name: &str, found: &mut Fo
     // Formats count for types that are one.
     let integer = types == Types::INTEGER;
     let narrow = integer && *rules.format == *"int32";
+    // An integer is one whose digits, as a float is written, are.
     let in_range = |number: f64| {
         if narrow {
-            number.fract() == 0.0 && number >= f64::from(i32::MIN) && number <= f64::from(i32::MAX)
+            number.to_string().parse::<i32>().is_ok()
         } else if integer {
-            number.fract() == 0.0 && number.abs() < 9.3e18
+            number.to_string().parse::<i64>().is_ok()
         } else if types == Types::NUMBER && *rules.format == *"float" {
             number.abs() <= f64::from(f32::MAX)
         } else {
@@ -346,7 +347,11 @@ fn number(rules: &Rules, types: Types, value: &Value, name: &str, found: &mut Fo
             format!("{what} value must be of type {kind} with format {format} in {name}")
         }
     };
-    if !in_range(as_float) {
+    let fits = match value {
+        Value::Int(number) if integer => !narrow || i32::try_from(*number).is_ok(),
+        _ => in_range(as_float),
+    };
+    if !fits {
         found.general(range("Checked"));
     }
     if let Some(factor) = rules.multiple_of {

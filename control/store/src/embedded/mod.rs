@@ -32,7 +32,8 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
 use crate::{
-    Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Store, Watch, WatchParts, Write,
+    Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
+    Write,
 };
 use hub::{Hub, ReadHistory};
 use read::Past;
@@ -260,9 +261,13 @@ impl Store for Embedded {
         })
     }
 
-    fn size(&self) -> Option<u64> {
-        let file = std::fs::metadata(&self.shared.path).ok()?;
-        Some(file.len())
+    fn size(&self) -> BoxFuture<'_, Option<Size>> {
+        let file = std::fs::metadata(&self.shared.path).ok();
+        let size = file.map(|file| Size {
+            of: "embedded",
+            bytes: file.len(),
+        });
+        Box::pin(futures::future::ready(size))
     }
 
     fn revision(&self) -> Revision {

@@ -35,7 +35,8 @@ pub use self::members::{Dial, Io};
 use self::fault::Faults;
 use self::lease::Leases;
 use crate::{
-    Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Store, Watch, WatchParts, Write,
+    Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
+    Write,
 };
 
 /// How etcd is reached.
@@ -92,6 +93,10 @@ struct Shared {
 /// How often a read is tried, and how long to wait in between.
 const READ_ATTEMPTS: u32 = 4;
 const READ_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a member may take to say how large its file is: somebody waits for a page of
+/// metrics.
+const SIZE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// etcd's limit for requests.
 const MAX_REQUEST_BYTES: usize = 1536 * 1024;
@@ -382,6 +387,20 @@ impl Store for Etcd {
 
     fn latest(&self) -> BoxFuture<'_, Result<Revision, Error>> {
         self.shared.latest(&self.client).boxed()
+    }
+
+    fn size(&self) -> BoxFuture<'_, Option<Size>> {
+        let mut member = self.client.maintenance_client();
+        async move {
+            let asked = tokio::time::timeout(SIZE_TIMEOUT, member.status()).await;
+            let status = asked.ok()?.ok()?;
+            Some(Size {
+                // As kube-apiserver calls the first that it is told of.
+                of: "etcd-0",
+                bytes: convert::unsigned(status.db_size()),
+            })
+        }
+        .boxed()
     }
 
     fn revision(&self) -> Revision {

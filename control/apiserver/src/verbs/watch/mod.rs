@@ -59,9 +59,9 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         .send_initial_events
         .unwrap_or(revision.is_none_or(|revision| revision == 0));
     match revision {
-        None => api.catch_up().await?,
+        None => api.fresh(served, None).await?,
         Some(0) => {}
-        Some(revision) if initial => api.reach(revision).await?,
+        Some(revision) if initial => api.fresh(served, Some(revision)).await?,
         Some(_) => {}
     }
     let applied = api.caches.applied();
@@ -87,6 +87,8 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let watcher = Watcher::new(Begin {
         api: Arc::clone(api),
         ending: context.ending().clone(),
+        began: context.began,
+        scope: info.scope(),
         served: Arc::clone(served),
         cache,
         opening: context.take_opening(),

@@ -21,8 +21,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::{Api, Served};
 use crate::cache::{
-    Cached, Change, Event, Next, Past, Position, Read, ResourceCache, Run, State, Waiter, Wanted,
-    frame,
+    Cached, Change, Counts, Event, Next, Past, Position, Read, ResourceCache, Run, State, Waiter,
+    Wanted, frame,
 };
 use crate::fairness::Opening;
 use crate::negotiate::{Format, Media, Shape};
@@ -35,8 +35,11 @@ use crate::table;
 const BOOKMARKS: Duration = Duration::from_secs(60);
 /// How long before its end a watch sends a last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// How much is gathered into one frame of the connection.
+/// How much is put together at once where others are sent the very same.
 const GATHER: usize = 64 * 1024;
+/// How much is put together for one watcher alone, which keeps it in memory until its
+/// client reads: a frame of the connection.
+const ALONE: usize = 16 * 1024;
 
 /// What a watch begins with.
 pub(super) struct Begin {
@@ -45,6 +48,10 @@ pub(super) struct Begin {
     pub ending: CancellationToken,
     pub served: Arc<Served>,
     pub cache: Arc<ResourceCache>,
+    /// When the request came.
+    pub began: std::time::Instant,
+    /// What it is about, for metrics: a namespace, all, one.
+    pub scope: &'static str,
     /// Its place among requests until it has begun, and among watches until it ends.
     pub opening: Option<Opening>,
     /// The objects to begin with.
@@ -171,6 +178,9 @@ impl Watcher {
                 opening.begun();
             }
             if let Some(revision) = self.begin.initial_bookmark.take() {
+                let counts = &self.begin.api.metrics.requests;
+                let took = self.begin.began.elapsed();
+                counts.begun(self.begin.served.resource, self.begin.scope, took);
                 return Poll::Ready(Step::Say(self.bookmark(revision, true)));
             }
             if self.begin.past.is_some() {
@@ -302,7 +312,7 @@ impl Watcher {
             if !crate::cache::Keyed::key(&**object).starts_with(self.begin.selection.prefix()) {
                 break;
             }
-            if out.len() >= GATHER {
+            if out.len() >= ALONE {
                 more = true;
                 break;
             }
@@ -314,6 +324,7 @@ impl Watcher {
             }
         }
         self.sent.count(&sizes);
+        Counts::add(&self.begin.cache.counts().initial, sizes.len());
         if more {
             self.begin.initial = Some(state);
         }
@@ -349,6 +360,7 @@ impl Watcher {
     /// Puts together what has happened; `wanted` tells that others want the same.
     fn gather(&mut self, mut wanted: Option<Wanted>) -> Option<Bytes> {
         let cache = Arc::clone(&self.begin.cache);
+        let enough = if wanted.is_some() { GATHER } else { ALONE };
         let mut first: Option<(Bytes, Revision)> = None;
         let mut gathered: Vec<u8> = Vec::new();
         let mut sizes = Vec::new();
@@ -380,12 +392,13 @@ impl Watcher {
                     }
                     sizes.push(bytes.len());
                     gathered.extend_from_slice(&bytes);
-                    if gathered.len() >= GATHER {
+                    if gathered.len() >= enough {
                         break;
                     }
                 }
                 Read::Pending => break,
                 Read::Lost => {
+                    Counts::add(&cache.counts().terminated, 1);
                     let status = Status::too_old_resource_version(
                         self.begin.delivered,
                         cache.state().revision,
