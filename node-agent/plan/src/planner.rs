@@ -1,34 +1,43 @@
 //! Keeps what was planned and says what to change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display, Formatter};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use ebpf_abi::{
-    Address, Backend, BackendFlags, Port, Protocol, Service as Entry, ServiceFlags, ServiceKey,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
+use ebpf_abi::ServiceKey;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::{Compiled, Datagrams, Desired, Key, Rank, View, sets};
-use crate::current::{Action, Current};
-use crate::name;
+use crate::compile::{Desired, View};
+use crate::current::Action;
 use crate::node::{Node, NodeFacts};
 use crate::objects::{EndpointSlice, Pod, Service};
 use crate::pods::PodState;
-use crate::problem::{Front, Object, Problem, Reason};
-use crate::service::{MOST_PROBLEMS, ServiceState};
+use crate::problem::{Problem, Reason};
+use crate::service::ServiceState;
 use crate::slice::SliceState;
 
 mod batch;
+mod claims;
 mod fronts;
+mod gone;
+mod judge;
+mod known;
+mod overrides;
+mod owner;
 mod resync;
 mod room;
 mod served;
 mod set;
 
 use batch::Batch;
+use claims::{Claim, Claimant};
+pub use gone::Gone;
+use gone::note_gone;
+use known::{Known, KnownPod};
+pub use overrides::Override;
+use overrides::overriding;
+use owner::{Owner, join, split};
 use room::chunks_of;
 pub use room::{Fullness, Room};
 use served::Ports;
@@ -46,35 +55,6 @@ pub struct Config {
     pub overrides: Vec<Override>,
     /// The node, as it is at first.
     pub facts: NodeFacts,
-}
-
-/// An address that this node answers itself, whatever the API says of it: the
-/// cluster's DNS, served by each node's agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// For people.
-    pub name: String,
-    /// What clients address.
-    pub address: IpAddr,
-    /// And its port.
-    pub port: u16,
-    /// And its protocol.
-    pub protocol: Protocol,
-    /// Who answers: addresses of the same family as `address`; any of this
-    /// node's, loopback ones only for clients in the node's own namespace.
-    pub backends: Vec<SocketAddr>,
-}
-
-/// UDP backends that left a Service: what is connected to them waits in vain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// What clients addressed. A socket that reached the backend otherwise is
-    /// not concerned.
-    pub keys: Vec<ServiceKey>,
-    /// Always UDP: TCP connections are left to end by themselves.
-    pub protocol: Protocol,
-    /// The backends.
-    pub backends: Vec<SocketAddr>,
 }
 
 /// What a load balancer is told at a Service's `healthCheckNodePort`.
@@ -122,45 +102,6 @@ pub struct Planner {
 }
 
 type Ids = SmallVec<[u32; 2]>;
-
-/// A service and its slices; either may be known before the other.
-#[derive(Debug, Default)]
-struct Known {
-    service: Option<Box<ServiceState>>,
-    /// By name, sorted.
-    slices: Vec<(Box<str>, SliceState)>,
-    sets: Ids,
-    datagrams: Vec<Datagrams>,
-    problems: Vec<Reason>,
-}
-
-#[derive(Debug)]
-struct KnownPod {
-    state: PodState,
-    sets: Ids,
-}
-
-/// To whom a set belongs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Owner {
-    Override,
-    Service(Arc<str>),
-    Pod(Arc<str>),
-}
-
-/// The sets that want a key, and what is written there.
-#[derive(Debug, Default)]
-struct Claim {
-    claimants: SmallVec<[Claimant; 1]>,
-    written: Option<Entry>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Claimant {
-    set: u32,
-    flags: ServiceFlags,
-    rank: Rank,
-}
 
 // === impl Planner ===
 
@@ -590,43 +531,6 @@ impl Planner {
         id
     }
 
-    fn claim(&mut self, id: u32, keys: &[Key], batch: &mut Batch) {
-        for Key { key, flags, rank } in keys.iter().copied() {
-            let claim = self.keys.entry(key).or_default();
-            let claimant = Claimant {
-                set: id,
-                flags,
-                rank,
-            };
-            match claim.claimants.iter_mut().find(|it| it.set == id) {
-                Some(mine) => *mine = claimant,
-                None => claim.claimants.push(claimant),
-            }
-            batch.touched.push(key);
-        }
-    }
-
-    /// Gives up keys of `former` that are not in `now`.
-    fn unclaim(&mut self, id: u32, former: &[Key], now: &[Key], batch: &mut Batch) {
-        // Mostly they are the same, in the same order.
-        let stays: Option<FxHashSet<ServiceKey>> = (former.len() > 16 && former.len() != now.len())
-            .then(|| now.iter().map(|it| it.key).collect());
-        for (place, Key { key, .. }) in former.iter().enumerate() {
-            let same = now.get(place).is_some_and(|it| it.key == *key)
-                || stays.as_ref().map_or_else(
-                    || now.iter().any(|it| it.key == *key),
-                    |stays| stays.contains(key),
-                );
-            if same {
-                continue;
-            }
-            if let Some(claim) = self.keys.get_mut(key) {
-                claim.claimants.retain(|it| it.set != id);
-            }
-            batch.touched.push(*key);
-        }
-    }
-
     /// Removes a set.
     fn remove(&mut self, id: u32, batch: &mut Batch) {
         let Some(set) = self.sets.remove(&id) else {
@@ -637,154 +541,6 @@ impl Planner {
         batch.unname(id);
         self.unclaim(id, &set.desired.keys, &[], batch);
     }
-
-    /// Decides what each touched key shows, orders the actions, and looks anew
-    /// at the problems of all whom that may concern.
-    fn finish(&mut self, mut batch: Batch) -> Vec<Action> {
-        if !self.started {
-            return Vec::new();
-        }
-        let mut touched = std::mem::take(&mut batch.touched);
-        touched.sort_unstable();
-        touched.dedup();
-        if self.used.services.saturating_add(touched.len()) > self.room.services {
-            // What goes makes room for what comes.
-            touched.sort_by_key(|key| self.winner(key).is_some());
-        }
-        for key in touched {
-            batch.owners.extend(self.owners_of(&key));
-            let winner = self.winner(&key);
-            let entry = winner.map(|(_, entry)| entry);
-            let full = self.used.services >= self.room.services;
-            let Some(claim) = self.keys.get_mut(&key) else {
-                continue;
-            };
-            if let (None, Some((id, _)), true) = (claim.written, winner, full) {
-                let owner = self.sets.get(&id).map(|set| set.owner.clone());
-                self.starved.extend(owner);
-                continue;
-            }
-            if claim.written == entry {
-                if claim.claimants.is_empty() {
-                    self.keys.remove(&key);
-                }
-                continue;
-            }
-            match (claim.written, entry) {
-                (None, Some(_)) => {
-                    self.used.services += 1;
-                    self.ports.enter(&key);
-                }
-                (Some(_), None) => {
-                    self.used.services -= 1;
-                    self.ports.withdraw(&key);
-                }
-                _ => {}
-            }
-            claim.written = entry;
-            if let Some(entry) = entry {
-                batch.enter(key, entry);
-            } else {
-                batch.withdraw(key);
-                if claim.claimants.is_empty() {
-                    self.keys.remove(&key);
-                }
-            }
-        }
-        self.ports.tell(&mut batch);
-        for owner in std::mem::take(&mut batch.owners) {
-            self.judge(owner);
-        }
-        batch.actions()
-    }
-
-    /// What is to stand under a key, and of which set.
-    fn winner(&self, key: &ServiceKey) -> Option<(u32, Entry)> {
-        let reserved = self.node.reserves(key);
-        let claimants = self.keys.get(key)?.claimants.iter();
-        let (claimant, set) = claimants
-            .filter(|it| it.rank == Rank::Override || !reserved)
-            .filter_map(|it| Some((it, self.sets.get(&it.set)?)))
-            .min_by(|(a, of_a), (b, of_b)| {
-                let a = (a.rank, of_a.created, &of_a.desired.name);
-                a.cmp(&(b.rank, of_b.created, &of_b.desired.name))
-            })?;
-        Some((claimant.set, set.entry(claimant.set, claimant.flags)))
-    }
-
-    fn owners_of(&self, key: &ServiceKey) -> SmallVec<[Owner; 2]> {
-        let claimants = self.keys.get(key).map(|claim| claim.claimants.as_slice());
-        claimants
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|it| Some(self.sets.get(&it.set)?.owner.clone()))
-            .collect()
-    }
-
-    fn is_own(&self, id: u32) -> bool {
-        let owner = self.sets.get(&id).map(|set| &set.owner);
-        owner == Some(&Owner::Override)
-    }
-
-    /// Works out the problems of an object.
-    fn judge(&mut self, owner: Owner) {
-        let (mut reasons, ids) = match &owner {
-            Owner::Override => return,
-            Owner::Service(key) => match self.services.get(key) {
-                Some(known) => (known.problems.clone(), known.sets.as_slice()),
-                None => (Vec::new(), [].as_slice()),
-            },
-            Owner::Pod(key) => match self.pods.get(key) {
-                Some(known) => (known.state.problems.clone(), known.sets.as_slice()),
-                None => (Vec::new(), [].as_slice()),
-            },
-        };
-        for (id, set) in ids.iter().filter_map(|id| Some((*id, self.sets.get(id)?))) {
-            if set.desired.missing > 0 {
-                let needed = set.desired.missing;
-                reasons.push(Reason::NoRoom { needed });
-            }
-            let keys = set.desired.keys.iter();
-            for Key { key, rank, .. } in keys.filter(|key| Front::is_told(&key.key)) {
-                let front = Front::of(key);
-                match self.winner(key) {
-                    Some((winner, _)) if winner == id => {
-                        if self.keys.get(key).is_some_and(|it| it.written.is_none()) {
-                            reasons.push(Reason::NoRoom { needed: 1 });
-                        }
-                        if *rank == Rank::ExternalIp
-                            && self.node.addresses.contains_key(&key.address)
-                        {
-                            let address = key.address;
-                            reasons.push(Reason::OwnAddress { address });
-                        }
-                    }
-                    // Whose address the node answers itself is served as it is meant to be.
-                    Some((winner, _)) if *rank == Rank::ClusterIp && self.is_own(winner) => {}
-                    Some((winner, _)) => {
-                        let by = self.sets.get(&winner).map(|set| set.owner.to_string());
-                        let by = by.unwrap_or_default().into();
-                        reasons.push(Reason::Taken { front, by });
-                    }
-                    None => reasons.push(Reason::Reserved { front }),
-                }
-            }
-        }
-        reasons.sort_unstable();
-        reasons.dedup();
-        reasons.truncate(MOST_PROBLEMS);
-        let former = if reasons.is_empty() {
-            self.problems.remove(&owner).unwrap_or_default()
-        } else {
-            self.problems.get(&owner).cloned().unwrap_or_default()
-        };
-        if former != reasons {
-            self.problems_version += 1;
-            if !reasons.is_empty() {
-                self.problems.insert(owner, reasons);
-            }
-        }
-    }
 }
 
 impl Default for Planner {
@@ -793,161 +549,10 @@ impl Default for Planner {
     }
 }
 
-/// What a node answers itself, each name once.
-fn overriding(overrides: &[Override]) -> Vec<Desired> {
-    let mut wanted: Vec<_> = overrides.iter().map(Override::desired).collect();
-    wanted.sort_by(|a, b| a.name.cmp(&b.name));
-    wanted.dedup_by(|a, b| a.name == b.name);
-    wanted
-}
-
-/// What was there and is there no more, port by port.
-fn note_gone(former: &[Datagrams], now: &[Datagrams], gone: &mut Vec<Gone>) {
-    for (place, old) in former.iter().enumerate() {
-        // A port is found again by any of its keys; mostly it stands where it
-        // stood.
-        let is_same = |new: &&Datagrams| new.keys.iter().any(|key| old.keys.contains(key));
-        let same = now
-            .get(place)
-            .filter(is_same)
-            .or_else(|| now.iter().find(is_same));
-        let serving = same.map(|new| new.serving.as_slice()).unwrap_or_default();
-        let backends: Vec<_> = old
-            .serving
-            .iter()
-            .filter(|it| serving.binary_search(it).is_err())
-            .map(|(address, port)| SocketAddr::new((*address).into(), *port))
-            .collect();
-        if !backends.is_empty() {
-            gone.push(Gone {
-                keys: old.keys.clone(),
-                protocol: Protocol::UDP,
-                backends,
-            });
-        }
-    }
-}
-
-// === impl Known ===
-
-impl Known {
-    fn compile(&self, prefix: &str, view: &View) -> Compiled {
-        let slices = self.slices.iter().map(|(_, slice)| slice);
-        self.service
-            .as_ref()
-            .map(|service| sets(prefix, service, slices, view))
-            .unwrap_or_default()
-    }
-
-    /// Puts a slice there or takes it away; false if that changes nothing.
-    fn put_slice(&mut self, name: &str, state: Option<SliceState>) -> bool {
-        let place = self
-            .slices
-            .binary_search_by(|(other, _)| (**other).cmp(name));
-        match (place, state) {
-            (Err(_), None) => false,
-            (Err(place), Some(state)) => {
-                self.slices.insert(place, (name.into(), state));
-                true
-            }
-            (Ok(place), None) => {
-                self.slices.remove(place);
-                true
-            }
-            (Ok(place), Some(state)) => match self.slices.get_mut(place) {
-                Some((_, former)) if *former != state => {
-                    *former = state;
-                    true
-                }
-                _ => false,
-            },
-        }
-    }
-}
-
-// === impl Override ===
-
-impl Override {
-    fn desired(&self) -> Desired {
-        let (address, port) = (Address::from(self.address), Port::new(self.port));
-        let mut backends: Vec<_> = self
-            .backends
-            .iter()
-            .filter(|backend| backend.is_ipv4() == self.address.is_ipv4())
-            .map(|backend| {
-                Backend::new(
-                    Address::from(backend.ip()),
-                    Port::new(backend.port()),
-                    BackendFlags::LOCAL,
-                )
-            })
-            .collect();
-        backends.sort_unstable();
-        backends.dedup();
-        Desired {
-            // No namespace has such a name.
-            name: name::fit(format!(
-                "(node) {} {} {}",
-                self.name,
-                self.protocol,
-                SocketAddr::new(self.address, self.port)
-            )),
-            keys: vec![Key {
-                key: ServiceKey::internal(address, port, self.protocol),
-                flags: ServiceFlags::NONE,
-                rank: Rank::Override,
-            }],
-            flags: ServiceFlags::NONE,
-            affinity_seconds: 0,
-            table: 0,
-            sources: Vec::new(),
-            backends,
-            missing: 0,
-        }
-    }
-}
-
-// === impl Owner ===
-
-impl Owner {
-    fn object(&self) -> Object {
-        let (kind, key) = match self {
-            Self::Override => ("Node", ""),
-            Self::Service(key) => ("Service", &**key),
-            Self::Pod(key) => ("Pod", &**key),
-        };
-        let (namespace, name) = split(key);
-        Object {
-            kind,
-            namespace,
-            name,
-        }
-    }
-}
-
-impl Display for Owner {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Override => f.write_str("the node itself"),
-            Self::Service(key) => write!(f, "Service {key}"),
-            Self::Pod(key) => write!(f, "Pod {key}"),
-        }
-    }
-}
-
 /// Addresses from which the node speaks to others.
 fn own(facts: &NodeFacts) -> Vec<IpAddr> {
     let own = facts.addresses.iter().map(|it| it.address);
     own.filter(|address| !address.is_loopback()).collect()
-}
-
-fn join(namespace: &str, name: &str) -> Arc<str> {
-    format!("{namespace}/{name}").into()
-}
-
-fn split(key: &str) -> (Box<str>, Box<str>) {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    (namespace.into(), name.into())
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batch::Batch;
 use super::set::{Set, member};
 use super::{
-    Action, Claimant, Current, Desired, Gone, Node, Owner, Planner, Ports, Room, chunks_of,
-    overriding,
+    Action, Claimant, Desired, Gone, Node, Owner, Planner, Ports, Room, chunks_of, overriding,
 };
+use crate::current::Current;
 
 impl Planner {
     /// Compares the whole plan with what the maps hold. What is right stays as

@@ -1,10 +1,15 @@
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use ebpf_abi::{Scope, Served, SlotKey};
+use ebpf_abi::{
+    Address, Backend, BackendFlags, Port, Protocol, Scope, Served, Service as Entry, ServiceFlags,
+    SlotKey,
+};
 use ipnet::IpNet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::compile::{Key, Rank};
+use crate::current::Current;
 use crate::node::NodeAddress;
 use crate::objects::{
     Affinity, Conditions, Container, ContainerPort, Endpoint, EndpointPort, Hint, Hints,
