@@ -15,7 +15,7 @@ use ebpf_abi::{
 };
 
 use crate::maps::{Entropy, Flows, Inserted, Maps};
-use crate::packet::{Front, Origin, Outer, Packet, Step, Verdict, Work, take};
+use crate::packet::{Front, FrontV6, Origin, Outer, Packet, Step, Verdict, Work, take};
 use crate::socket::{Family, Peer, Socket};
 
 /// Maps in memory; all public, so that tests may write anything.
@@ -314,6 +314,15 @@ impl Packet for Frame<'_> {
             link: u16::from_ne_bytes(link),
             words,
         })
+    }
+
+    fn front_v6(self) -> Option<FrontV6> {
+        let bytes = self.load::<{ Front::WORDS_V6 * 4 }>(Front::START as u32)?;
+        let mut words = [0; Front::WORDS_V6];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+        Some(words)
     }
 
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {

@@ -62,6 +62,8 @@ pub trait Packet: Copy {
     }
     /// The packet's first bytes, if they lie where they cost nothing.
     fn front(self) -> Option<Front>;
+    /// The same of a packet of IPv6.
+    fn front_v6(self) -> Option<FrontV6>;
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
     /// Overwrites bytes. `summed` are those for which no checksum beside them
@@ -126,7 +128,13 @@ impl Front {
     pub const WORDS: usize = 10;
     /// Bytes of all.
     pub const LENGTH: usize = Self::START + Self::WORDS * 4;
+    /// Words of a [`FrontV6`].
+    pub const WORDS_V6: usize = 14;
 }
+
+/// What follows the Ethernet header: one of IPv6, and the most that is read of a
+/// transport header. Four bytes each as they lie in memory.
+pub type FrontV6 = [u32; Front::WORDS_V6];
 
 /// What room is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@ use ebpf_abi::{
     Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service,
     ServiceKey, SetName, SlotKey, Tuple,
 };
-use ebpf_logic::packet::{Front, Origin, Step, Verdict, Work};
+use ebpf_logic::packet::{Front, FrontV6, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
@@ -428,18 +428,41 @@ pub(crate) fn front(start: usize, end: usize) -> Option<Front> {
     if start + Front::LENGTH > end {
         return None;
     }
-    let mut words = [0; Front::WORDS];
-    let mut at = 0;
-    // SAFETY: as many bytes lie there. The verifier takes such pointers for
-    // aligned as an Ethernet header is: to two bytes, and to four behind it.
+    // SAFETY: as many bytes lie there.
     unsafe {
-        let link = ((start + Front::LINK) as *const u16).read_volatile();
-        while at < Front::WORDS {
-            words[at] = ((start + Front::START + at * 4) as *const u32).read_volatile();
-            at += 1;
-        }
-        Some(Front { link, words })
+        Some(Front {
+            link: ((start + Front::LINK) as *const u16).read_volatile(),
+            words: words(start + Front::START),
+        })
     }
+}
+
+/// The same of a packet of IPv6.
+#[inline(always)]
+pub(crate) fn front_v6(start: usize, end: usize) -> Option<FrontV6> {
+    if start + Front::START + Front::WORDS_V6 * 4 > end {
+        return None;
+    }
+    // SAFETY: as many bytes lie there.
+    Some(unsafe { words(start + Front::START) })
+}
+
+/// Words of a packet.
+///
+/// # Safety
+///
+/// They all lie there. The verifier takes such pointers for aligned as an Ethernet
+/// header is: to two bytes, and to four behind it.
+#[inline(always)]
+unsafe fn words<const N: usize>(place: usize) -> [u32; N] {
+    let mut words = [0; N];
+    let mut at = 0;
+    while at < N {
+        // SAFETY: the caller's.
+        words[at] = unsafe { ((place + at * 4) as *const u32).read_volatile() };
+        at += 1;
+    }
+    words
 }
 
 /// Copies a value out of its map, once: what is checked afterwards is the

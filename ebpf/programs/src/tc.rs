@@ -13,11 +13,11 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::{Counter, Protocol};
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Fragment, Front, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate, encapsulate,
-    parse, parse_front, relay, rewrite, rewrite_error,
+    Fragment, Front, FrontV6, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate,
+    encapsulate, parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front};
+use crate::maps::{Kernel, front, front_v6};
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
@@ -294,6 +294,14 @@ impl Packet for Skb {
     #[inline(always)]
     fn front(self) -> Option<Front> {
         front(
+            field!(self.0, data) as usize,
+            field!(self.0, data_end) as usize,
+        )
+    }
+
+    #[inline(always)]
+    fn front_v6(self) -> Option<FrontV6> {
+        front_v6(
             field!(self.0, data) as usize,
             field!(self.0, data_end) as usize,
         )

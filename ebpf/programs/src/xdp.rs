@@ -11,8 +11,8 @@ use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Front, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, parse_front, relay,
-    rewrite, rewrite_error,
+    Front, FrontV6, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, parse_front,
+    relay, rewrite, rewrite_error,
 };
 
 use crate::maps::{Kernel, front};
@@ -144,6 +144,18 @@ struct Xdp(*mut xdp_md);
 const FARTHEST: u64 = 0x3fff;
 
 impl Xdp {
+    /// Where the packet's first buffer begins and ends.
+    #[inline(always)]
+    fn ends(self) -> (usize, usize) {
+        // SAFETY: the kernel hands a valid context in; it is no memory.
+        unsafe {
+            (
+                core::ptr::addr_of!((*self.0).data).read_volatile() as usize,
+                core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
+            )
+        }
+    }
+
     /// Where `N` bytes at an offset lie, if all are there. Headers begin at even
     /// places.
     #[inline(always)]
@@ -154,13 +166,7 @@ impl Xdp {
         if at > FARTHEST {
             return None;
         }
-        // SAFETY: the kernel hands a valid context in; it is no memory.
-        let (start, end) = unsafe {
-            (
-                core::ptr::addr_of!((*self.0).data).read_volatile() as usize,
-                core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
-            )
-        };
+        let (start, end) = self.ends();
         // One sum is used for both, the check and the access: of another the
         // verifier would not know what was checked.
         let place = core::hint::black_box(start + at as usize);
@@ -174,23 +180,20 @@ impl Xdp {
 impl Packet for Xdp {
     #[inline(always)]
     fn len(self) -> u32 {
-        // SAFETY: as above.
-        unsafe {
-            let end = core::ptr::addr_of!((*self.0).data_end).read_volatile();
-            let start = core::ptr::addr_of!((*self.0).data).read_volatile();
-            end.wrapping_sub(start)
-        }
+        let (start, end) = self.ends();
+        end.wrapping_sub(start) as u32
     }
 
     #[inline(always)]
     fn front(self) -> Option<Front> {
-        // SAFETY: as above.
-        unsafe {
-            front(
-                core::ptr::addr_of!((*self.0).data).read_volatile() as usize,
-                core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
-            )
-        }
+        let (start, end) = self.ends();
+        front(start, end)
+    }
+
+    // Here all is read where it lies: a second way to read it would save nothing.
+    #[inline(always)]
+    fn front_v6(self) -> Option<FrontV6> {
+        None
     }
 
     // What does not lie in the packet's first buffer is left to the program behind

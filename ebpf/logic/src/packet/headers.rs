@@ -6,7 +6,7 @@
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 
 use super::error::quoted;
-use super::{Front, Packet, Work};
+use super::{Front, FrontV6, Packet, Work};
 
 /// Bytes of an Ethernet header, whose content is never tagged here: the kernel
 /// takes tags off.
@@ -132,6 +132,12 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
         return Kind::Other;
     };
     let link = u16::from_be_bytes(link);
+    if link == V6
+        && let Some(front) = packet.front_v6()
+        && is_plain_v6(packet.len(), &front, work)
+    {
+        return Kind::Transport;
+    }
     let headers = &mut work.headers;
     headers.network = LINK;
     work.tunnel = 0;
@@ -227,6 +233,64 @@ fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
     headers.flags = flags;
     headers.hops = hops;
     headers.whole = cut & WHOLE != 0;
+    true
+}
+
+/// The same of IPv6 without extension headers.
+#[inline(always)]
+fn is_plain_v6(total: u32, front: &FrontV6, work: &mut Work) -> bool {
+    const NETWORK: u32 = 40;
+    let [w0, w1, s0, s1, s2, s3, d0, d1, d2, d3, ports, w11, _, w13] = *front;
+    let [first, _, _, _] = w0.to_ne_bytes();
+    let [l0, l1, protocol, hops] = w1.to_ne_bytes();
+    let content = u32::from(u16::from_be_bytes([l0, l1]));
+    if first >> 4 != 6 || LINK + NETWORK + content > total {
+        return false;
+    }
+    let mut flags = TcpFlags(0);
+    match Protocol(protocol) {
+        Protocol::TCP => {
+            let [words, seen, _, _] = w13.to_ne_bytes();
+            let words = u32::from(words >> 4);
+            if content < 20 || words < 5 || words * 4 > content {
+                return false;
+            }
+            flags = TcpFlags(seen);
+        }
+        Protocol::UDP => {
+            let [u0, u1, _, _] = w11.to_ne_bytes();
+            let said = u32::from(u16::from_be_bytes([u0, u1]));
+            if said < 8 || said > content {
+                return false;
+            }
+        }
+        Protocol::SCTP if content >= 12 => {}
+        _ => return false,
+    }
+    let source = Address::from_words([s0, s1, s2, s3]);
+    let destination = Address::from_words([d0, d1, d2, d3]);
+    if source.is_v4() || destination.is_v4() {
+        return false;
+    }
+    work.tunnel = 0;
+    let headers = &mut work.headers;
+    let [p0, p1, p2, p3] = ports.to_ne_bytes();
+    headers.tuple = Tuple::new(
+        source,
+        Port(u16::from_ne_bytes([p0, p1])),
+        destination,
+        Port(u16::from_ne_bytes([p2, p3])),
+        Protocol(protocol),
+    );
+    headers.network = LINK;
+    headers.transport = LINK + NETWORK;
+    headers.length = NETWORK + content;
+    headers.identification = 0;
+    headers.v4 = false;
+    headers.fragment = Fragment::WHOLE;
+    headers.flags = flags;
+    headers.hops = hops;
+    headers.whole = true;
     true
 }
 

@@ -190,6 +190,10 @@ impl Packet for Nothing {
     fn front(self) -> Option<crate::packet::Front> {
         None
     }
+
+    fn front_v6(self) -> Option<crate::packet::FrontV6> {
+        None
+    }
     fn load<const N: usize>(self, _: u32) -> Option<[u8; N]> {
         None
     }
