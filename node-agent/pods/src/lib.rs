@@ -15,6 +15,7 @@ pub mod cri;
 pub mod csi;
 pub mod devices;
 mod manager;
+pub mod managers;
 pub mod node;
 pub mod objects;
 pub mod pod;
@@ -38,16 +39,18 @@ use control_client::{Client, Metadata, Selection, reflect, reflect_resource, res
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
+use crate::managers::{Managers, reconcile};
 use crate::node::Identity;
 use crate::node::machine::{Machine, may_lower_oom_score};
 use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
-use crate::pod::cgroup::{Cgroups, Layout};
+use crate::pod::cgroup::{Cgroups, Layout, Version};
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
+use crate::pod::limits::Rules;
 use crate::pod::providers::Providers;
 use crate::pod::pulls::Pulls;
 use crate::pod::qos;
@@ -125,6 +128,9 @@ pub enum Error {
     /// The credential provider plugins cannot be used.
     #[error(transparent)]
     Providers(pod::providers::Error),
+    /// Containers cannot be given CPUs and memory as configured.
+    #[error(transparent)]
+    Managers(#[from] managers::Error),
     /// The node is refused by the API.
     #[error("the API server refuses the node")]
     Register(#[source] control_client::Error),
@@ -169,6 +175,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             "the kubelet's configuration sets what this agent does not do"
         );
     }
+    let managers = Managers::new(&options.root, &settings, machine.memory)?;
     let providers = Providers::find(&options.root).map_err(Error::Providers)?;
     let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let client = options.client.clone().named("kubelet");
@@ -219,6 +226,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let shared = Arc::new(Shared {
         csi: Arc::new(drivers),
         devices: Arc::new(devices::Devices::new(&options.root)),
+        managers,
         ranges: Ranges::new(&options.root, most_pods),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
@@ -232,8 +240,16 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             log_root: options.log_root.clone(),
             seccomp_root: options.root.join("seccomp"),
             cgroups: layout,
-            memory: i64::try_from(machine.memory).unwrap_or(i64::MAX),
-            may_lower_oom_score: may_lower_oom_score(),
+            rules: Rules {
+                memory: bytes(machine.memory),
+                allocatable: qos::memory(&allocatable).unwrap_or(0),
+                page: bytes(machine.page),
+                swap: cgroups.limits_swap().then(|| bytes(machine.swap)),
+                huge: machine.hugepages.keys().copied().collect(),
+                may_lower_oom_score: may_lower_oom_score(),
+                unified: cgroups.version() == Version::Two,
+                limits: settings.memory,
+            },
             cluster_domain: options.cluster_domain.clone(),
             seccomp_default: settings.seccomp_default,
         },
@@ -292,6 +308,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         settings,
         shutdown.clone(),
     ));
+    let bound = tokio::spawn(reconcile::keep(shared.clone(), shutdown.clone()));
     let leaving = tokio::spawn(follow_shutdowns(shared.clone(), shutdown.clone()));
     // Static pods run before there is an API: it may be they that bring it.
     let known = async move {
@@ -310,7 +327,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard, plugins, sockets, leaving] {
+    for task in [rotation, guard, plugins, sockets, leaving, bound] {
         task.abort();
     }
     result
@@ -354,6 +371,10 @@ async fn first_answer(
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
+}
+
+fn bytes(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn make(path: &Path) -> Result<(), Error> {

@@ -293,11 +293,13 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handl
         if let Some(cgroups) = &shared.cgroups {
             uids.extend(cgroups.pods());
         }
-        shared.devices.keep(|uid| {
+        let is_known = |uid: &str| {
             known.contains(uid)
                 || uids.contains(uid)
                 || shared.pods.all().iter().any(|e| e.pod.uid() == uid)
-        });
+        };
+        shared.devices.keep(is_known);
+        shared.managers.keep(is_known);
         for uid in uids {
             if !known.contains(&uid) && !shared.pods.all().iter().any(|e| e.pod.uid() == uid) {
                 remove_orphan(&shared, &uid).await;

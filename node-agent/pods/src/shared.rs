@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::cri::Runtime;
 use crate::csi::Drivers;
 use crate::devices::Devices;
+use crate::managers::Managers;
 use crate::node::machine::Pressure;
 use crate::node::shutdown::Leaving;
 use crate::objects::pod::Pod;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub csi: Arc<Drivers>,
     /// Devices of plugins.
     pub devices: Arc<Devices>,
+    /// CPUs and memory of containers' own.
+    pub managers: Managers,
     /// Ids of pods' own.
     pub ranges: Ranges,
     /// Images.

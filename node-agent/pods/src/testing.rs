@@ -18,16 +18,20 @@ use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
 use crate::cri::fake::Fake;
+use crate::devices::Devices;
+use crate::managers::Managers;
 use crate::objects::pod::Pod;
 use crate::objects::source::fake::FakeObjects;
 use crate::pod::cgroup::Layout;
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
+use crate::pod::limits::Rules;
 use crate::pod::providers::Providers;
 use crate::pod::pulls::{Pulls, Verification};
 use crate::pod::userns::Ranges;
 use crate::pod::worker::{self, Handle};
+use crate::settings::Settings;
 use crate::shared::{Attention, Order, Registry, Shared};
 
 fn api() -> Client {
@@ -50,7 +54,8 @@ pub(crate) fn shared(runtime: &Fake, root: &Path, orders: mpsc::UnboundedSender<
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
-        devices: Arc::default(),
+        devices: Arc::new(Devices::new(root)),
+        managers: Managers::new(root, &Settings::default(), 1 << 30).unwrap(),
         ranges: Ranges::new(root, 3),
         images: Images::new(
             runtime.clone(),
@@ -62,8 +67,7 @@ pub(crate) fn shared(runtime: &Fake, root: &Path, orders: mpsc::UnboundedSender<
             log_root: root.join("logs"),
             seccomp_root: root.join("seccomp"),
             cgroups: Layout::below("/"),
-            memory: 1 << 30,
-            may_lower_oom_score: false,
+            rules: Rules::plain(1 << 30),
             cluster_domain: "cluster.local".to_owned(),
             seccomp_default: false,
         },

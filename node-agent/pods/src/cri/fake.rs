@@ -120,6 +120,20 @@ impl Fake {
         names
     }
 
+    /// What a container is limited to, as it was last told.
+    #[must_use]
+    pub fn resources(&self, id: &str) -> Option<api::LinuxContainerResources> {
+        let state = self.state();
+        state
+            .containers
+            .get(id)?
+            .config
+            .linux
+            .as_ref()?
+            .resources
+            .clone()
+    }
+
     /// The calls that changed something, in order.
     #[must_use]
     pub fn calls(&self) -> Vec<String> {
@@ -194,6 +208,32 @@ fn missing(method: &'static str, id: &str) -> Error {
 impl Container {
     fn name(&self) -> &str {
         self.config.metadata.as_ref().map_or("", |m| &m.name)
+    }
+
+    /// Takes what is set; what is not stays.
+    fn update(&mut self, new: api::LinuxContainerResources) {
+        let linux = self.config.linux.get_or_insert_default();
+        let own = linux.resources.get_or_insert_default();
+        let mut numbers = [
+            (&mut own.cpu_period, new.cpu_period),
+            (&mut own.cpu_quota, new.cpu_quota),
+            (&mut own.cpu_shares, new.cpu_shares),
+            (&mut own.memory_limit_in_bytes, new.memory_limit_in_bytes),
+        ];
+        for (held, new) in &mut numbers {
+            if *new != 0 {
+                **held = *new;
+            }
+        }
+        for (held, new) in [
+            (&mut own.cpuset_cpus, new.cpuset_cpus),
+            (&mut own.cpuset_mems, new.cpuset_mems),
+        ] {
+            if !new.is_empty() {
+                *held = new;
+            }
+        }
+        own.unified.extend(new.unified);
     }
 
     fn listed(&self, id: &str) -> api::Container {
@@ -455,7 +495,10 @@ simple! {
         Ok(api::ContainerStatusResponse { status: Some(one.status(&id)), ..Default::default() })
     };
     update_container_resources, "UpdateContainerResources", UpdateContainerResourcesRequest -> UpdateContainerResourcesResponse, |state, request| {
-        state.calls.push(format!("update {}", request.container_id));
+        let id = request.container_id;
+        state.calls.push(format!("update {id}"));
+        let one = state.containers.get_mut(&id).ok_or_else(|| missing("UpdateContainerResources", &id))?;
+        one.update(request.linux.unwrap_or_default());
         Ok(Default::default())
     };
     reopen_container_log, "ReopenContainerLog", ContainerId -> ReopenContainerLogResponse, |_, _| Ok(Default::default());

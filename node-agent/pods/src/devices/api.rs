@@ -1,6 +1,6 @@
 //! The messages of device plugins (`v1beta1`) and of the pod resources API
 //! (`v1`): only the fields that the agent reads or writes, written by hand as
-//! those of the runtime's protocol.
+//! those of the runtime's protocol, of which mounts and devices are.
 
 #![expect(
     missing_docs,
@@ -8,6 +8,8 @@
 )]
 
 use std::collections::BTreeMap;
+
+use crate::cri::api as cri;
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct Empty {}
@@ -117,39 +119,13 @@ pub struct ContainerAllocateResponse {
     #[prost(btree_map = "string, string", tag = "1")]
     pub envs: BTreeMap<String, String>,
     #[prost(message, repeated, tag = "2")]
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<cri::Mount>,
     #[prost(message, repeated, tag = "3")]
-    pub devices: Vec<DeviceSpec>,
+    pub devices: Vec<cri::Device>,
     #[prost(btree_map = "string, string", tag = "4")]
     pub annotations: BTreeMap<String, String>,
     #[prost(message, repeated, tag = "5")]
-    pub cdi_devices: Vec<CdiDevice>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Mount {
-    #[prost(string, tag = "1")]
-    pub container_path: String,
-    #[prost(string, tag = "2")]
-    pub host_path: String,
-    #[prost(bool, tag = "3")]
-    pub read_only: bool,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct DeviceSpec {
-    #[prost(string, tag = "1")]
-    pub container_path: String,
-    #[prost(string, tag = "2")]
-    pub host_path: String,
-    #[prost(string, tag = "3")]
-    pub permissions: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct CdiDevice {
-    #[prost(string, tag = "1")]
-    pub name: String,
+    pub cdi_devices: Vec<cri::CdiDevice>,
 }
 
 // --- pod resources
@@ -158,6 +134,10 @@ pub struct CdiDevice {
 pub struct AllocatableResourcesResponse {
     #[prost(message, repeated, tag = "1")]
     pub devices: Vec<ContainerDevices>,
+    #[prost(int64, repeated, tag = "2")]
+    pub cpu_ids: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub memory: Vec<ContainerMemory>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -182,6 +162,20 @@ pub struct ContainerResources {
     pub name: String,
     #[prost(message, repeated, tag = "2")]
     pub devices: Vec<ContainerDevices>,
+    #[prost(int64, repeated, tag = "3")]
+    pub cpu_ids: Vec<i64>,
+    #[prost(message, repeated, tag = "4")]
+    pub memory: Vec<ContainerMemory>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ContainerMemory {
+    #[prost(string, tag = "1")]
+    pub memory_type: String,
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
+    #[prost(message, optional, tag = "3")]
+    pub topology: Option<TopologyInfo>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

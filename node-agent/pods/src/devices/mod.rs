@@ -25,6 +25,8 @@ use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::{self, Client as Socket};
+use crate::managers::hints::{Mask, Said};
+use crate::managers::requests;
 use crate::objects::pod::{Container, Pod};
 use crate::pod::durable;
 use crate::pod::quantity;
@@ -50,8 +52,6 @@ pub struct Devices {
     folder: PathBuf,
     pool: Mutex<Pool>,
     plugins: Mutex<(u64, BTreeMap<String, Plugin>)>,
-    /// Held while devices are given: a plugin is asked in between.
-    turn: tokio::sync::Mutex<()>,
 }
 
 impl Devices {
@@ -81,9 +81,14 @@ impl Devices {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn save(&self) -> std::io::Result<()> {
+    /// Notes what was given.
+    pub(crate) fn save(&self) -> std::io::Result<()> {
         let text = self.pool().save();
-        durable::write(&self.folder.join(CHECKPOINT), &text)
+        let path = self.folder.join(CHECKPOINT);
+        if std::fs::read_to_string(&path).unwrap_or_default() == text {
+            return Ok(());
+        }
+        durable::write(&path, &text)
     }
 
     /// By resource: how many devices the node has, and how many of use.
@@ -148,37 +153,72 @@ impl Devices {
         }
     }
 
-    /// Gives a pod the devices that it asks for; all or none.
+    /// Where a container's devices could be, by resource: on which of `nodes`.
+    #[must_use]
+    pub fn places(&self, pod: &Pod, container: &Container, nodes: Mask) -> Said {
+        let pool = self.pool();
+        let wishes = wishes(pod, |resource| pool.knows(resource));
+        let own = wishes.iter().filter(|w| w.container == container.name);
+        own.map(|wish| {
+            let places = pool.places(
+                pod.uid(),
+                Some(&container.name),
+                wish.resource,
+                wish.count,
+                &wish.before,
+                nodes,
+            );
+            (wish.resource.to_owned(), places)
+        })
+        .collect()
+    }
+
+    /// The same for all of a pod together.
+    #[must_use]
+    pub fn pod_places(&self, pod: &Pod, nodes: Mask) -> Said {
+        let pool = self.pool();
+        let wishes = wishes(pod, |resource| pool.knows(resource));
+        let mut all = Said::new();
+        for wish in &wishes {
+            let of = |c: &Container| {
+                let own = |w: &&Wish<'_>| w.container == c.name && w.resource == wish.resource;
+                wishes.iter().find(own).map_or(0, |w| w.count as u64)
+            };
+            let count = usize::try_from(requests::of_pod(pod, of)).unwrap_or(usize::MAX);
+            let places = pool.places(pod.uid(), None, wish.resource, count, &[], nodes);
+            all.insert(wish.resource.to_owned(), places);
+        }
+        all
+    }
+
+    /// Gives a container the devices that it asks for, as far as possible of
+    /// the NUMA nodes `near`.
     ///
     /// # Errors
     /// Why it cannot have them.
-    pub async fn allocate(&self, pod: &Pod) -> Result<(), String> {
+    pub async fn allocate(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        near: Option<Mask>,
+    ) -> Result<(), String> {
         let wishes = wishes(pod, |resource| self.pool().knows(resource));
-        if wishes.is_empty() {
-            return Ok(());
+        for wish in wishes.iter().filter(|w| w.container == container.name) {
+            self.give(pod, wish, near).await?;
         }
-        let _turn = self.turn.lock().await;
-        let mut given = Ok(());
-        for wish in &wishes {
-            given = self.give(pod, wish).await;
-            if given.is_err() {
-                break;
-            }
-        }
-        if given.is_err() {
-            self.pool().keep(|uid| uid != pod.uid());
-        }
-        // before anything is started with them
-        let saved = self.save();
-        given?;
-        saved.map_err(|e| format!("cannot note which devices were given: {e}"))
+        Ok(())
     }
 
-    async fn give(&self, pod: &Pod, wish: &Wish<'_>) -> Result<(), String> {
+    /// Takes back what a pod was given.
+    pub(crate) fn drop_of(&self, pod: &str) {
+        self.pool().keep(|uid| uid != pod);
+    }
+
+    async fn give(&self, pod: &Pod, wish: &Wish<'_>, near: Option<Mask>) -> Result<(), String> {
         let (uid, container, resource) = (pod.uid(), wish.container, wish.resource);
-        let choice = self
-            .pool()
-            .choose(uid, container, resource, wish.count, &wish.before)?;
+        let choice =
+            self.pool()
+                .choose(uid, container, resource, wish.count, &wish.before, near)?;
         let Some(choice) = choice else { return Ok(()) };
         let plugin = self.plugins().1.get(resource).cloned();
         let plugin =

@@ -7,6 +7,8 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::api::{ContainerAllocateResponse, ContainerDevices, Device, NumaNode, TopologyInfo};
+use crate::managers::hints::{Hint, Mask, Places};
+use crate::managers::{checksum, fields, list, map, typed};
 
 /// What a container was given of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +166,7 @@ impl Pool {
         resource: &str,
         count: usize,
         before: &[&str],
+        near: Option<Mask>,
     ) -> Result<Option<Choice>, String> {
         let held: BTreeSet<String> = self
             .of(pod, container)
@@ -189,6 +192,51 @@ impl Pool {
                 "no healthy devices present; cannot allocate unhealthy devices {resource}"
             ));
         }
+        let (mut again, free) = self.left(pod, resource, before);
+        again = again.into_iter().take(count).collect();
+        let needed = count - again.len();
+        if free.len() < needed {
+            return Err(format!(
+                "requested number of devices unavailable for {resource}. Requested: {needed}, Available: {}",
+                free.len()
+            ));
+        }
+        let aligned: BTreeSet<String> = match near {
+            None => BTreeSet::new(),
+            Some(near) => free
+                .iter()
+                .filter(|id| {
+                    self.nodes_of(resource, id)
+                        .is_some_and(|n| n.and(near).count() > 0)
+                })
+                .cloned()
+                .collect(),
+        };
+        // enough of them are there: the plugin chooses among them alone
+        if needed <= aligned.len() {
+            return Ok(Some(Choice {
+                must: again,
+                free: aligned,
+                count,
+            }));
+        }
+        again.extend(aligned);
+        Ok(Some(Choice {
+            must: again,
+            free,
+            count,
+        }))
+    }
+
+    /// The devices that containers of the pod have who are through, and those
+    /// that nobody has.
+    fn left(
+        &self,
+        pod: &str,
+        resource: &str,
+        before: &[&str],
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
+        let healthy = self.healthy(resource);
         let own = |through: bool| -> BTreeSet<&String> {
             self.grants
                 .iter()
@@ -198,10 +246,9 @@ impl Pool {
                 .collect()
         };
         // what one has that is through, and nobody who is not
-        let again: BTreeSet<String> = own(true)
+        let again = own(true)
             .difference(&own(false))
             .filter(|id| healthy.contains(**id))
-            .take(count)
             .map(|id| (*id).clone())
             .collect();
         let taken: BTreeSet<&String> = self
@@ -210,22 +257,78 @@ impl Pool {
             .filter(|g| g.resource == resource)
             .flat_map(Grant::devices)
             .collect();
-        let free: BTreeSet<String> = healthy
-            .into_iter()
-            .filter(|id| !taken.contains(id))
-            .collect();
-        let needed = count - again.len();
-        if free.len() < needed {
-            return Err(format!(
-                "requested number of devices unavailable for {resource}. Requested: {needed}, Available: {}",
-                free.len()
-            ));
+        let free = healthy.iter().filter(|id| !taken.contains(id));
+        (again, free.cloned().collect())
+    }
+
+    /// The NUMA nodes of a device; none for one without a place.
+    fn nodes_of(&self, resource: &str, id: &str) -> Option<Mask> {
+        let device = self.resources.get(resource)?.all.get(id)?;
+        let nodes = &device.topology.as_ref()?.nodes;
+        Some(
+            nodes
+                .iter()
+                .filter_map(|n| u32::try_from(n.id).ok())
+                .collect(),
+        )
+    }
+
+    /// On which of `nodes` a container, or a whole pod, could get so many; none
+    /// where no device of the resource has a place.
+    #[must_use]
+    pub fn places(
+        &self,
+        pod: &str,
+        container: Option<&str>,
+        resource: &str,
+        count: usize,
+        before: &[&str],
+        nodes: Mask,
+    ) -> Places {
+        let own = self.resources.get(resource)?;
+        if own.all.values().all(|device| device.topology.is_none()) {
+            return None;
         }
-        Ok(Some(Choice {
-            must: again,
-            free,
-            count,
-        }))
+        let held: BTreeSet<String> = self
+            .grants
+            .iter()
+            .filter(|g| g.pod == pod && g.resource == resource)
+            .filter(|g| container.is_none_or(|name| g.container == name))
+            .flat_map(|g| g.devices().cloned())
+            .collect();
+        let (again, free) = if held.is_empty() {
+            self.left(pod, resource, before)
+        } else {
+            (BTreeSet::new(), held.clone())
+        };
+        if !held.is_empty() && held.len() != count || again.len() + free.len() < count {
+            return Some(Vec::new());
+        }
+        let inside = |id: &&String, mask: Mask| {
+            let place = self.nodes_of(resource, id);
+            place.is_some_and(|place| place.and(mask).count() > 0)
+        };
+        let mut least = nodes.count();
+        let mut found = Vec::new();
+        for mask in nodes.subsets() {
+            let of_all = own.all.keys().filter(|id| inside(id, mask)).count();
+            if of_all >= count {
+                least = least.min(mask.count());
+            }
+            let placed: Vec<&String> = again
+                .iter()
+                .filter(|id| self.nodes_of(resource, id).is_some())
+                .collect();
+            let has = placed.len() + free.iter().filter(|id| inside(id, mask)).count();
+            if placed.iter().all(|id| inside(id, mask)) && has >= count {
+                found.push(mask);
+            }
+        }
+        let hint = |nodes: Mask| Hint {
+            nodes: Some(nodes),
+            preferred: nodes.count() == least,
+        };
+        Some(found.into_iter().map(hint).collect())
     }
 
     /// Gives devices to a container.
@@ -290,6 +393,10 @@ impl Pool {
             },
             checksum: 0,
         };
+        let checkpoint = Checkpoint {
+            checksum: checkpoint.data.checksum(),
+            ..checkpoint
+        };
         serde_json::to_string(&checkpoint).unwrap_or_default()
     }
 
@@ -339,6 +446,39 @@ struct Checkpoint {
 struct Data {
     pod_device_entries: Option<Vec<Entry>>,
     registered_devices: Option<BTreeMap<String, Vec<String>>>,
+}
+
+impl Data {
+    /// As the kubelet computes it.
+    fn checksum(&self) -> u64 {
+        let text = |text: &String| typed("string", text);
+        let base64 = base64::engine::general_purpose::STANDARD;
+        let entry = |entry: &Entry| {
+            let ids = map(entry.device_ids.iter().map(|(node, ids)| (node, list(ids))));
+            let bytes = base64.decode(&entry.alloc_resp).unwrap_or_default();
+            fields(&[
+                ("PodUID", text(&entry.pod_uid)),
+                ("ContainerName", text(&entry.container_name)),
+                ("ResourceName", text(&entry.resource_name)),
+                ("DeviceIDs", typed("checkpoint.DevicesPerNUMA", ids)),
+                ("AllocResp", typed("[]uint8", list(bytes))),
+            ])
+        };
+        let entries = list(self.pod_device_entries.iter().flatten().map(entry));
+        let registered = self.registered_devices.iter().flatten();
+        let registered = map(registered.map(|(name, ids)| (name, list(ids))));
+        let all = fields(&[
+            (
+                "PodDeviceEntries",
+                typed("[]checkpoint.PodDevicesEntry", entries),
+            ),
+            (
+                "RegisteredDevices",
+                typed("map[string][]string", registered),
+            ),
+        ]);
+        checksum(&typed("checkpoint.checkpointData", all))
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -392,7 +532,9 @@ mod tests {
         count: usize,
         before: &[&str],
     ) -> Vec<String> {
-        let choice = pool.choose(pod, container, GPU, count, before).unwrap();
+        let choice = pool
+            .choose(pod, container, GPU, count, before, None)
+            .unwrap();
         let taken = choice.unwrap().pick(&["c".to_owned(), "d".to_owned()]);
         pool.grant(
             pod,
@@ -409,9 +551,9 @@ mod tests {
         let mut pool = pool();
         assert_eq!(pool.counts()[GPU], (4, 3));
         assert_eq!(give(&mut pool, "p", "x", 2, &[]), ["a", "c"]);
-        assert_eq!(pool.choose("p", "x", GPU, 2, &[]), Ok(None));
-        assert!(pool.choose("p", "x", GPU, 3, &[]).is_err());
-        let none = pool.choose("q", "x", GPU, 2, &[]).unwrap_err();
+        assert_eq!(pool.choose("p", "x", GPU, 2, &[], None), Ok(None));
+        assert!(pool.choose("p", "x", GPU, 3, &[], None).is_err());
+        let none = pool.choose("q", "x", GPU, 2, &[], None).unwrap_err();
         assert_eq!(
             none,
             "requested number of devices unavailable for example.com/gpu. Requested: 2, Available: 1"
@@ -427,7 +569,7 @@ mod tests {
         assert_eq!(give(&mut pool, "p", "main", 2, &["init"]), first);
         // what main has now is no longer to be had
         assert_eq!(give(&mut pool, "p", "beside", 1, &["init"]), ["b"]);
-        assert!(pool.choose("p", "third", GPU, 1, &["init"]).is_err());
+        assert!(pool.choose("p", "third", GPU, 1, &["init"], None).is_err());
     }
 
     #[test]
@@ -435,10 +577,10 @@ mod tests {
         let mut pool = pool();
         pool.lost(GPU);
         assert_eq!(pool.counts()[GPU], (4, 0));
-        let why = pool.choose("p", "x", GPU, 1, &[]).unwrap_err();
+        let why = pool.choose("p", "x", GPU, 1, &[], None).unwrap_err();
         assert_eq!(why, "cannot allocate unregistered device example.com/gpu");
         pool.set(GPU, vec![device("d", "Unhealthy", None)]);
-        let why = pool.choose("p", "x", GPU, 1, &[]).unwrap_err();
+        let why = pool.choose("p", "x", GPU, 1, &[], None).unwrap_err();
         assert!(why.starts_with("no healthy devices present"), "{why}");
         assert!(!pool.knows("other"));
     }
@@ -453,10 +595,63 @@ mod tests {
             GPU,
             vec![device("a", "Healthy", None), device("c", "Healthy", None)],
         );
-        assert!(pool.choose("q", "x", GPU, 2, &[]).is_err(), "a is taken");
+        assert!(
+            pool.choose("q", "x", GPU, 2, &[], None).is_err(),
+            "a is taken"
+        );
         let again = Pool::load(&pool.save()).unwrap();
         assert_eq!(again.grants(), pool.grants());
         assert_eq!(again.grants()[0].response.envs["A"], "A B");
         assert!(Pool::load("{").is_err());
+    }
+
+    #[test]
+    fn a_checkpoint_is_byte_for_byte_the_kubelets() {
+        // written by the kubelet's own code (1.36.3)
+        let kubelets = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p","ContainerName":"x","ResourceName":"example.com/gpu","DeviceIDs":{"-1":["b"],"0":["a"]},"AllocResp":"CggKAUESA0EgQg=="}],"RegisteredDevices":{"example.com/gpu":["a","b"]}},"Checksum":4052784180}"#;
+        let mut pool = Pool::load(kubelets).unwrap();
+        pool.set(
+            GPU,
+            vec![device("a", "Healthy", None), device("b", "Healthy", None)],
+        );
+        assert_eq!(pool.save(), kubelets);
+    }
+
+    #[test]
+    fn devices_are_where_their_plugin_says_and_taken_near() {
+        let mut pool = Pool::default();
+        let all = [("a", 0), ("b", 0), ("c", 1), ("d", 1)];
+        let placed = |(id, numa): (&str, i64)| device(id, "Healthy", Some(numa));
+        pool.set(GPU, all.into_iter().map(placed).collect());
+        let nodes: Mask = [0, 1].into_iter().collect();
+        let node = |id: u32| -> Mask { [id].into_iter().collect() };
+        let preferred = |pool: &Pool, count| -> Option<Vec<Mask>> {
+            let places = pool.places("p", Some("x"), GPU, count, &[], nodes)?;
+            let good = places.into_iter().filter(|h| h.preferred);
+            Some(good.filter_map(|h| h.nodes).collect())
+        };
+        assert_eq!(preferred(&pool, 2), Some(vec![node(0), node(1)]));
+        assert_eq!(preferred(&pool, 3), Some(vec![nodes]));
+        assert_eq!(preferred(&pool, 5), Some(vec![]), "there are not as many");
+        let choice = pool
+            .choose("p", "x", GPU, 1, &[], Some(node(1)))
+            .unwrap()
+            .unwrap();
+        // the plugin cannot have it otherwise
+        let taken = choice.pick(&["a".to_owned(), "d".to_owned()]);
+        assert_eq!(taken, ["d".to_owned()].into());
+        pool.grant("p", "x", GPU, &taken, ContainerAllocateResponse::default());
+        // one is left there, the other comes from elsewhere
+        let choice = pool
+            .choose("q", "x", GPU, 2, &[], Some(node(1)))
+            .unwrap()
+            .unwrap();
+        let taken = choice.pick(&[]);
+        assert_eq!(taken, ["a".to_owned(), "c".to_owned()].into());
+        // what it has is where it is
+        assert_eq!(preferred(&pool, 1), Some(vec![node(1)]));
+        // devices without a place are anywhere
+        pool.set(GPU, vec![device("a", "Healthy", None)]);
+        assert_eq!(preferred(&pool, 1), None);
     }
 }

@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::api;
 use super::pool::Pool;
 use super::{CHECKPOINT, Devices};
+use crate::managers::cpuset::CpuSet;
+use crate::managers::memory::Block;
 use crate::shared::{Entry, Registry};
 
 type Answer = Response<tonic::body::Body>;
@@ -44,11 +46,27 @@ pub async fn serve(
 pub trait Pods: Send + Sync + 'static {
     /// All of them.
     fn all(&self) -> Vec<Entry>;
+
+    /// CPUs and memory of a container's own.
+    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<Block>);
+
+    /// CPUs and memory that can be somebody's own.
+    fn allocatable(&self) -> (CpuSet, Vec<Block>);
 }
 
 impl Pods for crate::shared::Shared {
     fn all(&self) -> Vec<Entry> {
         Registry::all(&self.pods)
+    }
+
+    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<Block>) {
+        let bound = self.managers.binding(pod, container);
+        let cpus = bound.cpus.filter(|_| bound.exclusive).unwrap_or_default();
+        (cpus, self.managers.blocks(pod, container))
+    }
+
+    fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+        self.managers.allocatable()
     }
 }
 
@@ -185,7 +203,10 @@ async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>
             unary(request, move |_: api::Empty| {
                 let all = pods.all();
                 Ok(api::ListPodResourcesResponse {
-                    pod_resources: all.iter().map(|entry| resources(&pool, entry)).collect(),
+                    pod_resources: all
+                        .iter()
+                        .map(|entry| resources(&pool, &*pods, entry))
+                        .collect(),
                 })
             })
             .await
@@ -198,15 +219,18 @@ async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>
                 });
                 let found = found.ok_or_else(|| tonic::Status::not_found("pod not found"))?;
                 Ok(api::GetPodResourcesResponse {
-                    pod_resources: Some(resources(&pool, found)),
+                    pod_resources: Some(resources(&pool, &*pods, found)),
                 })
             })
             .await
         }
         "/v1.PodResourcesLister/GetAllocatableResources" => {
             unary(request, move |_: api::Empty| {
+                let (cpus, memory) = pods.allocatable();
                 Ok(api::AllocatableResourcesResponse {
                     devices: pool.usable(),
+                    cpu_ids: cpus.iter().map(i64::from).collect(),
+                    memory: memory.into_iter().map(told).collect(),
                 })
             })
             .await
@@ -215,7 +239,18 @@ async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>
     }
 }
 
-fn resources(pool: &Pool, entry: &Entry) -> api::PodResources {
+fn told(block: Block) -> api::ContainerMemory {
+    let node = |id: u32| api::NumaNode { id: id.into() };
+    api::ContainerMemory {
+        memory_type: block.r#type,
+        size: block.size,
+        topology: Some(api::TopologyInfo {
+            nodes: block.nodes.into_iter().map(node).collect(),
+        }),
+    }
+}
+
+fn resources(pool: &Pool, pods: &dyn Pods, entry: &Entry) -> api::PodResources {
     let pod = &entry.pod;
     let containers = pod.spec.init_containers.iter().filter(|c| c.is_sidecar());
     api::PodResources {
@@ -223,12 +258,17 @@ fn resources(pool: &Pool, entry: &Entry) -> api::PodResources {
         namespace: pod.namespace().to_owned(),
         containers: containers
             .chain(&pod.spec.containers)
-            .map(|container| api::ContainerResources {
-                name: container.name.clone(),
-                devices: pool
-                    .of(pod.uid(), &container.name)
-                    .flat_map(super::pool::Grant::told)
-                    .collect(),
+            .map(|container| {
+                let (cpus, memory) = pods.own(pod.uid(), &container.name);
+                api::ContainerResources {
+                    name: container.name.clone(),
+                    devices: pool
+                        .of(pod.uid(), &container.name)
+                        .flat_map(super::pool::Grant::told)
+                        .collect(),
+                    cpu_ids: cpus.iter().map(i64::from).collect(),
+                    memory: memory.into_iter().map(told).collect(),
+                }
             })
             .collect(),
     }

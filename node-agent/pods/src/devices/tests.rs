@@ -9,6 +9,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 
 use super::*;
+use crate::managers::cpuset::CpuSet;
+use crate::managers::memory::Block;
+use crate::managers::{Managers, Reason};
+use crate::settings::Settings;
 use crate::shared::Entry;
 
 const GPU: &str = "example.com/gpu";
@@ -18,6 +22,19 @@ struct Running(Vec<Entry>);
 impl serve::Pods for Running {
     fn all(&self) -> Vec<Entry> {
         self.0.clone()
+    }
+
+    fn own(&self, _: &str, _: &str) -> (CpuSet, Vec<Block>) {
+        let block = Block {
+            nodes: vec![1],
+            r#type: "memory".to_owned(),
+            size: 4096,
+        };
+        ("2-3".parse().unwrap(), vec![block])
+    }
+
+    fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+        ("1-3".parse().unwrap(), Vec::new())
     }
 }
 
@@ -124,6 +141,13 @@ fn pod(uid: &str, count: u32) -> Pod {
     .unwrap()
 }
 
+/// As a pod gets its devices when it is admitted.
+async fn give(devices: &Devices, pod: &Pod) -> Result<(), Reason> {
+    let root = tempfile::tempdir().unwrap();
+    let managers = Managers::new(root.path(), &Settings::default(), 0).unwrap();
+    managers.admit(pod, devices).await
+}
+
 async fn until(what: &str, is: impl Fn() -> bool) {
     for _ in 0..600 {
         if is() {
@@ -151,7 +175,7 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     let folder = root.path().join("device-plugins");
     until("listening", || folder.join("kubelet.sock").exists()).await;
     // no plugin has it: somebody else looks after it
-    devices.allocate(&pod("p0", 9)).await.unwrap();
+    give(&devices, &pod("p0", 9)).await.unwrap();
 
     let end = plugin(&folder.join("gpu.sock"));
     let request = api::RegisterRequest {
@@ -173,10 +197,11 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     })
     .await;
 
-    devices.allocate(&pod("p1", 1)).await.unwrap();
+    give(&devices, &pod("p1", 1)).await.unwrap();
     let given = devices.of(&pod("p1", 1), "c").await.unwrap();
     assert_eq!(given[0].envs["GPUS"], "g1", "as the plugin prefers");
-    let refused = devices.allocate(&pod("p2", 2)).await.unwrap_err();
+    let refused = give(&devices, &pod("p2", 2)).await.unwrap_err();
+    let refused = refused.message;
     assert!(refused.contains("Requested: 2, Available: 1"), "{refused}");
 
     let monitor = Socket::new(
@@ -204,6 +229,9 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
         .await
         .unwrap();
     assert_eq!(all.devices[0].device_ids, ["g0", "g1"]);
+    assert_eq!(all.cpu_ids, [1, 2, 3]);
+    let own = &list.pod_resources[0].containers[0];
+    assert_eq!((&*own.cpu_ids, own.memory[0].size), (&[2, 3][..], 4096));
 
     end.cancel();
     until("of no use", || devices.counts().get(GPU) == Some(&(2, 0))).await;

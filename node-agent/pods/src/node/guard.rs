@@ -17,6 +17,7 @@ use super::images::{self, Ledger};
 use crate::cri::{Runtime, api};
 use crate::objects::pod::{Pod, QosClass};
 use crate::objects::volume::Source;
+use crate::pod::cgroup::ClassSums;
 use crate::pod::config::log_directory;
 use crate::pod::status::Sentence;
 use crate::pod::{qos, quantity};
@@ -63,6 +64,7 @@ pub async fn guard(shared: Arc<Shared>, settings: Settings, shutdown: Cancellati
             evict_one(&shared, &cause, settings.eviction.most_grace).await;
         }
         limits(&shared).await;
+        classes(&shared);
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -212,6 +214,21 @@ fn living(shared: &Shared) -> Vec<Entry> {
         .into_iter()
         .filter(|e| !e.status.is_terminal() && !e.pod.is_deleting())
         .collect()
+}
+
+/// Has the control groups of the classes follow what their pods ask for.
+fn classes(shared: &Shared) {
+    let Some(cgroups) = &shared.cgroups else {
+        return;
+    };
+    let all = living(shared);
+    let asked = ClassSums::of(
+        all.iter().map(|entry| &entry.pod.spec),
+        shared.settings.memory.qos,
+    );
+    if let Err(error) = cgroups.set_classes(asked) {
+        tracing::warn!(%error, "cannot weigh the classes of pods");
+    }
 }
 
 fn units(n: i64) -> u64 {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::pod::quantity;
+use crate::pod::{hugepages, quantity};
 use crate::settings::{Settings, Signal};
 
 /// What the machine has.
@@ -18,8 +18,12 @@ pub struct Machine {
     pub memory: u64,
     /// Bytes of the file system that holds the agent's folder.
     pub disk: u64,
-    /// Bytes of huge pages by size, such as `2Mi`.
-    pub hugepages: BTreeMap<String, u64>,
+    /// Bytes of swap.
+    pub swap: u64,
+    /// Bytes of a page of memory.
+    pub page: u64,
+    /// By bytes of a huge page: how many there are.
+    pub hugepages: BTreeMap<u64, u64>,
     /// Kernel release.
     pub kernel: String,
     /// The distribution's name.
@@ -72,7 +76,9 @@ impl Machine {
             cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
             memory: meminfo(&text("/proc/meminfo"), "MemTotal").unwrap_or(0),
             disk: disk(root).map_or(0, |(total, _)| total),
-            hugepages: hugepages(),
+            swap: meminfo(&text("/proc/meminfo"), "SwapTotal").unwrap_or(0),
+            page: meminfo(&text("/proc/self/smaps"), "KernelPageSize").unwrap_or(4096),
+            hugepages: hugepages::pages(Path::new(hugepages::FOLDER)),
             kernel: text("/proc/sys/kernel/osrelease"),
             os_image,
             machine_id,
@@ -92,8 +98,9 @@ impl Machine {
             format!("{}Ki", self.disk / 1024).into(),
         );
         map.insert("pods".into(), pods.to_string().into());
-        for (size, bytes) in &self.hugepages {
-            map.insert(format!("hugepages-{size}"), bytes.to_string().into());
+        for (size, pages) in &self.hugepages {
+            let bytes = size.saturating_mul(*pages);
+            map.insert(hugepages::resource(*size), bytes.to_string().into());
         }
         map
     }
@@ -103,22 +110,19 @@ impl Machine {
     #[must_use]
     pub fn allocatable(&self, pods: u32, settings: &Settings) -> Map<String, Value> {
         let mut map = self.capacity(pods);
-        let hard = |signal: Signal, capacity: u64| -> u64 {
-            settings
-                .eviction
-                .thresholds
-                .iter()
-                .filter(|t| t.signal == signal && t.grace.is_none())
-                .map(|t| t.least.of(capacity))
-                .max()
-                .unwrap_or(0)
-        };
+        let hard = |signal, capacity| settings.eviction.hard(signal, capacity);
         let reserved = |name: &str| -> u64 {
             let text = settings.reserved.get(name);
             let whole = text.and_then(|t| quantity::whole(t));
             whole.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
         };
-        let huge: u64 = self.hugepages.values().sum();
+        let mut huge = 0_u64;
+        for (size, pages) in &self.hugepages {
+            let (name, bytes) = (hugepages::resource(*size), size.saturating_mul(*pages));
+            huge = huge.saturating_add(bytes);
+            let left = bytes.saturating_sub(reserved(&name));
+            map.insert(name, left.to_string().into());
+        }
         let memory = self
             .memory
             .saturating_sub(reserved("memory"))
@@ -183,37 +187,6 @@ fn disk(path: &Path) -> Option<(u64, u64)> {
         stat.f_blocks.saturating_mul(stat.f_frsize),
         stat.f_bavail.saturating_mul(stat.f_frsize),
     ))
-}
-
-fn hugepages() -> BTreeMap<String, u64> {
-    let mut found = BTreeMap::new();
-    let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else {
-        return found;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(kib) = name
-            .to_str()
-            .and_then(|n| n.strip_prefix("hugepages-"))
-            .and_then(|n| n.strip_suffix("kB"))
-            .and_then(|n| n.parse::<u64>().ok())
-        else {
-            continue;
-        };
-        let count: u64 = fs::read_to_string(entry.path().join("nr_hugepages"))
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(0);
-        let size = if kib >= 1 << 20 {
-            format!("{}Gi", kib >> 20)
-        } else if kib >= 1 << 10 {
-            format!("{}Mi", kib >> 10)
-        } else {
-            format!("{kib}Ki")
-        };
-        found.insert(size, count.saturating_mul(kib).saturating_mul(1024));
-    }
-    found
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ fn facts(identity: &Identity) -> Value {
         .map(|ip| json!({"type": "InternalIP", "address": ip}))
         .collect();
     addresses.push(json!({"type": "Hostname", "address": identity.hostname}));
-    json!({
+    let mut facts = json!({
         "addresses": addresses,
         "capacity": machine.capacity(identity.most_pods),
         "allocatable": identity.allocatable,
@@ -274,7 +274,11 @@ fn facts(identity: &Identity) -> Value {
             "osImage": machine.os_image,
             "systemUUID": machine.system_uuid,
         },
-    })
+    });
+    if machine.swap > 0 {
+        facts["nodeInfo"]["swap"] = json!({"capacity": machine.swap});
+    }
+    facts
 }
 
 /// Keeps the node's status true until `shutdown`.

@@ -508,6 +508,13 @@ impl PodSpec {
             .chain(&self.ephemeral_containers)
     }
 
+    /// Whether the pod itself says what it may have, beside its containers.
+    #[must_use]
+    pub fn has_own_resources(&self) -> bool {
+        let own = self.resources.as_ref();
+        own.is_some_and(|r| !r.limits.is_empty() || !r.requests.is_empty())
+    }
+
     /// The container of that name, of either kind.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&Container> {

@@ -10,11 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::later;
+use super::limits;
 use super::qos;
 use super::resize::{self, Amounts, Change};
 use super::worker::State;
 use crate::cri::api;
-use crate::objects::pod::Container;
+use crate::objects::pod::{Container, PodSpec};
 
 /// How long a change that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -45,8 +46,7 @@ impl State {
 
     async fn try_resize(&mut self) -> Result<(), String> {
         let pod = self.pod.clone();
-        let class = qos::class(&pod.spec);
-        let new = qos::pod_limits(&pod.spec);
+        let new = self.pod_limits(&pod.spec);
         let mut changes = Vec::new();
         for container in pod.spec.all_containers() {
             let Some(record) = self
@@ -68,12 +68,9 @@ impl State {
         }
         self.limit_pod(qos::widest(self.limits_in_force(), new))?;
         for (container, id, _) in changes {
-            let linux = qos::container_resources(
-                container,
-                class,
-                self.shared.node.memory,
-                self.shared.node.may_lower_oom_score,
-            );
+            let binding = self.shared.managers.binding(pod.uid(), &container.name);
+            let rules = &self.shared.node.rules;
+            let linux = limits::container(&pod, container, rules, &binding);
             self.shared
                 .runtime
                 .update_container_resources(api::UpdateContainerResourcesRequest {
@@ -102,7 +99,17 @@ impl State {
                 container.resources = held.clone();
             }
         }
-        qos::pod_limits(&spec)
+        self.pod_limits(&spec)
+    }
+
+    /// The limits of the pod's group; CPUs of one's own are not limited in
+    /// time.
+    pub(super) fn pod_limits(&self, spec: &PodSpec) -> qos::PodLimits {
+        let mut limits = qos::pod_limits(spec);
+        if self.shared.managers.is_exclusive(self.pod.uid()) {
+            limits.cpu_quota = None;
+        }
+        limits
     }
 
     pub(super) fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), String> {

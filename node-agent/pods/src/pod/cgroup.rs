@@ -8,8 +8,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::qos::{CPU_PERIOD, PodLimits, cpu_shares};
-use crate::objects::pod::QosClass;
+use super::qos::{CPU_PERIOD, PodLimits, class, cpu_shares, pod_request};
+use crate::cri::api::HugepageLimit;
+use crate::objects::pod::{PodSpec, QosClass};
+use crate::settings::MemoryQos;
 
 /// Names of the control groups, the same in every tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,41 @@ impl Layout {
     #[must_use]
     pub fn pod(&self, class: QosClass, uid: &str) -> String {
         format!("{}/pod{uid}", self.class(class))
+    }
+}
+
+/// What pods of the classes ask for together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassSums {
+    /// Thousandths of a CPU, of Burstable pods.
+    pub burstable_cpu: i64,
+    /// Bytes of memory to protect, of all but BestEffort pods and of Burstable
+    /// ones alone; none without memory QoS.
+    pub protected: Option<(i64, i64)>,
+}
+
+impl ClassSums {
+    /// Of these pods. Pure.
+    #[must_use]
+    pub fn of<'a>(pods: impl Iterator<Item = &'a PodSpec>, qos: Option<MemoryQos>) -> Self {
+        let (mut cpu, mut all, mut burstable) = (0_i64, 0_i64, 0_i64);
+        for spec in pods {
+            let memory = pod_request(spec, "memory");
+            match class(spec) {
+                QosClass::Guaranteed => all = all.saturating_add(memory),
+                QosClass::Burstable => {
+                    cpu = cpu.saturating_add(pod_request(spec, "cpu"));
+                    all = all.saturating_add(memory);
+                    burstable = burstable.saturating_add(memory);
+                }
+                QosClass::BestEffort => {}
+            }
+        }
+        let protected = qos.map(|q| if q.protects { (all, burstable) } else { (0, 0) });
+        Self {
+            burstable_cpu: cpu,
+            protected,
+        }
     }
 }
 
@@ -118,15 +155,29 @@ impl Cgroups {
         self.set_shares(&self.layout.class(QosClass::BestEffort), 2)
     }
 
-    /// Gives the burstable class the weight of what its pods ask for.
+    /// Gives the burstable class the weight of what its pods ask for, and, with
+    /// memory QoS, all pods and that class the memory that is protected.
     ///
     /// # Errors
-    /// When the group cannot be configured.
-    pub fn set_burstable(&self, milli_cpu: i64) -> io::Result<()> {
-        self.set_shares(
-            &self.layout.class(QosClass::Burstable),
-            cpu_shares(milli_cpu),
-        )
+    /// When a group cannot be configured.
+    pub fn set_classes(&self, asked: ClassSums) -> io::Result<()> {
+        let burstable = self.layout.class(QosClass::Burstable);
+        self.set_shares(&burstable, cpu_shares(asked.burstable_cpu))?;
+        if let (Version::Two, Some((all, of_burstable))) = (self.version, asked.protected) {
+            self.write("", self.layout.root(), "memory.min", &all.to_string())?;
+            self.write("", &burstable, "memory.low", &of_burstable.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Whether swap can be limited.
+    #[must_use]
+    pub fn limits_swap(&self) -> bool {
+        let (group, file) = match self.version {
+            Version::One => ("/", "memory.memsw.limit_in_bytes"),
+            Version::Two => (self.layout.root(), "memory.swap.max"),
+        };
+        self.read("memory", group, file).is_some()
     }
 
     /// Makes a pod's group with its limits; idempotent.
@@ -139,10 +190,22 @@ impl Cgroups {
         uid: &str,
         limits: PodLimits,
         pids: Option<i64>,
+        beyond: &Beyond,
     ) -> io::Result<()> {
         let group = self.layout.pod(class, uid);
         self.make(&group)?;
         self.set_shares(&group, limits.cpu_shares)?;
+        for limit in &beyond.huge {
+            let file = match self.version {
+                Version::One => "limit_in_bytes",
+                Version::Two => "max",
+            };
+            let file = format!("hugetlb.{}.{file}", limit.page_size);
+            self.write("hugetlb", &group, &file, &limit.limit.to_string())?;
+        }
+        if let Some((file, bytes)) = beyond.protected {
+            self.write("memory", &group, file, &bytes.to_string())?;
+        }
         let quota = limits.cpu_quota;
         match self.version {
             Version::One => {
@@ -305,7 +368,7 @@ impl Cgroups {
             // The runtime makes the groups of the other controllers, some of
             // which (cpuset) want to be filled from their parents first.
             Version::One => {
-                for controller in ["cpu", "memory", "pids"] {
+                for controller in ["cpu", "memory", "pids", "hugetlb"] {
                     if let Some(tree) = self.tree(controller) {
                         create(&below(&tree, group))?;
                     }
@@ -379,6 +442,15 @@ impl Cgroups {
     }
 }
 
+/// What a pod's group is set to beyond the limits that may change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beyond {
+    /// Huge pages of each size.
+    pub huge: Vec<HugepageLimit>,
+    /// The file, and bytes of memory, that keep the kernel from reclaiming.
+    pub protected: Option<(&'static str, i64)>,
+}
+
 /// What a control group used so far and uses now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -421,76 +493,5 @@ fn remove(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_are_named_as_the_kubelet_names_them() {
-        let layout = Layout::below("/node-1/");
-        assert_eq!(
-            layout.pod(QosClass::Guaranteed, "u"),
-            "/node-1/kubepods/podu"
-        );
-        assert_eq!(
-            layout.pod(QosClass::Burstable, "u"),
-            "/node-1/kubepods/burstable/podu"
-        );
-        assert_eq!(
-            Layout::below("/").pod(QosClass::BestEffort, "u"),
-            "/kubepods/besteffort/podu"
-        );
-    }
-
-    #[test]
-    fn version_one_trees_get_limits_and_lose_them() {
-        let mount = tempfile::tempdir().unwrap();
-        for tree in ["cpu,cpuacct", "memory", "pids", "freezer"] {
-            fs::create_dir(mount.path().join(tree)).unwrap();
-            fs::write(mount.path().join(tree).join("cgroup.procs"), "").unwrap();
-        }
-        let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
-        groups.prepare().unwrap();
-        let limits = PodLimits {
-            cpu_shares: 512,
-            cpu_quota: Some(50_000),
-            memory: Some(1 << 20),
-        };
-        groups
-            .make_pod(QosClass::Burstable, "u-1", limits, Some(100))
-            .unwrap();
-        let read = |path: &str| fs::read_to_string(mount.path().join(path)).unwrap();
-        let pod = "kubepods/burstable/podu-1";
-        assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.shares")), "512");
-        assert_eq!(
-            read(&format!("cpu,cpuacct/{pod}/cpu.cfs_quota_us")),
-            "50000"
-        );
-        assert_eq!(
-            read(&format!("memory/{pod}/memory.limit_in_bytes")),
-            "1048576"
-        );
-        assert_eq!(read("cpu,cpuacct/kubepods/besteffort/cpu.shares"), "2");
-        assert_eq!(groups.pods(), ["u-1"]);
-        assert!(!mount.path().join("freezer/kubepods").exists());
-    }
-
-    #[test]
-    fn version_two_has_one_tree_with_weights() {
-        let mount = tempfile::tempdir().unwrap();
-        fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
-        let groups = Cgroups::find(mount.path(), Layout::below("/orlop")).unwrap();
-        groups.prepare().unwrap();
-        let limits = PodLimits {
-            cpu_shares: 1024,
-            cpu_quota: None,
-            memory: Some(4096),
-        };
-        groups
-            .make_pod(QosClass::Guaranteed, "u", limits, None)
-            .unwrap();
-        let pod = mount.path().join("orlop/kubepods/podu");
-        assert_eq!(fs::read_to_string(pod.join("cpu.weight")).unwrap(), "39");
-        assert_eq!(fs::read_to_string(pod.join("memory.max")).unwrap(), "4096");
-        assert!(!pod.join("cpu.max").exists());
-    }
-}
+#[path = "cgroup_tests.rs"]
+mod tests;

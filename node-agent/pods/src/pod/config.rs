@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dns;
 use super::env::Variable;
 use super::expand::expand;
+use super::limits;
 use super::next::definition_hash;
 use super::observed::key;
 use super::qos;
@@ -16,6 +17,7 @@ use crate::cri::api::{
     LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
     PodSandboxMetadata, PortMapping, ProfileType, Protocol, SeLinuxOption, SecurityProfile,
 };
+use crate::managers::Binding;
 use crate::objects::pod::{
     Container, Pod, PodSecurityContext, PodSpec, Profile, SeLinuxOptions, SecurityContext,
 };
@@ -29,10 +31,8 @@ pub struct NodeFacts {
     pub seccomp_root: PathBuf,
     /// Control group under which all pods' are.
     pub cgroups: super::cgroup::Layout,
-    /// Bytes of memory that the node has.
-    pub memory: i64,
-    /// Whether OOM scores may be lowered.
-    pub may_lower_oom_score: bool,
+    /// How containers are limited.
+    pub rules: limits::Rules,
     /// The cluster's domain.
     pub cluster_domain: String,
     /// Whether containers that say nothing get the runtime's seccomp profile.
@@ -59,11 +59,11 @@ pub fn sandbox(
     node: &NodeFacts,
     dns: api::DnsConfig,
     users: Option<&api::UserNamespace>,
+    limits: qos::PodLimits,
 ) -> PodSandboxConfig {
     let spec = &pod.spec;
     let (hostname, _) = dns::names(pod, &node.cluster_domain);
     let security = spec.security_context.clone().unwrap_or_default();
-    let limits = qos::pod_limits(spec);
     let mut labels: BTreeMap<String, String> = pod
         .metadata
         .labels
@@ -158,6 +158,8 @@ pub struct Ingredients {
     pub image_user: Option<i64>,
     /// Id of the container whose processes it shall see.
     pub target: String,
+    /// CPUs and NUMA nodes that it is bound to.
+    pub binding: Binding,
 }
 
 /// One container.
@@ -169,7 +171,6 @@ pub fn container(
     ingredients: Ingredients,
 ) -> ContainerConfig {
     let spec = &pod.spec;
-    let class = qos::class(spec);
     let lookup = |name: &str| {
         ingredients
             .variables
@@ -244,11 +245,11 @@ pub fn container(
         stdin_once: container.stdin_once,
         tty: container.tty,
         linux: Some(LinuxContainerConfig {
-            resources: Some(qos::container_resources(
+            resources: Some(limits::container(
+                pod,
                 container,
-                class,
-                node.memory,
-                node.may_lower_oom_score,
+                &node.rules,
+                &ingredients.binding,
             )),
             security_context: Some(security(
                 spec,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::{Backoff, later};
+use super::cgroup::Beyond;
 use super::config::{self, Ingredients};
 use super::env;
 use super::fields::Facts;
@@ -14,7 +15,7 @@ use super::hooks::{self, Outcome, Place};
 use super::images::{Had, image_uid};
 use super::next::{self, Action, Failure, definition_hash};
 use super::worker::State;
-use super::{dns, kill, qos};
+use super::{dns, hugepages, kill, limits, qos};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::Container;
 use crate::objects::status::Waiting;
@@ -217,8 +218,12 @@ impl State {
                 .make_pod(
                     qos::class(spec),
                     self.pod.uid(),
-                    qos::pod_limits(spec),
+                    self.pod_limits(spec),
                     shared.settings.pod_pids,
+                    &Beyond {
+                        huge: hugepages::of_pod(&shared.node.rules.huge, spec),
+                        protected: limits::protected(&self.pod, &shared.node.rules),
+                    },
                 )
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
         }
@@ -230,6 +235,7 @@ impl State {
             &shared.node,
             dns::config(&self.pod, &shared.dns),
             users.as_ref(),
+            self.pod_limits(spec),
         );
         shared
             .runtime
@@ -423,19 +429,9 @@ impl State {
         for response in given {
             variables.extend(response.envs);
             annotations.extend(response.annotations);
-            mounts.extend(response.mounts.into_iter().map(|mount| api::Mount {
-                container_path: mount.container_path,
-                host_path: mount.host_path,
-                readonly: mount.read_only,
-                ..api::Mount::default()
-            }));
-            devices.extend(response.devices.into_iter().map(|device| api::Device {
-                container_path: device.container_path,
-                host_path: device.host_path,
-                permissions: device.permissions,
-            }));
-            let named = response.cdi_devices.into_iter();
-            cdi_devices.extend(named.map(|device| api::CdiDevice { name: device.name }));
+            mounts.extend(response.mounts);
+            devices.extend(response.devices);
+            cdi_devices.extend(response.cdi_devices);
         }
         let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
         fs::create_dir_all(&logs).map_err(|e| {
@@ -460,6 +456,7 @@ impl State {
                 users: users.clone(),
                 image_user: uid,
                 target,
+                binding: shared.managers.binding(pod.uid(), name),
             },
         );
         let ended = self.observed.latest(name);
@@ -479,6 +476,7 @@ impl State {
                     &shared.node,
                     dns::config(&pod, &shared.dns),
                     users.as_ref(),
+                    self.pod_limits(&pod.spec),
                 )),
             })
             .await
@@ -496,6 +494,7 @@ impl State {
             })
             .await
             .map_err(|e| refused("RunContainerError", e))?;
+        shared.managers.started(&pod, name);
         shared.normal(&pod, Some(name), "Started", "Container started");
         self.post_start(container, &id).await
     }

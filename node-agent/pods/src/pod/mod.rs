@@ -4,6 +4,7 @@
 //! `execute` and `kill` do what was decided.
 
 mod actuate;
+mod admission;
 pub mod admit;
 pub mod backoff;
 pub mod cgroup;
@@ -14,10 +15,13 @@ pub mod durable;
 pub mod env;
 pub mod execute;
 pub mod expand;
+mod farewell;
 pub mod fields;
 pub mod hooks;
+pub mod hugepages;
 pub mod images;
 pub mod kill;
+pub mod limits;
 pub mod next;
 pub mod observe;
 pub mod observed;

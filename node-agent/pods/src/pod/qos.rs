@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::quantity;
-use crate::cri::api::LinuxContainerResources;
-use crate::objects::pod::{Container, PodSpec, QosClass, Resources};
+use crate::objects::pod::{PodSpec, QosClass, Resources};
 
 /// The class of a pod (`Pod.status.qosClass`).
 #[must_use]
@@ -98,32 +97,6 @@ pub fn oom_score_adj(
             let share = i128::from(request) * 1000 / i128::from(capacity.max(1));
             (1000 - i64::try_from(share).unwrap_or(1000)).clamp(3, 999)
         }
-    }
-}
-
-/// What the runtime shall limit a container to.
-#[must_use]
-pub fn container_resources(
-    container: &Container,
-    class: QosClass,
-    capacity: i64,
-    may_lower: bool,
-) -> LinuxContainerResources {
-    let Resources { limits, requests } = &container.resources;
-    let request = cpu(requests).or_else(|| cpu(limits)).unwrap_or(0);
-    let quota = cpu(limits).filter(|l| *l > 0).map_or(0, cpu_quota);
-    LinuxContainerResources {
-        cpu_shares: cpu_shares(request),
-        cpu_quota: quota,
-        cpu_period: if quota > 0 { CPU_PERIOD } else { 0 },
-        memory_limit_in_bytes: memory(limits).unwrap_or(0),
-        oom_score_adj: oom_score_adj(
-            class,
-            memory(requests).or_else(|| memory(limits)),
-            capacity,
-            may_lower,
-        ),
-        ..LinuxContainerResources::default()
     }
 }
 

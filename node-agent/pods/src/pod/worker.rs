@@ -5,24 +5,21 @@
 //! each time does the same: it looks at everything and does what
 //! [`next`](super::next::next) says.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control_client::{DeleteOptions, View};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::backoff::{Backoff, later};
 use super::next::{self, Aim, Memory, Step, Verdict};
+use super::observe;
 use super::observed::Observed;
 use super::probe::{Kind, Probes, Report};
 use super::report::Reporter;
-use super::resize::{self, Grant, Pending};
+use super::resize::{Grant, Pending};
 use super::status::{self, Sentence};
-use super::{admit, config, observe};
-use crate::cri::api::{ContainerId, SandboxId};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 use crate::shared::{Entry, Shared};
@@ -133,9 +130,9 @@ pub(super) struct State {
     /// The pod with the resources that it was granted.
     pub(super) pod: Arc<Pod>,
     /// The pod as the API has it.
-    wanted: Arc<Pod>,
-    grant: Grant,
-    pending: Option<Pending>,
+    pub(super) wanted: Arc<Pod>,
+    pub(super) grant: Grant,
+    pub(super) pending: Option<Pending>,
     pub(super) observed: Arc<Observed>,
     pub(super) memory: Memory,
     pub(super) volumes: Volumes,
@@ -143,21 +140,21 @@ pub(super) struct State {
     pub(super) volumes_failed: u32,
     pub(super) sandbox_backoff: Backoff,
     pub(super) image_backoff: FxHashMap<String, Backoff>,
-    gone: bool,
+    pub(super) gone: bool,
     volumes_made: Option<Instant>,
     ready: FxHashMap<String, bool>,
-    step: Step,
+    pub(super) step: Step,
     pub(super) status: Arc<PodStatus>,
-    sentence: Option<Sentence>,
+    pub(super) sentence: Option<Sentence>,
     sentence_grace: Option<i64>,
-    terminal: bool,
-    probes: Probes,
+    pub(super) terminal: bool,
+    pub(super) probes: Probes,
     /// None for a pod that the API does not know (yet).
-    reporter: Option<Reporter>,
+    pub(super) reporter: Option<Reporter>,
     mirror: Option<Arc<Pod>>,
     looked: Instant,
     /// Notified when an object in a volume changed.
-    stale: Arc<Notify>,
+    pub(super) stale: Arc<Notify>,
 }
 
 impl Worker {
@@ -166,7 +163,7 @@ impl Worker {
         self.state.follow();
         self.state.adopt().await;
         self.state.admit();
-        self.state.take_devices().await;
+        self.state.take_resources().await;
         loop {
             self.take();
             self.state.refresh_volumes().await;
@@ -427,117 +424,6 @@ impl State {
         self.mirror = mirror;
     }
 
-    /// Refuses a pod that the node cannot run, before anything of it is made.
-    fn admit(&mut self) {
-        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
-        if known || self.gone || self.pod.is_deleting() || self.pod.status.is_terminal() {
-            return;
-        }
-        let shared = self.shared.clone();
-        let _turn = shared.grants.lock();
-        let others: Vec<Arc<Pod>> = shared
-            .pods
-            .all()
-            .into_iter()
-            .filter(|e| e.pod.uid() != self.pod.uid() && !e.status.is_terminal())
-            .map(|e| e.pod)
-            .collect();
-        let own = shared.node_object.get("", &shared.node_name);
-        let node = admit::Node {
-            name: &shared.node_name,
-            label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
-            allocatable: &shared.allocatable,
-            sysctls: &shared.settings.sysctls,
-            pressure: shared.pressure(),
-            leaving: shared.leaving.is_now(),
-        };
-        self.sentence = admit::refusal(&self.pod, node, &others);
-        match &self.sentence {
-            Some(sentence) => {
-                let said = sentence.message.trim_start_matches("Pod was rejected: ");
-                shared.warning(&self.pod, None, &sentence.reason, said);
-            }
-            None => shared.pods.put(Entry {
-                pod: self.pod.clone(),
-                observed: self.observed.clone(),
-                status: self.status.clone(),
-                places: self.volumes.places(),
-            }),
-        }
-    }
-
-    /// Gives a pod that was admitted the devices that it asks for; one that
-    /// cannot have them is refused.
-    async fn take_devices(&mut self) {
-        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
-        let ends = self.gone || self.pod.is_deleting() || self.pod.status.is_terminal();
-        if known || ends || self.sentence.is_some() {
-            return;
-        }
-        let shared = self.shared.clone();
-        if let Err(why) = shared.devices.allocate(&self.pod).await {
-            let said = format!("Allocate failed due to {why}, which is unexpected");
-            shared.warning(&self.pod, None, "UnexpectedAdmissionError", said.clone());
-            self.sentence = Some(Sentence {
-                reason: "UnexpectedAdmissionError".to_owned(),
-                message: format!("Pod was rejected: {said}"),
-                disruption: false,
-            });
-        }
-    }
-
-    /// Grants the pod what it asks for, if the node has it; the pod is what
-    /// the API has, with what it was granted.
-    fn allocate(&mut self) {
-        let wanted = self.wanted.clone();
-        if self.grant.covers(&wanted.spec) {
-            self.pending = None;
-            self.pod = wanted;
-            return;
-        }
-        let granted = self.grant.applied(&wanted);
-        let ends = self.gone || wanted.is_deleting() || wanted.status.is_terminal();
-        if ends {
-            self.pending = None;
-            self.pod = Arc::new(granted);
-            return;
-        }
-        // one at a time, or two pods would be granted the same room
-        let shared = self.shared.clone();
-        let _turn = shared.grants.lock();
-        let others = shared.pods.room(wanted.uid());
-        match resize::admit(&wanted.spec, &granted.spec, others, shared.room) {
-            Ok(()) => {
-                self.grant = Grant::of(&wanted.spec);
-                self.pending = None;
-                self.memory.resize_error = None;
-                self.memory.resize_retry = None;
-                let message = format!("Pod resize started: {}", resize::summary(&wanted, ""));
-                shared.normal(&wanted, None, "ResizeStarted", message);
-                self.pod = wanted;
-                shared.pods.put(Entry {
-                    pod: self.pod.clone(),
-                    observed: self.observed.clone(),
-                    status: self.status.clone(),
-                    places: self.volumes.places(),
-                });
-            }
-            Err(pending) => {
-                if self.pending.as_ref() != Some(&pending) {
-                    let message = format!(
-                        "Pod resize {}: {}",
-                        pending.reason,
-                        resize::summary(&wanted, &pending.message)
-                    );
-                    let event = format!("Resize{}", pending.reason);
-                    shared.warning(&wanted, None, &event, message);
-                }
-                self.pending = Some(pending);
-                self.pod = Arc::new(granted);
-            }
-        }
-    }
-
     fn take_report(&mut self, report: Report) {
         match report {
             Report::Note(note) => {
@@ -682,47 +568,6 @@ impl State {
         self.ready.retain(|id, _| lives(id));
     }
 
-    /// Removes containers that ended and were replaced: of each name the last
-    /// two stay, one for its state and one for its last state.
-    async fn prune(&mut self) {
-        let mut old = Vec::new();
-        for (_, records) in self.observed.by_name() {
-            old.extend(
-                records
-                    .iter()
-                    .skip(2)
-                    .filter(|r| r.exited())
-                    .map(|r| r.id.clone()),
-            );
-        }
-        for id in old {
-            let removed = self
-                .shared
-                .runtime
-                .remove_container(ContainerId { container_id: id })
-                .await;
-            if let Err(error) = removed {
-                tracing::debug!(pod = self.pod.name(), %error, "cannot remove an old container");
-            }
-        }
-        // sandboxes that were replaced and hold nothing
-        let empty: Vec<String> = self
-            .observed
-            .sandboxes
-            .iter()
-            .skip(1)
-            .filter(|s| !s.ready && !self.observed.containers.iter().any(|c| c.sandbox == s.id))
-            .map(|s| s.id.clone())
-            .collect();
-        for id in empty {
-            let _ = self
-                .shared
-                .runtime
-                .remove_pod_sandbox(SandboxId { pod_sandbox_id: id })
-                .await;
-        }
-    }
-
     /// Makes the status and has it written. What somebody may wait for is
     /// written at once.
     pub(super) fn publish(&mut self, at_once: bool) {
@@ -801,106 +646,6 @@ impl State {
         if let Err(error) = made {
             tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");
         }
-    }
-
-    /// Nothing runs any more: reports the end, gives everything back, and has
-    /// the API forget the pod. Whether nothing is left to do.
-    async fn finish(&mut self) -> bool {
-        self.terminal = true;
-        let shared = self.shared.clone();
-        shared
-            .objects
-            .follow(self.pod.uid(), &Default::default(), &self.stale);
-        self.probes.stop();
-        self.publish(true);
-        let uid = self.pod.uid().to_owned();
-        let released = shared.csi.release(self.volumes.pod_dir()).await;
-        let removed = match released {
-            Ok(()) => self.volumes.remove().map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = removed {
-            // a pod is gone only when nothing of it is in use
-            tracing::warn!(pod = self.pod.name(), error, "cannot remove the volumes");
-            self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
-            return false;
-        }
-        shared.devices.keep(|kept| kept != uid);
-        self.memory.volumes_ready = false;
-        if let Some(cgroups) = &self.shared.cgroups
-            && !cgroups.remove_pod(&uid)
-        {
-            tracing::debug!(pod = self.pod.name(), "control group is still in use");
-        }
-        if !self.gone {
-            if !self.pod.is_deleting() {
-                return false;
-            }
-            if let Some(reporter) = &mut self.reporter {
-                reporter.flush().await;
-            }
-            let options = DeleteOptions::of_uid(uid).grace(0);
-            let deleted = self
-                .shared
-                .client
-                .delete(
-                    &Pod::RESOURCE,
-                    self.pod.namespace(),
-                    self.pod.name(),
-                    &options,
-                )
-                .await;
-            match deleted {
-                Ok(()) => {}
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => {
-                    tracing::warn!(
-                        pod = self.pod.name(),
-                        error = error.chain(),
-                        "cannot delete the pod"
-                    );
-                    self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
-                    return false;
-                }
-            }
-            if !self.pod.metadata.finalizers.is_empty() {
-                // the API keeps it until somebody else is through
-                self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(30)));
-                return false;
-            }
-        }
-        if !self.forget().await {
-            self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
-            return false;
-        }
-        true
-    }
-
-    /// Removes the pod from the runtime, and its logs. Whether nothing is left.
-    async fn forget(&mut self) -> bool {
-        let mut gone = true;
-        for sandbox in &self.observed.sandboxes {
-            let removed = self
-                .shared
-                .runtime
-                .remove_pod_sandbox(SandboxId {
-                    pod_sandbox_id: sandbox.id.clone(),
-                })
-                .await;
-            if let Err(error) = removed {
-                tracing::debug!(pod = self.pod.name(), %error, "cannot remove the sandbox");
-                gone = false;
-            }
-        }
-        if !gone {
-            return false;
-        }
-        let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
-        let _ = fs::remove_dir_all(logs);
-        if let Some(cgroups) = &self.shared.cgroups {
-            let _ = cgroups.remove_pod(self.pod.uid());
-        }
-        true
     }
 }
 

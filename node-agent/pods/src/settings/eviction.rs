@@ -83,6 +83,16 @@ pub struct Eviction {
     pub most_grace: i64,
 }
 
+impl Eviction {
+    /// How much has to stay free of `capacity`, or pods go at once.
+    #[must_use]
+    pub fn hard(&self, signal: Signal, capacity: u64) -> u64 {
+        let hard = self.thresholds.iter().filter(|t| t.grace.is_none());
+        let own = hard.filter(|t| t.signal == signal);
+        own.map(|t| t.least.of(capacity)).max().unwrap_or(0)
+    }
+}
+
 /// The thresholds that the kubelet has when none are given.
 const HARD: [(&str, &str); 5] = [
     ("memory.available", "100Mi"),

@@ -6,8 +6,11 @@
 //! [`Settings::unsupported`], unless it says what the agent does anyway.
 
 mod access;
+mod alignment;
 mod eviction;
 mod fields;
+mod gates;
+mod memory;
 mod shutdown;
 mod units;
 
@@ -24,7 +27,9 @@ use access::{Authentication, Authorization};
 use units::{size, time};
 
 pub use access::Access;
+pub use alignment::Alignment;
 pub use eviction::{Amount, Eviction, Signal, Threshold};
+pub use memory::{MemoryLimits, MemoryQos};
 pub use shutdown::ShutdownPeriod;
 pub(crate) use units::go_duration;
 
@@ -65,6 +70,10 @@ pub struct Settings {
     pub status_images: usize,
     /// Who may use the serving API.
     pub access: Access,
+    /// How containers are given CPUs, memory and devices.
+    pub alignment: Alignment,
+    /// How containers' memory is limited beyond their limits.
+    pub memory: MemoryLimits,
     /// How long pods get when the machine shuts down, lowest priority first;
     /// none leaves them to their end.
     pub shutdown: Vec<ShutdownPeriod>,
@@ -150,8 +159,13 @@ struct File {
     node_status_max_images: Option<i64>,
     authentication: Authentication,
     authorization: Authorization,
+    feature_gates: gates::Gates,
     #[serde(flatten)]
     shutdown: shutdown::File,
+    #[serde(flatten)]
+    alignment: alignment::File,
+    #[serde(flatten)]
+    memory: memory::File,
 }
 
 #[derive(Default, Deserialize)]
@@ -203,6 +217,7 @@ impl Settings {
         }
         let file: File =
             serde_json::from_value(raw.clone()).map_err(|e| Error::Form(e.to_string()))?;
+        unsupported.extend(file.feature_gates.unsupported());
         Ok(Self {
             unsupported,
             raw,
@@ -210,8 +225,33 @@ impl Settings {
         })
     }
 
+    /// By kind: bytes of memory and huge pages that are kept from pods, of the
+    /// `memory` bytes that the node has.
+    #[must_use]
+    pub fn kept_memory(&self, memory: u64) -> BTreeMap<String, u64> {
+        let huge = crate::pod::hugepages::PREFIX;
+        let mut kept: BTreeMap<String, u64> = self
+            .reserved
+            .iter()
+            .filter(|(kind, _)| *kind == "memory" || kind.starts_with(huge))
+            .filter_map(|(kind, text)| {
+                let bytes = u64::try_from(quantity::whole(text)?).ok()?;
+                Some((kind.clone(), bytes))
+            })
+            .collect();
+        let hard = self.eviction.hard(Signal::Memory, memory);
+        let all = kept.entry("memory".to_owned()).or_default();
+        *all = all.saturating_add(hard);
+        kept
+    }
+
     fn from_file(file: File) -> Result<Self, Error> {
         let parallel = file.max_parallel_image_pulls;
+        let alignment = Alignment::from_file(file.alignment, &file.feature_gates)?;
+        let mut reserved = together(&file.kube_reserved, &file.system_reserved)?;
+        if let Some(cpus) = &alignment.reserved_cpus {
+            reserved.insert("cpu".to_owned(), cpus.len().to_string());
+        }
         Ok(Self {
             max_pods: file.max_pods.filter(|n| *n > 0),
             pod_pids: file.pod_pids_limit.filter(|n| *n > 0),
@@ -260,7 +300,9 @@ impl Settings {
                 most_age: Some(time("imageMaximumGCAge", file.image_most_age, 0)?)
                     .filter(|age| !age.is_zero()),
             },
-            reserved: together(&file.kube_reserved, &file.system_reserved)?,
+            reserved,
+            alignment,
+            memory: MemoryLimits::from_file(file.memory, &file.feature_gates)?,
             taints: file.register_with_taints,
             status_images: match file.node_status_max_images {
                 None => 50,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 
 use super::claim::Bound;
-use super::{Error, Mounting, group, io_error, ownership, unescape};
+use super::removal::unescape;
+use super::{Error, Mounting, group, io_error, ownership};
 
 /// How long giving a volume to its group may take before somebody is told.
 const LONG: Duration = Duration::from_secs(30);

@@ -1,0 +1,112 @@
+//! The memory of NUMA nodes, and what of it is promised. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::hints::Mask;
+
+/// By number: the nodes.
+pub type Nodes = BTreeMap<u32, Node>;
+
+/// Memory of one kind on one node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    pub total: u64,
+    pub system_reserved: u64,
+    pub allocatable: u64,
+    pub reserved: u64,
+    pub free: u64,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    pub number_of_assignments: i64,
+    pub memory_map: BTreeMap<String, Table>,
+    pub cells: Vec<u32>,
+}
+
+/// What a container has of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// The nodes.
+    #[serde(rename = "numaAffinity")]
+    pub nodes: Vec<u32>,
+    /// `memory`, or huge pages of a size.
+    pub r#type: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Whether two states promise the same: how a group's memory is spread over
+/// its nodes does not matter.
+pub fn is_same(a: &Nodes, b: &Nodes) -> bool {
+    let group = |nodes: &Nodes, cells: &[u32], kind: &str| -> (u64, u64) {
+        let tables = cells
+            .iter()
+            .filter_map(|id| nodes.get(id)?.memory_map.get(kind));
+        tables.fold((0, 0), |(free, reserved), t| {
+            (free + t.free, reserved + t.reserved)
+        })
+    };
+    let fixed = |t: &Table| (t.total, t.system_reserved, t.allocatable);
+    let sorted = |cells: &[u32]| cells.iter().copied().collect::<Mask>();
+    a.len() == b.len()
+        && a.iter().all(|(id, one)| {
+            b.get(id).is_some_and(|other| {
+                one.number_of_assignments == other.number_of_assignments
+                    && sorted(&one.cells) == sorted(&other.cells)
+                    && one.memory_map.len() == other.memory_map.len()
+                    && one.memory_map.iter().all(|(kind, table)| {
+                        let same = |t: &Table| fixed(t) == fixed(table);
+                        other.memory_map.get(kind).is_some_and(same)
+                            && group(a, &one.cells, kind) == group(b, &one.cells, kind)
+                    })
+            })
+        })
+}
+
+/// Books bytes of a kind on nodes that are a group from then on.
+pub fn book(nodes: &mut Nodes, group: &[u32], kind: &str, mut open: u64) -> Result<(), String> {
+    for id in group {
+        let node = nodes
+            .get_mut(id)
+            .ok_or("the memory assignment uses the NUMA that does not exist")?;
+        node.number_of_assignments += 1;
+        node.cells = group.to_vec();
+        let table = node
+            .memory_map
+            .get_mut(kind)
+            .ok_or("the memory assignment uses memory resource that does not exist")?;
+        let part = open.min(table.free);
+        table.reserved += part;
+        table.free -= part;
+        open -= part;
+    }
+    Ok(())
+}
+
+/// Takes blocks back.
+pub fn unbook(nodes: &mut Nodes, blocks: &[Block]) {
+    for block in blocks {
+        let mut open = block.size;
+        for id in &block.nodes {
+            let Some(node) = nodes.get_mut(id) else {
+                continue;
+            };
+            node.number_of_assignments -= 1;
+            if node.number_of_assignments == 0 {
+                node.cells = vec![*id];
+            }
+            if let Some(table) = node.memory_map.get_mut(&block.r#type) {
+                let part = open.min(table.reserved);
+                table.reserved -= part;
+                table.free += part;
+                open -= part;
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Who gets which CPUs, memory and devices: the kubelet's CPU manager, memory
+//! manager and topology manager.
+//!
+//! ```text
+//! pod ──▶ hints of devices, CPUs, memory ──merge (pure)──▶ nodes ──▶ given
+//!                                                          │
+//!   cpu_manager_state, memory_manager_state ◀──checkpoint──┘
+//! ```
+//!
+//! Pods are admitted one at a time, and get all that they ask for or nothing.
+//! What is given stays until nothing of the pod runs any more, whoever looks
+//! after it: the checkpoints are the kubelet's. Containers without CPUs of
+//! their own are kept off those of others by [`reconcile`].
+
+mod assign;
+mod checkpoint;
+pub mod cpu;
+pub mod cpuset;
+pub mod hints;
+pub mod memory;
+pub mod reconcile;
+pub mod requests;
+pub mod topology;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::devices::Devices;
+use crate::objects::pod::{Container, Pod};
+use crate::pod::durable;
+use crate::settings::{Alignment, Settings};
+use cpu::Cpus;
+use cpuset::CpuSet;
+use hints::{Hint, Mask, Policy, Said, Scope};
+use memory::{Block, Memories};
+use topology::Topology;
+
+pub use checkpoint::Error as CheckpointError;
+pub(crate) use checkpoint::{checksum, fields, list, map, typed};
+
+/// Where the two checkpoints are, below the agent's folder.
+const CPU_STATE: &str = "cpu_manager_state";
+const MEMORY_STATE: &str = "memory_manager_state";
+
+/// Why a pod is not taken, as its status says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// One word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Reason {
+    /// What nobody foresaw.
+    #[must_use]
+    pub fn unexpected(error: impl std::fmt::Display) -> Self {
+        Self {
+            reason: "UnexpectedAdmissionError",
+            message: format!("Allocate failed due to {error}, which is unexpected"),
+        }
+    }
+
+    fn not_aligned() -> Self {
+        Self {
+            reason: "TopologyAffinityError",
+            message: "Resources cannot be allocated with Topology locality".to_owned(),
+        }
+    }
+}
+
+/// What a pod's containers can have of init containers that are through when
+/// they start.
+#[derive(Clone, Debug, Default)]
+pub struct Reuse {
+    cpus: CpuSet,
+    memory: BTreeMap<(Mask, String), u64>,
+}
+
+impl Reuse {
+    fn note_cpus(&mut self, pod: &Pod, container: &Container, own: &CpuSet) {
+        self.cpus = if requests::is_passing(pod, container) {
+            self.cpus.union(own)
+        } else {
+            self.cpus.difference(own)
+        };
+    }
+
+    fn memory(&self, nodes: Mask, kind: &str) -> u64 {
+        let found = self.memory.get(&(nodes, kind.to_owned()));
+        found.copied().unwrap_or(0)
+    }
+
+    fn note_memory(&mut self, pod: &Pod, container: &Container, blocks: &[Block]) {
+        let passing = requests::is_passing(pod, container);
+        for block in blocks {
+            let nodes = block.nodes.iter().copied().collect();
+            let held = self
+                .memory
+                .entry((nodes, block.r#type.clone()))
+                .or_default();
+            *held = if passing {
+                (*held).max(block.size)
+            } else {
+                held.saturating_sub(block.size)
+            };
+        }
+    }
+}
+
+/// What a container is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// CPUs that it may run on; none leaves it to the runtime.
+    pub cpus: Option<CpuSet>,
+    /// Whether they are its own.
+    pub exclusive: bool,
+    /// NUMA nodes that its memory comes from; empty for any.
+    pub nodes: Vec<u32>,
+}
+
+/// Why the managers cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine cannot be looked at.
+    #[error("cannot read the topology of the machine: {0}")]
+    Topology(#[source] std::io::Error),
+    /// A policy cannot be used on this machine, or as it is configured.
+    #[error("{0}")]
+    Policy(String),
+    /// What was given before cannot be gone on with.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// What is given cannot be noted.
+    #[error("cannot write `{}`: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    cpus: Option<Cpus>,
+    memories: Option<Memories>,
+}
+
+/// The managers of the node.
+#[derive(Debug, Default)]
+pub struct Managers {
+    root: PathBuf,
+    policy: Policy,
+    scope: Scope,
+    nodes: Mask,
+    closest: Option<hints::Distances>,
+    given: Mutex<Given>,
+    /// Held while a pod is admitted: plugins are asked in between.
+    turn: tokio::sync::Mutex<()>,
+    /// Notified when the CPUs that are shared have changed.
+    changed: Notify,
+}
+
+impl Managers {
+    /// Of this machine, with what was given before.
+    ///
+    /// # Errors
+    /// When they cannot begin.
+    pub fn new(root: &Path, settings: &Settings, memory: u64) -> Result<Self, Error> {
+        let topology = Topology::read(Path::new("/sys"), memory);
+        Self::with(root, settings, topology.map_err(Error::Topology), memory)
+    }
+
+    fn with(
+        root: &Path,
+        settings: &Settings,
+        topology: Result<Topology, Error>,
+        memory: u64,
+    ) -> Result<Self, Error> {
+        let wish = &settings.alignment;
+        let mut new = Self {
+            root: root.to_owned(),
+            policy: wish.policy,
+            scope: wish.scope,
+            ..Self::default()
+        };
+        let restored = |name: &str| checkpoint::read(&root.join(name));
+        let wrong = |name: &str, why| CheckpointError {
+            path: root.join(name),
+            why,
+        };
+        let needed = wish.static_cpus || wish.static_memory || wish.policy != Policy::None;
+        let topology = if needed {
+            topology?
+        } else {
+            Topology::default()
+        };
+        new.nodes = topology.nodes();
+        if new.nodes.count() > wish.most_nodes && wish.policy != Policy::None {
+            return Err(Error::Policy(format!(
+                "unsupported on machines with more than {} NUMA Nodes; set max-allowable-numa-nodes of topologyManagerPolicyOptions",
+                wish.most_nodes
+            )));
+        }
+        new.closest = wish.closest.then(|| topology.distances.clone());
+        let given = new.given.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (cpu_state, memory_state) = (restored(CPU_STATE)?, restored(MEMORY_STATE)?);
+        if wish.static_memory {
+            let kept = settings.kept_memory(memory);
+            let made = Memories::new(&topology, &wish.reserved_memory, &kept);
+            let mut memories = made.map_err(Error::Policy)?;
+            if let Some(text) = &memory_state {
+                let done = memories.restore(text);
+                done.map_err(|why| wrong(MEMORY_STATE, why))?;
+            }
+            given.memories = Some(memories);
+        } else if let Some(text) = &memory_state {
+            memory::check_none(text).map_err(|why| wrong(MEMORY_STATE, why))?;
+        }
+        if wish.static_cpus {
+            if wish.options.by_socket && wish.policy == Policy::SingleNumaNode {
+                let why = "align-by-socket cannot be beside the topology policy single-numa-node";
+                return Err(Error::Policy(why.to_owned()));
+            }
+            let made = Cpus::new(topology, wish.options, reserved_cpus(wish, settings));
+            let mut cpus = made.map_err(Error::Policy)?;
+            if let Some(text) = &cpu_state {
+                let done = cpus.restore(text);
+                done.map_err(|why| wrong(CPU_STATE, why))?;
+            }
+            given.cpus = Some(cpus);
+        } else if let Some(text) = &cpu_state {
+            cpu::check_none(text).map_err(|why| wrong(CPU_STATE, why))?;
+        }
+        new.save()?;
+        Ok(new)
+    }
+
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is given, as the kubelet does, whatever the policies.
+    fn save(&self) -> Result<(), Error> {
+        let (cpus, memories) = {
+            let given = self.given();
+            let cpus = given.cpus.as_ref().map_or_else(cpu::save_none, Cpus::save);
+            let memories = given.memories.as_ref();
+            (
+                cpus,
+                memories.map_or_else(memory::save_none, Memories::save),
+            )
+        };
+        for (name, text) in [(CPU_STATE, cpus), (MEMORY_STATE, memories)] {
+            let path = self.root.join(name);
+            if std::fs::read_to_string(&path).is_ok_and(|had| had == text) {
+                continue;
+            }
+            durable::write(&path, &text).map_err(|source| Error::Write { path, source })?;
+        }
+        Ok(())
+    }
+
+    /// Gives a pod the devices, CPUs and memory that it asks for; all or none.
+    ///
+    /// # Errors
+    /// Why it cannot have them.
+    pub async fn admit(&self, pod: &Pod, devices: &Devices) -> Result<(), Reason> {
+        let _turn = self.turn.lock().await;
+        let given = self.give(pod, devices).await;
+        if given.is_err() {
+            devices.drop_of(pod.uid());
+            let mut held = self.given();
+            let gone = |uid: &str| uid != pod.uid();
+            if let Some(cpus) = &mut held.cpus {
+                cpus.keep(gone);
+            }
+            if let Some(memories) = &mut held.memories {
+                memories.keep(gone);
+            }
+        }
+        // before anything is started with them
+        let noted = devices
+            .save()
+            .map_err(|e| format!("cannot note which devices were given: {e}"))
+            .and_then(|()| self.save().map_err(|e| e.to_string()));
+        self.changed.notify_one();
+        given?;
+        noted.map_err(Reason::unexpected)
+    }
+
+    async fn give(&self, pod: &Pod, devices: &Devices) -> Result<(), Reason> {
+        let mut reuse = Reuse::default();
+        let whole = (self.policy != Policy::None && self.scope == Scope::Pod)
+            .then(|| self.merge(self.pod_hints(pod, devices)))
+            .transpose()?;
+        for container in pod.spec.init_containers.iter().chain(&pod.spec.containers) {
+            let near = match (self.policy, whole) {
+                (Policy::None, _) => Hint {
+                    nodes: None,
+                    preferred: false,
+                },
+                (_, Some(whole)) => whole,
+                (_, None) => self.merge(self.hints(pod, container, devices, &reuse))?,
+            };
+            {
+                let mut held = self.given();
+                if let Some(cpus) = &mut held.cpus {
+                    cpus.allocate(pod, container, near.nodes, &mut reuse)?;
+                }
+                if let Some(memories) = &mut held.memories {
+                    memories.allocate(pod, container, near, &mut reuse)?;
+                }
+            }
+            let taken = devices.allocate(pod, container, near.nodes).await;
+            taken.map_err(Reason::unexpected)?;
+        }
+        Ok(())
+    }
+
+    fn merge(&self, said: Vec<Said>) -> Result<Hint, Reason> {
+        let (hint, admits) = hints::merge(self.policy, self.nodes, self.closest.as_ref(), &said);
+        admits.then_some(hint).ok_or_else(Reason::not_aligned)
+    }
+
+    fn hints(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        devices: &Devices,
+        reuse: &Reuse,
+    ) -> Vec<Said> {
+        let held = self.given();
+        let cpus = held.cpus.as_ref();
+        let cpus = cpus.and_then(|cpus| cpus.places(pod, container, reuse));
+        let memories = held.memories.as_ref();
+        vec![
+            devices.places(pod, container, self.nodes),
+            cpus.map(|places| ("cpu".to_owned(), places))
+                .into_iter()
+                .collect(),
+            memories.map_or_else(Said::new, |m| m.places(pod, container, reuse)),
+        ]
+    }
+
+    fn pod_hints(&self, pod: &Pod, devices: &Devices) -> Vec<Said> {
+        let held = self.given();
+        let cpus = held.cpus.as_ref().and_then(|cpus| cpus.pod_places(pod));
+        let memories = held.memories.as_ref();
+        vec![
+            devices.pod_places(pod, self.nodes),
+            cpus.map(|places| ("cpu".to_owned(), places))
+                .into_iter()
+                .collect(),
+            memories.map_or_else(Said::new, |m| m.pod_places(pod)),
+        ]
+    }
+
+    /// What a container is bound to.
+    #[must_use]
+    pub fn binding(&self, pod: &str, container: &str) -> Binding {
+        let held = self.given();
+        let own = held.cpus.as_ref().and_then(|c| c.own(pod, container));
+        let shared = held.cpus.as_ref().map(Cpus::shared);
+        Binding {
+            exclusive: own.is_some(),
+            cpus: own.or(shared).filter(|cpus| !cpus.is_empty()).cloned(),
+            nodes: held
+                .memories
+                .as_ref()
+                .map_or_else(Vec::new, |m| m.nodes_of(pod, container)),
+        }
+    }
+
+    /// Whether any container of the pod has CPUs of its own.
+    #[must_use]
+    pub fn is_exclusive(&self, pod: &str) -> bool {
+        let held = self.given();
+        held.cpus
+            .as_ref()
+            .is_some_and(|cpus| cpus.is_exclusive(pod))
+    }
+
+    /// Memory of a container's own, for monitors.
+    #[must_use]
+    pub fn blocks(&self, pod: &str, container: &str) -> Vec<Block> {
+        let held = self.given();
+        let memories = held.memories.as_ref();
+        memories.map_or_else(Vec::new, |m| m.blocks(pod, container).to_vec())
+    }
+
+    /// What can be given, for monitors: CPUs and memory.
+    #[must_use]
+    pub fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+        let held = self.given();
+        (
+            held.cpus
+                .as_ref()
+                .map(Cpus::allocatable)
+                .unwrap_or_default(),
+            held.memories
+                .as_ref()
+                .map_or_else(Vec::new, Memories::allocatable),
+        )
+    }
+
+    /// Why a pod's resources cannot change while it runs, if they cannot.
+    #[must_use]
+    pub fn forbids_resize(&self, pod: &Pod) -> Option<String> {
+        use crate::objects::pod::QosClass;
+        let held = self.given();
+        let refuses = |what: &str, policy: &str| {
+            format!(
+                "Resize is infeasible for Guaranteed Pods alongside {what} Manager policy \"{policy}\""
+            )
+        };
+        let guaranteed = crate::pod::qos::class(&pod.spec) == QosClass::Guaranteed;
+        match guaranteed {
+            true if held.cpus.is_some() => Some(refuses("CPU", "static")),
+            true if held.memories.is_some() => Some(refuses("Memory", "Static")),
+            _ => None,
+        }
+    }
+
+    /// A container has started: what init containers before it had of memory
+    /// is theirs no more.
+    pub fn started(&self, pod: &Pod, container: &str) {
+        let init = &pod.spec.init_containers;
+        let released = {
+            let mut held = self.given();
+            let Some(memories) = &mut held.memories else {
+                return;
+            };
+            let before = init.iter().take_while(|c| c.name != container);
+            let through = before.filter(|c| !c.is_sidecar());
+            let held = through.filter(|c| memories.release(pod.uid(), &c.name));
+            held.count() > 0
+        };
+        if released {
+            self.note();
+        }
+    }
+
+    /// Takes back what pods have that are not to be kept.
+    pub fn keep(&self, keeps: impl Fn(&str) -> bool) {
+        let released = {
+            let mut held = self.given();
+            let cpus = held.cpus.as_mut().is_some_and(|c| c.keep(&keeps));
+            held.memories.as_mut().is_some_and(|m| m.keep(&keeps)) || cpus
+        };
+        if released {
+            self.note();
+            self.changed.notify_one();
+        }
+    }
+
+    fn note(&self) {
+        if let Err(error) = self.save() {
+            tracing::warn!(%error, "cannot note what is free again");
+        }
+    }
+}
+
+/// The CPUs that are named as the system's, or how many are.
+fn reserved_cpus(wish: &Alignment, settings: &Settings) -> Result<CpuSet, usize> {
+    match &wish.reserved_cpus {
+        Some(named) => Ok(named.clone()),
+        None => {
+            let milli = settings.reserved.get("cpu");
+            let milli = milli.and_then(|text| crate::pod::quantity::milli(text));
+            let whole = milli.and_then(|m| usize::try_from(m).ok()).unwrap_or(0);
+            Err(whole.div_ceil(1000))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Keeps containers on the CPUs that they may run on: those that share get what
+//! is left whenever somebody gets CPUs of its own, or gives them back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Managers;
+use super::cpuset::CpuSet;
+use crate::cri::api;
+use crate::shared::{Entry, Shared};
+
+/// By container id: the CPUs that it was last told to run on.
+pub type Told = BTreeMap<String, CpuSet>;
+
+/// What has to be told to running containers, and what was to those that run
+/// no more is forgotten. Pure.
+#[must_use]
+pub fn due(
+    pods: &[Entry],
+    told: &mut Told,
+    may: impl Fn(&str, &str) -> Option<CpuSet>,
+) -> Vec<(String, CpuSet)> {
+    let mut running: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for entry in pods {
+        for record in entry.observed.containers.iter().filter(|c| c.running()) {
+            running.insert(&record.id, (entry.pod.uid(), &record.name));
+        }
+    }
+    told.retain(|id, _| running.contains_key(id.as_str()));
+    running
+        .into_iter()
+        .filter_map(|(id, (uid, name))| {
+            let cpus = may(uid, name)?;
+            (told.get(id) != Some(&cpus)).then(|| (id.to_owned(), cpus))
+        })
+        .collect()
+}
+
+/// Does so until `end`: when something changed, and every
+/// `cpuManagerReconcilePeriod`.
+pub async fn keep(shared: Arc<Shared>, end: CancellationToken) {
+    let managers: &Managers = &shared.managers;
+    if !shared.settings.alignment.static_cpus {
+        return;
+    }
+    let period = shared
+        .settings
+        .alignment
+        .every
+        .max(Duration::from_millis(100));
+    let mut told = Told::new();
+    loop {
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = managers.changed.notified() => {}
+            () = tokio::time::sleep(period) => {}
+        }
+        let pods = shared.pods.all();
+        let may = |uid: &str, name: &str| managers.binding(uid, name).cpus;
+        for (id, cpus) in due(&pods, &mut told, may) {
+            let request = api::UpdateContainerResourcesRequest {
+                container_id: id.clone(),
+                linux: Some(api::LinuxContainerResources {
+                    cpuset_cpus: cpus.to_string(),
+                    ..api::LinuxContainerResources::default()
+                }),
+            };
+            match shared.runtime.update_container_resources(request).await {
+                Ok(_) => {
+                    told.insert(id, cpus);
+                }
+                Err(error) => {
+                    tracing::warn!(container = id, %cpus, %error, "cannot bind the container to CPUs");
+                }
+            }
+        }
+    }
+}

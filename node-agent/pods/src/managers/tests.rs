@@ -1,0 +1,211 @@
+//! From a pod's admission to what the runtime is told, over a machine of two
+//! NUMA nodes, a device plugin's pool and the fake runtime. What this cannot
+//! show is a kernel that binds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::topology::tests::machine;
+use super::*;
+use crate::cri::fake::Fake;
+use crate::shared::Shared;
+use crate::testing::Run;
+use tokio_util::sync::CancellationToken;
+
+fn settings(text: &str) -> Settings {
+    let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    Settings::parse(&format!("{head}{text}")).unwrap()
+}
+
+const STATIC: &str = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n\
+    memoryManagerPolicy: Static\nsystemReserved: {memory: 924Mi}\n\
+    reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n";
+
+/// Two sockets of a node each, of 2 cores of 2 threads and 16 GiB.
+fn managers(root: &Path, text: &str) -> Result<Managers, Error> {
+    Managers::with(root, &settings(text), Ok(machine(2, 1, 2, 2)), 32 << 30)
+}
+
+fn pod(uid: &str, cpu: &str, memory: &str) -> Pod {
+    serde_json::from_value(serde_json::json!({"metadata": {"name": uid, "uid": uid},
+        "spec": {"containers": [{"name": "a", "resources": {
+            "limits": {"cpu": cpu, "memory": memory}}}]}}))
+    .unwrap()
+}
+
+fn bound(managers: &Managers, uid: &str) -> (String, Vec<u32>) {
+    let found = managers.binding(uid, "a");
+    let cpus = found.cpus.map_or(String::new(), |cpus| cpus.to_string());
+    (cpus, found.nodes)
+}
+
+#[tokio::test]
+async fn cpus_and_memory_come_from_the_same_node() {
+    let root = tempfile::tempdir().unwrap();
+    let text = format!("{STATIC}topologyManagerPolicy: single-numa-node\n");
+    let all = managers(root.path(), &text).unwrap();
+    let none = Devices::new(root.path());
+    // 3 CPUs are free on node 0: this pod needs node 1, and takes its memory there
+    all.admit(&pod("p", "4", "1Gi"), &none).await.unwrap();
+    assert_eq!(bound(&all, "p"), ("2-3,6-7".to_owned(), vec![1]));
+    // memory for it is on node 1 alone, and CPUs on node 0
+    let why = all
+        .admit(&pod("q", "1", "15500Mi"), &none)
+        .await
+        .unwrap_err();
+    assert_eq!(why, Reason::not_aligned());
+    all.admit(&pod("q", "2", "15Gi"), &none).await.unwrap();
+    assert_eq!(bound(&all, "q"), ("1,5".to_owned(), vec![0]));
+    // a pod that is refused leaves nothing taken
+    assert!(all.admit(&pod("r", "2", "1Mi"), &none).await.is_err());
+    assert_eq!(bound(&all, "r"), ("0,4".to_owned(), vec![]));
+
+    // another agent goes on with it
+    let again = managers(root.path(), &text).unwrap();
+    assert_eq!(bound(&again, "q"), ("1,5".to_owned(), vec![0]));
+    again.keep(|uid| uid != "p");
+    assert_eq!(bound(&again, "r").0, "0,2-4,6-7");
+    let third = managers(root.path(), &text).unwrap();
+    assert_eq!(bound(&third, "p"), ("0,2-4,6-7".to_owned(), vec![]));
+    // with another policy it does not
+    let other = managers(root.path(), "").unwrap_err().to_string();
+    assert!(
+        other.contains("please drain this node and delete the file"),
+        "{other}"
+    );
+}
+
+#[tokio::test]
+async fn a_pods_containers_are_aligned_apart_or_together() {
+    let two = |cpu: &str| -> Pod {
+        let one = |name: &str| serde_json::json!({"name": name, "resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}});
+        serde_json::from_value(serde_json::json!({"metadata": {"uid": "p"},
+            "spec": {"containers": [one("a"), one("b")]}}))
+        .unwrap()
+    };
+    let restricted = format!("{STATIC}topologyManagerPolicy: restricted\n");
+    for (scope, cpu, wanted) in [
+        // 6 of 7 that are free, on no node
+        ("container", "3", true),
+        // the CPUs need both nodes, the memory prefers one
+        ("pod", "3", false),
+        ("container", "2", true),
+        // 4 fit on node 1
+        ("pod", "2", true),
+        ("pod", "4", false),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let text = format!("{restricted}topologyManagerScope: {scope}\n");
+        let all = managers(root.path(), &text).unwrap();
+        let found = all.admit(&two(cpu), &Devices::new(root.path())).await;
+        assert_eq!(found.is_ok(), wanted, "{scope} {cpu}: {found:?}");
+        if (scope, cpu) == ("pod", "2") {
+            let nodes = [all.binding("p", "a").nodes, all.binding("p", "b").nodes];
+            assert_eq!(nodes, [[1], [1]]);
+        }
+    }
+}
+
+#[test]
+fn policies_that_cannot_be_are_named_at_the_start() {
+    let root = tempfile::tempdir().unwrap();
+    let cases = [
+        ("cpuManagerPolicy: static\n", "reservation"),
+        ("memoryManagerPolicy: Static\n", "reservedMemory"),
+        (
+            "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
+            "not equal",
+        ),
+        (
+            "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\ntopologyManagerPolicy: single-numa-node\n\
+             featureGates: {CPUManagerPolicyAlphaOptions: true}\ncpuManagerPolicyOptions: {align-by-socket: 'true'}\n",
+            "align-by-socket",
+        ),
+    ];
+    for (text, why) in cases {
+        let error = managers(root.path(), text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let plain = managers(root.path(), "").unwrap();
+    assert_eq!(plain.binding("p", "a"), Binding::default());
+    let text = std::fs::read_to_string(root.path().join(CPU_STATE)).unwrap();
+    assert_eq!(text, cpu::save_none());
+}
+
+/// The resources that the runtime was last told for a container.
+fn told(shared: &Shared, fake: &Fake, name: &str) -> crate::cri::api::LinuxContainerResources {
+    let entry = shared.pods.find("default", "web").unwrap();
+    let id = entry.observed.latest(name).unwrap().id.clone();
+    fake.resources(&id).unwrap()
+}
+
+#[tokio::test]
+async fn a_container_starts_on_its_cpus_and_others_leave_them() {
+    let spec = serde_json::json!({"containers": [
+        {"name": "own", "image": "i", "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}},
+        {"name": "part", "image": "i", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}]});
+    let run = Run::begin_with(spec, Fake::default(), |shared| {
+        shared.managers = managers(&shared.root.join("node"), STATIC).unwrap();
+        shared.settings = settings(STATIC);
+    });
+    run.until("running", |r| {
+        r.runtime.running().len() == 2 && r.phase() == "Running"
+    })
+    .await;
+    let own = told(&run.shared, &run.runtime, "own");
+    assert_eq!(
+        (&*own.cpuset_cpus, &*own.cpuset_mems, own.cpu_quota),
+        ("1,5", "0", -1)
+    );
+    let part = told(&run.shared, &run.runtime, "part");
+    assert_eq!((&*part.cpuset_cpus, part.cpu_quota), ("0,2-4,6-7", 50_000));
+
+    // another pod takes CPUs of its own: the one that shares moves away
+    let end = CancellationToken::new();
+    let keeper = tokio::spawn(reconcile::keep(run.shared.clone(), end.clone()));
+    let other = pod("other", "4", "1Gi");
+    let none = Devices::new(&run.shared.root);
+    run.shared.managers.admit(&other, &none).await.unwrap();
+    run.until("moved", |r| {
+        told(&r.shared, &r.runtime, "part").cpuset_cpus == "0,4"
+    })
+    .await;
+    assert_eq!(told(&run.shared, &run.runtime, "own").cpuset_cpus, "1,5");
+    run.shared.managers.keep(|uid| uid != "other");
+    run.until("back", |r| {
+        told(&r.shared, &r.runtime, "part").cpuset_cpus == "0,2-4,6-7"
+    })
+    .await;
+    end.cancel();
+    tokio::time::timeout(Duration::from_secs(60), keeper)
+        .await
+        .unwrap()
+        .unwrap();
+
+    let shared: Arc<Shared> = run.shared.clone();
+    run.delete().await;
+    assert!(
+        !shared.managers.is_exclusive("u"),
+        "its CPUs are free again"
+    );
+    assert_eq!(bound(&shared.managers, "x").0, "0-7");
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_aligned_fails_and_says_so() {
+    let spec = serde_json::json!({"containers": [
+        {"name": "a", "image": "i", "resources": {"limits": {"cpu": "5", "memory": "1Gi"}}}]});
+    let text = format!("{STATIC}topologyManagerPolicy: single-numa-node\n");
+    let run = Run::begin_with(spec, Fake::default(), |shared| {
+        shared.managers = managers(&shared.root.join("node"), &text).unwrap();
+        shared.settings = settings(&text);
+    });
+    run.until("refused", |r| r.phase() == "Failed").await;
+    let entry = run.shared.pods.find("default", "web").unwrap();
+    assert_eq!(entry.status.reason, "TopologyAffinityError");
+    assert_eq!(
+        entry.status.message,
+        "Pod was rejected: Resources cannot be allocated with Topology locality"
+    );
+    assert!(run.runtime.is_empty(), "{}", run.runtime);
+}

@@ -1,0 +1,134 @@
+//! Whether the node takes the pod, with what it asks for, and with what it asks
+//! for later ([`admit`](super::admit) and [`resize`](super::resize) decide).
+
+use std::sync::Arc;
+
+use super::admit;
+use super::resize::{self, Grant, Pending};
+use super::status::Sentence;
+use super::worker::State;
+use crate::managers::Reason;
+use crate::objects::pod::Pod;
+use crate::shared::Entry;
+
+impl State {
+    /// Refuses a pod that the node cannot run, before anything of it is made.
+    pub(super) fn admit(&mut self) {
+        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
+        if known || self.gone || self.pod.is_deleting() || self.pod.status.is_terminal() {
+            return;
+        }
+        let shared = self.shared.clone();
+        let _turn = shared.grants.lock();
+        let others: Vec<Arc<Pod>> = shared
+            .pods
+            .all()
+            .into_iter()
+            .filter(|e| e.pod.uid() != self.pod.uid() && !e.status.is_terminal())
+            .map(|e| e.pod)
+            .collect();
+        let own = shared.node_object.get("", &shared.node_name);
+        let node = admit::Node {
+            name: &shared.node_name,
+            label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
+            allocatable: &shared.allocatable,
+            sysctls: &shared.settings.sysctls,
+            pressure: shared.pressure(),
+            leaving: shared.leaving.is_now(),
+        };
+        self.sentence = admit::refusal(&self.pod, node, &others);
+        match &self.sentence {
+            Some(sentence) => {
+                let said = sentence.message.trim_start_matches("Pod was rejected: ");
+                shared.warning(&self.pod, None, &sentence.reason, said);
+            }
+            None => shared.pods.put(Entry {
+                pod: self.pod.clone(),
+                observed: self.observed.clone(),
+                status: self.status.clone(),
+                places: self.volumes.places(),
+            }),
+        }
+    }
+
+    /// Gives a pod that was admitted the devices, CPUs and memory of
+    /// its own that it asks for; one that
+    /// cannot have them is refused.
+    pub(super) async fn take_resources(&mut self) {
+        let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
+        let ends = self.gone || self.pod.is_deleting() || self.pod.status.is_terminal();
+        if known || ends || self.sentence.is_some() {
+            return;
+        }
+        let shared = self.shared.clone();
+        let given = shared.managers.admit(&self.pod, &shared.devices).await;
+        if let Err(Reason { reason, message }) = given {
+            shared.warning(&self.pod, None, reason, message.clone());
+            self.sentence = Some(Sentence {
+                reason: reason.to_owned(),
+                message: format!("Pod was rejected: {message}"),
+                disruption: false,
+            });
+        }
+    }
+
+    /// Grants the pod what it asks for, if the node has it; the pod is what
+    /// the API has, with what it was granted.
+    pub(super) fn allocate(&mut self) {
+        let wanted = self.wanted.clone();
+        if self.grant.covers(&wanted.spec) {
+            self.pending = None;
+            self.pod = wanted;
+            return;
+        }
+        let granted = self.grant.applied(&wanted);
+        let ends = self.gone || wanted.is_deleting() || wanted.status.is_terminal();
+        if ends {
+            self.pending = None;
+            self.pod = Arc::new(granted);
+            return;
+        }
+        // one at a time, or two pods would be granted the same room
+        let shared = self.shared.clone();
+        let _turn = shared.grants.lock();
+        let others = shared.pods.room(wanted.uid());
+        let bound = shared.managers.forbids_resize(&granted);
+        let admitted = match bound {
+            Some(message) => Err(Pending {
+                reason: "Infeasible",
+                message,
+            }),
+            None => resize::admit(&wanted.spec, &granted.spec, others, shared.room),
+        };
+        match admitted {
+            Ok(()) => {
+                self.grant = Grant::of(&wanted.spec);
+                self.pending = None;
+                self.memory.resize_error = None;
+                self.memory.resize_retry = None;
+                let message = format!("Pod resize started: {}", resize::summary(&wanted, ""));
+                shared.normal(&wanted, None, "ResizeStarted", message);
+                self.pod = wanted;
+                shared.pods.put(Entry {
+                    pod: self.pod.clone(),
+                    observed: self.observed.clone(),
+                    status: self.status.clone(),
+                    places: self.volumes.places(),
+                });
+            }
+            Err(pending) => {
+                if self.pending.as_ref() != Some(&pending) {
+                    let message = format!(
+                        "Pod resize {}: {}",
+                        pending.reason,
+                        resize::summary(&wanted, &pending.message)
+                    );
+                    let event = format!("Resize{}", pending.reason);
+                    shared.warning(&wanted, None, &event, message);
+                }
+                self.pending = Some(pending);
+                self.pod = Arc::new(granted);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+use super::*;
+
+#[test]
+fn groups_are_named_as_the_kubelet_names_them() {
+    let layout = Layout::below("/node-1/");
+    assert_eq!(
+        layout.pod(QosClass::Guaranteed, "u"),
+        "/node-1/kubepods/podu"
+    );
+    assert_eq!(
+        layout.pod(QosClass::Burstable, "u"),
+        "/node-1/kubepods/burstable/podu"
+    );
+    assert_eq!(
+        Layout::below("/").pod(QosClass::BestEffort, "u"),
+        "/kubepods/besteffort/podu"
+    );
+}
+
+#[test]
+fn version_one_trees_get_limits_and_lose_them() {
+    let mount = tempfile::tempdir().unwrap();
+    for tree in ["cpu,cpuacct", "memory", "pids", "freezer"] {
+        fs::create_dir(mount.path().join(tree)).unwrap();
+        fs::write(mount.path().join(tree).join("cgroup.procs"), "").unwrap();
+    }
+    let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
+    groups.prepare().unwrap();
+    let limits = PodLimits {
+        cpu_shares: 512,
+        cpu_quota: Some(50_000),
+        memory: Some(1 << 20),
+    };
+    groups
+        .make_pod(
+            QosClass::Burstable,
+            "u-1",
+            limits,
+            Some(100),
+            &Beyond::default(),
+        )
+        .unwrap();
+    let read = |path: &str| fs::read_to_string(mount.path().join(path)).unwrap();
+    let pod = "kubepods/burstable/podu-1";
+    assert_eq!(read(&format!("cpu,cpuacct/{pod}/cpu.shares")), "512");
+    assert_eq!(
+        read(&format!("cpu,cpuacct/{pod}/cpu.cfs_quota_us")),
+        "50000"
+    );
+    assert_eq!(
+        read(&format!("memory/{pod}/memory.limit_in_bytes")),
+        "1048576"
+    );
+    assert_eq!(read("cpu,cpuacct/kubepods/besteffort/cpu.shares"), "2");
+    assert_eq!(groups.pods(), ["u-1"]);
+    assert!(!mount.path().join("freezer/kubepods").exists());
+}
+
+#[test]
+fn version_two_has_one_tree_with_weights() {
+    let mount = tempfile::tempdir().unwrap();
+    fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+    let groups = Cgroups::find(mount.path(), Layout::below("/orlop")).unwrap();
+    groups.prepare().unwrap();
+    let beyond = Beyond {
+        huge: vec![HugepageLimit {
+            page_size: "2MB".to_owned(),
+            limit: 8192,
+        }],
+        protected: Some(("memory.min", 2048)),
+    };
+    let limits = PodLimits {
+        cpu_shares: 1024,
+        cpu_quota: None,
+        memory: Some(4096),
+    };
+    groups
+        .make_pod(QosClass::Guaranteed, "u", limits, None, &beyond)
+        .unwrap();
+    let pod = mount.path().join("orlop/kubepods/podu");
+    assert_eq!(fs::read_to_string(pod.join("cpu.weight")).unwrap(), "39");
+    assert_eq!(fs::read_to_string(pod.join("memory.max")).unwrap(), "4096");
+    assert!(!pod.join("cpu.max").exists());
+    let huge = fs::read_to_string(pod.join("hugetlb.2MB.max")).unwrap();
+    assert_eq!(huge, "8192");
+    assert_eq!(fs::read_to_string(pod.join("memory.min")).unwrap(), "2048");
+
+    let asked = ClassSums {
+        burstable_cpu: 2000,
+        protected: Some((300, 100)),
+    };
+    groups.set_classes(asked).unwrap();
+    let all = mount.path().join("orlop/kubepods");
+    let read = |path: &str| fs::read_to_string(all.join(path)).unwrap();
+    assert_eq!(read("burstable/cpu.weight"), "79");
+    assert_eq!(
+        (&*read("memory.min"), &*read("burstable/memory.low")),
+        ("300", "100")
+    );
+    assert!(!groups.limits_swap());
+    fs::write(all.join("memory.swap.max"), "max").unwrap();
+    assert!(groups.limits_swap());
+}
+
+#[test]
+fn classes_are_as_heavy_as_what_their_pods_ask_for() {
+    let spec = |cpu: &str, limits: bool| -> PodSpec {
+        let list = serde_json::json!({"cpu": cpu, "memory": "100"});
+        let which = if limits { "limits" } else { "requests" };
+        serde_json::from_value(
+            serde_json::json!({"containers": [{"name": "a", "resources": {which: list}}]}),
+        )
+        .unwrap()
+    };
+    let pods = [
+        spec("1", true),
+        spec("2", false),
+        spec("500m", false),
+        PodSpec::default(),
+    ];
+    let qos = |protects| {
+        Some(MemoryQos {
+            throttling: 0.9,
+            protects,
+        })
+    };
+    let found = ClassSums::of(pods.iter(), qos(true));
+    assert_eq!(
+        (found.burstable_cpu, found.protected),
+        (2500, Some((300, 200)))
+    );
+    assert_eq!(
+        ClassSums::of(pods.iter(), qos(false)).protected,
+        Some((0, 0))
+    );
+    assert_eq!(ClassSums::of(pods.iter(), None).protected, None);
+}
