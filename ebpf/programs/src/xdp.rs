@@ -5,7 +5,7 @@
 //! to the program behind it, which takes the same decision by the same flow.
 
 use aya_ebpf::bindings::{xdp_action, xdp_md};
-use aya_ebpf::helpers::generated::bpf_xdp_adjust_head;
+use aya_ebpf::helpers::generated::{bpf_xdp_adjust_head, bpf_xdp_load_bytes, bpf_xdp_store_bytes};
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
@@ -15,7 +15,7 @@ use ebpf_logic::packet::{
     relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front};
+use crate::maps::{Kernel, front, front_v6};
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
@@ -54,7 +54,7 @@ extern "C" fn orlop_xdp_parse(xdp: *mut xdp_md) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_xdp_rewrite(xdp: *mut xdp_md) -> u32 {
-    work().map_or(0, |work| u32::from(rewrite(Xdp(xdp), work, true)))
+    work().map_or(0, |work| u32::from(rewrite(Direct(Xdp(xdp)), work, true)))
 }
 
 #[unsafe(no_mangle)]
@@ -125,9 +125,13 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
         Verdict::Encapsulate => orlop_xdp_encapsulate(packet.0) != 0,
         Verdict::Link => orlop_xdp_relay(packet.0) != 0,
         Verdict::TranslateError => orlop_xdp_rewrite_error(packet.0) != 0,
-        _ => orlop_xdp_rewrite(packet.0) != 0,
+        // What does not lie in the packet's first buffer is left to the program
+        // behind this one: the farthest field comes first, so that nothing was
+        // written yet.
+        _ if orlop_xdp_rewrite(packet.0) == 0 => return pass(),
+        _ => true,
     };
-    if written && packet.store(0, &route::frame(), false) {
+    if written && Direct(packet).store(0, &route::frame(), false) {
         Kernel.count(work.counter);
         xdp_action::XDP_TX
     } else {
@@ -140,9 +144,6 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
 #[derive(Clone, Copy)]
 struct Xdp(*mut xdp_md);
 
-/// Offsets that are looked at: headers lie far before.
-const FARTHEST: u64 = 0x3fff;
-
 impl Xdp {
     /// Where the packet's first buffer begins and ends.
     #[inline(always)]
@@ -154,26 +155,6 @@ impl Xdp {
                 core::ptr::addr_of!((*self.0).data_end).read_volatile() as usize,
             )
         }
-    }
-
-    /// Where `N` bytes at an offset lie, if all are there. Headers begin at even
-    /// places.
-    #[inline(always)]
-    fn place<const N: usize>(self, at: u32) -> Option<*mut u8> {
-        // The compiler is not to know where the number comes from: it would compare
-        // another, of which the verifier does not know that it is the same.
-        let at = core::hint::black_box(u64::from(at));
-        if at > FARTHEST {
-            return None;
-        }
-        let (start, end) = self.ends();
-        // One sum is used for both, the check and the access: of another the
-        // verifier would not know what was checked.
-        let place = core::hint::black_box(start + at as usize);
-        if place + N > end {
-            return None;
-        }
-        Some(place as *mut u8)
     }
 }
 
@@ -190,14 +171,105 @@ impl Packet for Xdp {
         front(start, end)
     }
 
-    // Here all is read where it lies: a second way to read it would save nothing.
     #[inline(always)]
     fn front_v6(self) -> Option<FrontV6> {
-        None
+        let (start, end) = self.ends();
+        front_v6(start, end)
     }
 
-    // What does not lie in the packet's first buffer is left to the program behind
-    // this one: then nothing was written yet, since all that is written was read.
+    #[inline(always)]
+    fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {
+        let mut bytes = core::mem::MaybeUninit::<[u8; N]>::uninit();
+        // SAFETY: the helper writes `N` bytes, or fails.
+        let failed = unsafe { bpf_xdp_load_bytes(self.0, at, bytes.as_mut_ptr().cast(), N as u32) };
+        if failed == 0 {
+            // SAFETY: they are written.
+            Some(unsafe { bytes.assume_init() })
+        } else {
+            None
+        }
+    }
+
+    #[inline(always)]
+    fn store<const N: usize>(self, at: u32, bytes: &[u8; N], _summed: bool) -> bool {
+        let from = bytes.as_ptr().cast_mut().cast();
+        // SAFETY: the helper reads `N` bytes.
+        unsafe { bpf_xdp_store_bytes(self.0, at, from, N as u32) == 0 }
+    }
+
+    #[inline(always)]
+    fn sctp_change(self, ports: u32, length: u32) -> u32 {
+        orlop_sctp_change(ports, length)
+    }
+
+    #[inline(always)]
+    fn truncate(self, _length: u32) -> bool {
+        // Answers are made by the program behind this one.
+        false
+    }
+
+    #[inline(always)]
+    fn grow(self, bytes: u32, _outer: Outer) -> bool {
+        let Some(link) = self.load::<14>(0) else {
+            return false;
+        };
+        // SAFETY: the helper takes numbers.
+        let failed = unsafe { bpf_xdp_adjust_head(self.0, -(bytes as i32)) };
+        failed == 0 && self.store(0, &link, false)
+    }
+
+    #[inline(always)]
+    fn shrink(self, _bytes: u32) -> bool {
+        false
+    }
+}
+
+/// The same packet where most is read and written, without a helper for each field.
+/// Each place costs the verifier more so, which is why others go by helpers.
+#[derive(Clone, Copy)]
+struct Direct(Xdp);
+
+/// Offsets that are looked at: headers lie far before.
+const FARTHEST: u64 = 0x3fff;
+
+impl Direct {
+    /// Where `N` bytes at an offset lie, if all are there. Headers begin at even
+    /// places.
+    #[inline(always)]
+    fn place<const N: usize>(self, at: u32) -> Option<*mut u8> {
+        // The compiler is not to know where the number comes from: it would compare
+        // another, of which the verifier does not know that it is the same.
+        let at = core::hint::black_box(u64::from(at));
+        if at > FARTHEST {
+            return None;
+        }
+        let (start, end) = self.0.ends();
+        // One sum is used for both, the check and the access: of another the
+        // verifier would not know what was checked.
+        let place = core::hint::black_box(start + at as usize);
+        if place + N > end {
+            return None;
+        }
+        Some(place as *mut u8)
+    }
+}
+
+impl Packet for Direct {
+    #[inline(always)]
+    fn len(self) -> u32 {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn front(self) -> Option<Front> {
+        self.0.front()
+    }
+
+    #[inline(always)]
+    fn front_v6(self) -> Option<FrontV6> {
+        self.0.front_v6()
+    }
+
     #[inline(always)]
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]> {
         let from = self.place::<N>(at)?;
@@ -265,27 +337,21 @@ impl Packet for Xdp {
 
     #[inline(always)]
     fn sctp_change(self, ports: u32, length: u32) -> u32 {
-        orlop_sctp_change(ports, length)
+        self.0.sctp_change(ports, length)
     }
 
     #[inline(always)]
-    fn truncate(self, _length: u32) -> bool {
-        // Answers are made by the program behind this one.
-        false
+    fn truncate(self, length: u32) -> bool {
+        self.0.truncate(length)
     }
 
     #[inline(always)]
-    fn grow(self, bytes: u32, _outer: Outer) -> bool {
-        let Some(link) = self.load::<14>(0) else {
-            return false;
-        };
-        // SAFETY: the helper takes numbers.
-        let failed = unsafe { bpf_xdp_adjust_head(self.0, -(bytes as i32)) };
-        failed == 0 && self.store(0, &link, false)
+    fn grow(self, bytes: u32, outer: Outer) -> bool {
+        self.0.grow(bytes, outer)
     }
 
     #[inline(always)]
-    fn shrink(self, _bytes: u32) -> bool {
-        false
+    fn shrink(self, bytes: u32) -> bool {
+        self.0.shrink(bytes)
     }
 }
