@@ -141,6 +141,8 @@ counters! {
     /// Dropped at a pod's interface: nothing can be decided on it, since its
     /// headers contradict themselves, are tagged, or miss the first fragment.
     DroppedUnreadable = 57, "dropped_unreadable";
+    /// A record of a verdict found no room in the ring.
+    RecordLost = 62, "flow_record_lost";
 }
 
 impl Counter {

@@ -20,6 +20,7 @@
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
 //! FRAGMENTS (source, destination, id)        ──► ports         of a first fragment
+//! FLOW_RECORDS ring of FlowRecord                                verdicts and drops, for people
 //! ```
 //!
 //! An update writes the slots of the next generation, then replaces the one
@@ -47,6 +48,7 @@ mod flow;
 mod maglev;
 mod node;
 pub mod policy;
+pub mod record;
 mod served;
 mod service;
 mod socket;
@@ -58,6 +60,7 @@ pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{NodeFlags, Prefix, Range};
+pub use record::FlowRecord;
 pub use served::{Served, ServedPlace};
 pub use service::{
     Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
@@ -129,8 +132,11 @@ pub mod maps {
     /// [`VERSION`](crate::VERSION): a new one of aya-log's is a new version.
     pub const LOGS: &str = "AYA_LOGS";
 
+    /// The ring of [`FlowRecord`](crate::FlowRecord).
+    pub const FLOW_RECORDS: &str = "FLOW_RECORDS";
+
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 25] = [
+    pub const ALL: [&str; 26] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -156,5 +162,6 @@ pub mod maps {
         RULES,
         POLICY_FLOWS,
         LOGS,
+        FLOW_RECORDS,
     ];
 }

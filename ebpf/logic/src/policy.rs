@@ -14,7 +14,9 @@ mod guard;
 #[cfg(feature = "model")]
 pub mod model;
 
-pub use guard::{Guard, PolicyFlows, Ruling, Told, begin, guard, outline, portless};
+pub use guard::{
+    Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, outline, portless, unreadable,
+};
 
 /// The maps of network policy.
 pub trait PolicyMaps {

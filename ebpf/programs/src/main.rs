@@ -12,6 +12,8 @@ mod maps;
 #[cfg(target_arch = "bpf")]
 mod policy;
 #[cfg(target_arch = "bpf")]
+mod record;
+#[cfg(target_arch = "bpf")]
 mod route;
 #[cfg(target_arch = "bpf")]
 mod socket;

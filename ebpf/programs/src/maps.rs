@@ -18,7 +18,7 @@ use ebpf_abi::{
     ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Front, FrontV6, Origin, Step, Verdict, Work};
-use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps};
+use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
 const WORD: usize = size_of::<u64>();
@@ -404,6 +404,11 @@ impl PolicyFlows for Kernel {
     #[inline(always)]
     fn tally(&self, counter: Counter) {
         self.count(counter);
+    }
+
+    #[inline(always)]
+    fn report(&self, guard: &Guard, why: &Why) {
+        crate::record::verdict(guard, why);
     }
 }
 

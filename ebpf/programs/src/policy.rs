@@ -10,7 +10,9 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
 use ebpf_abi::{Counter, Port, Protocol, Tuple};
 use ebpf_logic::packet::{Fragment, Kind, Origin, Step, Verdict};
-use ebpf_logic::policy::{Guard, PolicyFlows, Ruling, Told, begin, guard, outline, portless};
+use ebpf_logic::policy::{
+    Guard, PolicyFlows, Ruling, Told, Why, begin, guard, outline, portless, unreadable,
+};
 
 use crate::maps::{GUARD, Kernel};
 use crate::route::{self, Way};
@@ -35,7 +37,10 @@ fn orlop_tc_guard_egress(ctx: TcContext) -> i32 {
 fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
     // Nobody behind such a device takes tags off, except that of no network.
     if field!(skb, vlan_present) != 0 {
-        Kernel.tally(Counter::DroppedUnreadable);
+        if let Some(guard) = scratch() {
+            guard.unknown(&told(skb, origin == Origin::Pod));
+            unreadable(&Kernel, guard);
+        }
         return TC_ACT_SHOT as i32;
     }
     let kind = orlop_tc_parse(skb);
@@ -72,21 +77,13 @@ extern "C" fn orlop_guard_outline(skb: *mut __sk_buff, kind: u32, verdict: u32, 
     let (Some(work), Some(guard)) = (work(), scratch()) else {
         return Ruling::Drop as u32;
     };
-    let told = Told {
-        direction: if out != 0 {
-            Direction::EGRESS
-        } else {
-            Direction::INGRESS
-        },
-        device: field!(skb, ifindex),
-        from: field!(skb, ingress_ifindex),
-    };
+    let told = told(skb, out != 0);
     let kind = kind_of(kind);
     if kind == Kind::Transport && work.tunnel == 0 {
         if work.headers.fragment == Fragment::LATER
             && take(Step::Recall, Origin::Pod, work) != Verdict::Unknown
         {
-            return portless(&Kernel, &work.headers.tuple, &told) as u32;
+            return portless(&Kernel, &work.headers.tuple, &told, guard) as u32;
         }
         if work.headers.fragment == Fragment::FIRST {
             take(Step::Keep, Origin::Pod, work);
@@ -115,9 +112,24 @@ extern "C" fn orlop_guard_begin(skb: *mut __sk_buff) -> u32 {
     };
     if !guard.is_ingress() && !is_behind(skb, guard) {
         Kernel.tally(Counter::DroppedSpoofed);
+        Kernel.report(guard, &Why::not_policy(Counter::DroppedSpoofed));
         return Ruling::Drop as u32;
     }
     begin(&Kernel, guard) as u32
+}
+
+/// What the device says.
+#[inline(always)]
+fn told(skb: *mut __sk_buff, out: bool) -> Told {
+    Told {
+        direction: if out {
+            Direction::EGRESS
+        } else {
+            Direction::INGRESS
+        },
+        device: field!(skb, ifindex),
+        from: field!(skb, ingress_ifindex),
+    }
 }
 
 /// Does the kernel send what is for the sender's address back through the
@@ -140,7 +152,7 @@ fn is_behind(skb: *mut __sk_buff, guard: &Guard) -> bool {
 
 /// This processor's.
 #[inline(always)]
-fn scratch() -> Option<&'static mut Guard> {
+pub(crate) fn scratch() -> Option<&'static mut Guard> {
     // SAFETY: this processor's value; each step has the only reference to it.
     GUARD.get_ptr_mut(0).map(|guard| unsafe { &mut *guard })
 }

@@ -18,6 +18,7 @@ use ebpf_logic::packet::{
 };
 
 use crate::maps::{Kernel, front, front_v6};
+use crate::record;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
@@ -143,24 +144,25 @@ pub(crate) extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed:
     let packet = Skb(skb);
     if work.tunnel != 0 {
         if !matches!(verdict, Verdict::Translate | Verdict::Forward) || !decapsulate(packet, work) {
-            return drop(Counter::DroppedUnwritable);
+            return drop(skb, Counter::DroppedUnwritable);
         }
         Kernel.count(Counter::PacketDecapsulated);
         core::hint::black_box(core::ptr::from_mut(work));
     }
     match verdict {
         Verdict::Pass | Verdict::Unknown => TC_ACT_UNSPEC,
-        Verdict::Drop => drop(work.counter),
-        Verdict::Translate => done(orlop_tc_rewrite(skb, 0) != 0, work),
+        Verdict::Drop => drop(skb, work.counter),
+        Verdict::Translate => done(skb, orlop_tc_rewrite(skb, 0) != 0, work),
         Verdict::TranslateError if work.quote.forward == 0 => {
-            done(orlop_tc_rewrite_error(skb) != 0, work)
+            done(skb, orlop_tc_rewrite_error(skb) != 0, work)
         }
         Verdict::Refuse => {
             if orlop_tc_refuse(skb, 0) != 0 {
                 Kernel.count(Counter::PacketRefused);
+                record::dropped(Counter::PacketRefused, field!(skb, ifindex));
                 back(skb, routed)
             } else {
-                drop(Counter::DroppedUnwritable)
+                drop(skb, Counter::DroppedUnwritable)
             }
         }
         Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link => {
@@ -186,9 +188,9 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
         };
     let way = route::find(skb.cast(), field!(skb, ifindex), &work.to, length);
     match way {
-        Way::None => return drop(Counter::DroppedNoRoute),
+        Way::None => return drop(skb, Counter::DroppedNoRoute),
         Way::Kernel if routed || outer != 0 || verdict == Verdict::Link => {
-            return drop(Counter::DroppedNoRoute);
+            return drop(skb, Counter::DroppedNoRoute);
         }
         Way::TooBig => {
             // Programs cannot cut what a router might: its sender can, once it is
@@ -199,15 +201,16 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
                 && orlop_tc_refuse(skb, route::mtu().saturating_sub(outer)) != 0
             {
                 Kernel.count(Counter::DroppedTooBig);
+                record::dropped(Counter::DroppedTooBig, field!(skb, ifindex));
                 return back(skb, routed);
             }
-            return drop(Counter::DroppedTooBig);
+            return drop(skb, Counter::DroppedTooBig);
         }
         _ => {}
     }
     let hop = way != Way::Kernel;
     if hop && work.headers.hops <= 1 {
-        return drop(Counter::DroppedExpired);
+        return drop(skb, Counter::DroppedExpired);
     }
     let written = match verdict {
         Verdict::Encapsulate => orlop_tc_encapsulate(skb) != 0,
@@ -219,7 +222,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
         }
         _ => orlop_tc_rewrite(skb, u32::from(hop)) != 0,
     };
-    let passed = done(written, work);
+    let passed = done(skb, written, work);
     if !written || way == Way::Kernel {
         return passed;
     }
@@ -229,7 +232,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
         return unsafe { bpf_redirect_neigh(device, core::ptr::null_mut(), 0, 0) } as i32;
     }
     if !packet.store(0, &route::frame(), false) {
-        return drop(Counter::DroppedUnwritable);
+        return drop(skb, Counter::DroppedUnwritable);
     }
     // SAFETY: the helper takes numbers.
     unsafe { bpf_redirect(device, 0) as i32 }
@@ -259,18 +262,19 @@ fn back(skb: *mut __sk_buff, routed: bool) -> i32 {
 }
 
 #[inline(always)]
-fn done(written: bool, work: &Work) -> i32 {
+fn done(skb: *mut __sk_buff, written: bool, work: &Work) -> i32 {
     if written {
         Kernel.count(work.counter);
         TC_ACT_UNSPEC
     } else {
-        drop(Counter::DroppedUnwritable)
+        drop(skb, Counter::DroppedUnwritable)
     }
 }
 
 #[inline(always)]
-fn drop(why: Counter) -> i32 {
+fn drop(skb: *mut __sk_buff, why: Counter) -> i32 {
     Kernel.count(why);
+    record::dropped(why, field!(skb, ifindex));
     TC_ACT_SHOT as i32
 }
 

@@ -87,8 +87,7 @@ extern "C" fn orlop_xdp_act(xdp: *mut xdp_md, verdict: u32) -> u32 {
     match verdict {
         Verdict::Pass => xdp_action::XDP_PASS,
         Verdict::Drop => {
-            Kernel.count(work.counter);
-            xdp_action::XDP_DROP
+            drop(xdp, work.counter)
         }
         Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link
             if work.tunnel == 0 =>
@@ -135,9 +134,17 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
         Kernel.count(work.counter);
         xdp_action::XDP_TX
     } else {
-        Kernel.count(Counter::DroppedUnwritable);
-        xdp_action::XDP_DROP
+        drop(packet.0, Counter::DroppedUnwritable)
     }
+}
+
+#[inline(always)]
+fn drop(xdp: *mut xdp_md, why: Counter) -> u32 {
+    Kernel.count(why);
+    // SAFETY: the kernel hands a valid context in; it is no memory.
+    let device = unsafe { core::ptr::addr_of!((*xdp).ingress_ifindex).read_volatile() };
+    crate::record::dropped(why, device);
+    xdp_action::XDP_DROP
 }
 
 /// A packet as the driver has it.

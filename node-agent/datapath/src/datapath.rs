@@ -27,6 +27,7 @@ use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
 use crate::pod::Raw;
+use crate::records::Recording;
 use crate::snapshot::Snapshot;
 use crate::sys;
 use crate::tables::{self, Tables};
@@ -44,6 +45,8 @@ pub struct Options {
     pub capacity: Capacity,
     /// How programs are attached to devices.
     pub tc: TcWay,
+    /// Of which verdicts programs tell one by one.
+    pub recording: Recording,
 }
 
 /// How many entries maps take. Memory is taken as entries come, except for the
@@ -291,6 +294,7 @@ impl Datapath {
             object: options.object,
             capacity: options.capacity,
             level,
+            recording: options.recording,
             directory: directory.clone(),
         };
         let mut ebpf = source.load(&elsewhere)?;
@@ -729,6 +733,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<u32, RuleName>(maps::RULES, MapType::Hash),
     Layout::of::<Tuple, PolicyFlowEntry>(maps::POLICY_FLOWS, MapType::LruHash),
     Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
+    Layout::of::<(), ()>(maps::FLOW_RECORDS, MapType::RingBuf),
 ];
 
 impl Layout {
@@ -770,13 +775,14 @@ impl Layout {
 
 /// Do the maps that are pinned there look like ours?
 pub(crate) fn have_our_layout(directory: &Path) -> bool {
+    let carries_nothing = [maps::COUNTERS, maps::LOGS, maps::FLOW_RECORDS];
     LAYOUTS
         .iter()
-        .filter(|layout| layout.name != maps::COUNTERS && layout.name != maps::LOGS)
+        .filter(|layout| !carries_nothing.contains(&layout.name))
         .all(|layout| layout.check(directory).is_ok())
 }
 
-fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {
+pub(crate) fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {
     let path = directory.join(name);
     if !path.exists() {
         return Err(Error::NotPinned { path });
@@ -798,7 +804,7 @@ pub(crate) fn open<K: aya::Pod, V: aya::Pod>(
     Ok((map, size))
 }
 
-fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
+pub(crate) fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
     move |source| Error::Map {
         verb: "read",
         map,

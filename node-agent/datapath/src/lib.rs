@@ -46,6 +46,7 @@ mod log;
 mod netlink;
 mod pod;
 mod policy;
+mod records;
 mod snapshot;
 mod sys;
 mod table;
@@ -66,7 +67,8 @@ pub use flows::{Connection, Flows};
 pub use links::Cost;
 pub use load::{Load, Loads};
 pub use log::LOG_TARGET;
-pub use policy::{Policy, PolicyEntries};
+pub use policy::{Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
+pub use records::{Recording, Records, Services as ServiceNames, clock};
 pub use snapshot::Snapshot;
 pub use trace::{
     Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,

@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfLoader};
-use ebpf_abi::maps;
+use ebpf_abi::{maps, record::recording};
 use nix::sched::{CloneFlags, unshare};
 
 use crate::datapath::Capacity;
 use crate::error::Error;
+use crate::records::Recording;
 
 /// Threads that have programs verified. More than a few gain little: half of
 /// the programs take no time.
@@ -24,6 +25,8 @@ pub(crate) struct Source {
     pub(crate) capacity: Capacity,
     /// What programs tell of.
     pub(crate) level: u8,
+    /// Of which verdicts they tell.
+    pub(crate) recording: Recording,
     /// Where the maps are pinned.
     pub(crate) directory: PathBuf,
 }
@@ -40,11 +43,14 @@ impl Source {
             let path = other.map_or_else(|| self.directory.join(name), |(_, path)| path.clone());
             (name, path)
         });
+        let verdicts = u8::from(self.recording.verdicts);
         let mut loader = without_kernel_types(&self.directory);
         for (name, path) in &paths {
             loader.map_pin_path(name, path.as_path());
         }
         loader.override_global(aya_log::LEVEL, &self.level, true);
+        loader.override_global(recording::SWITCH, &verdicts, true);
+        loader.override_global(recording::SAMPLE, &self.recording.sample, true);
         let capacity = &self.capacity;
         loader
             .map_max_entries(maps::SERVICES, capacity.services)

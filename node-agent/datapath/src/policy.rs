@@ -23,6 +23,10 @@ use crate::error::Error;
 use crate::sys;
 use crate::table::{Table, each, in_runs};
 
+mod walk;
+
+pub use walk::{PolicyQuestion, PolicyWalk};
+
 /// The maps of network policy, pinned.
 #[derive(Debug)]
 pub struct Policy {

@@ -494,3 +494,12 @@ pub(crate) fn pin_trivial(kind: u32, verdict: i32, path: &Path) -> io::Result<()
     let program = unsafe { OwnedFd::from_raw_fd(fd) };
     pin(program.as_fd(), path)
 }
+
+/// Plain data out of as many bytes.
+pub(crate) fn plain_of<T: Plain>(bytes: &[u8]) -> Option<T> {
+    (bytes.len() == size_of::<T>()).then(|| {
+        // SAFETY: as many bytes are there, and `Plain` promises that any of them
+        // are a value.
+        unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+    })
+}

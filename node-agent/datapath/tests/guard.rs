@@ -1,6 +1,8 @@
 //! Network policy at pods' interfaces: real packets, real programs.
 
 mod host;
+#[path = "guard/records.rs"]
+mod records;
 #[path = "guard/world.rs"]
 mod world;
 

@@ -24,11 +24,15 @@
 use ebpf_abi::policy::{Direction, EndpointKey, PolicyFlow, PolicyFlowEntry, cookies};
 use ebpf_abi::{Address, Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
 
-use super::{Flow, Place, PolicyMaps, policy};
+use super::{Flow, Place, PolicyDecision, PolicyMaps, policy};
 use crate::packet::headers::{
     Fragment, Headers, ICMP, ICMPV6, LINK, TcpFlags, V4, V6, network_v4, network_v6,
 };
 use crate::packet::{Kind, Packet, Verdict, Work};
+
+mod report;
+
+pub use report::{Why, describe};
 
 /// The maps that flows at pods' interfaces need besides those of policy.
 pub trait PolicyFlows: PolicyMaps {
@@ -47,6 +51,9 @@ pub trait PolicyFlows: PolicyMaps {
     fn clock(&self) -> u32;
     /// Counts.
     fn tally(&self, counter: Counter);
+    /// Tells people of a verdict, if they want to know; never on the way of a
+    /// packet of a flow that goes on.
+    fn report(&self, guard: &Guard, why: &Why);
 }
 
 /// What is known of a packet at a pod's interface.
@@ -99,6 +106,41 @@ impl Guard {
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
         self.flow.has(PolicyFlow::INGRESS)
+    }
+
+    /// The device, and which way.
+    #[inline(always)]
+    fn place(&mut self, told: &Told) {
+        self.flow.device = told.device;
+        self.flow.flags = 0;
+        if told.direction == Direction::INGRESS {
+            self.flow.flags = PolicyFlow::INGRESS;
+            if told.from != 0 {
+                self.flow.flags |= PolicyFlow::RELAYED;
+            }
+        }
+    }
+
+    /// The flow: what the pod sees of a packet, and what is behind translation.
+    #[inline(always)]
+    fn name(&mut self, seen: &Tuple, far: &Tuple) {
+        if self.is_ingress() {
+            self.key = seen.reversed();
+            self.flow.peer = far.source;
+            self.flow.peer_port = far.source_port;
+        } else {
+            self.key = *seen;
+            self.flow.peer = far.destination;
+            self.flow.peer_port = far.destination_port;
+        }
+    }
+
+    /// Of a packet of which nothing is known but its device.
+    #[inline(always)]
+    pub fn unknown(&mut self, told: &Told) {
+        self.about = 0;
+        self.place(told);
+        self.name(&Headers::NOTHING.tuple, &Headers::NOTHING.tuple);
     }
 }
 
@@ -159,14 +201,7 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     guard.opens = 0;
     guard.about = 0;
     guard.itself = u32::from(ingress && told.from == told.device);
-    guard.flow.flags = 0;
-    if ingress {
-        guard.flow.flags = PolicyFlow::INGRESS;
-        if told.from != 0 {
-            guard.flow.flags |= PolicyFlow::RELAYED;
-        }
-    }
-    guard.flow.device = told.device;
+    guard.place(told);
     let mut seen = work.headers.tuple;
     let mut far = seen;
     if kind == Kind::Transport && work.tunnel == 0 {
@@ -184,8 +219,9 @@ pub fn outline<M: PolicyFlows, P: Packet>(
         match outer(packet, guard) {
             Outer::NotIp => return Ruling::Pass,
             Outer::Unreadable => {
-                maps.tally(Counter::DroppedUnreadable);
-                return Ruling::Drop;
+                let far = guard.headers.tuple;
+                guard.name(&far, &far);
+                return unreadable(maps, guard);
             }
             Outer::LinkLocal => return Ruling::Pass,
             Outer::Readable => {}
@@ -197,16 +233,16 @@ pub fn outline<M: PolicyFlows, P: Packet>(
             seen = far;
         }
     }
-    if ingress {
-        guard.key = seen.reversed();
-        guard.flow.peer = far.source;
-        guard.flow.peer_port = far.source_port;
-    } else {
-        guard.key = seen;
-        guard.flow.peer = far.destination;
-        guard.flow.peer_port = far.destination_port;
-    }
+    guard.name(&seen, &far);
     Ruling::Ask
+}
+
+/// Drops what nothing can be decided on.
+#[inline(always)]
+pub fn unreadable<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
+    maps.tally(Counter::DroppedUnreadable);
+    maps.report(guard, &Why::not_policy(Counter::DroppedUnreadable));
+    Ruling::Drop
 }
 
 enum Outer {
@@ -225,6 +261,7 @@ fn outer<P: Packet>(packet: P, guard: &mut Guard) -> Outer {
     };
     let headers = &mut guard.headers;
     headers.network = LINK;
+    headers.tuple = Headers::NOTHING.tuple;
     let protocol = match u16::from_be_bytes(link) {
         V4 => network_v4(packet, headers),
         V6 => network_v6(packet, headers),
@@ -296,8 +333,7 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         return again(maps, guard);
     }
     if guard.entry.flow.as_unchecked().has(PolicyFlow::ENDED) {
-        maps.tally(Counter::DroppedEnded);
-        return Ruling::Drop;
+        return over(maps, guard, root.epoch);
     }
     if guard.entry.used != u64::from(guard.now) {
         maps.touch(place, u64::from(guard.now));
@@ -308,7 +344,12 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
 /// Decides on a fragment whose first part, with the ports, was not seen: only
 /// a pod that no policy selects may have it.
 #[inline(always)]
-pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told) -> Ruling {
+pub fn portless<M: PolicyFlows>(
+    maps: &M,
+    tuple: &Tuple,
+    told: &Told,
+    guard: &mut Guard,
+) -> Ruling {
     let own = if told.direction == Direction::INGRESS {
         tuple.destination
     } else {
@@ -317,8 +358,9 @@ pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told) -> Ruling 
     if is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS) {
         return Ruling::Pass;
     }
-    maps.tally(Counter::DroppedUnreadable);
-    Ruling::Drop
+    guard.unknown(told);
+    guard.name(tuple, tuple);
+    unreadable(maps, guard)
 }
 
 #[inline(always)]
@@ -373,7 +415,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     }
     let decision = policy(maps, &asked(&key, &flow));
     if !decision.allow {
-        return denied(maps, guard, decision.cookie);
+        return denied(maps, guard, &decision);
     }
     if guard.about != 0 {
         return Ruling::Pass;
@@ -381,6 +423,12 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     flow.cookie = decision.cookie;
     flow.generation = decision.root.generation;
     maps.tally(Counter::PolicyAllowed);
+    let why = Why::policy(
+        Counter::PolicyAllowed,
+        decision.cookie,
+        decision.root.epoch,
+    );
+    maps.report(guard, &why);
     keep(maps, guard, flow)
 }
 
@@ -420,7 +468,15 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         maps.tally(Counter::PolicyEnded);
     }
     keep(maps, guard, flow);
+    over(maps, guard, decision.root.epoch)
+}
+
+/// Drops a packet of a flow that ended.
+#[inline(always)]
+fn over<M: PolicyFlows>(maps: &M, guard: &Guard, epoch: u32) -> Ruling {
     maps.tally(Counter::DroppedEnded);
+    let cookie = guard.entry.flow.as_unchecked().cookie;
+    maps.report(guard, &Why::policy(Counter::DroppedEnded, cookie, epoch));
     Ruling::Drop
 }
 
@@ -438,13 +494,16 @@ fn keep<M: PolicyFlows>(maps: &M, guard: &mut Guard, flow: PolicyFlow) -> Ruling
 }
 
 #[inline(always)]
-fn denied<M: PolicyFlows>(maps: &M, guard: &Guard, cookie: u32) -> Ruling {
-    maps.tally(match cookie {
+fn denied<M: PolicyFlows>(maps: &M, guard: &Guard, decision: &PolicyDecision) -> Ruling {
+    let reason = match decision.cookie {
         cookies::CLOSED => Counter::DroppedClosed,
         cookies::BROKEN => Counter::DroppedBroken,
         _ if guard.is_ingress() => Counter::DroppedIngress,
         _ => Counter::DroppedEgress,
-    });
+    };
+    maps.tally(reason);
+    let why = Why::policy(reason, decision.cookie, decision.root.epoch);
+    maps.report(guard, &why);
     Ruling::Drop
 }
 

@@ -46,7 +46,7 @@ pub struct World {
     pub outside: Place,
     next: u8,
     // Last: it takes the namespaces along.
-    host: Host,
+    pub host: Host,
 }
 
 /// Who answers at a port, TCP and UDP, until it is dropped: with what it got.

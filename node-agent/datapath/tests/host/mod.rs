@@ -23,7 +23,7 @@ use std::time::Duration;
 use ground::{cgroup2, enter, lack};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use node_agent_datapath::{Capacity, Engine, Options, TcWay};
+use node_agent_datapath::{Capacity, Engine, Options, Recording, TcWay};
 use node_agent_plan::{
     Conditions, Config, Endpoint, EndpointPort, EndpointSlice, Metadata, Service, ServicePort,
     ServiceSpec,
@@ -37,6 +37,8 @@ pub const NODE: &str = "node-1";
 pub struct Host {
     pub cgroup: PathBuf,
     pub pin_dir: PathBuf,
+    /// Of what programs tell; of everything unless it is changed.
+    pub recording: Recording,
     root: PathBuf,
     home: PathBuf,
     scratch: PathBuf,
@@ -68,6 +70,10 @@ impl Host {
         Some(Self {
             cgroup,
             pin_dir: scratch.join("orlop"),
+            recording: Recording {
+                verdicts: true,
+                sample: 1,
+            },
             root,
             home,
             scratch,
@@ -82,6 +88,7 @@ impl Host {
             object: node_agent_datapath::OBJECT.expect("checked by `lack`"),
             capacity: Capacity::default(),
             tc: TcWay::Auto,
+            recording: self.recording,
         }
     }
 

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use ebpf_abi::policy::{
     EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
 };
-use ebpf_abi::{Life, Range};
+use ebpf_abi::{FlowRecord, Life, Range};
 
 use super::*;
 use crate::packet::headers::Fragment;
@@ -25,6 +25,7 @@ struct World {
     model: RefCell<PolicyModel>,
     flows: RefCell<BTreeMap<Tuple, PolicyFlowEntry>>,
     counted: RefCell<Vec<Counter>>,
+    records: RefCell<Vec<FlowRecord>>,
     config: Cell<Config>,
     now: Cell<u32>,
 }
@@ -73,6 +74,11 @@ impl PolicyFlows for World {
     fn tally(&self, counter: Counter) {
         self.counted.borrow_mut().push(counter);
     }
+    fn report(&self, guard: &Guard, why: &Why) {
+        let mut record = FlowRecord::NOTHING;
+        describe(guard, why, &mut record);
+        self.records.borrow_mut().push(record);
+    }
 }
 
 /// A packet, as the pod's device sees it.
@@ -91,6 +97,7 @@ impl World {
             model: RefCell::default(),
             flows: RefCell::default(),
             counted: RefCell::default(),
+            records: RefCell::default(),
             config: Cell::new(Config::DEFAULT),
             now: Cell::new(1_000),
         };
@@ -381,6 +388,75 @@ fn the_node_reaches_its_pods_and_who_is_only_shown_as_it_does_not() {
     // What the pod sent to a service that it serves itself.
     assert!(world.asked(relayed(DEVICE)));
     assert!(world.asked(answer(relayed(DEVICE), ACK)));
+}
+
+/// What is told: the reason, the rule, and which side decided.
+fn told(world: &World) -> Vec<(Counter, u32, u16)> {
+    let taken = world.records.take().into_iter();
+    taken
+        .map(|it| {
+            let reason = Counter::of_index(it.reason).expect("a counter");
+            assert_eq!(it.device, DEVICE);
+            (reason, it.cookie, it.flags)
+        })
+        .collect()
+}
+
+#[test]
+fn a_flow_is_told_of_when_it_begins_and_each_drop_and_nothing_in_between() {
+    let world = World::new(false, true);
+    let first = sent(Protocol::TCP, SYN);
+    assert!(world.asked(first));
+    let begun = (
+        Counter::PolicyAllowed,
+        cookies::FIRST,
+        FlowRecord::EGRESS,
+    );
+    assert_eq!(told(&world), [begun]);
+    for _ in 0..3 {
+        assert!(world.asked(answer(first, ACK)));
+        assert!(world.asked(sent(Protocol::TCP, ACK)));
+    }
+    // Decided again under a new generation, and still allowed.
+    world.say(false, true);
+    assert!(world.asked(sent(Protocol::TCP, ACK)));
+    assert_eq!(told(&world), []);
+    // Each packet of a flow that ended, as it began, whoever speaks.
+    world.say(false, false);
+    assert!(!world.asked(answer(first, ACK)));
+    let record = world.records.borrow()[0];
+    assert_eq!((record.tuple, record.peer), (first.tuple, PEER));
+    assert!(!world.asked(sent(Protocol::TCP, ACK)));
+    let ended = (Counter::DroppedEnded, cookies::FIRST, FlowRecord::EGRESS);
+    assert_eq!(told(&world), [ended, ended]);
+    // Who is not let in.
+    let came = Seen {
+        out: false,
+        tuple: tuple(PEER, POD, Protocol::UDP),
+        to: None,
+        flags: 0,
+        from: UPLINK,
+    };
+    assert!(!world.asked(came));
+    let record = world.records.borrow()[0];
+    assert_eq!((record.tuple, record.peer), (came.tuple, PEER));
+    assert_eq!(record.epoch, 1);
+    let denied = (Counter::DroppedIngress, cookies::FIRST, FlowRecord::INGRESS);
+    assert_eq!(told(&world), [denied]);
+}
+
+#[test]
+fn a_service_is_told_as_the_pod_sees_it_and_who_serves_behind_it() {
+    let world = World::new(false, false);
+    let first = Seen {
+        tuple: tuple(POD, VIP, Protocol::TCP),
+        to: Some(tuple(POD, PEER, Protocol::TCP)),
+        ..sent(Protocol::TCP, SYN)
+    };
+    assert!(!world.asked(first));
+    let record = world.records.borrow()[0];
+    assert_eq!(record.tuple, first.tuple);
+    assert_eq!((record.peer, record.peer_port), (PEER, Port::new(80)));
 }
 
 #[test]
