@@ -82,6 +82,8 @@ pub struct Compiler {
     retiring: Vec<PolicyId>,
     next_policy: PolicyId,
     next_cookie: u32,
+    /// Whose the cookies from there on are.
+    cookies: BTreeMap<u32, PolicyId>,
     problems: BTreeMap<ObjectName, Vec<String>>,
 
     subjects: Interner<PodSelector>,
@@ -241,6 +243,7 @@ impl Compiler {
             retiring: Vec::new(),
             next_policy: 1,
             next_cookie: ebpf_abi::policy::cookies::FIRST,
+            cookies: BTreeMap::new(),
             problems: BTreeMap::new(),
             subjects: Interner::starting_at(1),
             subject_policies: FxHashMap::default(),

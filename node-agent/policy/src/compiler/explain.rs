@@ -128,35 +128,68 @@ impl fmt::Display for Side {
         write!(f, "{word} {verdict}: ")?;
         match &self.decided.reason {
             Reason::NoPolicy if self.policies.is_empty() => f.write_str("no policy selects it"),
-            Reason::NoPolicy => f.write_str("no policy decides it"),
-            Reason::Node => f.write_str("a pod and its own node"),
-            Reason::Itself => f.write_str("a pod and itself"),
-            Reason::Closed => f.write_str("no rules yet"),
-            Reason::Protected => f.write_str("a port that the host firewall keeps open"),
-            Reason::Isolated { object } => {
-                write!(f, "no {word} rule allows it; selected by {object}")?;
-                let others = self
-                    .policies
-                    .iter()
-                    .filter(|it| it.kind == crate::policy::Kind::NetworkPolicy && *it != object);
-                match others.count() {
-                    0 => Ok(()),
-                    count => write!(f, " and {count} more"),
-                }
+            reason => f.write_str(&reason.words(self.direction)),
+        }?;
+        let Reason::Isolated { object } = &self.decided.reason else {
+            return Ok(());
+        };
+        let others = self
+            .policies
+            .iter()
+            .filter(|it| it.kind == crate::policy::Kind::NetworkPolicy && *it != object);
+        match others.count() {
+            0 => Ok(()),
+            count => write!(f, " and {count} more"),
+        }
+    }
+}
+
+impl Reason {
+    /// In words, for one direction.
+    #[must_use]
+    pub fn words(&self, direction: Direction) -> String {
+        let word = word(direction);
+        match self {
+            Self::NoPolicy => "no policy decides it".to_owned(),
+            Self::Node => "a pod and its own node".to_owned(),
+            Self::Itself => "a pod and itself".to_owned(),
+            Self::Closed => "no rules yet".to_owned(),
+            Self::Protected => "a port that the host firewall keeps open".to_owned(),
+            Self::Isolated { object } => {
+                format!("no {word} rule allows it; selected by {object}")
             }
-            Reason::Rule {
+            Self::Rule {
                 object,
                 tier,
                 index,
                 name,
                 ..
             } => {
-                write!(f, "{object} {word}[{index}]")?;
-                if !name.is_empty() {
-                    write!(f, " {name:?}")?;
-                }
-                write!(f, " (tier {tier})")
+                let name = match name.as_str() {
+                    "" => String::new(),
+                    name => format!(" {name:?}"),
+                };
+                format!("{object} {word}[{index}]{name} (tier {tier})")
             }
+        }
+    }
+
+    /// The object that decides.
+    #[must_use]
+    pub const fn object(&self) -> Option<&ObjectName> {
+        match self {
+            Self::Isolated { object } | Self::Rule { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Where in the object it stands, as kubectl's JSONPath names it.
+    #[must_use]
+    pub fn path(&self, direction: Direction) -> Option<String> {
+        match self {
+            Self::Isolated { .. } => Some("spec.podSelector".to_owned()),
+            Self::Rule { index, .. } => Some(format!("spec.{}[{index}]", word(direction))),
+            _ => None,
         }
     }
 }
@@ -316,37 +349,47 @@ impl Compiler {
         let rows = &self.rulesets.get(&id)?.rows;
         let row = rows.get(&peer).or_else(|| rows.get(&state.kind))?;
         let said = row.said(class);
-        let reason = match said.cookie {
-            cookies::DEFAULT => Reason::NoPolicy,
-            cookies::PROTECTED => Reason::Protected,
-            cookie => self.rule(cookie)?,
-        };
+        let reason = self.reason(said.cookie)?;
         Some(fixed(said.allow, said.cookie, reason))
     }
 
-    /// The rule of a cookie.
+    /// What a cookie of this compiler's epoch stands for; none: a rule that is
+    /// gone, or no word of the compiler's.
+    #[must_use]
+    pub fn reason(&self, cookie: u32) -> Option<Reason> {
+        match cookie {
+            cookies::DEFAULT => Some(Reason::NoPolicy),
+            cookies::NODE => Some(Reason::Node),
+            cookies::ITSELF => Some(Reason::Itself),
+            cookies::CLOSED => Some(Reason::Closed),
+            cookies::PROTECTED => Some(Reason::Protected),
+            cookie => self.rule(cookie),
+        }
+    }
+
+    /// The rule of a cookie. A policy's are consecutive.
     fn rule(&self, cookie: u32) -> Option<Reason> {
-        self.policies.values().find_map(|state| {
-            let object = &state.policy.name;
-            if cookie == state.cookie || cookie == state.cookie + 1 {
-                let object = object.clone();
-                return Some(Reason::Isolated { object });
-            }
-            let lowered = [&state.policy.ingress, &state.policy.egress];
-            let compiled = [&state.ingress, &state.egress];
-            let mut pairs = lowered
-                .into_iter()
-                .flatten()
-                .flatten()
-                .zip(compiled.into_iter().flatten().flatten());
-            let (rule, _) = pairs.find(|(_, it)| it.cookie == cookie)?;
-            Some(Reason::Rule {
-                object: object.clone(),
-                tier: state.policy.tier,
-                index: rule.index,
-                name: rule.name.to_string(),
-                action: rule.action,
-            })
+        let (_, id) = self.cookies.range(..=cookie).next_back()?;
+        let state = self.policies.get(id)?;
+        let object = &state.policy.name;
+        if cookie == state.cookie || cookie == state.cookie + 1 {
+            let object = object.clone();
+            return Some(Reason::Isolated { object });
+        }
+        let lowered = [&state.policy.ingress, &state.policy.egress];
+        let compiled = [&state.ingress, &state.egress];
+        let mut pairs = lowered
+            .into_iter()
+            .flatten()
+            .flatten()
+            .zip(compiled.into_iter().flatten().flatten());
+        let (rule, _) = pairs.find(|(_, it)| it.cookie == cookie)?;
+        Some(Reason::Rule {
+            object: object.clone(),
+            tier: state.policy.tier,
+            index: rule.index,
+            name: rule.name.to_string(),
+            action: rule.action,
         })
     }
 

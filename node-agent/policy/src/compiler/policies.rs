@@ -32,6 +32,7 @@ impl Compiler {
             let id = self.next_policy;
             self.next_policy += 1;
             let state = self.compile(policy);
+            self.cookies.insert(state.cookie, id);
             self.policies.insert(id, state);
             self.current.insert(name.clone(), id);
             self.select(id);
@@ -336,6 +337,7 @@ impl Compiler {
         let Some(state) = self.policies.remove(&id) else {
             return;
         };
+        self.cookies.remove(&state.cookie);
         for name in state.names {
             if let Some(count) = self.names.get_mut(&name) {
                 *count -= 1;
