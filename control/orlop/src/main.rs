@@ -15,10 +15,12 @@ mod error;
 mod join;
 mod listen;
 mod logging;
+mod nodes;
 mod requests;
 mod rotation;
 mod run;
 mod store;
+mod table;
 mod token_keys;
 
 #[global_allocator]
@@ -81,6 +83,12 @@ enum Command {
     /// What would become of a connection: each decision of this node's programs, over their maps.
     #[command(after_help = commands::trace::EXAMPLES)]
     Trace(commands::trace::Options),
+    /// What became of connections, on all nodes: what was dropped, and by which rule.
+    #[command(after_help = commands::flows::EXAMPLES)]
+    Flows(commands::flows::Options),
+    /// Why a connection between two pods is allowed or dropped, at both ends and on both nodes.
+    #[command(after_help = commands::why::EXAMPLES)]
+    Why(commands::why::Options),
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -136,6 +144,8 @@ fn main() -> ExitCode {
         Command::Debug { command } => commands::debug::run(command),
         Command::Services(options) => run::command(commands::services::run(options)),
         Command::Trace(options) => commands::trace::run(&options),
+        Command::Flows(options) => run::command(commands::flows::run(options)),
+        Command::Why(options) => run::command(commands::why::run(options)),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),

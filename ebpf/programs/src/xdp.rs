@@ -86,9 +86,7 @@ extern "C" fn orlop_xdp_act(xdp: *mut xdp_md, verdict: u32) -> u32 {
     let packet = Xdp(xdp);
     match verdict {
         Verdict::Pass => xdp_action::XDP_PASS,
-        Verdict::Drop => {
-            drop(xdp, work.counter)
-        }
+        Verdict::Drop => drop(xdp, work.counter),
         Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link
             if work.tunnel == 0 =>
         {

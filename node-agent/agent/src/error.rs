@@ -89,6 +89,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The ring of flows cannot be waited for.
+    #[error("cannot wait for what programs tell of flows")]
+    Ring(#[source] io::Error),
     /// An option that names no addresses.
     #[error("--nodeport-addresses")]
     NodePortAddresses(#[source] node_agent_plan::BadNodePortAddresses),

@@ -5,6 +5,7 @@
 //!     ──Services, EndpointSlices──▶ dns      ──▶ answers on the cluster DNS address
 //!     ──Services, pools, peers────▶ announce ──▶ ARP, NDP, BGP
 //!     ──policies, Pods, …─────────▶ policy   ──▶ eBPF maps
+//!                     eBPF programs ──▶ flows ──▶ who asks why
 //!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
 //!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
 //! ```
@@ -21,6 +22,7 @@
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use control_client::{Client, Selection, reflect};
@@ -33,6 +35,8 @@ pub mod cleanup;
 pub mod cni;
 mod dns;
 mod error;
+pub mod flows;
+mod further;
 mod network;
 mod policy;
 mod preflight;
@@ -44,12 +48,14 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
+use node_agent_datapath::Recording;
 pub use node_agent_datapath::{
     Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns,
     Question, Trace, TraceFrom, XdpMode, trace,
 };
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::settings::{self, Settings};
+pub use policy::why;
 pub use reset::reset;
 pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
@@ -107,6 +113,8 @@ pub struct Options {
     pub cni: cni::Places,
     /// Whether network policy is enforced on this node's pods.
     pub network_policy: NetworkPolicy,
+    /// How flows are recorded.
+    pub flows: flows::Options,
 }
 
 /// Whether network policy is enforced.
@@ -182,7 +190,7 @@ pub async fn run(
     // Ends the rest when a part ends, without the caller's token.
     let stop = shutdown.child_token();
     let mut parts = JoinSet::new();
-    let announced = announce::metrics::Metrics::default();
+    let others = services::Others::default();
     let pin_dir = options.datapath.pin_dir.clone();
     let enforced = options.network_policy != NetworkPolicy::Off;
     let guarded = if enforced {
@@ -198,6 +206,10 @@ pub async fn run(
             services: ServiceOptions {
                 host_ports: true,
                 keep_established: options.network_policy == NetworkPolicy::KeepEstablished,
+                recording: Recording {
+                    verdicts: options.flows.kept > 0,
+                    sample: options.flows.sample,
+                },
                 patterns: Patterns {
                     guarded,
                     ..services.patterns.clone()
@@ -207,19 +219,20 @@ pub async fn run(
             ..options.datapath.clone()
         };
         let (dns, until) = (options.cluster_dns.clone(), stop.clone());
-        let announced = announced.clone();
-        async move { services::run(client, datapath, dns, &announced, until).await }
+        let others = others.clone();
+        async move { services::run(client, datapath, dns, &others, until).await }
     });
     let announcing = announce::run(
         client.clone().named("orlop-announcer"),
         options.datapath.node_name.clone(),
-        announced,
+        others.announced,
         stop.clone(),
     );
     parts.spawn(async move {
         announcing.await;
         Ok(())
     });
+    let (asks, asked) = policy::asks();
     if enforced {
         parts.spawn(policy::run(
             client.clone().named("orlop-policy"),
@@ -228,11 +241,33 @@ pub async fn run(
                 pin_dir: pin_dir.clone(),
                 dns: options.cluster_dns.clone(),
             },
+            asked,
             stop.clone(),
         ));
     } else {
         parts.spawn(policy::clear(pin_dir.clone(), stop.clone()));
     }
+    let asks = enforced.then_some(asks);
+    let store = Arc::new(flows::Store::new(options.flows.kept));
+    if options.flows.kept > 0 {
+        let reader = flows::Reader {
+            node: options.datapath.node_name.clone(),
+            pin_dir: pin_dir.clone(),
+            store: Arc::clone(&store),
+            metrics: others.flows.clone(),
+            policy: asks.clone(),
+        };
+        parts.spawn(reader.run(stop.clone()));
+    }
+    let further = further::answers(
+        flows::Server {
+            node: options.datapath.node_name.clone(),
+            store,
+            metrics: others.flows,
+            shutdown: stop.clone(),
+        },
+        asks,
+    );
     if !options.cluster_dns.is_empty() {
         parts.spawn(dns::run(
             client.clone().named("dns"),
@@ -273,6 +308,7 @@ pub async fn run(
         settings: options.settings,
         listen,
         serving,
+        further: Some(further),
     };
     let until = stop.clone();
     parts.spawn(async move { node_agent_pods::run(pods, until).await.map_err(Error::Pods) });
@@ -314,18 +350,19 @@ pub async fn run_datapath(
         ..options
     };
     let stop = shutdown.child_token();
-    let announced = announce::metrics::Metrics::default();
+    let others = services::Others::default();
     let announcing = tokio::spawn(announce::run(
         client.clone().named("orlop-announcer"),
         options.node_name.clone(),
-        announced.clone(),
+        others.announced.clone(),
         stop.clone(),
     ));
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
-    let serving = tokio::spawn(async move {
-        services::run(client, options, Vec::new(), &announced, shutdown).await
-    });
+    let serving =
+        tokio::spawn(
+            async move { services::run(client, options, Vec::new(), &others, shutdown).await },
+        );
     let result = serving
         .await
         .unwrap_or_else(|panic| Err(Error::Panic(panic)));

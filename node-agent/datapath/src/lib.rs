@@ -67,7 +67,7 @@ pub use flows::{Connection, Flows};
 pub use links::Cost;
 pub use load::{Load, Loads};
 pub use log::LOG_TARGET;
-pub use policy::{Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
+pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
 pub use records::{Recording, Records, Services as ServiceNames, clock};
 pub use snapshot::Snapshot;
 pub use trace::{

@@ -25,6 +25,7 @@ use crate::table::{Table, each, in_runs};
 
 mod walk;
 
+pub use ebpf_logic::policy::Place;
 pub use walk::{PolicyQuestion, PolicyWalk};
 
 /// The maps of network policy, pinned.

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use host::{Host, Server, ask_tcp, ask_udp, ip, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Capacity, Datapath, Device, Engine, Error, Options, Patterns, Recording, TcWay, inspect,
-    remove,
+    Capacity, Datapath, Device, Engine, Error, Options, Patterns, Recording, TcWay, inspect, remove,
 };
 
 const VIP: &str = "10.96.0.7:80";

@@ -49,4 +49,6 @@ pub use objects::{
 };
 pub use planner::{Config, Fullness, Gone, HealthCheck, Override, Planner, Room};
 pub use problem::{Front, Object, Problem, Reason};
-pub use report::{AddressReport, EndpointReport, ObjectReport, Report, Selected, SetReport};
+pub use report::{
+    AddressReport, EndpointReport, ObjectReport, Report, Selected, SetReport, owner_of_set,
+};

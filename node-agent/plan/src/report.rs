@@ -174,7 +174,7 @@ impl Report {
         }
         // What nobody spoke of.
         for (name, held) in held {
-            let (kind, namespace, object) = owner(&name);
+            let (kind, namespace, object) = owner_of_set(&name);
             let place = (kind.to_owned(), namespace.to_owned(), object.to_owned());
             let set = SetReport::of(&name, Some(&held), &[], None, maps, &sources);
             let object = objects.entry(place).or_insert_with(|| ObjectReport {
@@ -439,7 +439,8 @@ fn report_endpoints(
 }
 
 /// To whom a set of this name belongs: kind, namespace, name.
-fn owner(set: &str) -> (&'static str, &str, &str) {
+#[must_use]
+pub fn owner_of_set(set: &str) -> (&'static str, &str, &str) {
     let (kind, rest) = match set.split_once(' ') {
         Some(("(pod)", rest)) => ("Pod", rest),
         Some(("(node)" | "(unnamed)", _)) => return ("Node", "", ""),

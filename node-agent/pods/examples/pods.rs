@@ -48,6 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         settings: node_agent_pods::settings::Settings::default(),
         listen: format!("{ip}:10250").parse()?,
         serving,
+        further: None,
     };
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();

@@ -92,6 +92,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Its TLS; none for no serving API.
     pub serving: Option<server::Tls>,
+    /// What the serving API answers besides the kubelet's paths.
+    pub further: Option<server::further::Further>,
 }
 
 /// What stops the agent, or does not let it start.
@@ -290,6 +292,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             shared.clone(),
             listener,
             tls,
+            options.further.clone(),
             shutdown.clone(),
         ));
     }

@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{NetworkPolicy, Serving, cni::Places};
+use node_agent::{NetworkPolicy, Serving, cni::Places, flows};
 
 use super::service_options::ServiceArgs;
 use crate::{address, error::Error, run};
@@ -135,6 +135,12 @@ struct NodeOptions {
     /// Whether network policy is enforced on this node's pods.
     #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
     network_policy: PolicyMode,
+    /// How many of the last flows are kept for `orlop flows`; 0 records none.
+    #[arg(long, default_value_t = flows::Options::default().kept, value_name = "NUMBER")]
+    flows_kept: usize,
+    /// Of connections that policy allows, one in so many is recorded; 0: none. Drops always are.
+    #[arg(long, default_value_t = flows::Options::default().sample, value_name = "NUMBER")]
+    flows_sample: u32,
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
@@ -326,6 +332,10 @@ impl NodeOptions {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
                 PolicyMode::Off => NetworkPolicy::Off,
+            },
+            flows: flows::Options {
+                kept: self.flows_kept,
+                sample: self.flows_sample,
             },
             cni: Places {
                 source,

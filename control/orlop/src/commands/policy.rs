@@ -146,7 +146,7 @@ fn manifests(path: &Path, named: bool, documents: &mut Vec<Value>) -> Result<(),
 }
 
 /// All objects of a cluster that count.
-async fn live(client: &Client, documents: &mut Vec<Value>) -> Result<(), Error> {
+pub async fn live(client: &Client, documents: &mut Vec<Value>) -> Result<(), Error> {
     for resource in [
         &resources::NAMESPACES,
         &resources::NODES,
@@ -195,25 +195,7 @@ fn table(checked: &[Checked], only_wrong: bool) -> String {
             ]
         })
         .collect();
-    let head = ["", "FROM", "TO", "PORT", "VERDICT", "WHY"].map(str::to_owned);
-    let mut widths = [0; 6];
-    for row in rows.iter().chain([&head]) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    let head = (!rows.is_empty()).then_some(&head);
-    for row in head.into_iter().chain(&rows) {
-        let cells = row.iter().zip(widths);
-        let mut line = String::new();
-        for (cell, width) in cells {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    crate::table::table(["", "FROM", "TO", "PORT", "VERDICT", "WHY"], &rows)
 }
 
 #[cfg(test)]

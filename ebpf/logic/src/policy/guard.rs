@@ -344,12 +344,7 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
 /// Decides on a fragment whose first part, with the ports, was not seen: only
 /// a pod that no policy selects may have it.
 #[inline(always)]
-pub fn portless<M: PolicyFlows>(
-    maps: &M,
-    tuple: &Tuple,
-    told: &Told,
-    guard: &mut Guard,
-) -> Ruling {
+pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told, guard: &mut Guard) -> Ruling {
     let own = if told.direction == Direction::INGRESS {
         tuple.destination
     } else {
@@ -423,11 +418,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     flow.cookie = decision.cookie;
     flow.generation = decision.root.generation;
     maps.tally(Counter::PolicyAllowed);
-    let why = Why::policy(
-        Counter::PolicyAllowed,
-        decision.cookie,
-        decision.root.epoch,
-    );
+    let why = Why::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
     maps.report(guard, &why);
     keep(maps, guard, flow)
 }

@@ -4,7 +4,8 @@
 //! Pods, Namespaces, Nodes ──────────────┐
 //! NetworkPolicies, ClusterNetworkPolicies ┼► one task ──► compiler ──► maps
 //! addresses of this node ───────────────┤
-//! the CNI plugin's questions ───────────┘──► answers, once a pod's rules are there
+//! the CNI plugin's questions ───────────┤──► answers, once a pod's rules are there
+//! who, and why? ────────────────────────┘──► names of flows, and explanations
 //! ```
 //!
 //! Which devices are guarded is the business of services, whose task owns the
@@ -16,8 +17,10 @@
 //! epoch.
 
 mod admit;
+mod ask;
 mod book;
 mod views;
+pub mod why;
 
 use std::{
     collections::VecDeque,
@@ -46,6 +49,7 @@ use crate::{
 };
 
 pub use admit::socket;
+pub use ask::{Ask, asks};
 
 /// How long after a failure all is compiled anew.
 const RETRY: Duration = Duration::from_secs(1);
@@ -72,7 +76,7 @@ pub struct Options {
     pub dns: Vec<IpAddr>,
 }
 
-/// Enforces network policy until `shutdown`.
+/// Enforces network policy until `shutdown`, and answers what is asked of it.
 ///
 /// # Errors
 /// [`Error::Datapath`] when the maps are not as they must be,
@@ -80,6 +84,7 @@ pub struct Options {
 pub async fn run(
     client: Client,
     options: Options,
+    mut asks: mpsc::Receiver<Ask>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let namespaces = reflect::<Namespace>(&client, Selection::all());
@@ -170,6 +175,7 @@ pub async fn run(
                 }
             }
             Some(question) = asked.recv() => state.waiting.push_back(Waiting::new(question)),
+            Some(ask) = asks.recv() => state.answer(ask),
             () = tokio::time::sleep(LOOK), if waits => {}
             () = pause(state.begun), if due => state.compile(),
             _ = remind.tick(), if !known || !cluster_known => {

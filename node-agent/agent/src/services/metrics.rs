@@ -12,6 +12,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::flows;
+
 /// When the objects behind an EndpointSlice changed (the endpoints
 /// controllers write it).
 pub const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -45,13 +47,23 @@ pub struct Metrics {
     connections_full: Gauge,
 }
 
+/// What other parts count, and is shown here.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    /// Of what announces addresses.
+    pub announced: node_agent_announce::metrics::Metrics,
+    /// Of flows.
+    pub flows: flows::Metrics,
+}
+
 // === impl Metrics ===
 
 impl Metrics {
-    /// Counters at zero, beside those of what announces addresses.
-    pub fn new(announced: &node_agent_announce::metrics::Metrics) -> Self {
+    /// Counters at zero, beside those of other parts.
+    pub fn new(others: &Others) -> Self {
         let mut registry = Registry::default();
-        announced.register(&mut registry);
+        others.announced.register(&mut registry);
+        others.flows.register(&mut registry);
         // kube-proxy's buckets, and below them those in which this works.
         let fast = || Histogram::new((0..20).map(|power| 0.000_05 * f64::from(1_u32 << power)));
         let programming = || {
@@ -269,7 +281,7 @@ mod tests {
 
     #[test]
     fn names_are_kube_proxy_s_where_they_mean_the_same() {
-        let metrics = Metrics::new(&node_agent_announce::metrics::Metrics::default());
+        let metrics = Metrics::new(&Others::default());
         metrics.slices.inc();
         metrics.sync.observe(0.000_3);
         metrics.programmed(Some(&Timestamp::now().to_string()));
@@ -320,7 +332,7 @@ mod tests {
     /// packet that vanishes.
     #[test]
     fn every_counter_is_a_metric_and_is_explained() {
-        let metrics = Metrics::new(&node_agent_announce::metrics::Metrics::default());
+        let metrics = Metrics::new(&Others::default());
         let numbered = (1_000_u64..).zip(Counted::ALL);
         let now = Now {
             counters: numbered

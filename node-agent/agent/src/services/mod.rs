@@ -61,6 +61,8 @@ use crate::{
     views::{EndpointSlice, Node, Pod, Service},
 };
 
+pub use metrics::Others;
+
 /// How long after a failed write the maps are compared again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long lists are waited for before it is said, each time.
@@ -71,7 +73,7 @@ const DEVICES_AGAIN: Duration = Duration::from_secs(10);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the API and the node's devices until `shutdown`. The addresses
-/// `dns` are answered by this node itself; what is counted in `announced` is
+/// `dns` are answered by this node itself; what is counted in `others` is
 /// shown beside what is counted here.
 ///
 /// # Errors
@@ -81,7 +83,7 @@ pub async fn run(
     client: Client,
     options: Datapath,
     dns: Vec<IpAddr>,
-    announced: &node_agent_announce::metrics::Metrics,
+    others: &Others,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
@@ -91,7 +93,7 @@ pub async fn run(
         info!(first, last, "reserved ports for translated clients");
     }
     let health = Arc::new(Health::default());
-    let metrics = Arc::new(Metrics::new(announced));
+    let metrics = Arc::new(Metrics::new(others));
     let (asks, mut asked) = mpsc::channel(4);
     serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
     // The API server is asked while the kernel verifies programs.
@@ -549,6 +551,7 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
             object: node_agent_datapath::embedded_object!(),
             capacity: Capacity::at_first(&Capacity::of_machine()),
             tc: TcWay::Auto,
+            recording: options.services.recording,
         },
         Config {
             node: options.node_name.clone(),

@@ -17,9 +17,11 @@ use crate::trace::Look;
 /// A new flow, as one of its ends asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyQuestion {
+    /// At a pod's interface, or at the node's own.
+    pub place: Place,
     /// Which way.
     pub direction: Direction,
-    /// The end that asks; a pod of this node.
+    /// The end that asks: of a pod here, or this node's.
     pub own: IpAddr,
     /// The other end, behind translation.
     pub peer: IpAddr,
@@ -67,8 +69,7 @@ struct Seen {
 // === impl Policy ===
 
 impl Policy {
-    /// Decides on a new flow at a pod's interface as programs would, and writes
-    /// nothing. What cannot be read is missing, as for them.
+    /// Decides on a new flow as programs would, and writes nothing. What cannot be read is missing, as for them.
     #[must_use]
     pub fn walk(&self, question: &PolicyQuestion) -> PolicyWalk {
         let noted = Noted {
@@ -76,7 +77,7 @@ impl Policy {
             seen: RefCell::default(),
         };
         let flow = Flow {
-            place: Place::Pod,
+            place: question.place,
             direction: question.direction,
             own: question.own.into(),
             peer: question.peer.into(),

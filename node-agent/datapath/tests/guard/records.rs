@@ -175,7 +175,10 @@ fn what_finds_no_room_is_counted_and_what_is_not_wanted_is_not_told() {
         told += u64::from(record.reason == Counter::DroppedIngress.index());
     }
     let dropped = world.counted(Counter::DroppedIngress) - before;
-    assert!(told < room && told + lost >= dropped, "{told}, {lost}, {dropped}");
+    assert!(
+        told < room && told + lost >= dropped,
+        "{told}, {lost}, {dropped}"
+    );
     assert!(told > room / 2, "{told}");
     // There is room again.
     let mut seen = Vec::new();

@@ -9,6 +9,7 @@ pub mod access;
 mod cadvisor;
 mod checkpoint;
 mod files;
+pub mod further;
 pub mod logs;
 mod stats;
 mod streams;
@@ -32,6 +33,7 @@ use crate::shared::{Entry, Shared};
 use control_client::{Selection, resources};
 
 use access::Access;
+use further::Further;
 
 pub use tls::{Tls, TlsError};
 
@@ -43,6 +45,7 @@ pub async fn serve(
     shared: Arc<Shared>,
     listener: TcpListener,
     tls: Tls,
+    further: Option<Further>,
     shutdown: CancellationToken,
 ) {
     let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
@@ -62,7 +65,7 @@ pub async fn serve(
             continue;
         };
         let (shared, acceptor, tls) = (shared.clone(), acceptor.clone(), tls.clone());
-        let access = access.clone();
+        let (access, further) = (access.clone(), further.clone());
         let shutdown = shutdown.clone();
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
@@ -82,9 +85,10 @@ pub async fn serve(
             let service = hyper::service::service_fn(move |request| {
                 let (shared, shutdown) = (shared.clone(), shutdown.clone());
                 let (access, client) = (access.clone(), client.clone());
+                let further = further.clone();
                 async move {
                     let answer = match admit(&access, client, &request).await {
-                        Ok(()) => Box::pin(route(shared, request, shutdown)).await,
+                        Ok(()) => Box::pin(route(shared, further, request, shutdown)).await,
                         Err(refused) => text(refused.status, refused.message),
                     };
                     Ok::<_, Infallible>(answer)
@@ -132,6 +136,7 @@ async fn admit<B>(
 
 async fn route(
     shared: Arc<Shared>,
+    further: Option<Further>,
     request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Response<Body> {
@@ -163,8 +168,16 @@ async fn route(
         }
         (Method::GET | Method::POST, ["exec" | "attach" | "portForward", ..])
         | (Method::POST, ["run", ..]) => streams::route(&shared, &parts, request, shutdown).await,
-        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        (Method::GET, parts) => {
+            let answer = further::answer(further.as_ref(), parts, request.uri().query()).await;
+            answer.unwrap_or_else(not_found)
+        }
+        _ => not_found(),
     }
+}
+
+fn not_found() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
 /// All pods of the node with the statuses that it last made. The agent keeps of

@@ -407,11 +407,7 @@ fn a_flow_is_told_of_when_it_begins_and_each_drop_and_nothing_in_between() {
     let world = World::new(false, true);
     let first = sent(Protocol::TCP, SYN);
     assert!(world.asked(first));
-    let begun = (
-        Counter::PolicyAllowed,
-        cookies::FIRST,
-        FlowRecord::EGRESS,
-    );
+    let begun = (Counter::PolicyAllowed, cookies::FIRST, FlowRecord::EGRESS);
     assert_eq!(told(&world), [begun]);
     for _ in 0..3 {
         assert!(world.asked(answer(first, ACK)));

@@ -1,0 +1,495 @@
+//! `orlop flows`: the last flows of all nodes, and those that come.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, ValueEnum};
+use control_client::Client;
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use node_agent::flows::{Filter, Flow, Listed, Missed, Party, Verdict};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::{
+    error::Error,
+    nodes::{self, Cluster},
+    table,
+};
+
+/// What is shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  orlop flows --verdict dropped --since 5m      what was dropped of late, and by which rule
+  orlop flows -f --pod shop/web                 what a pod does, as it happens
+  orlop flows --summary --since 1h              who talked to whom, and what became of it
+  orlop flows -o json | jq .reason              one object a line";
+
+/// Flows of one answer unless it is said otherwise.
+const LAST: usize = 100;
+/// Flows of one answer of which a summary is made, a node.
+const ALL: usize = 100_000;
+/// How long a flow waits for older ones of other nodes.
+const WAIT: Duration = Duration::from_millis(500);
+/// How often flows that waited are printed.
+const TICK: Duration = Duration::from_millis(100);
+/// When a node is asked again that said no more.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Which flows, and how they are shown.
+#[derive(Args)]
+pub struct Options {
+    /// Go on: print flows as they come.
+    #[arg(short, long, conflicts_with = "summary")]
+    follow: bool,
+    /// A pod at either end, as NAMESPACE/NAME; or a namespace's pods, as NAMESPACE/.
+    #[arg(long, value_parser = pod, value_name = "NAMESPACE/[NAME]")]
+    pod: Option<String>,
+    /// What became of them: forwarded (a sample, see --flows-sample of the agent), dropped or
+    /// refused.
+    #[arg(long)]
+    verdict: Option<Verdict>,
+    /// Not older than that: 30s, 5m, 1h.
+    #[arg(long, value_parser = age, value_name = "AGE")]
+    since: Option<SignedDuration>,
+    /// The last so many of each node; 100 unless given, and all with --since or --summary.
+    #[arg(long, value_name = "NUMBER")]
+    last: Option<usize>,
+    /// Only of this node; may be repeated.
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<String>,
+    /// Count who talked to whom, and what became of it.
+    #[arg(long)]
+    summary: bool,
+    /// How they are shown.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// An object a line.
+    Json,
+}
+
+/// Flows that are alike, for a summary.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    verdict: Verdict,
+    source: String,
+    destination: String,
+    protocol: String,
+    port: u16,
+    why: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted<'a> {
+    count: u64,
+    last: Timestamp,
+    #[serde(flatten)]
+    kind: &'a Kind,
+}
+
+/// Prints them.
+///
+/// # Errors
+/// An API server that does not answer, or no node that does.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let client = options.cluster.client("orlop-flows").await?;
+    let nodes = if options.nodes.is_empty() {
+        nodes::names(&client).await?
+    } else {
+        options.nodes.clone()
+    };
+    if nodes.is_empty() {
+        return Err(Error::Option("the cluster has no nodes".to_owned()));
+    }
+    let filter = Filter {
+        pod: options.pod.clone(),
+        verdict: options.verdict,
+        since: options.since,
+    };
+    let usual = if options.follow {
+        0
+    } else if options.summary || options.since.is_some() {
+        ALL
+    } else {
+        LAST
+    };
+    let mut query = filter.query();
+    query.push(("last", options.last.unwrap_or(usual).to_string()));
+    if options.follow {
+        query.push(("follow", "true".to_owned()));
+        return follow(&client, nodes, &query, options.output).await;
+    }
+    let asked = nodes.iter().map(|node| {
+        let (client, query) = (&client, &query);
+        async move { nodes::ask::<Listed>(client, node, "flows", query).await }
+    });
+    let mut flows = Vec::new();
+    let mut answered = 0;
+    for (node, listed) in nodes.iter().zip(join_all(asked).await) {
+        match listed {
+            Ok(listed) => {
+                answered += 1;
+                if listed.lost > 0 {
+                    eprintln!(
+                        "orlop: {node} lost {} records since its agent began",
+                        listed.lost
+                    );
+                }
+                flows.extend(listed.flows);
+            }
+            Err(why) => eprintln!("orlop: {node} cannot be asked: {why}"),
+        }
+    }
+    if answered == 0 {
+        return Err(Error::Option("no node answered".to_owned()));
+    }
+    flows.sort_by(|a, b| (a.time, &a.node).cmp(&(b.time, &b.node)));
+    print!("{}", shown(&flows, options.summary, options.output));
+    Ok(())
+}
+
+fn shown(flows: &[Flow], summary: bool, output: Output) -> String {
+    match (summary, output) {
+        (false, Output::Json) => flows.iter().map(json).collect(),
+        (false, Output::Table) => {
+            let rows: Vec<_> = flows.iter().map(row).collect();
+            table::table(HEAD, &rows)
+        }
+        (true, output) => {
+            let kinds = summarised(flows);
+            let mut counted: Vec<_> = kinds
+                .iter()
+                .map(|(kind, (count, last))| Counted {
+                    count: *count,
+                    last: *last,
+                    kind,
+                })
+                .collect();
+            counted.sort_by(|a, b| (b.count, a.kind).cmp(&(a.count, b.kind)));
+            if output == Output::Json {
+                return counted.iter().map(json).collect();
+            }
+            let head = ["COUNT", "LAST", "VERDICT", "FROM", "TO", "PORT", "WHY"];
+            let rows: Vec<_> = counted.iter().map(counted_row).collect();
+            table::table(head, &rows)
+        }
+    }
+}
+
+fn json(it: &impl Serialize) -> String {
+    format!("{}\n", serde_json::json!(it))
+}
+
+const HEAD: [&str; 7] = ["TIME", "NODE", "VERDICT", "PROTO", "FROM", "TO", "WHY"];
+/// Widths while flows come: what is still to come is not known.
+const WIDTHS: [usize; 7] = [12, 10, 17, 5, 30, 30, 0];
+
+fn row(flow: &Flow) -> [String; 7] {
+    let side = flow.direction.map_or("", |it| it.word());
+    let to = match &flow.service {
+        Some(service) => format!("{} ({service})", flow.destination),
+        None => flow.destination.to_string(),
+    };
+    [
+        flow.time.strftime("%H:%M:%S%.3f").to_string(),
+        flow.node.clone(),
+        format!("{} {side}", flow.verdict).trim_end().to_owned(),
+        flow.protocol.clone(),
+        flow.source.to_string(),
+        to,
+        flow.why().to_owned(),
+    ]
+}
+
+fn counted_row(it: &Counted<'_>) -> [String; 7] {
+    let port = match it.kind.port {
+        0 => it.kind.protocol.clone(),
+        port => format!("{port}/{}", it.kind.protocol),
+    };
+    [
+        it.count.to_string(),
+        it.last.strftime("%H:%M:%S").to_string(),
+        it.kind.verdict.to_string(),
+        it.kind.source.clone(),
+        it.kind.destination.clone(),
+        port,
+        it.kind.why.clone(),
+    ]
+}
+
+/// Who talked to whom, without clients' ports: how often, and when last.
+fn summarised(flows: &[Flow]) -> BTreeMap<Kind, (u64, Timestamp)> {
+    let mut all = BTreeMap::new();
+    for flow in flows {
+        let name = |party: &Party| {
+            Party {
+                port: 0,
+                ..party.clone()
+            }
+            .to_string()
+        };
+        let kind = Kind {
+            verdict: flow.verdict,
+            source: name(&flow.source),
+            destination: name(&flow.destination),
+            protocol: flow.protocol.clone(),
+            port: flow.destination.port,
+            why: flow.why().to_owned(),
+        };
+        let (count, last) = all.entry(kind).or_insert((0, flow.time));
+        *count += u64::from(flow.weight);
+        *last = flow.time.max(*last);
+    }
+    all
+}
+
+/// A line of who follows.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Flow(Box<Flow>),
+    Missed(Missed),
+}
+
+async fn follow(
+    client: &Client,
+    nodes: Vec<String>,
+    query: &[(&'static str, String)],
+    output: Output,
+) -> Result<(), Error> {
+    let (sender, mut lines) = mpsc::channel(256);
+    for node in nodes {
+        let (client, query, sender) = (client.clone(), query.to_vec(), sender.clone());
+        tokio::spawn(follow_one(client, node, query, sender));
+    }
+    let shutdown = crate::run::shutdown_on_signals()?;
+    let mut merged = Merge::default();
+    let mut tick = tokio::time::interval(TICK);
+    if output == Output::Table {
+        println!("{}", table::line(&HEAD.map(str::to_owned), WIDTHS));
+    }
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            Some((node, line)) = lines.recv() => match line {
+                Line::Flow(flow) => merged.put(*flow, Instant::now()),
+                Line::Missed(it) => eprintln!("orlop: {node}: {} flows came too fast", it.missed),
+            },
+            _ = tick.tick() => {
+                for flow in merged.ready(Instant::now()) {
+                    match output {
+                        Output::Table => println!("{}", table::line(&row(&flow), WIDTHS)),
+                        Output::Json => print!("{}", json(&flow)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Follows a node, again and again: its agent may be replaced.
+async fn follow_one(
+    client: Client,
+    node: String,
+    mut query: Vec<(&'static str, String)>,
+    sender: mpsc::Sender<(String, Line)>,
+) {
+    loop {
+        let each = async |line: &[u8]| match serde_json::from_slice(line) {
+            Ok(line) => sender.send((node.clone(), line)).await.is_ok(),
+            // Another version's: not understood, and no reason to end.
+            Err(_) => true,
+        };
+        match nodes::follow(&client, &node, "flows", &query, each).await {
+            Ok(()) => return,
+            Err(why) => eprintln!("orlop: {node} cannot be asked: {why}; trying again"),
+        }
+        // What was there is known by now.
+        query.retain(|(name, _)| *name != "last");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Flows of several nodes in the order of time, as far as they come in time.
+#[derive(Default)]
+struct Merge {
+    /// By time, and by when they came.
+    waiting: BTreeMap<(Timestamp, u64), (Instant, Flow)>,
+    number: u64,
+}
+
+impl Merge {
+    fn put(&mut self, flow: Flow, now: Instant) {
+        self.number += 1;
+        self.waiting.insert((flow.time, self.number), (now, flow));
+    }
+
+    /// Those that have waited enough, and all that are older.
+    fn ready(&mut self, now: Instant) -> Vec<Flow> {
+        let waited = |came: &Instant| now.duration_since(*came) >= WAIT;
+        let last = self
+            .waiting
+            .iter()
+            .rev()
+            .find(|(_, (came, _))| waited(came))
+            .map(|(key, _)| *key);
+        let Some((time, number)) = last else {
+            return Vec::new();
+        };
+        let rest = self.waiting.split_off(&(time, number + 1));
+        let ready = std::mem::replace(&mut self.waiting, rest);
+        ready.into_values().map(|(_, flow)| flow).collect()
+    }
+}
+
+fn pod(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.contains('/') => {
+            Ok(text.to_owned())
+        }
+        _ => Err(format!(
+            "`{text}` is no pod: write NAMESPACE/NAME, or NAMESPACE/ for all of its"
+        )),
+    }
+}
+
+fn age(text: &str) -> Result<SignedDuration, String> {
+    let wrong = || format!("`{text}` is no age: write 30s, 5m, 2h or 1h30m");
+    let age: SignedDuration = text.parse().map_err(|_| wrong())?;
+    if age.is_negative() {
+        Err(wrong())
+    } else {
+        Ok(age)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use node_agent::flows::Direction;
+
+    use super::*;
+
+    fn flow(second: i64, node: &str, change: impl Fn(&mut Flow)) -> Flow {
+        let party = |address: &str, port, pod: &str| Party {
+            address: address.parse().unwrap(),
+            port,
+            pod: Some(pod.to_owned()),
+            node: None,
+        };
+        let mut flow = Flow {
+            time: Timestamp::from_second(second).unwrap(),
+            node: node.to_owned(),
+            verdict: Verdict::Dropped,
+            direction: Some(Direction::Ingress),
+            protocol: "TCP".to_owned(),
+            source: party("10.0.0.1", 40_000, "shop/web"),
+            destination: party("10.0.0.2", 5432, "shop/db-0"),
+            service: None,
+            reason: "dropped_policy_ingress".to_owned(),
+            policy: None,
+            rule: Some("NetworkPolicy shop/p ingress[0]".to_owned()),
+            interface: "orl1".to_owned(),
+            weight: 1,
+        };
+        change(&mut flow);
+        flow
+    }
+
+    #[test]
+    fn flows_are_rows_and_objects() {
+        let flows = [flow(3_661, "n1", |it| {
+            it.service = Some("shop/db".to_owned())
+        })];
+        assert_eq!(
+            shown(&flows, false, Output::Table),
+            "TIME          NODE  VERDICT          PROTO  FROM            TO                        WHY\n\
+             01:01:01.000  n1    dropped ingress  TCP    shop/web:40000  shop/db-0:5432 (shop/db)  \
+             NetworkPolicy shop/p ingress[0]\n"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&shown(&flows, false, Output::Json)).unwrap();
+        assert_eq!(json["destination"]["pod"], "shop/db-0");
+    }
+
+    #[test]
+    fn a_summary_counts_without_clients_ports_and_by_weight() {
+        let flows = [
+            flow(1, "n1", |it| it.source.port = 1),
+            flow(5, "n2", |it| it.source.port = 2),
+            flow(2, "n1", |it| {
+                it.verdict = Verdict::Forwarded;
+                it.weight = 16;
+            }),
+        ];
+        let text = shown(&flows, true, Output::Table);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines[1][..4], ["16", "00:00:02", "forwarded", "shop/web"]);
+        assert_eq!(
+            lines[2][..6],
+            [
+                "2",
+                "00:00:05",
+                "dropped",
+                "shop/web",
+                "shop/db-0",
+                "5432/TCP"
+            ]
+        );
+        assert_eq!(lines.len(), 3);
+        let json = shown(&flows, true, Output::Json);
+        let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+        assert_eq!(
+            (&first["count"], &first["port"]),
+            (&16.into(), &5432.into())
+        );
+    }
+
+    #[test]
+    fn flows_of_several_nodes_are_merged_by_time() {
+        let mut merge = Merge::default();
+        let begun = Instant::now();
+        let at = |millis| begun + Duration::from_millis(millis);
+        merge.put(flow(5, "n1", |_| {}), at(0));
+        merge.put(flow(3, "n2", |_| {}), at(300));
+        merge.put(flow(9, "n2", |_| {}), at(300));
+        assert!(merge.ready(at(400)).is_empty());
+        let seconds =
+            |flows: Vec<Flow>| -> Vec<i64> { flows.iter().map(|it| it.time.as_second()).collect() };
+        // What is older than one that has waited goes along.
+        assert_eq!(seconds(merge.ready(at(500))), [3, 5]);
+        assert_eq!(seconds(merge.ready(at(800))), [9]);
+        assert!(merge.ready(at(9_000)).is_empty());
+    }
+
+    #[test]
+    fn pods_and_ages_are_understood() {
+        assert!(pod("shop/web").is_ok() && pod("shop/").is_ok());
+        assert!(pod("web").is_err() && pod("/web").is_err() && pod("a/b/c").is_err());
+        assert_eq!(age("5m"), Ok(SignedDuration::from_secs(300)));
+        assert_eq!(age("1h30m"), Ok(SignedDuration::from_secs(5_400)));
+        assert!(age("-5m").is_err() && age("soon").is_err());
+    }
+
+    #[test]
+    fn lines_of_followers_are_told_apart() {
+        let text = json(&flow(1, "n1", |_| {}));
+        assert!(matches!(serde_json::from_str(&text), Ok(Line::Flow(_))));
+        let missed = serde_json::from_str("{\"missed\": 7}");
+        assert!(matches!(missed, Ok(Line::Missed(Missed { missed: 7 }))));
+    }
+}

@@ -1,0 +1,140 @@
+//! `orlop why`: why a connection is allowed or dropped, link by link, at both
+//! ends: what the objects say, what each node compiled, what its maps hold, and
+//! where these differ.
+
+mod asked;
+mod report;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use control_client::Client;
+use futures::future::join_all;
+use node_agent::why::{Account, Question};
+use node_agent_policy::{Compiler, Config, End, check};
+
+use self::{
+    asked::{Named, Peer, flows, peer, pod},
+    report::{Heard, Report},
+};
+use crate::{
+    error::Error,
+    nodes::{self, Cluster},
+};
+
+/// What is shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  orlop why shop/web shop/db-0:5432            a pod asks a pod
+  orlop why shop/web svc/shop/db:5432          a pod asks a service: each of its endpoints
+  orlop why shop/web 192.0.2.1:53/udp          a pod asks a machine outside
+  orlop why shop/web node/n1:22 -o json        a pod asks a node
+  orlop why shop/db-0:5432 shop/web --from     the other way: shop/web asks shop/db-0";
+
+/// Between whom.
+#[derive(Args)]
+pub struct Options {
+    /// The pod, as NAMESPACE/NAME; with :PORT and /PROTOCOL if it is asked (--from).
+    #[arg(value_parser = pod, value_name = "POD")]
+    pod: Peer,
+    /// The other end: NAMESPACE/NAME of a pod, svc/NAMESPACE/NAME, node/NAME or an address, with
+    /// :PORT, and with /udp, /sctp or /icmp behind unless it is TCP.
+    #[arg(value_parser = peer, value_name = "PEER[:PORT][/PROTOCOL]")]
+    peer: Peer,
+    /// The peer asks the pod.
+    #[arg(long)]
+    from: bool,
+    /// How it is printed.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// For people.
+    Text,
+    /// An array, an object for each pair of addresses.
+    Json,
+}
+
+/// Prints it.
+///
+/// # Errors
+/// An API server that does not answer, an end that is nobody, or no port.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let client = options.cluster.client("orlop-why").await?;
+    let mut documents = Vec::new();
+    super::policy::live(&client, &mut documents).await?;
+    let services = asked::services(&client, [&options.pod, &options.peer]).await?;
+    let (objects, _) =
+        check::read(documents.clone()).map_err(|error| Error::Policy(error.to_string()))?;
+    let mut compiler = Compiler::new(Config::default());
+    objects.tell(&mut compiler);
+    compiler.sync();
+    let (from, to) = if options.from {
+        (&options.peer, &options.pod)
+    } else {
+        (&options.pod, &options.peer)
+    };
+    let questions = flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
+    let mut reports = Vec::new();
+    for question in &questions {
+        reports.push(report_of(&client, &compiler, &objects, question).await);
+    }
+    for report in &mut reports {
+        report.quote(&documents);
+    }
+    match options.output {
+        Output::Json => println!("{}", serde_json::json!(reports)),
+        Output::Text => {
+            for (number, report) in reports.iter().enumerate() {
+                if number > 0 {
+                    println!();
+                }
+                print!("{report}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks the nodes of both ends, and the objects themselves.
+async fn report_of(
+    client: &Client,
+    compiler: &Compiler,
+    objects: &check::Objects,
+    named: &Named,
+) -> Report {
+    let question = &named.question;
+    let explained = compiler.explain(question.from, question.to, question.protocol, question.port);
+    let node_of = |end: &End| match end {
+        End::Node(name) => Some(name.clone()),
+        End::Pod { namespace, name } => objects
+            .pods
+            .get(&(namespace.clone(), name.clone()))
+            .map(|pod| pod.spec.node_name.clone())
+            .filter(|node| !node.is_empty()),
+        End::Outside(_) => None,
+    };
+    let ends = [node_of(&explained.from), node_of(&explained.to)];
+    let mut names: Vec<&String> = ends.iter().flatten().collect();
+    names.dedup();
+    let query = question.query();
+    let asked = names
+        .iter()
+        .map(|node| nodes::ask::<Account>(client, node, "why", &query));
+    let heard: BTreeMap<&String, Result<Account, String>> =
+        names.iter().copied().zip(join_all(asked).await).collect();
+    let objects = Account::of("", question, &explained, |_| None);
+    let end = |node: &Option<String>| {
+        let node = node.as_ref()?;
+        let answer = heard.get(node)?;
+        Some(Heard {
+            node: node.clone(),
+            answer: answer.clone(),
+        })
+    };
+    Report::new(named, &objects, end(&ends[0]), end(&ends[1]))
+}

@@ -1,0 +1,438 @@
+//! Who is asked about: from words of the command line to addresses and ports.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use control_client::{Client, Resource, Selection, resources};
+use ebpf_abi::Protocol;
+use node_agent::why::Question;
+use node_agent_policy::{Compiler, End, check::Objects};
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// Endpoints of a service that are looked at.
+const ENDPOINTS: usize = 8;
+
+/// ICMP, for which one rule of IPv4 and IPv6 stands.
+const ICMP: Protocol = Protocol(1);
+
+/// One end, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Who.
+    pub who: Who,
+    /// Its port, if it was given.
+    pub port: Option<u16>,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+/// Who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A pod.
+    Pod(String, String),
+    /// A service: its endpoints.
+    Service(String, String),
+    /// A node.
+    Node(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// A flow that is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Between which addresses.
+    pub question: Question,
+    /// The service whose endpoint is asked.
+    pub service: Option<String>,
+}
+
+/// What serves a service: addresses with ports, by namespace and name.
+pub type Services = BTreeMap<(String, String), Vec<Endpoint>>;
+
+/// One endpoint at one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The service's port.
+    asked: u16,
+    protocol: Protocol,
+    address: IpAddr,
+    port: u16,
+}
+
+/// Reads a pod.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn pod(text: &str) -> Result<Peer, String> {
+    let peer = peer(text)?;
+    match peer.who {
+        Who::Pod(..) => Ok(peer),
+        _ => Err(format!("`{text}` is no pod: write NAMESPACE/NAME")),
+    }
+}
+
+/// Reads an end.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn peer(text: &str) -> Result<Peer, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is nobody: write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an \
+             address, with :PORT, and with /udp, /sctp or /icmp behind unless it is TCP"
+        )
+    };
+    let protocol = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "tcp" => Some(Protocol::TCP),
+        "udp" => Some(Protocol::UDP),
+        "sctp" => Some(Protocol::SCTP),
+        "icmp" => Some(ICMP),
+        _ => None,
+    };
+    // A pod may be called `udp`.
+    let split = text.rsplit_once('/').and_then(|(rest, word)| {
+        let is_whole = rest.contains('/') || rest.contains(':') || rest.parse::<IpAddr>().is_ok();
+        is_whole.then_some(())?;
+        Some((rest, protocol(word)?))
+    });
+    let (rest, protocol) = split.unwrap_or((text, Protocol::TCP));
+    if let Ok(address) = rest.trim_matches(['[', ']']).parse() {
+        return Ok(Peer {
+            who: Who::Address(address),
+            port: None,
+            protocol,
+        });
+    }
+    let (name, port) = match rest.rsplit_once(':') {
+        Some((name, port)) => (name, Some(port.parse().map_err(|_| wrong())?)),
+        None => (rest, None),
+    };
+    let words: Vec<&str> = name.split('/').collect();
+    if words.iter().any(|word| word.is_empty()) {
+        return Err(wrong());
+    }
+    let owned = |text: &&str| (*text).to_owned();
+    let who = match words.as_slice() {
+        ["svc" | "service", namespace, name] => Who::Service(owned(namespace), owned(name)),
+        ["pod", namespace, name] => Who::Pod(owned(namespace), owned(name)),
+        ["node", name] => Who::Node(owned(name)),
+        [namespace, name] => Who::Pod(owned(namespace), owned(name)),
+        [address] => Who::Address(
+            address
+                .trim_matches(['[', ']'])
+                .parse()
+                .map_err(|_| wrong())?,
+        ),
+        _ => return Err(wrong()),
+    };
+    Ok(Peer {
+        who,
+        port,
+        protocol,
+    })
+}
+
+/// What serves the services that are asked about.
+///
+/// # Errors
+/// What the API server says.
+pub async fn services(client: &Client, peers: [&Peer; 2]) -> Result<Services, Error> {
+    let mut all = Services::new();
+    for peer in peers {
+        let Who::Service(namespace, name) = &peer.who else {
+            continue;
+        };
+        let service: Service = client
+            .get(&resources::SERVICES, namespace, name)
+            .await
+            .map_err(Error::Client)?;
+        let its = Selection::all()
+            .namespace(namespace)
+            .labels(format!("kubernetes.io/service-name={name}"));
+        let slices = client
+            .list::<Slice>(&SLICES, &its)
+            .await
+            .map_err(Error::Client)?;
+        let endpoints = endpoints(&service, &slices.items);
+        all.insert((namespace.clone(), name.clone()), endpoints);
+    }
+    Ok(all)
+}
+
+const SLICES: Resource =
+    Resource::namespaced("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice");
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Service {
+    spec: ServiceSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ServiceSpec {
+    ports: Vec<Port>,
+}
+
+/// Of a service (`port` is its own) or of a slice (`port` is the endpoints').
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Port {
+    name: Option<String>,
+    port: u16,
+    protocol: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Slice {
+    ports: Vec<Port>,
+    endpoints: Vec<SliceEndpoint>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct SliceEndpoint {
+    addresses: Vec<String>,
+}
+
+fn endpoints(service: &Service, slices: &[Slice]) -> Vec<Endpoint> {
+    let name = |port: &Port| port.name.clone().unwrap_or_default();
+    let mut all = Vec::new();
+    for asked in &service.spec.ports {
+        for slice in slices {
+            for port in slice.ports.iter().filter(|it| name(it) == name(asked)) {
+                let Some(protocol) = node_agent_policy::policy::protocol(asked.protocol.as_deref())
+                else {
+                    continue;
+                };
+                let addresses = slice.endpoints.iter().flat_map(|it| &it.addresses);
+                for address in addresses.filter_map(|it| it.parse().ok()) {
+                    all.push(Endpoint {
+                        asked: asked.port,
+                        protocol,
+                        address,
+                        port: port.port,
+                    });
+                }
+            }
+        }
+    }
+    all.sort_by_key(|it| (it.asked, it.address));
+    all
+}
+
+/// The flows between two ends: one for each family that both have, and for each
+/// endpoint of a service.
+///
+/// # Errors
+/// In words: an end that is nobody, a port that is missing, no common family.
+pub fn flows(
+    compiler: &Compiler,
+    objects: &Objects,
+    services: &Services,
+    from: &Peer,
+    to: &Peer,
+) -> Result<Vec<Named>, String> {
+    let sources = addresses(compiler, objects, from)?;
+    let targets: Vec<(IpAddr, u16, Protocol, Option<String>)> = match &to.who {
+        Who::Service(namespace, name) => {
+            let known = services.get(&(namespace.clone(), name.clone()));
+            let endpoints = known.map_or(&[][..], Vec::as_slice).iter();
+            let wanted = |it: &&Endpoint| {
+                to.port
+                    .is_none_or(|port| it.asked == port && it.protocol == to.protocol)
+            };
+            endpoints
+                .filter(wanted)
+                .take(ENDPOINTS)
+                .map(|it| {
+                    let service = format!("{namespace}/{name}:{}", it.asked);
+                    (it.address, it.port, it.protocol, Some(service))
+                })
+                .collect()
+        }
+        _ => {
+            let port = match to.port {
+                Some(port) => port,
+                None if to.protocol == ICMP => 0,
+                None => return Err("which port? Write it behind the peer: PEER:PORT".to_owned()),
+            };
+            let addresses = addresses(compiler, objects, to)?.into_iter();
+            addresses
+                .map(|address| (address, port, to.protocol, None))
+                .collect()
+        }
+    };
+    if targets.is_empty() {
+        return Err("the service has no endpoint at this port".to_owned());
+    }
+    let mut flows = Vec::new();
+    for (to, port, protocol, service) in targets {
+        let same = sources.iter().filter(|it| it.is_ipv4() == to.is_ipv4());
+        for from in same {
+            flows.push(Named {
+                question: Question {
+                    from: *from,
+                    to,
+                    protocol,
+                    port,
+                },
+                service: service.clone(),
+            });
+        }
+    }
+    if flows.is_empty() {
+        return Err("the two ends have no addresses of the same IP version".to_owned());
+    }
+    Ok(flows)
+}
+
+fn addresses(compiler: &Compiler, objects: &Objects, peer: &Peer) -> Result<Vec<IpAddr>, String> {
+    let (end, what) = match &peer.who {
+        Who::Address(address) => return Ok(vec![*address]),
+        Who::Service(namespace, name) => {
+            return Err(format!(
+                "service {namespace}/{name} asks nobody: name one of its pods"
+            ));
+        }
+        Who::Node(name) => (End::Node(name.clone()), format!("node `{name}`")),
+        Who::Pod(namespace, name) => {
+            let pod = objects.pods.get(&(namespace.clone(), name.clone()));
+            let end = match pod {
+                Some(pod) if pod.spec.host_network => End::Node(pod.spec.node_name.clone()),
+                _ => End::Pod {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                },
+            };
+            (end, format!("pod `{namespace}/{name}`"))
+        }
+    };
+    match compiler.addresses(&end) {
+        none if none.is_empty() => Err(format!("{what} is not there, or has no address")),
+        addresses => Ok(addresses),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use node_agent_policy::{Config, check};
+    use serde_json::json;
+
+    use super::*;
+
+    fn who(text: &str) -> (Who, Option<u16>, Protocol) {
+        let peer = peer(text).unwrap();
+        (peer.who, peer.port, peer.protocol)
+    }
+
+    #[test]
+    fn ends_are_understood() {
+        let pod = |namespace: &str, name: &str| Who::Pod(namespace.into(), name.into());
+        let at = |text: &str| Who::Address(text.parse().unwrap());
+        for (text, expected) in [
+            ("shop/web", (pod("shop", "web"), None, Protocol::TCP)),
+            ("shop/web:80", (pod("shop", "web"), Some(80), Protocol::TCP)),
+            ("shop/udp", (pod("shop", "udp"), None, Protocol::TCP)),
+            (
+                "shop/web:53/UDP",
+                (pod("shop", "web"), Some(53), Protocol::UDP),
+            ),
+            ("shop/web/icmp", (pod("shop", "web"), None, ICMP)),
+            (
+                "pod/node/web:1",
+                (pod("node", "web"), Some(1), Protocol::TCP),
+            ),
+            (
+                "svc/shop/db:5432",
+                (
+                    Who::Service("shop".into(), "db".into()),
+                    Some(5432),
+                    Protocol::TCP,
+                ),
+            ),
+            (
+                "node/n1:22",
+                (Who::Node("n1".into()), Some(22), Protocol::TCP),
+            ),
+            ("192.0.2.1", (at("192.0.2.1"), None, Protocol::TCP)),
+            (
+                "192.0.2.1:53/udp",
+                (at("192.0.2.1"), Some(53), Protocol::UDP),
+            ),
+            ("fd00::1", (at("fd00::1"), None, Protocol::TCP)),
+            ("fd00::1/icmp", (at("fd00::1"), None, ICMP)),
+            ("[fd00::1]:9/sctp", (at("fd00::1"), Some(9), Protocol::SCTP)),
+        ] {
+            assert_eq!(who(text), expected, "{text}");
+        }
+        for text in ["", "web", "shop/", "shop/web:http", "a/b/c/d", "/web"] {
+            assert!(peer(text).is_err(), "{text}");
+        }
+        assert!(super::pod("node/n1").is_err() && super::pod("shop/web").is_ok());
+    }
+
+    #[test]
+    fn flows_are_between_addresses_of_one_family_and_to_each_endpoint() {
+        let pod = |name: &str, v4: &str, v6: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"nodeName": "n1"},
+                "status": {"podIP": v4, "podIPs": [{"ip": v4}, {"ip": v6}]},
+            })
+        };
+        let documents = vec![
+            pod("web", "10.0.0.1", "fd00::1"),
+            pod("db", "10.0.0.2", "fd00::2"),
+        ];
+        let (objects, _) = check::read(documents).unwrap();
+        let mut compiler = Compiler::new(Config::default());
+        objects.tell(&mut compiler);
+        compiler.sync();
+        let of = |service: serde_json::Value| serde_json::from_value(service).unwrap();
+        let service: Service = of(json!({"spec": {"ports": [{"name": "sql", "port": 5432}]}}));
+        let slice: Slice = serde_json::from_value(json!({
+            "ports": [{"name": "sql", "port": 15432}, {"name": "other", "port": 1}],
+            "endpoints": [{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.3"]}],
+        }))
+        .unwrap();
+        let key = ("shop".to_owned(), "db".to_owned());
+        let services = Services::from([(key, endpoints(&service, &[slice]))]);
+        let asked = |to: &str| {
+            let found = flows(
+                &compiler,
+                &objects,
+                &services,
+                &peer("shop/web").unwrap(),
+                &peer(to).unwrap(),
+            )?;
+            let texts = found.iter().map(|it| {
+                let service = it.service.clone().unwrap_or_default();
+                let Question { from, to, port, .. } = it.question;
+                format!("{from} {to} {port} {service}")
+            });
+            Ok::<_, String>(texts.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            asked("shop/db:80").unwrap(),
+            ["10.0.0.1 10.0.0.2 80 ", "fd00::1 fd00::2 80 "]
+        );
+        assert_eq!(
+            asked("svc/shop/db:5432").unwrap(),
+            [
+                "10.0.0.1 10.0.0.2 15432 shop/db:5432",
+                "10.0.0.1 10.0.0.3 15432 shop/db:5432"
+            ]
+        );
+        assert_eq!(asked("192.0.2.1:7").unwrap(), ["10.0.0.1 192.0.2.1 7 "]);
+        assert_eq!(asked("192.0.2.1/icmp").unwrap(), ["10.0.0.1 192.0.2.1 0 "]);
+        assert!(asked("shop/db").unwrap_err().contains("which port"));
+        assert!(asked("svc/shop/db:1").unwrap_err().contains("no endpoint"));
+        assert!(asked("shop/gone:1").unwrap_err().contains("not there"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Paths that the kubelet does not know: what else this agent can be asked.
+//!
+//! Whoever may use the node's `proxy` subresource may ask
+//! ([`access`](super::access)), as for all paths of no other subresource.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use super::{Body, reply, streamed};
+
+/// What is asked with GET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The path's first word.
+    pub what: String,
+    /// The query's pairs, decoded.
+    pub query: Vec<(String, String)>,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub enum Answer {
+    /// JSON.
+    Json(String),
+    /// Lines, as they come, until the sender is dropped.
+    Lines(mpsc::Receiver<Bytes>),
+    /// The question cannot be answered.
+    Not(StatusCode, String),
+}
+
+/// An answer to come; none: the path is unknown.
+type Coming = BoxFuture<'static, Option<Answer>>;
+
+/// Answers questions.
+#[derive(Clone)]
+pub struct Further(Arc<dyn Fn(Question) -> Coming + Send + Sync>);
+
+impl Further {
+    /// Answers by that; none: the path is unknown.
+    pub fn new<F, A>(answer: F) -> Self
+    where
+        F: Fn(Question) -> A + Send + Sync + 'static,
+        A: Future<Output = Option<Answer>> + Send + 'static,
+    {
+        Self(Arc::new(move |question| Box::pin(answer(question))))
+    }
+}
+
+impl fmt::Debug for Further {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Further").finish_non_exhaustive()
+    }
+}
+
+/// The answer to a path, if it is one of those.
+pub(super) async fn answer(
+    further: Option<&Further>,
+    parts: &[&str],
+    query: Option<&str>,
+) -> Option<Response<Body>> {
+    let [what] = parts else {
+        return None;
+    };
+    let question = Question {
+        what: (*what).to_owned(),
+        query: super::query(query),
+    };
+    let answer = (further?.0)(question).await?;
+    Some(match answer {
+        Answer::Json(text) => reply(StatusCode::OK, "application/json", text),
+        Answer::Lines(lines) => streamed(lines),
+        Answer::Not(status, why) => super::text(status, why + "\n"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn further_paths_are_answered_and_others_are_not_found() {
+        let further = Further::new(|question: Question| async move {
+            match question.what.as_str() {
+                "echo" => Some(Answer::Json(format!("{:?}", question.query))),
+                "no" => Some(Answer::Not(StatusCode::BAD_REQUEST, "why".to_owned())),
+                _ => None,
+            }
+        });
+        let asked = |parts: &'static [&'static str]| {
+            let further = further.clone();
+            async move {
+                let answer = answer(Some(&further), parts, Some("a=%2F")).await?;
+                let status = answer.status().as_u16();
+                let body = answer.into_body().collect().await.expect("a body");
+                let text = String::from_utf8(body.to_bytes().to_vec()).expect("text");
+                Some((status, text))
+            }
+        };
+        assert_eq!(
+            asked(&["echo"]).await,
+            Some((200, r#"[("a", "/")]"#.to_owned()))
+        );
+        assert_eq!(asked(&["no"]).await, Some((400, "why\n".to_owned())));
+        assert_eq!(asked(&["other"]).await, None);
+        assert_eq!(asked(&["echo", "more"]).await, None);
+        assert!(answer(None, &["echo"], None).await.is_none());
+    }
+}
