@@ -8,6 +8,7 @@ use control_client::{Client, Metadata, RequestBody, Selection, resources};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 
 use crate::error::Error;
 
@@ -66,7 +67,8 @@ pub async fn ask<T: DeserializeOwned>(
         .map_err(|error| error.chain())
 }
 
-/// Asks a node for lines, and hands them on until either side has enough.
+/// Asks a node for lines, and hands them on with its name until either side has
+/// enough.
 ///
 /// # Errors
 /// In words, why no more come.
@@ -75,7 +77,7 @@ pub async fn follow(
     node: &str,
     what: &str,
     query: &[(&str, String)],
-    mut line: impl AsyncFnMut(&[u8]) -> bool,
+    lines: &mpsc::Sender<(String, Vec<u8>)>,
 ) -> Result<(), String> {
     let words = |error: &dyn std::error::Error| error.to_string();
     let request = Request::get(path(node, what, query))
@@ -102,8 +104,8 @@ pub async fn follow(
         };
         rest.extend_from_slice(&data);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let whole: Vec<u8> = rest.drain(..=end).collect();
-            if !line(whole.trim_ascii_end()).await {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            if lines.send((node.to_owned(), line)).await.is_err() {
                 return Ok(());
             }
         }

@@ -17,6 +17,7 @@
 //! (`node/name`) or an address. A port is `number/PROTOCOL`, TCP if it is not
 //! said; or `icmp`.
 
+mod change;
 mod objects;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use crate::compiler::{Compiler, Config, End, Explanation, Side};
 use crate::labels::Labels;
 use crate::policy::protocol;
 
+pub use change::{Change, changes};
 pub use objects::Objects;
 
 /// Why expectations cannot be checked.

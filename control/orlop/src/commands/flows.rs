@@ -283,9 +283,13 @@ async fn follow(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            Some((node, line)) = lines.recv() => match line {
-                Line::Flow(flow) => merged.put(*flow, Instant::now()),
-                Line::Missed(it) => eprintln!("orlop: {node}: {} flows came too fast", it.missed),
+            Some((node, line)) = lines.recv() => match serde_json::from_slice(&line) {
+                Ok(Line::Flow(flow)) => merged.put(*flow, Instant::now()),
+                Ok(Line::Missed(it)) => {
+                    eprintln!("orlop: {node}: {} flows came too fast", it.missed);
+                }
+                // Another version's: not understood, and no reason to end.
+                Err(_) => {}
             },
             _ = tick.tick() => {
                 for flow in merged.ready(Instant::now()) {
@@ -304,15 +308,10 @@ async fn follow_one(
     client: Client,
     node: String,
     mut query: Vec<(&'static str, String)>,
-    sender: mpsc::Sender<(String, Line)>,
+    lines: mpsc::Sender<(String, Vec<u8>)>,
 ) {
     loop {
-        let each = async |line: &[u8]| match serde_json::from_slice(line) {
-            Ok(line) => sender.send((node.clone(), line)).await.is_ok(),
-            // Another version's: not understood, and no reason to end.
-            Err(_) => true,
-        };
-        match nodes::follow(&client, &node, "flows", &query, each).await {
+        match nodes::follow(&client, &node, "flows", &query, &lines).await {
             Ok(()) => return,
             Err(why) => eprintln!("orlop: {node} cannot be asked: {why}; trying again"),
         }

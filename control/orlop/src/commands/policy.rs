@@ -1,14 +1,11 @@
 //! `orlop policy`: what policies decide, asked of files or of a cluster. The
 //! questions are answered by the compiler that fills the nodes' maps.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use control_client::{Client, Resource, Selection, resources};
-use node_agent_policy::check::{self, Checked, Verdict};
+use node_agent_policy::check::{self, Change, Checked, Verdict};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -26,9 +23,10 @@ enum Command {
     /// Check expectations: which flows are allowed, which are denied, and by what.
     ///
     /// FILE holds documents of kind PolicyTest, and may hold manifests. Objects come from
-    /// there, from --manifests, and from the cluster of --kubeconfig; a manifest stands for
-    /// the cluster's object of the same name, so that a change can be tried before it is
-    /// made. Ends with code 1 when a flow is not as expected.
+    /// there, from --objects, and from the cluster of --kubeconfig; a manifest stands for
+    /// the cluster's object of the same name. With --apply, what would be decided otherwise
+    /// after a change is told. Ends with code 1 when a flow is not as expected, with
+    /// --apply: would not be.
     Test(Test),
     /// Print the definition of ClusterNetworkPolicy, for clusters that lack it.
     Crd,
@@ -41,8 +39,12 @@ struct Test {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A file or folder of manifests (*.yaml, *.yml, *.json); workloads stand for their pods.
-    #[arg(long, value_name = "DIR")]
-    manifests: Vec<PathBuf>,
+    #[arg(long, visible_alias = "manifests", value_name = "DIR|FILE")]
+    objects: Vec<PathBuf>,
+    /// A change: a file or folder of manifests that come, or stand for those of the same name.
+    /// Prints the flows that it decides otherwise.
+    #[arg(long, value_name = "DIR|FILE")]
+    apply: Vec<PathBuf>,
     /// A cluster whose objects count.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -93,12 +95,14 @@ impl Test {
             live(&client, &mut documents).await?;
         }
         // Later ones stand for earlier ones.
-        for path in &self.manifests {
+        for path in &self.objects {
             manifests(path, true, &mut documents)?;
         }
         manifests(&self.file, true, &mut documents)?;
-        let (objects, tests) = check::read(documents).map_err(policy)?;
-        let checked = check::check(&objects, &tests).map_err(policy)?;
+        if !self.apply.is_empty() {
+            return self.change(documents);
+        }
+        let checked = checked(documents)?;
         print!("{}", table(&checked, self.quiet));
         let wrong = checked.iter().filter(|it| !it.holds()).count();
         if wrong > 0 {
@@ -110,6 +114,33 @@ impl Test {
         println!("{} flows are as expected", checked.len());
         Ok(())
     }
+
+    /// What a change decides otherwise.
+    fn change(&self, documents: Vec<Value>) -> Result<(), Error> {
+        let mut after = documents.clone();
+        for path in &self.apply {
+            manifests(path, true, &mut after)?;
+        }
+        let (before, after) = (checked(documents)?, checked(after)?);
+        let changes = check::changes(&before, &after);
+        print!("{}", changed(&changes, self.quiet));
+        println!("{} of {} flows change", changes.len(), after.len());
+        let wrong: Vec<_> = after.iter().filter(|it| !it.holds()).collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let already = wrong.len() - changes.iter().filter(|it| !it.after.holds()).count();
+        Err(Error::Policy(format!(
+            "{} of {} flows would not be as expected ({already} are not already)",
+            wrong.len(),
+            after.len()
+        )))
+    }
+}
+
+fn checked(documents: Vec<Value>) -> Result<Vec<Checked>, Error> {
+    let (objects, tests) = check::read(documents).map_err(policy)?;
+    check::check(&objects, &tests).map_err(policy)
 }
 
 fn policy(error: check::Error) -> Error {
@@ -173,15 +204,44 @@ pub async fn live(client: &Client, documents: &mut Vec<Value>) -> Result<(), Err
     Ok(())
 }
 
+const fn word(allow: bool) -> &'static str {
+    if allow { "allow" } else { "deny" }
+}
+
+fn holds(it: &Checked) -> String {
+    if it.holds() { "ok" } else { "WRONG" }.to_owned()
+}
+
+/// A line a flow that is decided otherwise: is it as expected then, what was and
+/// what would be decided, and why.
+fn changed(changes: &[Change], only_wrong: bool) -> String {
+    let rows: Vec<[String; 7]> = changes
+        .iter()
+        .filter(|it| !only_wrong || !it.after.holds())
+        .map(|Change { before, after }| {
+            let was = before.as_ref().map_or("-", |it| word(it.explanation.allow));
+            [
+                holds(after),
+                after.explanation.from.to_string(),
+                after.explanation.to.to_string(),
+                after.port.clone(),
+                was.to_owned(),
+                word(after.explanation.allow).to_owned(),
+                after.why(),
+            ]
+        })
+        .collect();
+    crate::table::table(["", "FROM", "TO", "PORT", "BEFORE", "AFTER", "WHY"], &rows)
+}
+
 /// A line a flow: is it as expected, what was asked, what is decided, and why.
 fn table(checked: &[Checked], only_wrong: bool) -> String {
     let rows: Vec<[String; 6]> = checked
         .iter()
         .filter(|it| !only_wrong || !it.holds())
         .map(|it| {
-            let word = |allow: bool| if allow { "allow" } else { "deny" };
             [
-                if it.holds() { "ok" } else { "WRONG" }.to_owned(),
+                holds(it),
                 it.explanation.from.to_string(),
                 it.explanation.to.to_string(),
                 it.port.clone(),
@@ -230,7 +290,8 @@ flows:
         std::fs::write(&file, FILE.replace("EXPECT", expect)).unwrap();
         let test = Test {
             file: file.clone(),
-            manifests: Vec::new(),
+            objects: Vec::new(),
+            apply: Vec::new(),
             kubeconfig: None,
             quiet: false,
         };
@@ -257,5 +318,52 @@ flows:
             line.contains("selected by NetworkPolicy no/closed"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn a_change_is_told_by_what_it_decides_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let file = write("test.yaml", &FILE.replace("EXPECT", "deny"));
+        let open = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, \
+                    metadata: {namespace: no, name: closed}, \
+                    spec: {podSelector: {}, ingress: [{ports: [{port: 5432}]}]}}";
+        let apply = write("change.yaml", open);
+        let test = Test {
+            file: file.clone(),
+            objects: Vec::new(),
+            apply: vec![apply.clone()],
+            kubeconfig: None,
+            quiet: false,
+        };
+        let mut documents = Vec::new();
+        manifests(&file, true, &mut documents).unwrap();
+        let error = test.change(documents.clone()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "1 of 3 flows would not be as expected (0 are not already)"
+        );
+        let before = checked(documents.clone()).unwrap();
+        manifests(&apply, true, &mut documents).unwrap();
+        let after = checked(documents).unwrap();
+        let table = changed(&check::changes(&before, &after), false);
+        let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(
+            row[..6],
+            ["WRONG", "y/web", "no/db", "5432", "deny", "allow"]
+        );
+        assert_eq!(table.lines().count(), 2, "{table}");
+        // A change that changes nothing is no fault.
+        let same = Test {
+            apply: vec![file.clone()],
+            ..test
+        };
+        let mut documents = Vec::new();
+        manifests(&file, true, &mut documents).unwrap();
+        assert!(same.change(documents).is_ok());
     }
 }

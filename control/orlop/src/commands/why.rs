@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use control_client::Client;
 use futures::future::join_all;
-use node_agent::why::{Account, Question};
+use node_agent::why::Account;
 use node_agent_policy::{Compiler, Config, End, check};
 
 use self::{
