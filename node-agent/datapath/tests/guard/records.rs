@@ -213,7 +213,9 @@ fn what_finds_no_room_is_counted_and_what_is_not_wanted_is_not_told() {
     restart(&mut world, Recording::default());
     while records.take().is_some() {}
     let before = world.counted(Counter::DroppedIngress);
+    let until = Instant::now() + PATIENCE;
     while world.counted(Counter::DroppedIngress) == before {
+        assert!(Instant::now() < until, "{:?}", world.drops());
         let _ = socket(&a, at).send(b"?");
     }
     assert_eq!(records.take(), None);
