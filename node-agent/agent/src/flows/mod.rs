@@ -165,7 +165,7 @@ impl Reader {
             self.metrics.count(flow);
         }
         self.store.add(flows);
-        self.metrics.keeps(self.store.len());
+        self.metrics.keeps(self.store.kept());
     }
 
     async fn known(&self, records: &Arc<Vec<FlowRecord>>) -> Vec<Known> {

@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn kept(&self) -> usize {
         self.inner().flows.len()
     }
 
@@ -131,7 +131,7 @@ mod tests {
         let all = Filter::default();
         assert_eq!(seconds(&store.last(&all, 9, now)), [2, 3, 4]);
         assert_eq!(seconds(&store.last(&all, 2, now)), [3, 4]);
-        assert_eq!(store.len(), 3);
+        assert_eq!(store.kept(), 3);
         let forwarded = Filter {
             verdict: Some(Verdict::Forwarded),
             ..Filter::default()
@@ -148,13 +148,13 @@ mod tests {
             missed,
             Err(broadcast::error::RecvError::Lagged(1..))
         ));
-        assert_eq!(store.len(), 3);
+        assert_eq!(store.kept(), 3);
     }
 
     #[test]
     fn nothing_is_kept_where_nothing_is_to_be() {
         let store = Store::new(0);
         store.add([flow(1, Verdict::Dropped)]);
-        assert_eq!(store.len(), 0);
+        assert_eq!(store.kept(), 0);
     }
 }
