@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn flows_are_rows_and_objects() {
         let flows = [flow(3_661, "n1", |it| {
-            it.service = Some("shop/db".to_owned())
+            it.service = Some("shop/db".to_owned());
         })];
         assert_eq!(
             shown(&flows, false, Output::Table),

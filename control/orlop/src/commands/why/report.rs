@@ -171,8 +171,7 @@ fn quoted(end: &EndAccount, documents: &[Value]) -> Option<Value> {
         .plan
         .path
         .as_deref()?
-        .replace('.', "/")
-        .replace('[', "/")
+        .replace(['.', '['], "/")
         .replace(']', "");
     object.pointer(&format!("/{path}")).cloned()
 }
