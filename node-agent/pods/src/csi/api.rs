@@ -80,6 +80,8 @@ pub enum Capability {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct VolumeCapability {
+    #[prost(message, optional, tag = "1")]
+    pub block: Option<Empty>,
     #[prost(message, optional, tag = "2")]
     pub mount: Option<MountVolume>,
     #[prost(message, optional, tag = "3")]

@@ -9,10 +9,13 @@
 //!   vol_data.json   how to take it back
 //! ```
 //!
+//! Devices have places of their own ([`block`]).
+//!
 //! Nothing else is kept: what was published is found on disk, whoever
 //! published it. A volume is unstaged when no pod's folder names it any more.
 
 pub mod api;
+mod block;
 pub mod plan;
 pub mod register;
 
@@ -33,7 +36,7 @@ use crate::objects::claim::SecretReference;
 use crate::objects::pod::Pod;
 use crate::objects::source::{Objects, Secret, TokenWish};
 use api::Capability;
-use plan::{DriverObject, DriverSpec, VolumeData, Wish};
+use plan::{DriverObject, DriverSpec, Places, VolumeData, Wish};
 
 /// How long a driver may take for one call.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -99,6 +102,8 @@ pub struct Published {
     pub path: PathBuf,
     /// Whether its files are to be given to the pod's group.
     pub gives_files: bool,
+    /// Whether the driver wants to publish it again from time to time.
+    pub again: bool,
 }
 
 /// The drivers of this node.
@@ -155,7 +160,8 @@ impl Drivers {
     }
 
     /// Brings a volume to a pod, whose folder is `pod_dir`; does nothing that
-    /// was done before.
+    /// was done before. One that is there is published `again` without being
+    /// staged.
     ///
     /// # Errors
     /// When it cannot be had now; ask again later.
@@ -166,6 +172,7 @@ impl Drivers {
         wish: &Wish,
         group: Option<u32>,
         objects: &dyn Objects,
+        again: bool,
     ) -> Result<Published, Error> {
         let name = wish.source.driver.as_str();
         let driver = self.find(name)?;
@@ -195,15 +202,25 @@ impl Drivers {
         let _turn = self.turn(name, &handle).await;
         let capability = plan::capability(wish, &driver.can, group);
         let staged = !wish.inline && driver.can.contains(&Capability::StageUnstageVolume);
-        let staging = plan::staging(&self.root, name, &handle);
-        if staged {
+        let Places {
+            staging,
+            target,
+            data: noted,
+        } = if wish.block {
+            Places::of_device(&self.root, pod_dir, &wish.name)
+        } else {
+            Places::of_files(&self.root, pod_dir, name, &handle, &wish.name)
+        };
+        if staged && !again {
             fs::create_dir_all(&staging).map_err(failed("cannot make", &staging))?;
             let data = VolumeData {
                 driver_name: name.to_owned(),
                 volume_handle: handle.clone(),
                 ..VolumeData::default()
             };
-            save(staging.parent().unwrap_or(&staging), &data)?;
+            if !wish.block {
+                save(staging.parent().unwrap_or(&staging), &data)?;
+            }
             let secrets = self
                 .secrets(wish.source.node_stage_secret_ref.as_ref())
                 .await?;
@@ -221,7 +238,6 @@ impl Drivers {
                 )
                 .await?;
         }
-        let target = plan::target(pod_dir, &wish.name);
         let folder = target.parent().unwrap_or(&target);
         // the driver makes the last part
         fs::create_dir_all(folder).map_err(failed("cannot make", folder))?;
@@ -251,7 +267,10 @@ impl Drivers {
             attachment_id: attachment,
             volume_lifecycle_mode: kind.to_owned(),
         };
-        save(folder, &data)?;
+        save(&noted, &data)?;
+        if wish.block {
+            block::link(pod_dir, &wish.name, &target)?;
+        }
         driver
             .call::<_, api::Empty>(
                 "csi.v1.Node/NodePublishVolume",
@@ -273,6 +292,7 @@ impl Drivers {
             .await?;
         Ok(Published {
             gives_files: plan::gives_files(wish, &spec, &driver.can),
+            again: spec.requires_republish,
             path: target,
         })
     }
@@ -363,7 +383,7 @@ impl Drivers {
             }
             self.unstage(&driver, name, handle).await?;
         }
-        Ok(())
+        self.release_devices(pod_dir).await
     }
 
     /// Unstages a volume that no pod uses any more.
@@ -406,6 +426,7 @@ impl Drivers {
             .into_iter()
             .flat_map(|pod| folders(&plan::volumes(&pod)))
             .filter_map(|folder| load(&folder))
+            .chain(block::published(&self.root))
     }
 
     /// Names of the volumes in use, as `status.volumesInUse` has them: they are

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::api::{AccessMode, Capability, Mode, MountVolume, VolumeCapability};
+use super::api::{AccessMode, Capability, Empty, Mode, MountVolume, VolumeCapability};
 use crate::objects::claim::Csi;
 use crate::objects::pod::Pod;
 use crate::pod::credentials::digest;
@@ -26,6 +26,8 @@ pub struct Wish {
     pub options: Vec<String>,
     /// Whether the pod may only read it.
     pub read_only: bool,
+    /// Whether it is a block device and no file system.
+    pub block: bool,
 }
 
 /// `CSIDriver`: how a driver wants to be used. The defaults are the API's, and
@@ -53,6 +55,8 @@ pub struct DriverSpec {
     pub token_requests: Vec<TokenRequest>,
     /// Whether the tokens go where passwords do.
     pub service_account_token_in_secrets: bool,
+    /// Whether the driver wants to publish again from time to time.
+    pub requires_republish: bool,
 }
 
 /// A token that a driver wants.
@@ -133,6 +137,53 @@ pub fn volumes(pod_dir: &Path) -> PathBuf {
     pod_dir.join("volumes/kubernetes.io~csi")
 }
 
+/// Where all volumes of a pod are that are devices: links.
+#[must_use]
+pub fn devices(pod_dir: &Path) -> PathBuf {
+    pod_dir.join("volumeDevices/kubernetes.io~csi")
+}
+
+/// Where devices are staged, published and noted.
+#[must_use]
+pub fn device_root(root: &Path) -> PathBuf {
+    root.join("plugins/kubernetes.io/csi/volumeDevices")
+}
+
+/// Where one volume of one pod is, under the kubelet's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Where it is staged for all pods of the node.
+    pub staging: PathBuf,
+    /// Where it is published for the pod.
+    pub target: PathBuf,
+    /// The folder of `vol_data.json`.
+    pub data: PathBuf,
+}
+
+impl Places {
+    /// Of a file system.
+    #[must_use]
+    pub fn of_files(root: &Path, pod_dir: &Path, driver: &str, handle: &str, name: &str) -> Self {
+        Self {
+            staging: staging(root, driver, handle),
+            target: target(pod_dir, name),
+            data: volumes(pod_dir).join(name),
+        }
+    }
+
+    /// Of a device.
+    #[must_use]
+    pub fn of_device(root: &Path, pod_dir: &Path, name: &str) -> Self {
+        let all = device_root(root);
+        let pod = pod_dir.file_name().unwrap_or_default();
+        Self {
+            staging: all.join("staging").join(name),
+            target: all.join("publish").join(name).join(pod),
+            data: all.join(name).join("data"),
+        }
+    }
+}
+
 /// What the volume shall be able to do.
 #[must_use]
 pub fn capability(wish: &Wish, can: &[Capability], group: Option<u32>) -> VolumeCapability {
@@ -147,7 +198,8 @@ pub fn capability(wish: &Wish, can: &[Capability], group: Option<u32>) -> Volume
     };
     let group = group.filter(|_| can.contains(&Capability::VolumeMountGroup));
     VolumeCapability {
-        mount: Some(MountVolume {
+        block: wish.block.then_some(Empty {}),
+        mount: (!wish.block).then(|| MountVolume {
             fs_type: wish.source.fs_type.clone(),
             mount_flags: wish.options.clone(),
             volume_mount_group: group.map(|g| g.to_string()).unwrap_or_default(),
@@ -159,7 +211,7 @@ pub fn capability(wish: &Wish, can: &[Capability], group: Option<u32>) -> Volume
 /// Whether the agent gives the files to the pod's group, and not the driver.
 #[must_use]
 pub fn gives_files(wish: &Wish, spec: &DriverSpec, can: &[Capability]) -> bool {
-    if wish.read_only || can.contains(&Capability::VolumeMountGroup) {
+    if wish.read_only || wish.block || can.contains(&Capability::VolumeMountGroup) {
         return false;
     }
     match spec.fs_group_policy.as_deref() {
@@ -202,6 +254,7 @@ mod tests {
             access_modes: modes.iter().map(|m| (*m).to_owned()).collect(),
             options: Vec::new(),
             read_only: false,
+            block: false,
         }
     }
 

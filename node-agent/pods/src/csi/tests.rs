@@ -120,11 +120,17 @@ async fn serve(
                     return Err(tonic::Status::failed_precondition("not staged"));
                 }
                 // the driver makes the last part, and only that
-                fs::create_dir(&r.target_path).unwrap();
+                let block = r.volume_capability.unwrap().block.is_some();
+                if block {
+                    fs::write(&r.target_path, "device").unwrap();
+                } else if !Path::new(&r.target_path).exists() {
+                    fs::create_dir(&r.target_path).unwrap();
+                }
                 let pod = &r.volume_context["csi.storage.k8s.io/pod.name"];
                 note(format!(
-                    "publish {pod} {}",
-                    if inline { "inline" } else { &r.volume_id }
+                    "publish {pod} {}{}",
+                    if inline { "inline" } else { &r.volume_id },
+                    if block { " as a device" } else { "" }
                 ));
                 Ok(api::Empty {})
             })
@@ -142,6 +148,7 @@ async fn serve(
         "NodeUnpublishVolume" => {
             answer(request, move |r: api::NodeUnpublishVolumeRequest| {
                 let _ = fs::remove_dir(&r.target_path);
+                let _ = fs::remove_file(&r.target_path);
                 note(format!("unpublish {}", &r.volume_id[..4]));
                 Ok(api::Empty {})
             })
@@ -174,8 +181,10 @@ fn cluster(attached: Arc<Mutex<bool>>, csi_node: Arc<Mutex<Option<Value>>>) -> A
                 }
                 held.clone()
             } else if path.contains("/csidrivers/") {
-                Some(json!({"spec": {"podInfoOnMount": true,
-                    "volumeLifecycleModes": ["Persistent", "Ephemeral"]}}))
+                Some(
+                    json!({"spec": {"podInfoOnMount": true, "requiresRepublish": true,
+                    "volumeLifecycleModes": ["Persistent", "Ephemeral"]}}),
+                )
             } else if path.contains("/volumeattachments/") {
                 let attached = *attached.lock().unwrap();
                 attached.then(
@@ -224,6 +233,7 @@ fn wish(inline: bool) -> Wish {
         access_modes: vec!["ReadWriteOnce".to_owned()],
         options: Vec::new(),
         read_only: false,
+        block: false,
     }
 }
 
@@ -253,7 +263,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
         async move {
             let objects = FakeObjects::default();
             drivers
-                .publish(&pod(name), &dir, &wish(inline), None, &objects)
+                .publish(&pod(name), &dir, &wish(inline), None, &objects, false)
                 .await
                 .map_err(|e| e.to_string())
         }
@@ -293,6 +303,12 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
             "publish p3 inline"
         ]
     );
+    let objects = FakeObjects::default();
+    let again = drivers
+        .publish(&pod("p1"), &dir("p1"), &wish(false), None, &objects, true)
+        .await;
+    assert!(again.unwrap().again);
+    assert_eq!(said(), ["publish p1 vol-1"], "without being staged");
     let grown = drivers.expand(&dir("p1"), &wish(false), 7 << 30).await;
     assert!(grown.unwrap());
     assert_eq!(said(), [format!("expand vol-1 {}", 7_i64 << 30)]);
@@ -308,6 +324,41 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     assert_eq!(said(), ["unpublish vol-", "unstage vol-1"]);
     assert!(drivers.in_use().is_empty());
     assert!(!plan::staging(root.path(), "d.io", "vol-1").exists());
+
+    // the same as devices
+    for name in ["p4", "p5"] {
+        let device = Wish {
+            block: true,
+            ..wish(false)
+        };
+        let made = drivers
+            .publish(&pod(name), &dir(name), &device, None, &objects, false)
+            .await
+            .unwrap();
+        let link = plan::devices(&dir(name)).join("pv1");
+        assert_eq!(fs::read_link(link).unwrap(), made.path);
+        assert_eq!(fs::read_to_string(&made.path).unwrap(), "device");
+    }
+    assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
+    drivers.release(&dir("p4")).await.unwrap();
+    drivers.release(&dir("p4")).await.unwrap();
+    drivers.release(&dir("p5")).await.unwrap();
+    assert_eq!(
+        said(),
+        [
+            "stage vol-1 sdb",
+            "publish p4 vol-1 as a device",
+            "stage vol-1 sdb",
+            "publish p5 vol-1 as a device",
+            "unpublish vol-",
+            "unpublish vol-",
+            "unstage vol-1"
+        ]
+    );
+    assert!(drivers.in_use().is_empty());
+    let left = fs::read_dir(plan::device_root(root.path())).unwrap();
+    let left: Vec<_> = left.flatten().map(|e| e.file_name()).collect();
+    assert!(!left.contains(&"pv1".into()), "{left:?}");
 
     fs::remove_file(&socket).unwrap();
     until("forgotten", || {

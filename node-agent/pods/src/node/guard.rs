@@ -217,7 +217,7 @@ fn living(shared: &Shared) -> Vec<Entry> {
 }
 
 /// Has the control groups of the classes follow what their pods ask for.
-fn classes(shared: &Shared) {
+pub(crate) fn classes(shared: &Shared) {
     let Some(cgroups) = &shared.cgroups else {
         return;
     };

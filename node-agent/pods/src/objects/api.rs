@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Cache, Client, Discard, Error, Meta, Metadata, Patch, resources};
+use control_client::{Cache, Client, Discard, Error, Meta, Metadata, Patch, Selection, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::{Notify, OnceCell};
 
 use super::claim::{Claim, PersistentVolume};
-use super::follow::{Follows, Key};
+use super::follow::{Followed, Follows, Key, TRUST_BUNDLES};
 use super::source::{
     ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
 };
@@ -89,6 +89,17 @@ impl ApiObjects {
 }
 
 #[derive(Deserialize)]
+struct TrustBundle {
+    spec: TrustBundleSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TrustBundleSpec {
+    trust_bundle: String,
+}
+
+#[derive(Deserialize)]
 struct TokenRequest {
     status: TokenStatus,
 }
@@ -111,6 +122,7 @@ impl Objects for ApiObjects {
             let cell = {
                 let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
                 asked.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
+                let kind = Followed::Data(kind);
                 let key = (kind, namespace.to_owned(), name.to_owned());
                 asked
                     .entry(key)
@@ -214,6 +226,43 @@ impl Objects for ApiObjects {
                 .get::<PersistentVolume>(&resources::PERSISTENT_VOLUMES, "", name)
                 .await
                 .map_err(|e| format!("failed to fetch PV {name} from API server: {}", e.chain()))
+        })
+    }
+
+    fn trust_bundle<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(async move {
+            let found = self
+                .client
+                .get::<TrustBundle>(&TRUST_BUNDLES, "", name)
+                .await;
+            match found {
+                Ok(found) => Ok(Some(found.spec.trust_bundle)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(e) => Err(format!("while getting ClusterTrustBundle: {}", e.chain())),
+            }
+        })
+    }
+
+    fn trust_bundles<'a>(
+        &'a self,
+        signer: &'a str,
+        labels: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        Box::pin(async move {
+            let selection = Selection {
+                labels: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
+                ..Selection::all().fields(format!("spec.signerName={signer}"))
+            };
+            let found = self
+                .client
+                .list::<TrustBundle>(&TRUST_BUNDLES, &selection)
+                .await
+                .map_err(|e| format!("while listing ClusterTrustBundles: {}", e.chain()))?;
+            Ok(found
+                .items
+                .into_iter()
+                .map(|b| b.spec.trust_bundle)
+                .collect())
         })
     }
 

@@ -8,21 +8,38 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use control_client::{Client, Selection, reflect_resource, resources};
+use control_client::{Client, Resource, Selection, reflect_resource, resources};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::source::DataKind;
 
+/// `certificates.k8s.io/v1beta1` ClusterTrustBundle.
+pub const TRUST_BUNDLES: Resource = Resource::cluster(
+    "certificates.k8s.io",
+    "v1beta1",
+    "clustertrustbundles",
+    "ClusterTrustBundle",
+);
+
+/// What is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Followed {
+    /// One object.
+    Data(DataKind),
+    /// All cluster trust bundles: which of them are wanted may change with each.
+    TrustBundles,
+}
+
 /// An object: its kind, namespace and name.
-pub type Key = (DataKind, String, String);
+pub type Key = (Followed, String, String);
 
 /// What is called with the key of an object that has changed, before its pods
 /// are told.
 pub type Changed = Arc<dyn Fn(&Key) + Send + Sync>;
 
-struct Followed {
+struct Watched {
     pods: Pods,
     task: AbortHandle,
 }
@@ -33,7 +50,7 @@ type Pods = Arc<Mutex<FxHashMap<String, Arc<Notify>>>>;
 pub struct Follows {
     client: Client,
     changed: Changed,
-    all: Mutex<FxHashMap<Key, Followed>>,
+    all: Mutex<FxHashMap<Key, Watched>>,
 }
 
 impl Follows {
@@ -71,7 +88,7 @@ impl Follows {
                     pods.clone(),
                     self.changed.clone(),
                 );
-                Followed {
+                Watched {
                     task: tokio::spawn(task).abort_handle(),
                     pods,
                 }
@@ -107,15 +124,19 @@ impl Drop for Follows {
 }
 
 async fn watch(client: Client, key: Key, pods: Pods, changed: Changed) {
-    let resource = match key.0 {
-        DataKind::ConfigMap => resources::CONFIG_MAPS,
-        DataKind::Secret => resources::SECRETS,
-    };
-    let selection = Selection {
+    let one = Selection {
         namespace: Some(key.1.clone()),
         fields: Some(format!("metadata.name={}", key.2)),
-        metadata_only: true,
         ..Selection::default()
+    };
+    let (resource, selection) = match key.0 {
+        Followed::Data(DataKind::ConfigMap) => (resources::CONFIG_MAPS, one),
+        Followed::Data(DataKind::Secret) => (resources::SECRETS, one),
+        Followed::TrustBundles => (TRUST_BUNDLES, Selection::all()),
+    };
+    let selection = Selection {
+        metadata_only: true,
+        ..selection
     };
     let reflector = reflect_resource::<control_client::Metadata>(&client, resource, selection);
     let mut changes = reflector.changes();

@@ -155,6 +155,18 @@ pub trait Objects: Send + Sync + 'static {
         name: &'a str,
     ) -> BoxFuture<'a, Result<PersistentVolume, String>>;
 
+    /// The text of a cluster trust bundle, if there is one of that name; the
+    /// error is a sentence.
+    fn trust_bundle<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, String>>;
+
+    /// The texts of all of a signer whose labels are selected; the error is a
+    /// sentence.
+    fn trust_bundles<'a>(
+        &'a self,
+        signer: &'a str,
+        labels: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, String>>;
+
     /// The services whose variables a pod of that namespace gets.
     fn services(&self, namespace: &str) -> Vec<Arc<Service>>;
 
@@ -298,6 +310,8 @@ pub mod fake {
         pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
         /// By name: the annotations of service accounts; others have none.
         pub accounts: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+        /// Name, signer and text of trust bundles.
+        pub trust: Mutex<Vec<(String, String, String)>>,
     }
 
     impl FakeObjects {
@@ -412,6 +426,26 @@ pub mod fake {
                 .find(|(_, v)| v.metadata.name == name)
                 .map(|(_, volume)| volume.clone());
             Box::pin(std::future::ready(found.ok_or_else(|| "no volume".into())))
+        }
+
+        fn trust_bundle<'a>(
+            &'a self,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<Option<String>, String>> {
+            let all = self.trust.lock().unwrap();
+            let found = all.iter().find(|(n, ..)| n == name);
+            Box::pin(std::future::ready(Ok(found.map(|(.., text)| text.clone()))))
+        }
+
+        fn trust_bundles<'a>(
+            &'a self,
+            signer: &'a str,
+            _labels: &'a str,
+        ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+            let all = self.trust.lock().unwrap();
+            let found = all.iter().filter(|(_, s, _)| s == signer);
+            let found = found.map(|(.., text)| text.clone()).collect();
+            Box::pin(std::future::ready(Ok(found)))
         }
 
         fn services(&self, _namespace: &str) -> Vec<Arc<Service>> {

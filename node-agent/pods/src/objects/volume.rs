@@ -89,8 +89,33 @@ pub struct Projection {
     #[serde(rename = "downwardAPI")]
     pub downward_api: Option<DownwardApi>,
     pub service_account_token: Option<TokenProjection>,
-    pub cluster_trust_bundle: Option<serde::de::IgnoredAny>,
+    pub cluster_trust_bundle: Option<TrustProjection>,
     pub pod_certificate: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TrustProjection {
+    pub name: Option<String>,
+    pub signer_name: Option<String>,
+    pub label_selector: Option<LabelSelector>,
+    pub optional: Option<bool>,
+    pub path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    pub match_labels: std::collections::BTreeMap<String, String>,
+    pub match_expressions: Vec<LabelRequirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct LabelRequirement {
+    pub key: String,
+    pub operator: String,
+    pub values: Vec<String>,
 }
 
 /// As [`Secret`], whose name has another field in a projection.

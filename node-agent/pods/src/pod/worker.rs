@@ -23,10 +23,7 @@ use super::status::{self, Sentence};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 use crate::shared::{Entry, Shared};
-use crate::volumes::{Mounting, Tokens, Volumes};
-
-/// How often volumes made of API objects are brought up to date.
-const VOLUMES_EVERY: Duration = Duration::from_secs(60);
+use crate::volumes::{Tokens, Volumes};
 
 /// How often a resize that had no room is tried again.
 const ROOM_EVERY: Duration = Duration::from_secs(10);
@@ -141,7 +138,7 @@ pub(super) struct State {
     pub(super) sandbox_backoff: Backoff,
     pub(super) image_backoff: FxHashMap<String, Backoff>,
     pub(super) gone: bool,
-    volumes_made: Option<Instant>,
+    pub(super) volumes_made: Option<Instant>,
     ready: FxHashMap<String, bool>,
     pub(super) step: Step,
     pub(super) status: Arc<PodStatus>,
@@ -524,7 +521,7 @@ impl State {
     }
 
     /// When the next token has to be renewed.
-    fn token_refresh(&self) -> Option<Timestamp> {
+    pub(super) fn token_refresh(&self) -> Option<Timestamp> {
         self.tokens
             .values()
             .map(crate::objects::source::Token::refresh_at)
@@ -609,43 +606,6 @@ impl State {
             status: self.status.clone(),
             places: self.volumes.places(),
         });
-    }
-
-    /// Brings volumes up to date whose time has come.
-    async fn refresh_volumes(&mut self) {
-        if !self.memory.volumes_ready || self.terminal || !Volumes::is_live(&self.pod) {
-            return;
-        }
-        let due = self
-            .volumes_made
-            .is_none_or(|at| at.elapsed() >= VOLUMES_EVERY)
-            || self
-                .token_refresh()
-                .is_some_and(|at| at <= Timestamp::now());
-        if !due {
-            return;
-        }
-        self.volumes_made = Some(Instant::now());
-        let facts = self.facts();
-        let objects = self.shared.objects.clone();
-        let (shared, pod) = (self.shared.clone(), self.pod.clone());
-        let made = self
-            .volumes
-            .mount(
-                Mounting {
-                    pod: &self.pod,
-                    facts: &facts,
-                    objects: &*objects,
-                    drivers: &self.shared.csi,
-                    warn: &|reason, message| shared.warning(&pod, None, reason, message),
-                    tell: &|reason, message| shared.normal(&pod, None, reason, message),
-                },
-                &mut self.tokens,
-            )
-            .await;
-        if let Err(error) = made {
-            tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");
-        }
     }
 }
 

@@ -19,6 +19,7 @@ mod ownership;
 pub mod payload;
 mod removal;
 mod subpath;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 use crate::csi::{self, Drivers, plan::Wish};
 use crate::objects::claim::{Csi, SecretReference};
-use crate::objects::follow::Key;
+use crate::objects::follow::{Followed, Key};
 use crate::objects::pod::Pod;
 use crate::objects::source::{DataError, DataKind, Objects};
 use crate::objects::volume::{Inline, Source, Volume};
@@ -61,6 +62,9 @@ pub enum Error {
     /// The token that it holds.
     #[error("failed to fetch token: {0}")]
     Token(String),
+    /// The trust anchors that it holds.
+    #[error("unable to fetch cluster trust bundles: {0}")]
+    Trust(String),
     /// A path of the node.
     #[error("{0}")]
     HostPath(String),
@@ -124,6 +128,8 @@ pub struct Volumes {
     bound: BTreeMap<String, Bound>,
     /// Volumes of drivers that live with the pod and are there.
     inline: BTreeSet<String>,
+    /// Volumes that their drivers want to publish again from time to time.
+    again: BTreeSet<String>,
     /// By name: where those two are.
     places: Arc<BTreeMap<String, PathBuf>>,
 }
@@ -170,6 +176,7 @@ impl Volumes {
             pod_dir: root.join("pods").join(uid),
             bound: BTreeMap::new(),
             inline: BTreeSet::new(),
+            again: BTreeSet::new(),
             places: Arc::default(),
         }
     }
@@ -196,6 +203,10 @@ impl Volumes {
                     Place::HostPath(host) => Some(PathBuf::from(&host.path)),
                     Place::Local(path) if bound.block => Some(PathBuf::from(path)),
                     Place::Local(_) => Some(self.local(bound)),
+                    Place::Csi(_) if bound.block => {
+                        let (root, name) = (&self.root, &bound.name);
+                        Some(csi::plan::Places::of_device(root, &self.pod_dir, name).target)
+                    }
                     Place::Csi(_) => Some(csi::plan::target(&self.pod_dir, &bound.name)),
                 };
             }
@@ -274,6 +285,9 @@ impl Volumes {
     /// Finds out what a claim stands for, and brings that to the pod.
     async fn mount_claim(&mut self, volume: &Volume, with: Mounting<'_>) -> Result<(), Error> {
         if let Some(bound) = self.bound.get(&volume.name) {
+            if let (Place::Csi(csi), true) = (&bound.place, self.again.contains(&volume.name)) {
+                self.publish(&wish(bound, csi), with, true).await?;
+            }
             self.grow(volume, bound, with).await;
             return Ok(());
         }
@@ -307,11 +321,10 @@ impl Volumes {
                 let target = self.local(&bound);
                 local::mount(&self.root, Path::new(path), &target, &bound, with).await?;
             }
-            Place::Csi(_) if bound.block => {
-                return Err(Error::Unsupported("csi of volumeMode Block".to_owned()));
-            }
             Place::Csi(csi) => {
-                self.publish(&wish(&bound, csi), with).await?;
+                if self.publish(&wish(&bound, csi), with, false).await? {
+                    self.again.insert(volume.name.clone());
+                }
                 self.grow(volume, &bound, with).await;
             }
         }
@@ -365,17 +378,18 @@ impl Volumes {
         }
     }
 
-    /// Has a driver make a volume for the pod.
-    async fn publish(&self, wish: &Wish, with: Mounting<'_>) -> Result<(), Error> {
+    /// Has a driver make a volume for the pod, or refresh it; whether it wants
+    /// to do so again.
+    async fn publish(&self, wish: &Wish, with: Mounting<'_>, again: bool) -> Result<bool, Error> {
         let group = group(with.pod);
         let made = with
             .drivers
-            .publish(with.pod, &self.pod_dir, wish, group, with.objects)
+            .publish(with.pod, &self.pod_dir, wish, group, with.objects, again)
             .await?;
-        match group {
-            Some(group) if made.gives_files => local::give(&made.path, group, with).await,
-            _ => Ok(()),
+        if let Some(group) = group.filter(|_| made.gives_files && !again) {
+            local::give(&made.path, group, with).await?;
         }
+        Ok(made.again)
     }
 
     /// The same for a volume that lives with the pod; once.
@@ -385,7 +399,8 @@ impl Volumes {
         inline: &Inline,
         with: Mounting<'_>,
     ) -> Result<(), Error> {
-        if self.inline.contains(&volume.name) {
+        let there = self.inline.contains(&volume.name);
+        if there && !self.again.contains(&volume.name) {
             return Ok(());
         }
         let secret = inline.node_publish_secret_ref.as_ref();
@@ -405,8 +420,11 @@ impl Volumes {
             access_modes: Vec::new(),
             options: Vec::new(),
             read_only: inline.read_only,
+            block: false,
         };
-        self.publish(&wish, with).await?;
+        if self.publish(&wish, with, there).await? {
+            self.again.insert(volume.name.clone());
+        }
         self.inline.insert(volume.name.clone());
         self.note(volume);
         Ok(())
@@ -437,8 +455,10 @@ impl Volumes {
     pub fn objects(pod: &Pod) -> BTreeSet<Key> {
         let mut keys = BTreeSet::new();
         let mut add = |kind, name: &str| {
+            let kind = Followed::Data(kind);
             keys.insert((kind, pod.namespace().to_owned(), name.to_owned()));
         };
+        let mut trusts = false;
         for volume in &pod.spec.volumes {
             match &volume.source {
                 Source::ConfigMap(map) => add(DataKind::ConfigMap, &map.name),
@@ -451,15 +471,20 @@ impl Volumes {
                         if let Some(secret) = &source.secret {
                             add(DataKind::Secret, &secret.name);
                         }
+                        trusts |= source.cluster_trust_bundle.is_some();
                     }
                 }
                 _ => {}
             }
         }
+        if trusts {
+            keys.insert((Followed::TrustBundles, String::new(), String::new()));
+        }
         keys
     }
 
-    /// Whether any volume changes when API objects do. Those of claims grow.
+    /// Whether any volume changes when API objects do. Those of claims grow, and
+    /// drivers may want to publish theirs again.
     #[must_use]
     pub fn is_live(pod: &Pod) -> bool {
         pod.spec.volumes.iter().any(|volume| {
@@ -471,6 +496,7 @@ impl Volumes {
                     | Source::DownwardApi(_)
                     | Source::Claim(_)
                     | Source::Ephemeral
+                    | Source::Csi(_)
             )
         })
     }
@@ -485,6 +511,7 @@ fn wish(bound: &Bound, csi: &Csi) -> Wish {
         access_modes: bound.access_modes.clone(),
         options: bound.options.clone(),
         read_only: bound.read_only,
+        block: bound.block,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::Error;
 use super::atomic::{File, Payload};
+use super::{Error, trust};
 use crate::objects::pod::Pod;
 use crate::objects::source::{Data, DataError, DataKind, Objects, Token, TokenWish};
 use crate::objects::volume::{DownwardApi, KeyToPath, Projected, Source, TokenProjection};
@@ -198,6 +198,16 @@ async fn project(
                     data: token.into_bytes(),
                     mode: if private { 0o600 } else { mode },
                     user,
+                },
+            );
+        } else if let Some(wish) = &source.cluster_trust_bundle {
+            let text = trust::anchors(wish, objects).await?;
+            payload.insert(
+                wish.path.clone(),
+                File {
+                    data: text.into_bytes(),
+                    mode,
+                    user: None,
                 },
             );
         } else {

@@ -1,0 +1,138 @@
+//! Makes a pod's sandbox, with its control group and the ids of its own.
+
+use std::fs;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::backoff::{Backoff, later};
+use super::cgroup::Beyond;
+use super::config;
+use super::worker::State;
+use super::{dns, hugepages, limits, qos};
+use crate::cri::api;
+use crate::node::guard;
+
+impl State {
+    pub(super) async fn create_sandbox(&mut self, attempt: u32) {
+        let made = self.run_sandbox(attempt).await;
+        match made {
+            Ok(()) => {
+                self.memory.sandbox_retry = None;
+                self.sandbox_backoff =
+                    Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+            }
+            Err(message) => {
+                let now = Timestamp::now();
+                self.sandbox_backoff.note(now);
+                self.memory.sandbox_retry = Some(later(now, self.sandbox_backoff.current()));
+                self.shared.warning(
+                    &self.pod,
+                    None,
+                    "FailedCreatePodSandBox",
+                    format!("Failed to create pod sandbox: {message}"),
+                );
+            }
+        }
+    }
+
+    async fn run_sandbox(&self, attempt: u32) -> Result<(), String> {
+        let shared = &self.shared;
+        let spec = &self.pod.spec;
+        if !spec.host_network && !shared.attention.network_ready() {
+            let message = "network is not ready: container runtime network not ready";
+            shared.warning(&self.pod, None, "NetworkNotReady", message);
+            return Err(message.to_owned());
+        }
+        let logs = config::log_directory(&shared.node.log_root, &self.pod);
+        fs::create_dir_all(&logs).map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
+        if let Some(cgroups) = &shared.cgroups {
+            cgroups
+                .make_pod(
+                    qos::class(spec),
+                    self.pod.uid(),
+                    self.pod_limits(spec),
+                    shared.settings.pod_pids,
+                    &Beyond {
+                        huge: hugepages::of_pod(&shared.node.rules.huge, spec),
+                        protected: limits::protected(&self.pod, &shared.node.rules),
+                    },
+                )
+                .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
+            guard::classes(shared);
+        }
+        let handler = self.runtime_handler().await?;
+        let users = self.take_users(&handler).await?;
+        let config = config::sandbox(
+            &self.pod,
+            attempt,
+            &shared.node,
+            dns::config(&self.pod, &shared.dns),
+            users.as_ref(),
+            self.pod_limits(spec),
+        );
+        shared
+            .runtime
+            .run_pod_sandbox(api::RunPodSandboxRequest {
+                config: Some(config),
+                runtime_handler: handler,
+            })
+            .await
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    }
+
+    /// Ids of the pod's own, when it wants them and the runtime can.
+    async fn take_users(&self, handler: &str) -> Result<Option<api::UserNamespace>, String> {
+        if self.pod.spec.host_users != Some(false) {
+            return Ok(None);
+        }
+        let request = api::StatusRequest { verbose: false };
+        let can = self
+            .shared
+            .runtime
+            .status(request)
+            .await
+            .is_ok_and(|status| {
+                status.runtime_handlers.iter().any(|found| {
+                    let features = found.features.as_ref();
+                    found.name == handler && features.is_some_and(|f| f.user_namespaces)
+                })
+            });
+        if !can {
+            // to run it with the node's own ids would be what it must not have
+            return Err(if handler.is_empty() {
+                "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+                    .to_owned()
+            } else {
+                format!(
+                    "can't set `spec.hostUsers: false`, RuntimeClass handler \"{handler}\" does not support user namespaces"
+                )
+            });
+        }
+        let taken = self.shared.ranges.take(self.pod.uid());
+        taken
+            .map(Some)
+            .map_err(|e| format!("create user namespace: {e}"))
+    }
+
+    /// The runtime's name for the pod's runtime class.
+    async fn runtime_handler(&self) -> Result<String, String> {
+        #[derive(serde::Deserialize)]
+        struct RuntimeClass {
+            handler: String,
+        }
+        let Some(class) = self.pod.spec.runtime_class_name.as_deref() else {
+            return Ok(String::new());
+        };
+        self.shared
+            .client
+            .get::<RuntimeClass>(&control_client::resources::RUNTIME_CLASSES, "", class)
+            .await
+            .map(|found| found.handler)
+            .map_err(|error| match error {
+                control_client::Error::NotFound(_) => format!("RuntimeClass \"{class}\" not found"),
+                error => format!("failed to lookup RuntimeClass {class}: {}", error.chain()),
+            })
+    }
+}
