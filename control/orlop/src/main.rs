@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 mod access;
 mod address;
 mod admission;
+mod allocator;
 mod api;
 mod commands;
 mod config;

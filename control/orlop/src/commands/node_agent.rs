@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net};
 use node_agent::{NetworkPolicy, Serving, cni::Places, flows};
 
 use super::service_options::ServiceArgs;
-use crate::{address, error::Error, run};
+use crate::{address, allocator, error::Error, run};
 
 /// Where pods' addresses come from unless it is said otherwise.
 const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -170,6 +170,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     // Huge pages would keep ten times as much memory as the agent's small
     // objects take. Where they cannot be declined, it only takes more.
     let _ = nix::sys::prctl::set_thp_disable(true);
+    allocator::thrifty_at_first();
     let client = Client::from_kubeconfig(&kubeconfig)
         .await
         .map_err(Error::Client)?;
