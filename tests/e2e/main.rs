@@ -41,6 +41,10 @@ const SCENARIOS: &[Scenario] = &[
         scenarios::namespace::run,
     ),
     ("traffic_and_rollout_survive_kill_9", scenarios::crash::run),
+    (
+        "nothing_is_left_of_pods_when_programs_are_killed",
+        scenarios::leaks::run,
+    ),
 ];
 
 fn main() -> ExitCode {

@@ -1,8 +1,9 @@
 //! The verdict of network policy on a new flow, at one of its two ends.
 //!
-//! At most seven lookups, whatever the number of policies: root, peer,
-//! endpoint, port, then one or two entries of the ruleset (three if the peer
-//! is none that the ruleset names). What is missing or torn is denied.
+//! At most seven lookups, whatever the number of policies: root, endpoint,
+//! peer, port, then one or two entries of the ruleset (three if the peer is
+//! none that the ruleset names); two for whom no policy selects. What is
+//! missing or torn is denied.
 
 use ebpf_abi::policy::{
     Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
@@ -15,7 +16,8 @@ mod guard;
 pub mod model;
 
 pub use guard::{
-    Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, outline, portless, unreadable,
+    Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, host_begin, host_outline,
+    host_portless, outline, portless, unreadable,
 };
 
 /// The maps of network policy.
@@ -90,6 +92,15 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
     if flow.own == flow.peer {
         return decided(true, cookies::ITSELF);
     }
+    let key = EndpointKey {
+        epoch: root.epoch,
+        direction: flow.direction,
+        address: flow.own,
+    };
+    let endpoint = endpoint(maps, &key);
+    if let Found::Entry(EndpointPolicy { ruleset: 0, .. }) = endpoint {
+        return decided(true, cookies::DEFAULT);
+    }
     let entry = maps
         .peer(&Range::new(root.epoch, flow.peer))
         .unwrap_or(PeerEntry {
@@ -109,12 +120,7 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
     if unavoidable {
         return decided(true, cookies::NODE);
     }
-    let key = EndpointKey {
-        epoch: root.epoch,
-        direction: flow.direction,
-        address: flow.own,
-    };
-    let endpoint = match endpoint(maps, &key) {
+    let endpoint = match endpoint {
         Found::Entry(endpoint) => endpoint,
         Found::Torn => return decided(false, cookies::BROKEN),
         Found::Nothing => {
@@ -124,9 +130,6 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
             };
         }
     };
-    if endpoint.ruleset == 0 {
-        return decided(true, cookies::DEFAULT);
-    }
     let class = class(maps, root.epoch, flow);
     let kind = if entry.has(PeerEntry::POD) {
         PeerEntry::pod_kind(flow.peer)

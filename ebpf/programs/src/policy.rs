@@ -17,7 +17,7 @@ use ebpf_logic::policy::{
 use crate::maps::{GUARD, Kernel};
 use crate::route::{self, Way};
 use crate::steps::{kind_of, orlop_decide, take, verdict_of, work};
-use crate::tc::{Skb, field, orlop_tc_act, orlop_tc_parse};
+use crate::tc::{Skb, field, orlop_tc_act, read};
 
 /// Packets of a guarded pod: received at the host's end of its device.
 #[classifier]
@@ -43,7 +43,7 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
         }
         return TC_ACT_SHOT as i32;
     }
-    let kind = orlop_tc_parse(skb);
+    let kind = read(skb);
     let mut verdict = Verdict::Pass as u32;
     if serve && kind != Kind::Other as u32 {
         verdict = orlop_decide(kind, origin as u32);
@@ -96,7 +96,7 @@ extern "C" fn orlop_guard_outline(skb: *mut __sk_buff, kind: u32, verdict: u32, 
 /// Decides on the packet of that flow.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn orlop_guard_rule() -> u32 {
+pub(crate) extern "C" fn orlop_guard_rule() -> u32 {
     match scratch() {
         Some(scratch) => guard(&Kernel, scratch) as u32,
         None => Ruling::Drop as u32,

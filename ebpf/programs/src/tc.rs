@@ -94,9 +94,22 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
 }
 
+/// Reads a packet's headers: at once, as those of most, or one by one.
+#[inline(always)]
+pub(crate) fn read(skb: *mut __sk_buff) -> u32 {
+    let Some(work) = work() else {
+        return Kind::Other as u32;
+    };
+    if parse_front(Skb(skb), work) == Kind::Transport {
+        core::hint::black_box(core::ptr::from_mut(work));
+        return Kind::Transport as u32;
+    }
+    orlop_tc_parse(skb)
+}
+
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) extern "C" fn orlop_tc_parse(skb: *mut __sk_buff) -> u32 {
+extern "C" fn orlop_tc_parse(skb: *mut __sk_buff) -> u32 {
     match work() {
         Some(work) => parse(Skb(skb), work) as u32,
         None => Kind::Other as u32,

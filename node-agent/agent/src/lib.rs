@@ -198,6 +198,7 @@ pub async fn run(
     } else {
         Globs::default()
     };
+    let (wishes, wished) = policy::wishes();
     parts.spawn({
         let client = client.clone().named("kube-proxy");
         let services = options.datapath.services.clone();
@@ -220,7 +221,7 @@ pub async fn run(
         };
         let (dns, until) = (options.cluster_dns.clone(), stop.clone());
         let others = others.clone();
-        async move { services::run(client, datapath, dns, &others, until).await }
+        async move { services::run(client, datapath, dns, &others, wished, until).await }
     });
     let announcing = announce::run(
         client.clone().named("orlop-announcer"),
@@ -234,16 +235,20 @@ pub async fn run(
     });
     let (asks, asked) = policy::asks();
     if enforced {
-        parts.spawn(policy::run(
+        let policy = policy::run(
             client.clone().named("orlop-policy"),
             policy::Options {
                 node: options.datapath.node_name.clone(),
                 pin_dir: pin_dir.clone(),
                 dns: options.cluster_dns.clone(),
             },
-            asked,
+            policy::Joined { asked, wishes },
             stop.clone(),
-        ));
+        );
+        // To compile much may take a while: on a thread of its own, so that
+        // what else this process does goes on.
+        let runtime = tokio::runtime::Handle::current();
+        parts.spawn_blocking(move || runtime.block_on(policy));
     } else {
         parts.spawn(policy::clear(pin_dir.clone(), stop.clone()));
     }
@@ -357,12 +362,13 @@ pub async fn run_datapath(
         others.announced.clone(),
         stop.clone(),
     ));
+    // No policy is enforced here.
+    let (_, nobody) = policy::wishes();
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
-    let serving =
-        tokio::spawn(
-            async move { services::run(client, options, Vec::new(), &others, shutdown).await },
-        );
+    let serving = tokio::spawn(async move {
+        services::run(client, options, Vec::new(), &others, nobody, shutdown).await
+    });
     let result = serving
         .await
         .unwrap_or_else(|panic| Err(Error::Panic(panic)));

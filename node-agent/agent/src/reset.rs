@@ -48,6 +48,7 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     if let Err(error) = services::local::remove_at(&policy::socket(&options.datapath.pin_dir)) {
         left.push(format!("the agent's socket for the CNI plugin ({error})"));
     }
+    policy::forget(&options.datapath.pin_dir);
     let (first, last) = options.datapath.services.client_ports;
     if let Err(error) = services::ports::release(first..=last) {
         left.push(format!("reserved ports ({error})"));

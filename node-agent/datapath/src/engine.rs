@@ -5,7 +5,8 @@ use node_agent_plan::{
     Action, Config, EndpointSlice, Gone, NodeFacts, Override, Planner, Pod, Service,
 };
 
-use crate::datapath::{Capacity, Datapath, Options};
+use crate::capacity::Capacity;
+use crate::datapath::{Datapath, Options};
 use crate::devices::attach::Followed;
 use crate::devices::{Device, Patterns};
 use crate::error::Error;
@@ -201,14 +202,35 @@ impl Engine {
         let Some(capacity) = capacity.grown(&full, &self.most) else {
             return Ok(false);
         };
+        self.enlarge(capacity)?;
+        Ok(true)
+    }
+
+    /// Gives a map of policy that is full twice the room; false if it may not
+    /// become larger. Whoever writes policy waits meanwhile, and opens the maps
+    /// anew: [`Policy::open`](crate::Policy::open).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datapath::grow`]; then all maps are to be written anew.
+    pub fn grow_policy(&mut self, full: &str) -> Result<bool, Error> {
+        let now = self.datapath.policy_capacity(&self.options.capacity)?;
+        let Some(capacity) = now.grown(&[full], &self.most) else {
+            return Ok(false);
+        };
+        self.enlarge(capacity)?;
+        Ok(true)
+    }
+
+    fn enlarge(&mut self, capacity: Capacity) -> Result<(), Error> {
         self.options.capacity = capacity;
         // Half of the hooks may use the new maps if this fails: all is written
         // again, then.
-        self.sound = false;
+        let sound = std::mem::replace(&mut self.sound, false);
         self.datapath.grow(&self.options)?;
-        self.sound = true;
+        self.sound = sound;
         self.planner.set_room(self.datapath.room());
-        Ok(true)
+        Ok(())
     }
 
     /// Is a [`resync`](Self::resync) due?

@@ -9,16 +9,22 @@
 //! the one and some the other. What programs write (sockets, affinity,
 //! connections) keeps its map. If the process ends in between, the next one
 //! finds the small maps under their names, as they were, and starts again.
+//!
+//! Maps of policy have a writer of their own, who waits meanwhile
+//! ([`Engine::grow_policy`](crate::Engine::grow_policy)).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ebpf_abi::policy::{
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyVerdict, RuleName, VerdictKey,
+};
 use ebpf_abi::{
     Affinity, AffinityKey, Backend, MaglevChunk, MaglevKey, MemberKey, Original, OriginalKey,
     Plain, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, maps,
 };
 
-use crate::datapath::Capacity;
+use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::table::Table;
 
@@ -30,8 +36,8 @@ const NEXT: &str = "_NEXT";
 /// one: keys and values are as long, and what was zero there means "none" here.
 const SAME_MEANING: [u32; 1] = [1];
 
-/// How large the maps that the plan writes are to be.
-const fn wanted(capacity: &Capacity) -> [(&'static str, u32); 6] {
+/// How large the maps that user space alone writes are to be at least.
+const fn wanted(capacity: &Capacity) -> [(&'static str, u32); 10] {
     [
         (maps::SERVICES, capacity.services),
         (maps::NAMES, capacity.names()),
@@ -39,6 +45,10 @@ const fn wanted(capacity: &Capacity) -> [(&'static str, u32); 6] {
         (maps::MEMBERS, capacity.members),
         (maps::MAGLEV, capacity.chunks),
         (maps::SOURCES, capacity.sources),
+        (maps::PEERS, capacity.peers),
+        (maps::ENDPOINTS, capacity.endpoints),
+        (maps::VERDICTS, capacity.verdicts),
+        (maps::RULES, capacity.rules),
     ]
 }
 
@@ -47,11 +57,30 @@ pub(crate) fn next(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}{NEXT}"))
 }
 
-/// The pinned maps that are smaller than they are to be; what an earlier
-/// process did not finish is removed.
+/// How large the maps of policy are; others as `capacity` says.
+pub(crate) fn of_policy(directory: &Path, capacity: &Capacity) -> Result<Capacity, Error> {
+    let size = |name| Ok(Table::<u32, u32>::open(directory, name)?.capacity());
+    Ok(Capacity {
+        peers: size(maps::PEERS)?,
+        endpoints: size(maps::ENDPOINTS)?,
+        verdicts: size(maps::VERDICTS)?,
+        rules: size(maps::RULES)?,
+        ..*capacity
+    })
+}
+
+/// Is policy enforced from now on, or no longer? Programs fill this map, which
+/// is made anew then.
+fn is_switched(is: u32, to_be: u32) -> bool {
+    (is > 1) != (to_be > 1)
+}
+
+/// The pinned maps that are of another size than they are to be; what an
+/// earlier process did not finish is removed.
 pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'static str>, Error> {
     let mut names = Vec::new();
-    for (name, size) in wanted(capacity) {
+    let flows = [(maps::POLICY_FLOWS, capacity.policy_flows)];
+    for (name, size) in wanted(capacity).into_iter().chain(flows) {
         let unfinished = next(directory, name);
         if unfinished.exists() {
             fs::remove_file(&unfinished).map_err(|source| Error::File {
@@ -61,7 +90,15 @@ pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'st
             })?;
         }
         let path = directory.join(name);
-        if path.exists() && Table::<u32, u32>::open_at(&path, name)?.capacity() < size {
+        if !path.exists() {
+            continue;
+        }
+        let is = Table::<u32, u32>::open_at(&path, name)?.capacity();
+        let replaced = match name {
+            maps::POLICY_FLOWS => is_switched(is, size),
+            _ => is < size,
+        };
+        if replaced {
             names.push(name);
         }
     }
@@ -72,11 +109,7 @@ pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'st
 pub(crate) fn fill(directory: &Path, names: &[&'static str]) -> Result<(), Error> {
     names.iter().try_for_each(|name| {
         let entries = copy(name, &directory.join(name), &next(directory, name))?;
-        tracing::info!(
-            map = name,
-            entries,
-            "a larger map takes the place of a small one"
-        );
+        tracing::info!(map = name, entries, "a map of another size takes its place");
         Ok(())
     })
 }
@@ -154,6 +187,10 @@ fn copy(name: &'static str, from: &Path, to: &Path) -> Result<usize, Error> {
         maps::NAMES => copy_as::<u32, SetName>(name, from, to),
         maps::ORIGINALS => copy_as::<OriginalKey, Sealed<Original>>(name, from, to),
         maps::AFFINITY => copy_as::<AffinityKey, Sealed<Affinity>>(name, from, to),
+        maps::PEERS => copy_as::<Prefix, PeerEntry>(name, from, to),
+        maps::ENDPOINTS => copy_as::<EndpointKey, Sealed<EndpointPolicy>>(name, from, to),
+        maps::VERDICTS => copy_as::<VerdictKey, Sealed<PolicyVerdict>>(name, from, to),
+        maps::RULES => copy_as::<u32, RuleName>(name, from, to),
         _ => Ok(0),
     }
 }

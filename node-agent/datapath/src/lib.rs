@@ -32,6 +32,7 @@
 //! This crate and all that depends on it compile without; only a crate that
 //! calls [`embedded_object!`] fails then, with a sentence that says what to do.
 
+mod capacity;
 mod datapath;
 mod devices;
 mod engine;
@@ -54,7 +55,8 @@ mod tables;
 mod trace;
 mod udp;
 
-pub use datapath::{Capacity, Datapath, Options, inspect, remove};
+pub use capacity::Capacity;
+pub use datapath::{Datapath, Options, inspect, remove};
 pub use devices::attach::{Followed, TcWay};
 pub use devices::{
     Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,
@@ -67,7 +69,7 @@ pub use flows::{Connection, Flows};
 pub use links::Cost;
 pub use load::{Load, Loads};
 pub use log::LOG_TARGET;
-pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
+pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk, Unwritten};
 pub use records::{Recording, Records, Services as ServiceNames, clock};
 pub use snapshot::Snapshot;
 pub use trace::{

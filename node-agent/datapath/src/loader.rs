@@ -8,7 +8,7 @@ use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{maps, record::recording};
 use nix::sched::{CloneFlags, unshare};
 
-use crate::datapath::Capacity;
+use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::records::Recording;
 
@@ -64,7 +64,9 @@ impl Source {
             .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
             .map_max_entries(maps::FLOW_LOG, capacity.flows)
             .map_max_entries(maps::PEERS, capacity.peers)
+            .map_max_entries(maps::ENDPOINTS, capacity.endpoints)
             .map_max_entries(maps::VERDICTS, capacity.verdicts)
+            .map_max_entries(maps::RULES, capacity.rules)
             .map_max_entries(maps::POLICY_FLOWS, capacity.policy_flows);
         loader.load(self.object).map_err(|source| Error::Load {
             source: Box::new(source),

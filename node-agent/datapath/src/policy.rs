@@ -5,6 +5,7 @@
 //! compiles policy: what devices run is the business of
 //! [`Datapath`](crate::Datapath) alone.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,35 @@ pub struct PolicyEntries {
     pub rules: usize,
 }
 
+/// What of actions was written, and why not the rest.
+#[derive(Debug, thiserror::Error)]
+#[error("policy is not written completely")]
+pub struct Unwritten {
+    /// So many of the first actions were.
+    pub done: usize,
+    /// Why not more.
+    #[source]
+    pub source: Error,
+}
+
+impl Unwritten {
+    /// The map that is full, if that is why.
+    #[must_use]
+    pub const fn full(&self) -> Option<&'static str> {
+        match self.source {
+            Error::Full { map, .. } => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Does everything work without what there is no room for? So it is with
+    /// the names of rules.
+    #[must_use]
+    pub fn is_harmless(&self) -> bool {
+        self.full() == Some(maps::RULES)
+    }
+}
+
 impl Policy {
     /// Opens what a [`Datapath`](crate::Datapath) pinned.
     ///
@@ -84,13 +114,63 @@ impl Policy {
     }
 
     /// Writes actions in order. After an error the maps hold a prefix of them,
-    /// which is sound; whoever compiled them starts again, under a new epoch.
+    /// which is sound: the rest may be applied when there is room, or be
+    /// [closed](Self::close).
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] or [`Error::Map`].
-    pub fn apply(&self, actions: &[Action]) -> Result<(), Error> {
-        in_runs(actions, |run| self.apply_run(run))
+    /// [`Unwritten`], because of [`Error::Full`] or [`Error::Map`].
+    pub fn apply(&self, actions: &[Action]) -> Result<(), Unwritten> {
+        let mut done = 0;
+        in_runs(actions, |run| {
+            self.apply_run(run)?;
+            done += run.len();
+            Ok(())
+        })
+        .map_err(|source| Unwritten { done, source })
+    }
+
+    /// Closes what actions, for which there is no room, are about: pods whose
+    /// rulesets they complete or point to. Nobody keeps an older, wider word.
+    /// What stands under other epochs than the one in force goes. Returns how
+    /// many sides of addresses were closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Map`].
+    pub fn close(&self, unwritten: &[Action]) -> Result<usize, Error> {
+        let root = self.root()?;
+        let mut rulesets = BTreeSet::new();
+        let mut sides = BTreeSet::new();
+        for action in unwritten {
+            match action {
+                Action::PutVerdict(key, _) => {
+                    rulesets.insert((key.epoch, key.ruleset));
+                }
+                Action::PutEndpoint(key, _) => {
+                    sides.insert(*key);
+                }
+                _ => {}
+            }
+        }
+        let closed: Vec<EndpointKey> = self
+            .endpoints
+            .entries()?
+            .into_iter()
+            .filter(|(key, policy)| {
+                let said = policy.open(key).map(|it| (key.epoch, it.ruleset));
+                sides.contains(key) || said.is_none_or(|it| rulesets.contains(&it))
+            })
+            .map(|(key, _)| key)
+            .collect();
+        self.endpoints.delete(&closed)?;
+        let next = PolicyRoot {
+            generation: root.generation.wrapping_add(1),
+            ..root
+        };
+        self.root.write(&[(0, next)])?;
+        self.retain(|of| of == root.epoch)?;
+        Ok(closed.len())
     }
 
     /// Says that there is no policy: guarded pods are open. Nothing is left.
@@ -125,7 +205,7 @@ impl Policy {
                 }
                 self.clear_rules()
             }
-            Some(Action::PutRule(..)) => self.rules.write_names(
+            Some(Action::PutRule(..)) => self.rules.write(
                 each!(run, Action::PutRule(cookie, name) => (*cookie, RuleName::new(name))),
             ),
             Some(Action::PutVerdict(..)) => self

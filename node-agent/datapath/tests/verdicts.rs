@@ -5,160 +5,22 @@
 //! asks more; `ORLOP_POLICY_SEED` begins elsewhere. A failure names its seed.
 
 mod host;
+#[path = "verdicts/kernel.rs"]
+mod kernel;
 #[path = "../../policy/tests/support/mod.rs"]
 mod support;
 
-use std::net::IpAddr;
-use std::path::Path;
-use std::process::Command;
-
-use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
-use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::policy::Direction;
-use ebpf_abi::{Protocol, maps};
 use host::Host;
+use kernel::{Kernel, Packet};
 use node_agent_datapath::Policy;
 use node_agent_policy::Config;
 use support::random::{self, NODES, Random};
 use support::reference::Who;
 
-const INGRESS: &str = "orlop_tc_guard_ingress";
-const EGRESS: &str = "orlop_tc_guard_egress";
-/// What the programs say of a packet that passes, and of one that does not.
-const PASSES: i32 = -1;
-const DROPPED: i32 = 2;
-
 fn number(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.and_then(|it| it.parse().ok()).unwrap_or(default)
-}
-
-struct Kernel {
-    ebpf: Ebpf,
-    device: u32,
-    uplink: u32,
-    source_port: u16,
-}
-
-impl Kernel {
-    /// Programs upon the maps that are pinned, and a pod's device behind which
-    /// all pods' addresses are.
-    fn new(pin_dir: &Path) -> Self {
-        for line in [
-            "link add orl0 type veth peer name pod0",
-            "link add up0 type veth peer name up1",
-            "link set orl0 up",
-            "link set pod0 up",
-            "link set up0 up",
-            "link set up1 up",
-            "route add 10.0.0.0/8 dev orl0",
-            "-6 route add fd00::/8 dev orl0",
-        ] {
-            let status = Command::new("ip").args(line.split(' ')).status();
-            assert!(status.expect("start `ip`").success(), "ip {line}");
-        }
-        for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            std::fs::write(format!("/proc/sys/net/{path}"), "1").expect(path);
-        }
-        let directory = pin_dir.join(format!("v{}", ebpf_abi::VERSION));
-        let paths = maps::ALL.map(|name| (name, directory.join(name)));
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
-        for (name, path) in &paths {
-            loader.map_pin_path(name, path.as_path());
-        }
-        let level = 0_u8;
-        loader.override_global(aya_log::LEVEL, &level, false);
-        let object = node_agent_datapath::OBJECT.expect("checked by the host");
-        let mut ebpf = loader.load(object).expect("load the object");
-        for name in [INGRESS, EGRESS] {
-            let program = ebpf.program_mut(name).expect(name);
-            let program: &mut SchedClassifier = program.try_into().expect(name);
-            program.load().expect(name);
-        }
-        let index = |name| nix::net::if_::if_nametoindex(name).expect("a device");
-        Self {
-            ebpf,
-            device: index("orl0"),
-            uplink: index("up0"),
-            source_port: 1_024,
-        }
-    }
-
-    /// Does a packet pass that begins a flow?
-    fn passes(
-        &mut self,
-        direction: Direction,
-        own: IpAddr,
-        peer: IpAddr,
-        protocol: Protocol,
-        port: u16,
-        from_node: bool,
-    ) -> bool {
-        // Each flow is another: none is known already.
-        self.source_port = self.source_port.checked_add(1).unwrap_or(1_024);
-        let (name, source, destination, from) = if direction == Direction::EGRESS {
-            (INGRESS, own, peer, self.device)
-        } else {
-            let from = if from_node { 0 } else { self.uplink };
-            (EGRESS, peer, own, from)
-        };
-        let packet = packet(source, destination, protocol, self.source_port, port);
-        let mut context = vec![0_u8; 192];
-        // `ingress_ifindex` and `ifindex` of `struct __sk_buff`.
-        context[36..40].copy_from_slice(&from.to_ne_bytes());
-        context[40..44].copy_from_slice(&self.device.to_ne_bytes());
-        let mut out = vec![0; 2_048];
-        let mut options = TestRunOptions::new();
-        options.data_in = Some(&packet);
-        options.data_out = Some(&mut out);
-        options.ctx_in = Some(&context);
-        let program = self.ebpf.program(name).expect(name);
-        let program: &SchedClassifier = program.try_into().expect(name);
-        let ran = program.test_run(options).expect(name);
-        match ran.return_value.cast_signed() {
-            PASSES => true,
-            DROPPED => false,
-            other => panic!("{name} says {other}"),
-        }
-    }
-}
-
-/// A packet that begins a flow.
-fn packet(from: IpAddr, to: IpAddr, protocol: Protocol, source: u16, port: u16) -> Vec<u8> {
-    let ping = protocol == Protocol(1);
-    let mut transport = vec![0; 20];
-    transport[..2].copy_from_slice(&source.to_be_bytes());
-    transport[2..4].copy_from_slice(&port.to_be_bytes());
-    match protocol {
-        // Five words, SYN.
-        Protocol::TCP => transport[12..14].copy_from_slice(&[5 << 4, 2]),
-        Protocol::UDP => transport[4..6].copy_from_slice(&20_u16.to_be_bytes()),
-        _ => {}
-    }
-    let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
-    match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            packet.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol.0, 0, 0]);
-            packet.extend(from.octets());
-            packet.extend(to.octets());
-            if ping {
-                transport[..2].copy_from_slice(&[8, 0]);
-            }
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let next = if ping { 58 } else { protocol.0 };
-            packet.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, next, 64]);
-            packet.extend(from.octets());
-            packet.extend(to.octets());
-            if ping {
-                transport[..2].copy_from_slice(&[128, 0]);
-            }
-        }
-        _ => panic!("two families"),
-    }
-    packet.extend(transport);
-    packet
 }
 
 #[test]
@@ -199,7 +61,15 @@ fn the_kernel_says_what_the_specification_says() {
                     for _ in 0..3 {
                         let (protocol, port) = random.pick(&ports);
                         let expected = cluster.side(direction, *own, *peer, protocol, port);
-                        let said = kernel.passes(direction, *own, *peer, protocol, port, from_node);
+                        let packet = Packet {
+                            direction,
+                            own: *own,
+                            peer: *peer,
+                            protocol,
+                            port,
+                            from_node,
+                        };
+                        let said = kernel.passes(&packet);
                         assert_eq!(
                             Some(said),
                             expected,

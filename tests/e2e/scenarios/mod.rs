@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod crash;
 pub mod exec;
+pub mod leaks;
 pub mod load_balancer;
 pub mod namespace;
 pub mod policy;

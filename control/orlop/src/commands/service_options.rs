@@ -119,6 +119,7 @@ impl ServiceArgs {
             devices: Globs::new(&self.devices).map_err(wrong)?,
             pods: Globs::new(&self.pod_devices).map_err(wrong)?,
             guarded: Globs::default(),
+            host: false,
             xdp: match self.xdp {
                 Xdp::Off => XdpMode::Off,
                 Xdp::Native => XdpMode::Native,

@@ -30,8 +30,10 @@ use crate::packet::headers::{
 };
 use crate::packet::{Kind, Packet, Verdict, Work};
 
+mod host;
 mod report;
 
+pub use host::{host_begin, host_outline, host_portless};
 pub use report::{Why, describe};
 
 /// The maps that flows at pods' interfaces need besides those of policy.
@@ -79,6 +81,10 @@ pub struct Guard {
     pub about: u32,
     /// Did the pod send it to itself?
     pub itself: u32,
+    /// Is it the node's own, not a pod's?
+    pub host: u32,
+    /// Always zero.
+    pub reserved: u32,
 }
 
 impl Guard {
@@ -98,6 +104,8 @@ impl Guard {
             opens: 0,
             about: 0,
             itself: 0,
+            host: 0,
+            reserved: 0,
         }
     }
 
@@ -200,6 +208,7 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     let ingress = told.direction == Direction::INGRESS;
     guard.opens = 0;
     guard.about = 0;
+    guard.host = 0;
     guard.itself = u32::from(ingress && told.from == told.device);
     guard.place(told);
     let mut seen = work.headers.tuple;
@@ -408,7 +417,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         // Of a flow that is not known: a message like others.
         key.protocol = guard.headers.tuple.protocol;
     }
-    let decision = policy(maps, &asked(&key, &flow));
+    let decision = policy(maps, &asked(&key, &flow, Place::Pod));
     if !decision.allow {
         return denied(maps, guard, &decision);
     }
@@ -445,7 +454,12 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         flow.generation = maps.policy_root().generation;
         return keep(maps, guard, flow);
     }
-    let decision = policy(maps, &asked(&guard.key, &flow));
+    let place = if guard.host != 0 {
+        Place::Host
+    } else {
+        Place::Pod
+    };
+    let decision = policy(maps, &asked(&guard.key, &flow, place));
     flow.cookie = decision.cookie;
     flow.generation = decision.root.generation;
     if decision.allow {
@@ -500,10 +514,10 @@ fn denied<M: PolicyFlows>(maps: &M, guard: &Guard, decision: &PolicyDecision) ->
 
 /// The question about a flow.
 #[inline(always)]
-fn asked(key: &Tuple, flow: &PolicyFlow) -> Flow {
+fn asked(key: &Tuple, flow: &PolicyFlow, place: Place) -> Flow {
     let ingress = flow.has(PolicyFlow::INGRESS);
     Flow {
-        place: Place::Pod,
+        place,
         direction: if ingress {
             Direction::INGRESS
         } else {

@@ -27,7 +27,7 @@ const QUICK: Duration = Duration::from_secs(5);
 const CROWD: usize = 64;
 
 /// A pod's interface that is about to be let up.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interface {
     /// The pod's namespace.

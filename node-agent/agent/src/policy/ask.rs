@@ -6,7 +6,7 @@ use ebpf_abi::FlowRecord;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    State,
+    state::State,
     why::{Account, Question},
 };
 use crate::flows::{Known, known};
@@ -50,13 +50,13 @@ impl State {
             port,
         } = *question;
         let explained = self.compiler.explain(from, to, protocol, port);
-        let root = self.maps.root().unwrap_or_default();
+        let root = self.writer.maps.root().unwrap_or_default();
         Account {
             complete: self.sound,
             epoch: root.epoch,
             generation: root.generation,
             ..Account::of(&self.node, question, &explained, |asked| {
-                Some(self.maps.walk(asked))
+                Some(self.writer.maps.walk(asked))
             })
         }
     }

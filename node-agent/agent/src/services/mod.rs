@@ -14,7 +14,7 @@
 
 mod connections;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod health;
 mod http;
 pub(crate) mod interfaces;
@@ -40,7 +40,8 @@ use ebpf_abi::Protocol;
 use hyper::StatusCode;
 use jiff::Timestamp;
 use node_agent_datapath::{
-    Applied, Capacity, Engine, Options as DatapathOptions, TcWay, ensure_bpffs,
+    Applied, Capacity, DeviceHook, Engine, Globs, Options as DatapathOptions, Patterns, TcWay,
+    ensure_bpffs,
 };
 use node_agent_plan::{Config, NodePortAddresses, Override};
 use tokio::sync::{mpsc, oneshot};
@@ -58,6 +59,7 @@ use self::{
 };
 use crate::{
     Datapath, Error, dns,
+    policy::{Room, Wish},
     views::{EndpointSlice, Node, Pod, Service},
 };
 
@@ -74,7 +76,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the API and the node's devices until `shutdown`. The addresses
 /// `dns` are answered by this node itself; what is counted in `others` is
-/// shown beside what is counted here.
+/// shown beside what is counted here; what network policy asks for is `wished`.
 ///
 /// # Errors
 /// [`Error::Datapath`] when the programs cannot be brought into force,
@@ -84,6 +86,7 @@ pub async fn run(
     options: Datapath,
     dns: Vec<IpAddr>,
     others: &Others,
+    mut wished: mpsc::Receiver<Wish>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
@@ -150,6 +153,7 @@ pub async fn run(
         shutdown: shutdown.clone(),
         retry_devices: false,
     };
+    state.keep_host_firewall();
     state.follow_devices();
     let listed = async {
         services.synced().await;
@@ -216,6 +220,7 @@ pub async fn run(
                 );
             }
             Some(ask) = asked.recv() => state.answer(ask, all_known),
+            Some(wish) = wished.recv() => state.fulfil(wish),
             () = tokio::time::sleep(RETRY), if resync_due => state.resync(),
             () = tokio::time::sleep(DEVICES_AGAIN), if again => state.follow_devices(),
             // What is told follows below.
@@ -364,6 +369,15 @@ impl State {
         self.written(begun, result, None);
     }
 
+    /// What a former agent enforced on the node's own traffic stays until
+    /// network policy says otherwise.
+    fn keep_host_firewall(&mut self) {
+        let patterns = &mut self.options.services.patterns;
+        let attached = self.engine.datapath().attachments();
+        patterns.host = patterns.guarded != Globs::default()
+            && attached.iter().any(|at| at.hook == DeviceHook::HostIngress);
+    }
+
     fn follow_devices(&mut self) {
         let patterns = &self.options.services.patterns;
         match self
@@ -409,6 +423,31 @@ impl State {
             }
             self.checked = checks;
         }
+    }
+
+    /// Does what network policy asks for; who does not wait any more is not
+    /// told.
+    fn fulfil(&mut self, wish: Wish) {
+        let (map, answer) = match wish {
+            Wish::Room(map, answer) => (map, answer),
+            Wish::Host(host) => {
+                self.options.services.patterns.host = host;
+                return self.follow_devices();
+            }
+        };
+        let room = match self.engine.grow_policy(map) {
+            Ok(true) => Room::More,
+            Ok(false) => Room::NoMore,
+            Err(error) => {
+                warn!(
+                    map,
+                    error = &error as &dyn std::error::Error,
+                    "a map of network policy cannot become larger"
+                );
+                Room::Failed
+            }
+        };
+        let _ = answer.send(room);
     }
 
     /// Answers; who does not wait any more is not told.
@@ -549,7 +588,7 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
             cgroup: options.cgroup.clone().ok_or(Error::NoCgroup)?,
             pin_dir: options.pin_dir.clone(),
             object: node_agent_datapath::embedded_object!(),
-            capacity: Capacity::at_first(&Capacity::of_machine()),
+            capacity: capacity(&options.services.patterns),
             tc: TcWay::Auto,
             recording: options.services.recording,
         },
@@ -560,6 +599,19 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
         },
     )
     .map_err(Error::Datapath)
+}
+
+/// How large maps are at first. Where no pod is guarded no connections of such
+/// are kept.
+fn capacity(patterns: &Patterns) -> Capacity {
+    let capacity = Capacity::at_first(&Capacity::of_machine());
+    if patterns.guarded == Globs::default() {
+        return Capacity {
+            policy_flows: 1,
+            ..capacity
+        };
+    }
+    capacity
 }
 
 /// Cluster DNS stays on the node, whatever Service has its address.

@@ -28,8 +28,14 @@ use crate::loader::{self, Source};
 use crate::netlink::{ACK, Socket};
 use crate::sys::{self, DeviceAttach};
 
-/// The place of our filters among others of a `clsact` qdisc.
-const PRIORITY: u16 = 1;
+/// The places of our filters among others of a `clsact` qdisc: what services
+/// translate, then what the host firewall decides on.
+const fn priority(hook: DeviceHook) -> u16 {
+    match hook {
+        DeviceHook::HostEgress | DeviceHook::HostIngress => 2,
+        _ => 1,
+    }
+}
 const HANDLE: u32 = 0x6f72;
 /// Name of the mark of a qdisc that we made.
 const QDISC: &str = "clsact";
@@ -356,7 +362,7 @@ impl DeviceLinks {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let handle = TcHandle::from(HANDLE);
-        let replaced = SchedClassifierLink::attached(&name, side, PRIORITY, handle, None)
+        let replaced = SchedClassifierLink::attached(&name, side, priority(at.hook), handle, None)
             .map_err(ProgramError::from)
             .and_then(|link| program.attach_to_link(link));
         let id = match replaced {
@@ -364,7 +370,7 @@ impl DeviceLinks {
             Err(error) if !new => return Err(io::Error::other(error)),
             Err(_) => {
                 let options = TcAttachOptions::Netlink(NlOptions {
-                    priority: PRIORITY,
+                    priority: priority(at.hook),
                     handle,
                     ..NlOptions::default()
                 });
@@ -487,7 +493,7 @@ fn detach(directory: &Path, at: Attachment, kind: Kind) -> Result<(), Error> {
                 && let Ok(link) = SchedClassifierLink::attached(
                     &device,
                     side(at.hook),
-                    PRIORITY,
+                    priority(at.hook),
                     TcHandle::from(HANDLE),
                     None,
                 )

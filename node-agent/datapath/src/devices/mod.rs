@@ -52,6 +52,10 @@ pub enum DeviceHook {
     GuardEgress,
     /// What comes from one.
     GuardIngress,
+    /// What the node itself sends, while policy selects it.
+    HostEgress,
+    /// What it gets.
+    HostIngress,
 }
 
 /// How XDP programs run.
@@ -78,6 +82,8 @@ pub struct Patterns {
     /// Devices behind which there is one pod each, whose traffic network policy
     /// decides on. They are none of the former.
     pub guarded: Globs,
+    /// Does network policy decide on the node's own traffic at the former?
+    pub host: bool,
     /// How XDP runs at the former.
     pub xdp: XdpMode,
 }
@@ -108,14 +114,17 @@ const UNUSUAL: &[&str] = &["dummy", "ifb", "nlmon", "netdevsim", "vcan", "vxcan"
 
 impl DeviceHook {
     /// All hooks, those of replies first: nothing is to be translated whose
-    /// replies are not.
-    pub const ALL: [Self; 7] = [
+    /// replies are not. The node's own connections are taken note of before
+    /// what answers them is decided on, and all is translated before.
+    pub const ALL: [Self; 9] = [
         Self::TcEgress,
         Self::PodEgress,
         Self::GuardEgress,
         Self::TcIngress,
         Self::PodIngress,
         Self::GuardIngress,
+        Self::HostEgress,
+        Self::HostIngress,
         Self::Xdp,
     ];
 
@@ -130,6 +139,8 @@ impl DeviceHook {
             Self::PodIngress => "orlop_tc_pod_ingress",
             Self::GuardEgress => "orlop_tc_guard_egress",
             Self::GuardIngress => "orlop_tc_guard_ingress",
+            Self::HostEgress => "orlop_tc_host_egress",
+            Self::HostIngress => "orlop_tc_host_ingress",
         }
     }
 
@@ -144,6 +155,8 @@ impl DeviceHook {
             Self::PodIngress => "pod_ingress",
             Self::GuardEgress => "guard_egress",
             Self::GuardIngress => "guard_ingress",
+            Self::HostEgress => "host_egress",
+            Self::HostIngress => "host_ingress",
         }
     }
 
@@ -155,7 +168,7 @@ impl DeviceHook {
     pub(crate) const fn is_ingress(self) -> bool {
         matches!(
             self,
-            Self::TcIngress | Self::PodIngress | Self::GuardIngress
+            Self::TcIngress | Self::PodIngress | Self::GuardIngress | Self::HostIngress
         )
     }
 }
@@ -166,6 +179,7 @@ impl Default for Patterns {
             devices: Globs::new(DEVICES).unwrap_or_default(),
             pods: Globs::new(POD_DEVICES).unwrap_or_default(),
             guarded: Globs::default(),
+            host: false,
             xdp: XdpMode::Off,
         }
     }
@@ -179,6 +193,9 @@ pub const GUARDED_DEVICES: &str = "orl*";
 pub const POD_DEVICES: &str =
     "orl*,veth*,cni*,cbr*,lxc*,cali*,docker*,podman*,br-*,virbr*,vnet*,tap*";
 
+/// The hooks of the host firewall.
+const HOST: &[DeviceHook] = &[DeviceHook::HostEgress, DeviceHook::HostIngress];
+
 /// At which hooks programs should run. The order of devices makes no
 /// difference.
 #[must_use]
@@ -188,6 +205,7 @@ pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> 
         .iter()
         .filter(|device| !device.loopback && device.ethernet)
     {
+        let mut host = false;
         let hooks: &[DeviceHook] = if device.port {
             // The bridge or bond above it sees the same packets, once.
             &[]
@@ -198,6 +216,7 @@ pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> 
         } else if patterns.devices.name(&device.name)
             || (patterns.devices.choose(&device.name) && !UNUSUAL.contains(&device.kind.as_str()))
         {
+            host = patterns.host;
             match patterns.xdp {
                 XdpMode::Off => &[DeviceHook::TcEgress, DeviceHook::TcIngress],
                 _ => &[DeviceHook::TcEgress, DeviceHook::TcIngress, DeviceHook::Xdp],
@@ -205,7 +224,8 @@ pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> 
         } else {
             &[]
         };
-        wanted.extend(hooks.iter().map(|hook| Attachment {
+        let hooks = hooks.iter().chain(if host { HOST } else { &[] });
+        wanted.extend(hooks.map(|hook| Attachment {
             device: device.index,
             hook: *hook,
         }));
@@ -253,6 +273,7 @@ mod tests {
             devices: Globs::new(devices).unwrap(),
             pods: Globs::new(pods).unwrap(),
             guarded: Globs::default(),
+            host: false,
             xdp,
         }
     }
@@ -335,6 +356,29 @@ mod tests {
                 at(2, DeviceHook::PodIngress),
                 at(3, DeviceHook::GuardEgress),
                 at(3, DeviceHook::GuardIngress),
+            ])
+        );
+    }
+
+    #[test]
+    fn the_nodes_own_devices_are_guarded_while_a_policy_selects_it() {
+        use DeviceHook::{HostEgress, HostIngress, PodEgress, PodIngress, TcEgress, TcIngress};
+        let mut patterns = patterns("*", "orl*", XdpMode::Off);
+        patterns.host = true;
+        let devices = [
+            device(1, "lo", ""),
+            device(2, "eth0", ""),
+            device(3, "orl1", "veth"),
+        ];
+        assert_eq!(
+            desired(&devices, &patterns),
+            BTreeSet::from([
+                at(2, TcEgress),
+                at(2, TcIngress),
+                at(2, HostEgress),
+                at(2, HostIngress),
+                at(3, PodEgress),
+                at(3, PodIngress),
             ])
         );
     }

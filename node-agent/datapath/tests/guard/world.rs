@@ -2,6 +2,8 @@
 //! own, joined by veth pairs as the CNI plugin makes them; policies compiled by
 //! the real compiler, enforced by the real programs.
 
+#![allow(dead_code, reason = "each test binary uses another part")]
+
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,9 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ebpf_abi::{Config as Facts, Counter};
+use ebpf_abi::{Config as Facts, Counter, Protocol};
 use nix::sched::{CloneFlags, setns, unshare};
-use node_agent_datapath::{Device, Engine, Globs, Patterns, Policy, XdpMode};
+use node_agent_datapath::{Capacity, Device, Engine, Globs, Patterns, Policy, TcWay, XdpMode};
+use node_agent_policy::policy::PortRange;
 use node_agent_policy::{Compiler, Config};
 use serde_json::{Value, json};
 
@@ -22,6 +25,9 @@ use super::host::{Host, NODE};
 
 /// How long what must come is waited for; a busy machine may need it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The port that no policy for nodes closes.
+pub const PROTECTED: u16 = 6_443;
 
 /// The node's own address towards outside, and the machine there.
 pub const NODE_V4: &str = "192.0.2.1";
@@ -44,6 +50,8 @@ pub struct World {
     /// All that the compiler was told, for the next one.
     told: Vec<Box<dyn Fn(&mut Compiler)>>,
     pub outside: Place,
+    /// Are there programs for the node's own traffic?
+    pub guards_node: bool,
     next: u8,
     // Last: it takes the namespaces along.
     pub host: Host,
@@ -92,6 +100,21 @@ impl Place {
         ];
         let servers = self.within(|| at.map(Server::start));
         self.servers.extend(servers);
+    }
+
+    /// Answers one connection at a port, byte by byte and at once.
+    pub fn echo(&mut self, port: u16) {
+        let at = SocketAddr::new(self.v4, port);
+        let listener = self.within(|| TcpListener::bind(at).expect("bind"));
+        // Each thread ends with its client, the listener with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let _ = stream.set_nodelay(true);
+                let mut byte = [0];
+                while matches!(stream.read(&mut byte), Ok(1)) && stream.write_all(&byte).is_ok() {}
+            }
+        });
     }
 
     pub fn address(&self, v4: bool) -> IpAddr {
@@ -163,7 +186,18 @@ pub enum By {
 impl World {
     /// A node without pods and policies, under policy.
     pub fn new() -> Option<Self> {
-        let host = Host::new()?;
+        Self::of(Capacity::default())
+    }
+
+    /// With maps that are so large at first.
+    pub fn of(capacity: Capacity) -> Option<Self> {
+        Self::by(capacity, TcWay::Auto)
+    }
+
+    /// With programs that are attached this way.
+    pub fn by(capacity: Capacity, tc: TcWay) -> Option<Self> {
+        let mut host = Host::new()?;
+        host.tc = tc;
         // Sockets here are not to be translated: pods' packets are.
         host.within_reach(false);
         for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
@@ -179,7 +213,7 @@ impl World {
             ip(&format!("route add default via {NODE_V4}"));
             ip(&format!("route add default via {NODE_V6}"));
         });
-        let mut engine = host.engine();
+        let mut engine = host.engine_of(capacity);
         engine.configure(&facts()).expect("configure");
         let policy = Policy::open(&host.pin_dir).expect("policy's maps");
         let mut world = Self {
@@ -188,6 +222,7 @@ impl World {
             engine: Some(engine),
             policy,
             outside,
+            guards_node: false,
             next: 1,
             host,
         };
@@ -212,9 +247,15 @@ impl World {
 
     /// Another agent takes over.
     pub fn begin(&mut self) {
-        let mut engine = self.host.engine();
+        self.begin_of(Capacity::default());
+    }
+
+    /// Another agent takes over, whose maps are at least so large.
+    pub fn begin_of(&mut self, capacity: Capacity) {
+        let mut engine = self.host.engine_of(capacity);
         engine.configure(&facts()).expect("configure");
         self.engine = Some(engine);
+        self.policy = Policy::open(&self.host.pin_dir).expect("policy's maps");
         self.follow();
         self.compiler = compiler(&self.policy);
         for what in &self.told {
@@ -251,6 +292,7 @@ impl World {
             devices: Globs::new("eth0").expect("globs"),
             pods: Globs::new("orl*").expect("globs"),
             guarded: Globs::new("orl*").expect("globs"),
+            host: self.guards_node,
             xdp: XdpMode::Off,
         };
         let followed = self.engine().follow_devices(&devices(), &patterns);
@@ -315,19 +357,60 @@ impl World {
 
     /// Tells the compiler of a NetworkPolicy of the namespace `x`; nothing: it
     /// is gone.
-    pub fn put(&mut self, name: &str, spec: &Value) {
+    pub fn put(&mut self, name: &str, spec: &Value) -> Option<usize> {
+        self.tell_policy(name, spec);
+        self.sync()
+    }
+
+    /// The same, which the maps do not hold yet.
+    pub fn tell_policy(&mut self, name: &str, spec: &Value) {
         let object = json!({"metadata": {"name": name, "namespace": "x"}, "spec": spec});
         let object = serde_json::from_value(object).expect("a policy");
         let there = !spec.is_null();
         let name = name.to_owned();
         self.tell(move |it| it.network_policy("x", &name, there.then_some(&object)));
-        self.sync();
     }
 
-    /// Brings the maps to what was told.
-    pub fn sync(&mut self) {
+    /// Tells the compiler of a NetworkPolicy for all nodes; nothing: it is gone.
+    pub fn put_for_nodes(&mut self, name: &str, spec: &Value, forced: bool) {
+        let mut annotations = json!({"policy.orlop.dev/applies-to": "nodes"});
+        if forced {
+            annotations["policy.orlop.dev/lockout"] = json!("allowed");
+        }
+        let metadata =
+            json!({"name": name, "namespace": "kube-system", "annotations": annotations});
+        let object = json!({"metadata": metadata, "spec": spec});
+        let object = serde_json::from_value(object).expect("a policy");
+        let there = !spec.is_null();
+        let name = name.to_owned();
+        self.tell(move |it| it.network_policy("kube-system", &name, there.then_some(&object)));
+        self.sync();
+        self.guards_node = self.compiler.guards_node();
+        self.follow();
+    }
+
+    /// Brings the maps to what was told, in larger ones if they are full.
+    /// Where there is no room the rest is closed, and how much is told.
+    pub fn sync(&mut self) -> Option<usize> {
         let actions = self.compiler.sync();
-        self.policy.apply(&actions).expect("apply");
+        let mut rest = actions.as_slice();
+        while let Err(stopped) = self.policy.apply(rest) {
+            rest = &rest[stopped.done..];
+            let full = stopped.full().expect("a map that is full");
+            if !self.engine().grow_policy(full).expect("grow") {
+                return Some(self.policy.close(rest).expect("close"));
+            }
+            self.policy = Policy::open(&self.host.pin_dir).expect("policy's maps");
+        }
+        None
+    }
+
+    /// How many entries a map takes.
+    pub fn capacity_of(&self, map: &str) -> u32 {
+        let version = format!("v{}", ebpf_abi::VERSION);
+        let path = self.host.pin_dir.join(version).join(map);
+        let pinned = aya::maps::MapInfo::from_pin(path).expect("a pinned map");
+        pinned.max_entries()
     }
 
     /// The node itself, as somebody who asks.
@@ -392,7 +475,11 @@ pub fn compiler(policy: &Policy) -> Compiler {
     Compiler::new(Config {
         node: Some(NODE.into()),
         previous: policy.root().expect("root"),
-        ..Config::default()
+        protected: vec![PortRange {
+            protocol: Protocol::TCP,
+            first: PROTECTED,
+            last: PROTECTED,
+        }],
     })
 }
 

@@ -39,6 +39,8 @@ pub struct Host {
     pub pin_dir: PathBuf,
     /// Of what programs tell; of everything unless it is changed.
     pub recording: Recording,
+    /// How programs are attached to devices.
+    pub tc: TcWay,
     root: PathBuf,
     home: PathBuf,
     scratch: PathBuf,
@@ -74,6 +76,7 @@ impl Host {
                 verdicts: true,
                 sample: 1,
             },
+            tc: TcWay::Auto,
             root,
             home,
             scratch,
@@ -87,7 +90,7 @@ impl Host {
             pin_dir: self.pin_dir.clone(),
             object: node_agent_datapath::OBJECT.expect("checked by `lack`"),
             capacity: Capacity::default(),
-            tc: TcWay::Auto,
+            tc: self.tc,
             recording: self.recording,
         }
     }
@@ -101,7 +104,16 @@ impl Host {
 
     /// An engine in force, its maps empty.
     pub fn engine(&self) -> Engine {
-        let mut engine = Engine::open(&self.options(), Self::config()).expect("open the datapath");
+        self.engine_of(Capacity::default())
+    }
+
+    /// As [`engine`](Self::engine), with maps of this size.
+    pub fn engine_of(&self, capacity: Capacity) -> Engine {
+        let options = Options {
+            capacity,
+            ..self.options()
+        };
+        let mut engine = Engine::open(&options, Self::config()).expect("open the datapath");
         engine.resync().expect("resync");
         engine
     }

@@ -316,6 +316,7 @@ impl World {
                     pods: Globs::new(POD_DEVICES).expect("patterns"),
                     xdp,
                     guarded: Globs::default(),
+                    host: false,
                 };
                 machine.engine.configure(&config).expect("configured");
                 let followed = machine

@@ -4,6 +4,7 @@ use ebpf_abi::policy::PolicyRoot;
 
 use super::Compiler;
 use crate::address::Prefix;
+use crate::policy::PortRange;
 
 /// How much there is of what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,20 @@ impl Compiler {
             classes: self.ports.len(),
             policies: self.current.len(),
         }
+    }
+
+    /// Ports that a host firewall does not close.
+    #[must_use]
+    pub fn protected(&self) -> &[PortRange] {
+        &self.config.protected
+    }
+
+    /// Does a policy select this node? Then its own traffic is decided on.
+    #[must_use]
+    pub fn guards_node(&self) -> bool {
+        self.nodes
+            .values()
+            .any(|node| node.local && node.rulesets != [0; 2])
     }
 
     /// The root as it was written last.

@@ -82,6 +82,7 @@ fn device(name: &str) -> Device {
 
 fn patterns(devices: &str, xdp: XdpMode) -> Patterns {
     Patterns {
+        host: false,
         devices: Globs::new(devices).expect("patterns"),
         pods: Globs::new("pod*").expect("patterns"),
         guarded: Globs::default(),

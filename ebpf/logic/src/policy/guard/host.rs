@@ -1,0 +1,136 @@
+//! Packets at the node's own devices: the host firewall.
+//!
+//! Only what the node itself sends and gets is decided on: its addresses are
+//! known as a node's here. What is on its way to or from pods, or others, is
+//! decided on elsewhere, or not at all. What services translate is seen behind
+//! translation, since it comes here afterwards.
+//!
+//! A segment in the midst of a connection that is not known may belong to one
+//! from before the first policy for the node, of which nobody took note. It is
+//! taken for either direction's, if that one's rules allow the connection: so
+//! a policy that allows what there is does not end it.
+
+use ebpf_abi::policy::{PeerEntry, PolicyFlow};
+use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
+
+use super::{
+    Guard, Kind, Outer, Packet, Place, PolicyFlows, Ruling, TcpFlags, Told, Why, Work, asked,
+    denied, is_free, keep, outer, policy, unreadable,
+};
+use ebpf_abi::policy::Direction;
+
+/// Says which flow a packet at a device of the node belongs to. `kind` is what
+/// was made of it when it was read.
+#[inline(always)]
+pub fn host_outline<M: PolicyFlows, P: Packet>(
+    maps: &M,
+    packet: P,
+    work: &Work,
+    kind: Kind,
+    direction: Direction,
+    guard: &mut Guard,
+) -> Ruling {
+    guard.opens = 0;
+    guard.about = 0;
+    guard.itself = 0;
+    guard.host = 1;
+    guard.flow.device = 0;
+    guard.flow.flags = if direction == Direction::INGRESS {
+        PolicyFlow::INGRESS
+    } else {
+        0
+    };
+    let mut seen = work.headers.tuple;
+    let mut far = seen;
+    if kind == Kind::Transport && work.tunnel == 0 {
+        let flags = work.headers.flags;
+        guard.opens = u32::from(
+            seen.protocol == Protocol::TCP && flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK),
+        );
+    } else {
+        match outer(packet, guard) {
+            Outer::NotIp | Outer::LinkLocal => return Ruling::Pass,
+            Outer::Unreadable => {
+                let far = guard.headers.tuple;
+                guard.name(&far, &far);
+                return unknown(maps, guard);
+            }
+            Outer::Readable => {}
+        }
+        far = guard.headers.tuple;
+        if kind == Kind::Error && work.tunnel == 0 {
+            guard.about = 1;
+        } else {
+            seen = far;
+        }
+    }
+    guard.name(&seen, &far);
+    Ruling::Ask
+}
+
+/// Decides on a flow of the node that begins.
+#[inline(always)]
+pub fn host_begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
+    if !is_own(maps, guard.key.source) {
+        return Ruling::Pass;
+    }
+    let mut flow = guard.flow;
+    let mut key = guard.key;
+    if guard.about != 0 {
+        key.protocol = guard.headers.tuple.protocol;
+    }
+    let midst = guard.about == 0 && guard.opens == 0 && key.protocol == Protocol::TCP;
+    let mut turn = 0;
+    let mut decision = policy(maps, &asked(&key, &flow, Place::Host));
+    let first = decision;
+    while turn < 1 && midst && !decision.allow {
+        flow.flags ^= PolicyFlow::INGRESS;
+        decision = policy(maps, &asked(&key, &flow, Place::Host));
+        turn += 1;
+    }
+    if !decision.allow {
+        return denied(maps, guard, &first);
+    }
+    if guard.about != 0 {
+        return Ruling::Pass;
+    }
+    flow.cookie = decision.cookie;
+    flow.generation = decision.root.generation;
+    maps.tally(Counter::PolicyAllowed);
+    guard.flow.flags = flow.flags;
+    let why = Why::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
+    maps.report(guard, &why);
+    keep(maps, guard, flow)
+}
+
+/// Decides on a fragment whose first part, with the ports, was not seen.
+#[inline(always)]
+pub fn host_portless<M: PolicyFlows>(
+    maps: &M,
+    tuple: &Tuple,
+    told: &Told,
+    guard: &mut Guard,
+) -> Ruling {
+    guard.unknown(told);
+    guard.name(tuple, tuple);
+    unknown(maps, guard)
+}
+
+/// What cannot be decided on is dropped if policy selects the node.
+#[inline(always)]
+fn unknown<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
+    let own = guard.key.source;
+    let is_free = is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS);
+    if is_free || !is_own(maps, own) {
+        return Ruling::Pass;
+    }
+    unreadable(maps, guard)
+}
+
+/// Is it an address of this node's?
+#[inline(always)]
+fn is_own<M: PolicyFlows>(maps: &M, address: Address) -> bool {
+    let epoch = maps.policy_root().epoch;
+    maps.peer(&Range::new(epoch, address))
+        .is_some_and(|entry| entry.has(PeerEntry::NODE | PeerEntry::LOCAL))
+}

@@ -1,0 +1,428 @@
+//! The task of network policy between an API that is not one and real maps.
+//!
+//! Pods with labels of their own come and go without pause: no map grows with
+//! them, no verdict on others is ever wrong, and how long each takes is measured.
+//! `ORLOP_CHURN_PODS=10000 cargo test -p node-agent --lib many_pods -- --nocapture`
+//! prints a line; without, few pods come, and nothing depends on time.
+
+use std::{
+    convert::Infallible,
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+        mpsc as channel,
+    },
+    time::{Duration, Instant},
+};
+
+use ebpf_abi::{
+    Protocol, Range,
+    policy::{Direction, PeerEntry},
+};
+use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use futures::{StreamExt, stream};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Frame},
+};
+use nix::sched::{CloneFlags, unshare};
+use node_agent_datapath::{
+    Capacity, Engine, Options as DatapathOptions, PolicyEntries, TcWay, ensure_bpffs,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::preflight;
+
+/// Pods a second.
+const RATE: u32 = 500;
+/// Pods that are there at once.
+const ALIVE: u32 = 200;
+/// How long what must come is waited for; a busy machine may need it.
+const LONG: Duration = Duration::from_secs(120);
+
+type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+/// An API: what it lists, and who watches pods.
+#[derive(Clone, Default)]
+struct Api {
+    watchers: Arc<Mutex<Vec<Watcher>>>,
+    /// Of objects that do not change.
+    others: Arc<Mutex<Vec<Watcher>>>,
+}
+
+type Watcher = mpsc::UnboundedSender<Bytes>;
+
+impl Api {
+    fn tell(&self, kind: &str, pod: &Value) {
+        let line = Bytes::from(line(kind, pod));
+        let mut watchers = self.watchers.lock().expect("not poisoned");
+        watchers.retain(|it| it.send(line.clone()).is_ok());
+    }
+
+    fn client(&self) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<control_client::RequestBody>| {
+            let answer = api.answer(request.uri().path(), request.uri().query());
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        Client::in_process(service, ())
+    }
+
+    fn answer(&self, path: &str, query: Option<&str>) -> Response<Body> {
+        if !query.is_some_and(|it| it.contains("watch=true")) {
+            let found = !path.starts_with("/apis/policy.networking.k8s.io");
+            let body = if found {
+                json!({})
+            } else {
+                json!({"kind": "Status", "code": 404, "reason": "NotFound", "message": "none"})
+            };
+            let body = Full::new(Bytes::from(body.to_string())).boxed_unsync();
+            let code = if found { 200 } else { 404 };
+            let answer = Response::builder().status(code).body(body);
+            return answer.expect("an answer");
+        }
+        let mut first: String = listed(path).iter().map(|it| line("ADDED", it)).collect();
+        let ends = json!({"metadata": {
+            "resourceVersion": "1",
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        }});
+        first += &line("BOOKMARK", &ends);
+        let (sender, told) = mpsc::unbounded_channel();
+        let watchers = if path == "/api/v1/pods" {
+            &self.watchers
+        } else {
+            &self.others
+        };
+        watchers.lock().expect("not poisoned").push(sender);
+        let later = stream::unfold(told, async |mut told| {
+            let line = told.recv().await?;
+            Some((line, told))
+        });
+        let lines = stream::iter([Bytes::from(first)]).chain(later);
+        let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
+        Response::new(StreamBody::new(frames).boxed_unsync())
+    }
+}
+
+fn line(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
+}
+
+/// What is there from the beginning: `web` may be asked by `friend` alone.
+fn listed(path: &str) -> Vec<Value> {
+    let meta = |name: &str, namespace: &str, labels: Value| {
+        json!({
+            "name": name, "namespace": namespace, "labels": labels, "uid": name,
+            "resourceVersion": "1",
+        })
+    };
+    match path {
+        "/api/v1/namespaces" => vec![json!({"metadata": meta("x", "", json!({}))})],
+        "/api/v1/nodes" => vec![json!({"metadata": meta("n", "", json!({}))})],
+        "/api/v1/pods" => ["web", "friend", "other"]
+            .iter()
+            .zip(1..)
+            .map(|(name, last)| {
+                json!({
+                    "metadata": meta(name, "x", json!({"app": name})),
+                    "spec": {"nodeName": "n"},
+                    "status": {"podIP": Ipv4Addr::new(10, 0, 0, last)},
+                })
+            })
+            // Its status says nothing yet.
+            .chain([json!({
+                "metadata": meta("late", "x", json!({"app": "friend"})),
+                "spec": {"nodeName": "n"},
+            })])
+            .collect(),
+        "/apis/networking.k8s.io/v1/networkpolicies" => vec![json!({
+            "metadata": meta("p", "x", json!({})),
+            "spec": {
+                "podSelector": {"matchLabels": {"app": "web"}},
+                "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "friend"}}}]}],
+            },
+        })],
+        _ => Vec::new(),
+    }
+}
+
+/// Every fourth is on this node, every eighth is selected, every sixteenth is a
+/// friend: what is unique are the labels of each.
+fn pod(number: u32) -> Value {
+    let app = match number % 16 {
+        0 => "friend",
+        4 => "web",
+        _ => "many",
+    };
+    let name = format!("p{number}");
+    json!({
+        "metadata": {
+            "name": name, "namespace": "x", "uid": name,
+            "resourceVersion": (number + 2).to_string(),
+            "labels": {"app": app, "instance": name, "hash": format!("{:x}", number * 7_919)},
+        },
+        "spec": {"nodeName": if number.is_multiple_of(4) { "n" } else { "m" }},
+        "status": {"podIP": address(number)},
+    })
+}
+
+fn address(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 1, 0, 0).to_bits() + number)
+}
+
+/// A folder with a BPF filesystem and a control group; both go with it.
+struct Machine {
+    cgroup: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    /// None, with a reason, where this cannot be had.
+    fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: not root");
+            return None;
+        }
+        let Ok(group) = preflight::Group::of(None) else {
+            eprintln!("skipped: no cgroup2 is mounted");
+            return None;
+        };
+        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).expect("unshare");
+        let private = nix::mount::MsFlags::MS_REC | nix::mount::MsFlags::MS_PRIVATE;
+        let none: Option<&str> = None;
+        nix::mount::mount(none, "/", none, private, none).expect("make mounts private");
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(ensure_bpffs(folder.path()).expect("mount a BPF filesystem"));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let cgroup = group
+            .folder
+            .join(format!("orlop-policy-{}-{number}", std::process::id()));
+        fs::create_dir(&cgroup).expect("cgroup");
+        Some(Self { cgroup, folder })
+    }
+
+    fn pins(&self) -> PathBuf {
+        self.folder.path().join("churn")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.cgroup);
+        let detach = nix::mount::MntFlags::MNT_DETACH;
+        let _ = nix::mount::umount2(self.folder.path(), detach);
+    }
+}
+
+/// Looks for each address until the maps know it; how long each took.
+fn look(pins: &Path, sent: channel::Receiver<(u32, Instant)>) -> Vec<Duration> {
+    let maps = Policy::open(pins).expect("maps");
+    sent.iter()
+        .map(|(number, at)| {
+            let address = IpAddr::from(address(number)).into();
+            let is_there = || {
+                let range = Range::new(maps.policy_root().epoch, address);
+                let known = maps.peer(&range).is_some_and(|it| it.has(PeerEntry::POD));
+                known && (!number.is_multiple_of(4) || maps.is_ready(address))
+            };
+            while !is_there() {
+                assert!(at.elapsed() < LONG, "pod {number} is not in the maps");
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            at.elapsed()
+        })
+        .collect()
+}
+
+/// Asks the maps, as programs do, without pause; how often, and what was wrong.
+fn probe(pins: &Path, stop: &AtomicBool) -> (usize, Vec<String>) {
+    let maps = Policy::open(pins).expect("maps");
+    let (mut asked, mut wrong) = (0, Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        for (from, expected) in [(2, true), (3, false), (9, false)] {
+            let peer = Ipv4Addr::new(10, 0, 0, from);
+            let decided = policy(
+                &maps,
+                &Flow {
+                    place: Place::Pod,
+                    direction: Direction::INGRESS,
+                    own: IpAddr::from([10, 0, 0, 1]).into(),
+                    peer: IpAddr::from(peer).into(),
+                    protocol: Protocol::TCP,
+                    port: 80,
+                    relayed: false,
+                },
+            );
+            asked += 1;
+            if decided.allow != expected {
+                wrong.push(format!("{peer}: cookie {}", decided.cookie));
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    (asked, wrong)
+}
+
+/// Waits until the maps hold so much.
+async fn settled(maps: &Policy, is: impl Fn(PolicyEntries) -> bool) -> PolicyEntries {
+    let until = Instant::now() + LONG;
+    loop {
+        let entries = maps.entries().expect("entries");
+        if is(entries) {
+            return entries;
+        }
+        assert!(Instant::now() < until, "{entries:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn many_pods_come_and_go_and_the_maps_hold_what_is_there() {
+    let count: u32 = std::env::var("ORLOP_CHURN_PODS")
+        .ok()
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(400);
+    with_maps(async |pins| churn(pins, count).await);
+}
+
+#[test]
+fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() {
+    with_maps(async |pins| {
+        let folder = interfaces_of(&pins);
+        let kept = Kept::open(folder).expect("a folder");
+        let late = |name: &str, device: &str, last: u8| admit::Interface {
+            namespace: "x".to_owned(),
+            name: name.to_owned(),
+            uid: "late".to_owned(),
+            device: device.to_owned(),
+            addresses: vec![IpAddr::from([10, 0, 0, last])],
+        };
+        kept.keep(&late("late", "lo", 7)).expect("keep");
+        kept.keep(&late("gone", "lo", 8)).expect("keep");
+        let (api, end) = (Api::default(), CancellationToken::new());
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+        let options = Options {
+            node: "n".to_owned(),
+            pin_dir: pins.clone(),
+            dns: Vec::new(),
+        };
+        let task = tokio::spawn(run(
+            api.client(),
+            options,
+            Joined { asked, wishes },
+            end.clone(),
+        ));
+        let maps = Policy::open(&pins).expect("maps");
+        settled(&maps, |it| it.endpoints == 8).await;
+        let is_ready = |last: u8| maps.is_ready(IpAddr::from([10, 0, 0, last]).into());
+        assert!(is_ready(7) && !is_ready(8));
+        end.cancel();
+        task.await.expect("no panic").expect("it ends");
+        let left = kept.all(|_| true).expect("read");
+        assert_eq!(left, [late("late", "lo", 7)], "who is gone is forgotten");
+    });
+}
+
+/// Does something with maps that are loaded and pinned, if this machine can.
+fn with_maps(work: impl AsyncFnOnce(PathBuf)) {
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    let pins = machine.pins();
+    let options = DatapathOptions {
+        cgroup: machine.cgroup.clone(),
+        pin_dir: pins.clone(),
+        object: node_agent_datapath::embedded_object!(),
+        capacity: Capacity::default(),
+        tc: TcWay::Auto,
+        recording: node_agent_datapath::Recording::default(),
+    };
+    let plan = node_agent_plan::Config::default();
+    let engine = Engine::open(&options, plan).expect("the datapath");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(work(pins.clone()));
+    drop(engine);
+    node_agent_datapath::remove(&pins).expect("nothing is left");
+    local::remove_at(&socket(&pins)).expect("no socket is left");
+    forget(&pins);
+}
+
+async fn churn(pins: PathBuf, count: u32) {
+    let (api, end) = (Api::default(), CancellationToken::new());
+    let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+    let options = Options {
+        node: "n".to_owned(),
+        pin_dir: pins.clone(),
+        dns: Vec::new(),
+    };
+    let task = tokio::spawn(run(
+        api.client(),
+        options,
+        Joined { asked, wishes },
+        end.clone(),
+    ));
+    let maps = Policy::open(&pins).expect("maps");
+    let before = settled(&maps, |it| it.endpoints == 6).await;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let prober = std::thread::spawn({
+        let (pins, stop) = (pins.clone(), Arc::clone(&stop));
+        move || probe(&pins, &stop)
+    });
+    let (sent, seen) = channel::channel();
+    let looker = std::thread::spawn({
+        let pins = pins.clone();
+        move || look(&pins, seen)
+    });
+    let begun = tokio::time::Instant::now();
+    let mut most = before;
+    for number in 0..count + ALIVE {
+        tokio::time::sleep_until(begun + Duration::from_secs(1) * number / RATE).await;
+        if number < count {
+            let pod = pod(number);
+            sent.send((number, Instant::now())).expect("somebody looks");
+            api.tell("ADDED", &pod);
+        }
+        if let Some(old) = number.checked_sub(ALIVE) {
+            api.tell("DELETED", &pod(old));
+        }
+        if number % 500 == 499 {
+            let now = maps.entries().expect("entries");
+            most.verdicts = most.verdicts.max(now.verdicts);
+            most.rules = most.rules.max(now.rules);
+        }
+    }
+    drop(sent);
+    let mut took = tokio::task::spawn_blocking(move || looker.join())
+        .await
+        .expect("no panic")
+        .expect("all are found");
+    let after = settled(&maps, |it| it.endpoints == before.endpoints).await;
+    stop.store(true, Ordering::Relaxed);
+    let (asked, wrong) = prober.join().expect("no panic");
+    end.cancel();
+    task.await.expect("no panic").expect("it ends");
+
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(asked > 100, "{asked}");
+    assert_eq!(after, before, "what came went");
+    assert_eq!((most.verdicts, most.rules), (before.verdicts, before.rules));
+    took.sort_unstable();
+    let at = |part: usize| took[(took.len() - 1) * part / 100];
+    eprintln!(
+        "{count} pods at {RATE}/s: event to maps p50 {:?}, p99 {:?}, worst {:?}; {asked} probes, \
+         none wrong; {before:?}",
+        at(50),
+        at(99),
+        at(100),
+    );
+}

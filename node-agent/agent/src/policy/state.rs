@@ -1,0 +1,376 @@
+//! What the task of network policy knows, and what it does with it.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use control_client::{Cache, Change, View};
+use ebpf_abi::Protocol;
+use node_agent_policy::{Compiler, Config, objects, policy::PortRange};
+use tracing::{debug, info, warn};
+
+use super::{
+    PATIENCE, RETRY,
+    admit::{Asked, Interface},
+    book::{Book, Name},
+    kept::Kept,
+    views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
+    write::{Outcome, Writer},
+};
+use crate::{serving, views::EndpointSlice};
+
+/// The longest pause between attempts to write all that is known.
+const RARELY: Duration = Duration::from_secs(60);
+
+pub struct State {
+    pub compiler: Compiler,
+    pub writer: Writer,
+    pub node: String,
+    /// The pods of cluster DNS.
+    pub dns: objects::Pod,
+    pub caches: Caches,
+    pub own: Vec<IpAddr>,
+    pub book: Book,
+    pub kept: Kept,
+    /// When all is to be compiled anew, unless the maps are sound.
+    pub due: Instant,
+    /// How long after that again.
+    pub pause: Duration,
+    /// The maps hold what the compiler says.
+    pub sound: bool,
+    pub waiting: VecDeque<Waiting>,
+    /// Programs decide on the node's own traffic, or not; none: as a former
+    /// agent left it.
+    pub guards_node: Option<bool>,
+    /// It was said that they cannot yet.
+    pub told_blind: bool,
+}
+
+/// The API's objects.
+pub struct Caches {
+    pub namespaces: Cache<Namespace>,
+    pub pods: Cache<Pod>,
+    pub nodes: Cache<Node>,
+    pub policies: Cache<NetworkPolicy>,
+    /// None where the API does not know the kind.
+    pub cluster: Option<Cache<ClusterNetworkPolicy>>,
+    /// Where the API server is: what the Service `kubernetes` stands for.
+    pub api: Cache<EndpointSlice>,
+}
+
+/// An interface that is down until its rules are there.
+pub struct Waiting {
+    asked: Asked,
+    until: Instant,
+    /// The compiler was told of the addresses.
+    told: bool,
+}
+
+impl Waiting {
+    pub fn new(asked: Asked) -> Self {
+        Self {
+            asked,
+            until: Instant::now() + PATIENCE,
+            told: false,
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    pub fn on_namespace(&mut self, change: &Change<Namespace>) {
+        if let Some((_, name)) = subject(change) {
+            let planned = change.current.as_ref().map(|it| it.planned());
+            self.compiler.namespace(&name, planned.as_ref());
+        }
+    }
+
+    pub fn on_pod(&mut self, change: &Change<Pod>) {
+        if let Some(name) = subject(change) {
+            let pod = change.current.as_ref();
+            let planned = pod.map(|it| (it.meta().uid.to_string(), it.planned()));
+            let planned = planned.as_ref().map(|(uid, pod)| (uid.as_str(), pod));
+            if planned.is_none() {
+                self.kept.forget(&name.0, &name.1);
+            }
+            self.book.tell(&name, planned, &mut self.compiler);
+        }
+    }
+
+    pub fn on_node(&mut self, change: &Change<Node>) {
+        if let Some((_, name)) = subject(change) {
+            let planned = change.current.as_ref().map(|it| it.planned());
+            self.compiler.node(&name, planned.as_ref());
+        }
+    }
+
+    pub fn on_policy(&mut self, change: &Change<NetworkPolicy>) {
+        if let Some((namespace, name)) = subject(change) {
+            let planned = change.current.as_ref().map(|it| it.planned());
+            self.compiler
+                .network_policy(&namespace, &name, planned.as_ref());
+        }
+    }
+
+    pub fn on_cluster_policy(&mut self, change: &Change<ClusterNetworkPolicy>) {
+        if let Some((_, name)) = subject(change) {
+            let planned = change.current.as_ref().map(|it| it.planned());
+            self.compiler
+                .cluster_network_policy(&name, planned.as_ref());
+        }
+    }
+
+    /// Compiles all that is known, and writes it beside what is in force, which
+    /// it then replaces at once.
+    pub async fn compile(&mut self) {
+        let begun = Instant::now();
+        self.due = begun + self.pause;
+        self.pause = (self.pause * 2).min(RARELY);
+        let previous = match self.writer.maps.root() {
+            Ok(previous) => previous,
+            Err(error) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "policy's maps cannot be read; trying again"
+                );
+                return;
+            }
+        };
+        self.compiler = Compiler::new(Config {
+            node: Some(self.node.clone()),
+            protected: protected(&self.caches.api),
+            previous,
+        });
+        self.compiler.own_addresses(&self.own);
+        for node in self.caches.nodes.snapshot().iter() {
+            self.compiler.node(&node.meta().name, Some(&node.planned()));
+        }
+        for namespace in self.caches.namespaces.snapshot().iter() {
+            let name = &namespace.meta().name;
+            self.compiler.namespace(name, Some(&namespace.planned()));
+        }
+        for policy in self.caches.policies.snapshot().iter() {
+            let meta = policy.meta();
+            let planned = policy.planned();
+            self.compiler
+                .network_policy(&meta.namespace, &meta.name, Some(&planned));
+        }
+        if let Some(policies) = &self.caches.cluster {
+            for policy in policies.snapshot().iter() {
+                let name = &policy.meta().name;
+                self.compiler
+                    .cluster_network_policy(name, Some(&policy.planned()));
+            }
+        }
+        let (namespace, name) = (&self.dns.metadata.namespace, &self.dns.metadata.name);
+        self.compiler.pod(namespace, name, Some(&self.dns));
+        self.remember();
+        for pod in self.caches.pods.snapshot().iter() {
+            let meta = pod.meta();
+            let name = (meta.namespace.to_string(), meta.name.to_string());
+            let planned = pod.planned();
+            self.book
+                .tell(&name, Some((&meta.uid, &planned)), &mut self.compiler);
+        }
+        self.sound = true;
+        self.flush().await;
+        if self.sound {
+            self.pause = RETRY;
+            self.writer.has_room();
+            let sizes = self.compiler.sizes();
+            info!(took = ?begun.elapsed(), ?sizes, "the maps hold what policies say");
+        }
+        for (object, problem) in self.compiler.problems() {
+            warn!(%object, problem, "a policy is not understood");
+        }
+    }
+
+    /// Writes what changed.
+    pub async fn flush(&mut self) {
+        if !self.sound {
+            return;
+        }
+        let actions = self.compiler.sync();
+        if self.writer.write(&actions).await != Outcome::Written {
+            self.sound = false;
+            self.due = Instant::now() + self.pause;
+            return;
+        }
+        self.guard_node().await;
+    }
+
+    /// The API server may be elsewhere than before: its ports are protected.
+    pub fn on_api(&mut self) {
+        if self.compiler.protected() != protected(&self.caches.api) {
+            self.sound = false;
+            self.due = Instant::now();
+        }
+    }
+
+    /// Has programs decide on the node's own traffic as long as a policy
+    /// selects the node. Not before it is known where the API server is: who
+    /// locks that out cannot be told to let it in again.
+    async fn guard_node(&mut self) {
+        let selected = self.compiler.guards_node();
+        let wanted = selected && !self.caches.api.is_empty();
+        if selected && !wanted && !std::mem::replace(&mut self.told_blind, true) {
+            warn!(
+                "a policy is for this node, and is not enforced on it before the endpoints of \
+                 the Service `kubernetes` are known"
+            );
+        }
+        if self.guards_node != Some(wanted) && self.writer.guard_node(wanted).await {
+            debug!(
+                wanted,
+                "does network policy decide on the node's own traffic?"
+            );
+            self.guards_node = Some(wanted);
+        }
+    }
+
+    /// Takes the addresses up that pods were given while a former agent ran.
+    fn remember(&mut self) {
+        let is = |interface: &Interface| {
+            nix::net::if_::if_nametoindex(interface.device.as_str()).is_ok()
+                && pod_of(&self.caches.pods, interface).is_ok()
+        };
+        let found = match self.kept.all(is) {
+            Ok(found) => found,
+            Err(error) => {
+                warn!(%error, "interfaces that were let up before are not known");
+                return;
+            }
+        };
+        for interface in found {
+            if let Ok(pod) = pod_of(&self.caches.pods, &interface) {
+                let name = (interface.namespace, interface.name);
+                let uid = &pod.meta().uid;
+                self.book
+                    .give(&name, uid, &interface.addresses, &mut self.compiler);
+            }
+        }
+    }
+
+    /// Answers questions whose rules are there, or that have waited enough.
+    pub async fn admit(&mut self) {
+        for _ in 0..self.waiting.len() {
+            let Some(mut waiting) = self.waiting.pop_front() else {
+                return;
+            };
+            let missing = self.missing(&mut waiting).await;
+            match missing {
+                None => {
+                    debug!(interface = ?waiting.asked.interface, "a pod's interface may be up");
+                    let _ = waiting.asked.answer.send(Ok(()));
+                }
+                Some(missing) if Instant::now() >= waiting.until => {
+                    warn!(
+                        namespace = waiting.asked.interface.namespace,
+                        pod = waiting.asked.interface.name,
+                        missing,
+                        "a pod cannot start yet"
+                    );
+                    let _ = waiting.asked.answer.send(Err(missing));
+                }
+                // Whoever asked has gone.
+                Some(_) if waiting.asked.answer.is_closed() => {}
+                Some(_) => self.waiting.push_back(waiting),
+            }
+        }
+    }
+
+    /// What a pod's interface still has to wait for.
+    async fn missing(&mut self, waiting: &mut Waiting) -> Option<String> {
+        if !self.sound {
+            return Some("network policy is not known yet: the API is still being listed".into());
+        }
+        let interface = &waiting.asked.interface;
+        let pod = match pod_of(&self.caches.pods, interface) {
+            Ok(pod) => pod,
+            Err(missing) => return Some(missing),
+        };
+        let Interface {
+            device, addresses, ..
+        } = interface;
+        if !waiting.told {
+            let name = (interface.namespace.clone(), interface.name.clone());
+            let (uid, planned) = (pod.meta().uid.to_string(), pod.planned());
+            self.book.give(&name, &uid, addresses, &mut self.compiler);
+            self.book
+                .tell(&name, Some((&uid, &planned)), &mut self.compiler);
+            waiting.told = true;
+            self.flush().await;
+            if !self.sound {
+                return Some("network policy has no room, or is written anew".to_owned());
+            }
+        }
+        if let Some(missing) = addresses
+            .iter()
+            .find(|address| !self.writer.maps.is_ready((**address).into()))
+        {
+            return Some(format!("the rules of {missing} are not in force yet"));
+        }
+        match nix::net::if_::if_nametoindex(device.as_str()) {
+            Err(error) => Some(format!("interface `{device}`: {error}")),
+            Ok(index) if !self.writer.maps.is_guarded(index) => {
+                Some(format!("interface `{device}` is not guarded yet"))
+            }
+            // The next agent must know of it before anybody else does.
+            Ok(_) => self
+                .kept
+                .keep(interface)
+                .err()
+                .map(|error| format!("interface `{device}` cannot be kept in `/run`: {error}")),
+        }
+    }
+}
+
+/// The pod whose interface it is, or why there is none.
+fn pod_of(pods: &Cache<Pod>, interface: &Interface) -> Result<Arc<Pod>, String> {
+    let Interface {
+        namespace,
+        name,
+        uid,
+        ..
+    } = interface;
+    let Some(pod) = pods.get(namespace, name) else {
+        return Err(format!("pod `{namespace}/{name}` is not known yet"));
+    };
+    // A static pod's UID is not that of the object that stands for it.
+    let mirrors = pod.meta().annotations.get(MIRROR).is_some();
+    if !uid.is_empty() && *pod.meta().uid != **uid && !mirrors {
+        return Err(format!(
+            "pod `{namespace}/{name}` is known as one of another UID"
+        ));
+    }
+    Ok(pod)
+}
+
+/// The annotation of an object that stands for a static pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Which object a change is about.
+fn subject<V: View>(change: &Change<V>) -> Option<Name> {
+    let object = change.current.as_ref().or(change.previous.as_ref())?;
+    let meta = object.meta();
+    Some((meta.namespace.to_string(), meta.name.to_string()))
+}
+
+/// Ports of the node that a host firewall does not close: the agent's, and the
+/// API server's, here and elsewhere.
+fn protected(api: &Cache<EndpointSlice>) -> Vec<PortRange> {
+    let tcp = |port: u16| PortRange {
+        protocol: Protocol::TCP,
+        first: port,
+        last: port,
+    };
+    let slices = api.snapshot();
+    let of_api = slices.iter().flat_map(|slice| slice.planned().ports);
+    let of_api = of_api.filter_map(|port| u16::try_from(port.port?).ok());
+    let all: BTreeSet<u16> = of_api.chain([serving::PORT]).collect();
+    all.into_iter().map(tcp).collect()
+}
