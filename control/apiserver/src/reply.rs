@@ -20,9 +20,13 @@ use crate::nature::Nature;
 use crate::negotiate::{Format, MEDIA_TYPES, Media, Shape};
 use crate::protobuf;
 use crate::table;
+use crate::tracer;
 
 /// Answers of this size and more are compressed if the client takes it.
 pub const GZIP_FROM: usize = 128 * 1024;
+
+/// The span of an answer being made.
+pub(crate) const SERIALIZE: &str = "SerializeObject";
 
 /// What a handler answers.
 pub type Answer = Result<Response<Body>, Status>;
@@ -106,6 +110,7 @@ pub fn failure(status: &Status, format: Format) -> Response<Body> {
 /// A tree in the client's media type.
 #[must_use]
 pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
+    let _span = tracer::child(SERIALIZE);
     match format.media {
         Media::Json if format.pretty => json(code, value.to_vec_pretty()),
         Media::Json => {
@@ -133,6 +138,7 @@ fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
 /// When the bytes are no JSON.
 pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
+        let _span = tracer::child(SERIALIZE);
         if json_bytes.len() >= SHARED && !format.gzip {
             let mut response = json(code, Bytes::new());
             let length = HeaderValue::from(json_bytes.len() + 1);
@@ -147,6 +153,7 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> An
         ));
     }
     if format.shape == Shape::Plain && format.media == Media::Protobuf {
+        let _span = tracer::child(SERIALIZE);
         return Ok(of_protobuf(code, protobuf::object(&json_bytes)?, format));
     }
     let object = Value::from_slice(&json_bytes).map_err(Status::internal)?;

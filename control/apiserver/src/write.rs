@@ -11,6 +11,7 @@ use control_types::{coerce, meta};
 use crate::api::{Api, Served, precondition};
 use crate::cache::encode;
 use crate::storage;
+use crate::tracer;
 
 /// How often a decision is taken anew because others wrote in between.
 const ATTEMPTS: usize = 30;
@@ -370,9 +371,20 @@ impl Api {
             Precondition::Absent => "create",
             _ => "update",
         };
-        let began = std::time::Instant::now();
-        let written = self.store().write(key.clone(), condition, write).await;
         let (group, plural) = (served.resource.group, served.resource.plural);
+        let name = match condition {
+            Precondition::Absent => "Create etcd3",
+            _ => "GuaranteedUpdate etcd3",
+        };
+        let span = tracer::child(name).map(|span| {
+            span.with("key", &*String::from_utf8_lossy(&key))
+                .with("group", group)
+                .with("resource", plural)
+        });
+        let began = std::time::Instant::now();
+        let written = self.store().write(key.clone(), condition, write);
+        let written = tracer::under(span.as_ref(), written).await;
+        drop(span);
         let counts = &self.metrics.requests;
         counts.store(operation, group, plural, began.elapsed());
         if !matches!(written, Ok(Outcome::Done { .. })) {

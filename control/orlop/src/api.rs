@@ -139,7 +139,10 @@ impl Options {
         let (table, read) = encrypted.load().map_err(failed)?;
         let encryption = Encryption::new(table);
         let egress = self.requests.egress()?;
-        let store = self.store.open(dir, &egress).await?;
+        let store = self
+            .store
+            .open(dir, &egress, self.requests.is_traced())
+            .await?;
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
         let kubelets = pki

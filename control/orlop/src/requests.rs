@@ -238,6 +238,11 @@ impl Options {
         })
     }
 
+    /// Whether some requests are traced.
+    pub fn is_traced(&self) -> bool {
+        self.tracing_config_file.is_some()
+    }
+
     fn tracer(&self, egress: &Egress) -> Result<Option<std::sync::Arc<Tracer>>, Error> {
         let Some(path) = &self.tracing_config_file else {
             return Ok(None);

@@ -8,10 +8,11 @@ use std::{
 
 use clap::Args;
 use control_apiserver::egress::{Dialer, Egress, Kind};
+use control_apiserver::tracer::StoreCalls;
 use control_store::{
     Store,
     embedded::{Embedded, Options as EmbeddedOptions},
-    etcd::{Dial, Etcd, Io, Options as EtcdOptions, Tls},
+    etcd::{Calls, Dial, Etcd, Io, Options as EtcdOptions, Tls},
 };
 use futures::future::BoxFuture;
 
@@ -37,11 +38,16 @@ pub struct Options {
 
 impl Options {
     /// Opens the store; the embedded one is a file in `dir`, etcd is reached by the way
-    /// of `egress` for it.
+    /// of `egress` for it. Where requests are traced, so are its calls.
     ///
     /// # Errors
     /// A corrupt or locked file, an etcd that does not answer, certificates.
-    pub async fn open(&self, dir: &Path, egress: &Egress) -> Result<Arc<dyn Store>, Error> {
+    pub async fn open(
+        &self,
+        dir: &Path,
+        egress: &Egress,
+        is_traced: bool,
+    ) -> Result<Arc<dyn Store>, Error> {
         if self.etcd_servers.is_empty() {
             return Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
                 .map(|store| Arc::new(store) as Arc<dyn Store>)
@@ -51,6 +57,7 @@ impl Options {
             endpoints: self.etcd_servers.clone(),
             tls: self.tls()?,
             dial: egress.selected(Kind::Etcd).map(by),
+            calls: is_traced.then(|| Arc::new(StoreCalls) as Arc<dyn Calls>),
             ..EtcdOptions::default()
         })
         .await

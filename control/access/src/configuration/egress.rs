@@ -73,8 +73,8 @@ pub struct Certificates {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
-    #[serde(default)]
-    egress_selections: Vec<SelectionFile>,
+    /// None are none.
+    egress_selections: Option<Vec<SelectionFile>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -145,14 +145,14 @@ pub fn parse(
         &["v1beta1", "v1alpha1"],
     )?;
     let mut problems = Problems::default();
-    let ways: Vec<Option<Way>> = file
-        .egress_selections
+    let selections = file.egress_selections.unwrap_or_default();
+    let ways: Vec<Option<Way>> = selections
         .iter()
         .map(|one| way(&one.connection, &exists, &mut problems))
         .collect();
     let mut all: Vec<Selection> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for (at, (one, way)) in file.egress_selections.iter().zip(ways).enumerate() {
+    for (at, (one, way)) in selections.iter().zip(ways).enumerate() {
         let name = one.name.to_lowercase();
         if !seen.insert(name.clone()) {
             problems.duplicate(&format!("{PATH}[{at}]"), &name);

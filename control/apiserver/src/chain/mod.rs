@@ -34,7 +34,7 @@ use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::request_counts::{Done, Key};
 use crate::route;
-use crate::tracer::Traced;
+use crate::tracer::{self, Span, Traced};
 
 pub use access::*;
 pub use context::{Annotations, Context, Warnings};
@@ -73,11 +73,9 @@ struct Record {
 }
 
 impl Record {
-    /// A step that began then has ended.
-    fn step(&mut self, name: &'static str, began: Instant) {
-        if let Some(traced) = &mut self.traced {
-            traced.step(name, began);
-        }
+    /// A step begins, and ends when what is returned is dropped.
+    fn step(&self, name: &'static str) -> Option<Span> {
+        self.traced.as_ref()?.whole().child(name)
     }
 
     /// The request is refused before anybody looks at what was sent.
@@ -263,7 +261,9 @@ impl Chain {
                     annotations: &record.annotations,
                 };
                 let asked = Instant::now();
-                let found = access.authenticate(&parts, notes).await;
+                let step = record.step("authentication");
+                let found = tracer::under(step.as_ref(), access.authenticate(&parts, notes)).await;
+                drop(step);
                 let counts = &api.metrics.requests;
                 let shown = parts.headers.contains_key(AUTHORIZATION)
                     || parts.extensions.get::<PeerCertificates>().is_some();
@@ -271,7 +271,6 @@ impl Chain {
                 if let Ok(user) = &found {
                     api.metrics.access.user(&user.name);
                 }
-                record.step("authentication", asked);
                 match found {
                     Ok(user) => (user, false),
                     Err(status) => {
@@ -285,8 +284,10 @@ impl Chain {
             }
         };
         self.audit(record, info, &parts, Some(&caller));
-        if let Some(traced) = &mut record.traced {
-            traced.of(&caller);
+        if let Some(traced) = &mut record.traced
+            && !traced.of(&caller)
+        {
+            record.traced = None;
         }
         if let Some(entry) = &mut record.audit {
             if !entry.reach(audit::Stage::RequestReceived).await {
@@ -308,7 +309,10 @@ impl Chain {
             }
         }
         let other = match access.impersonate(&caller, &parts, info) {
-            Some(asked) if !is_local => Some(asked.await?),
+            Some(asked) if !is_local => {
+                let step = record.step("impersonation");
+                Some(tracer::under(step.as_ref(), asked).await?)
+            }
             _ => None,
         };
         if let (Some(entry), Some(other)) = (&mut record.audit, &other) {
@@ -316,9 +320,9 @@ impl Chain {
         }
         let user = other.map_or(caller, |other| other.user);
         let wait = time.unwrap_or(settings.request_timeout) / 4;
-        let asked = Instant::now();
+        let step = record.step("priorityandfairness");
         let seat = self.seat(record, info, &parts, &user, wait).await;
-        record.step("priority-and-fairness", asked);
+        drop(step);
         let seat = match seat {
             Ok(seat) => seat,
             Err(answer) => {
@@ -329,10 +333,11 @@ impl Chain {
         };
         let attributes = attributes(info, &user);
         let asked = Instant::now();
-        let verdict = self.allowed(record, &attributes).await?;
+        let step = record.step("authorization");
+        let verdict = tracer::under(step.as_ref(), self.allowed(record, &attributes)).await?;
+        drop(step);
         let counts = &api.metrics.requests;
         counts.authorized(verdict == Verdict::Allow, asked.elapsed());
-        record.step("authorization", asked);
         if let Verdict::Deny(reason) = verdict {
             record.unheard();
             return Err(denied(&attributes, &reason));
@@ -354,9 +359,14 @@ impl Chain {
             annotations: record.annotations.clone(),
             opening: Mutex::new(opening),
         };
-        let asked = Instant::now();
-        let mut answer = route::route(context, body).await;
-        record.step("handler", asked);
+        let mut answer = match &record.traced {
+            None => route::route(context, body).await,
+            Some(traced) => {
+                let verb = tracer::of_verb(traced.whole(), info);
+                let within = verb.as_ref().unwrap_or(traced.whole());
+                Box::pin(tracer::under(Some(within), route::route(context, body))).await
+            }
+        };
         if let (Some(seat), Ok(response)) = (seat, &mut answer)
             && http_body::Body::size_hint(response.body())
                 .exact()

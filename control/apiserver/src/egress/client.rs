@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Uri};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -23,6 +24,7 @@ use tokio_rustls::TlsConnector;
 
 use super::dial::{self, Dialer};
 use crate::body::Body;
+use crate::tracer;
 
 /// How long a connection and its handshake may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -77,9 +79,25 @@ impl HttpClient {
         Self(client)
     }
 
-    /// Sends a request to the host and port of its address.
-    pub fn request(&self, request: Request<Body>) -> legacy::ResponseFuture {
-        self.0.request(request)
+    /// Sends a request to the host and port of its address. Who is asked is told of the
+    /// trace that it belongs to.
+    ///
+    /// # Errors
+    /// When there is no connection or no answer.
+    pub async fn request(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
+        let span = tracer::child_of(&mut request);
+        let answered = tracer::under(span.as_ref(), self.0.request(request)).await;
+        if let Some(span) = span {
+            let code = answered
+                .as_ref()
+                .ok()
+                .map(|answer| answer.status().as_u16());
+            span.answered(code);
+        }
+        answered
     }
 }
 

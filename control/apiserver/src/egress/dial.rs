@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::counts::{Counts, Labels, Stage};
 use super::{http_connect, konnectivity};
+use crate::tracer;
 
 /// The bytes of a connection, whatever it goes through.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -154,6 +155,12 @@ impl Proxied {
     async fn dial(&self, address: &str) -> Result<Stream, DialError> {
         let Self { proxy, counts } = self;
         let labels = proxy.labels();
+        let Labels {
+            protocol,
+            transport,
+        } = labels;
+        let _span = tracer::child(format!("Proxy via {protocol} protocol over {transport}"))
+            .map(|span| span.with("address", address));
         let began = Instant::now();
         counts.starts(labels);
         let connected = proxy

@@ -1,6 +1,7 @@
 //! Spans on their way to a collector: OTLP 1 over gRPC
 //! (`opentelemetry.proto.collector.trace.v1.TraceService`).
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,16 +26,28 @@ const LAST: Duration = Duration::from_secs(3);
 const PORT: u16 = 4317;
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
+/// Whose a span is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// This server's own.
+    #[default]
+    Internal,
+    /// Of one who answers.
+    Server,
+    /// Of one who asks.
+    Client,
+}
+
 /// A span that has ended. Times are nanoseconds since 1970.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Span {
     pub trace: [u8; 16],
     pub span: [u8; 8],
     pub parent: Option<[u8; 8]>,
     /// A span of another trace.
     pub link: Option<([u8; 16], [u8; 8])>,
-    pub name: String,
-    pub is_server: bool,
+    pub name: Cow<'static, str>,
+    pub kind: Kind,
     pub began: u64,
     pub ended: u64,
     pub failed: bool,
@@ -43,9 +56,16 @@ pub(super) struct Span {
 
 /// What a span says besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Attribute {
+pub(crate) enum Attribute {
     Text(String),
     Number(i64),
+}
+
+impl Attribute {
+    /// Whether it says nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
 }
 
 impl From<&str> for Attribute {
@@ -68,7 +88,7 @@ pub(super) struct Exporter {
 }
 
 #[derive(Debug)]
-enum Told {
+pub(super) enum Told {
     Span(Box<Span>),
     /// All before it are to be sent now.
     Flush(oneshot::Sender<()>),
@@ -85,6 +105,14 @@ impl Exporter {
             queue,
             lost: AtomicU64::new(0),
         })
+    }
+
+    /// One that sends nothing, and what it would send.
+    #[cfg(test)]
+    pub(super) fn kept() -> (Self, mpsc::Receiver<Told>) {
+        let (queue, told) = mpsc::channel(QUEUE);
+        let lost = AtomicU64::new(0);
+        (Self { queue, lost }, told)
     }
 
     pub(super) fn send(&self, span: Span) {
@@ -335,16 +363,19 @@ pub(super) mod message {
 
     impl From<super::Span> for Span {
         fn from(span: super::Span) -> Self {
-            const SERVER: i32 = 2;
-            const INTERNAL: i32 = 1;
             const ERROR: i32 = 2;
+            let kind = match span.kind {
+                super::Kind::Internal => 1,
+                super::Kind::Server => 2,
+                super::Kind::Client => 3,
+            };
             let attributes = span.attributes.into_iter();
             Self {
                 trace_id: span.trace.to_vec(),
                 span_id: span.span.to_vec(),
                 parent_span_id: span.parent.map_or_else(Vec::new, |parent| parent.to_vec()),
-                name: span.name,
-                kind: if span.is_server { SERVER } else { INTERNAL },
+                name: span.name.into_owned(),
+                kind,
                 start_time_unix_nano: span.began,
                 end_time_unix_nano: span.ended,
                 attributes: attributes.map(|(key, value)| pair(key, value)).collect(),

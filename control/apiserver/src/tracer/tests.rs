@@ -1,13 +1,29 @@
-use http::Request;
+use std::time::Duration;
+
+use control_access::User;
+use http::{HeaderMap, Request};
 
 use super::otlp::Attribute;
+use super::span::to_other;
 use super::*;
 
 const THEIRS: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn tracer(rate: u32) -> Arc<Tracer> {
-    let endpoint = "127.0.0.1:1".to_owned();
-    Tracer::new(&Config { endpoint, rate }, Dialer::default()).expect("a tracer")
+/// A tracer, and the spans that it sends.
+fn kept(rate: u32) -> (Arc<Tracer>, impl FnMut() -> Vec<otlp::Span>) {
+    let (exporter, mut queue) = Exporter::kept();
+    let tracer = Arc::new(Tracer {
+        bound: bound(rate),
+        exporter,
+    });
+    let taken = move || {
+        let mut all = Vec::new();
+        while let Ok(otlp::Told::Span(span)) = queue.try_recv() {
+            all.push(*span);
+        }
+        all
+    };
+    (tracer, taken)
 }
 
 fn traced(tracer: &Arc<Tracer>, traceparent: &str) -> Option<Traced> {
@@ -22,71 +38,92 @@ fn traced(tracer: &Arc<Tracer>, traceparent: &str) -> Option<Traced> {
     tracer.begin(&parts, &info, "some-id")
 }
 
-#[test]
-fn a_traceparent_is_read_as_w3c_writes_it() {
-    let parent = Parent::parse(THEIRS).expect("right");
-    assert!(parent.sampled && parent.trace[0] == 0x0a && parent.span[7] == 0x31);
-    assert!(
-        !Parent::parse(&THEIRS.replace("-01", "-02"))
-            .expect("right")
-            .sampled
-    );
-    assert!(Parent::parse(&THEIRS.replacen("00-", "cc-", 1).replace("-01", "-01-more")).is_some());
-    for wrong in [
-        "",
-        "00",
-        &THEIRS.to_uppercase(),
-        &format!("{THEIRS}-more"),
-        &THEIRS.replacen("00-", "ff-", 1),
-        &THEIRS.replace("b7ad6b7169203331", "0000000000000000"),
-        &THEIRS.replace(
-            "0af7651916cd43dd8448eb211c80319c",
-            "00000000000000000000000000000000",
-        ),
-        &THEIRS.replace("-b7", "-é"),
-    ] {
-        assert_eq!(Parent::parse(wrong), None, "{wrong}");
-    }
-}
-
 #[tokio::test]
 async fn only_who_is_believed_has_a_part_in_its_own_trace() {
-    let tracer = tracer(0);
+    let (tracer, mut sent) = kept(0);
     assert!(traced(&tracer, "").is_none());
     assert!(traced(&tracer, &THEIRS.replace("-01", "-00")).is_none());
     let mut asked = traced(&tracer, THEIRS).expect("it may be");
-    asked.of(&User::named("a", []));
-    assert!(asked.spans(Instant::now()).is_empty());
-    asked.of(&User::named("a", ["system:masters"]));
-    asked.step("authorization", asked.began.1);
+    assert!(!asked.of(&User::named("a", [])));
+    assert!(asked.whole().child("x").is_none());
+    drop(asked);
+    assert_eq!(sent(), []);
+    let mut asked = traced(&tracer, THEIRS).expect("it may be");
+    // Who asks is not known yet: what ends meanwhile waits, and others are told nothing.
+    let step = asked.whole().child("authentication");
+    let mut headers = HeaderMap::new();
+    let told = under(step.as_ref(), async { to_other("HTTP POST", &mut headers) }).await;
+    drop((told, step));
+    assert!(headers.is_empty());
+    assert_eq!(sent(), []);
+    assert!(asked.of(&User::named("a", ["system:masters"])));
     asked.answered(200);
-    let spans = asked.spans(Instant::now());
-    let [whole, step] = &spans[..] else {
+    drop(asked);
+    let spans = sent();
+    let [other, step, whole] = &spans[..] else {
         panic!("{spans:?}")
     };
     assert_eq!(
         whole.name,
         "GET /api/v1/namespaces/{:namespace}/pods/{:name}/log"
     );
-    let parent = Parent::parse(THEIRS).expect("right");
+    let parent = context::Parent::parse(THEIRS).expect("right");
     assert_eq!(
         (whole.trace, whole.parent),
         (parent.trace, Some(parent.span))
     );
     assert_eq!((step.trace, step.parent), (parent.trace, Some(whole.span)));
+    assert_eq!((other.trace, other.parent), (parent.trace, Some(step.span)));
     assert!(whole.began <= whole.ended && whole.began > 1_700_000_000_000_000_000);
     let code = ("http.response.status_code", Attribute::Number(200));
     assert!(whole.attributes.contains(&code) && !whole.failed);
     // Whoever is not believed gets a trace of ours, by chance.
-    let always = self::tracer(1_000_000);
+    let (always, mut sent) = kept(1_000_000);
     let mut asked = traced(&always, THEIRS).expect("it may be");
-    asked.of(&User::named("a", []));
-    let spans = asked.spans(Instant::now());
+    assert!(asked.of(&User::named("a", [])));
+    drop(asked);
+    let spans = sent();
     assert_eq!(
         (spans[0].parent, spans[0].link),
         (None, Some((parent.trace, parent.span)))
     );
     assert_ne!(spans[0].trace, parent.trace);
+}
+
+#[tokio::test]
+async fn others_are_told_of_the_span_that_they_are_asked_in() {
+    let (tracer, mut sent) = kept(1_000_000);
+    let asked = traced(&tracer, "").expect("it is");
+    let mut headers = HeaderMap::new();
+    let hook = under(Some(asked.whole()), async {
+        child("Call validating webhook")
+    })
+    .await;
+    let work = async {
+        // A task that waits finds its span again.
+        tokio::task::yield_now().await;
+        let mut span = to_other("HTTP POST", &mut headers).expect("a span");
+        span.fails();
+    };
+    under(hook.as_ref(), work).await;
+    assert!(child("outside").is_none());
+    drop((hook, asked));
+    let spans = sent();
+    let [request, hook, whole] = &spans[..] else {
+        panic!("{spans:?}")
+    };
+    assert_eq!((hook.parent, whole.parent), (Some(whole.span), None));
+    assert_eq!((request.parent, request.failed), (Some(hook.span), true));
+    let told = headers["traceparent"].to_str().expect("text");
+    let told = context::Parent::parse(told).expect("right");
+    let expected = context::Parent {
+        trace: whole.trace,
+        span: request.span,
+        sampled: true,
+    };
+    assert_eq!(told, expected);
+    // Nobody answered it.
+    assert!(whole.failed);
 }
 
 #[test]
@@ -95,6 +132,16 @@ fn the_rate_is_a_part_of_all_numbers() {
         (bound(0), bound(1_000_000), bound(500_000)),
         (0, 1 << 63, 1 << 62)
     );
+    let (tracer, _) = kept(500_000);
+    let mut number = [0xff; 16];
+    assert!(!tracer.samples(number));
+    number[8] = 0x7f;
+    assert!(tracer.samples(number));
+}
+
+fn tracer(rate: u32) -> Arc<Tracer> {
+    let endpoint = "127.0.0.1:1".to_owned();
+    Tracer::new(&Config { endpoint, rate }, Dialer::default()).expect("a tracer")
 }
 
 #[test]

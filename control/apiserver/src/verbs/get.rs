@@ -7,6 +7,7 @@ use crate::chain::Context;
 use crate::negotiate::Format;
 use crate::options::parse_revision;
 use crate::reply::{self, Answer};
+use crate::tracer;
 
 /// What Go reads as true.
 const EXPORT: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
@@ -26,11 +27,13 @@ pub async fn get(context: &Context, served: &Served) -> Answer {
         ));
     }
     let version = context.query_value("resourceVersion").unwrap_or_default();
+    let span = tracer::child("cacher.Get");
     match parse_revision(&version)? {
         None => context.api.catch_up().await?,
         Some(0) => {}
         Some(revision) => context.api.reach(revision).await?,
     }
+    drop(span);
     let key = served.key(&context.info.namespace, &context.info.name);
     let object = served
         .cache()?

@@ -33,6 +33,7 @@ use crate::protobuf;
 use crate::reply::{self, Answer, GZIP_FROM};
 use crate::selection::Selection;
 use crate::table;
+use crate::tracer;
 use crate::write::store_error;
 
 /// How much of a list is made at a time.
@@ -65,8 +66,12 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
         if info.name_in_path { &info.name } else { "" },
         &options,
     )?;
-    let (snapshot, start) = snapshot(&context.api, served, &options, &selection).await?;
+    let span = tracer::child("cacher.GetList");
+    let found = snapshot(&context.api, served, &options, &selection).await;
+    drop(span);
+    let (snapshot, start) = found?;
     let page = Page::new(&snapshot, &selection, start, options.page_size());
+    let _span = tracer::child(reply::SERIALIZE);
     respond(&context.api, served, page, selection, format).await
 }
 

@@ -39,7 +39,11 @@ pub struct Fake {
     /// Who vouches for it, as a `caBundle`.
     pub bundle: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
+    told: Arc<Mutex<Told>>,
 }
+
+/// Paths, and the `traceparent` that came with each question.
+type Told = Vec<(String, Option<String>)>;
 
 impl Fake {
     /// Starts it. `answer` gets the path and the question.
@@ -67,18 +71,24 @@ impl Fake {
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let answer = Arc::new(answer);
         let notes = Arc::clone(&asked);
+        let told = Arc::<Mutex<Told>>::default();
+        let traces = Arc::clone(&told);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, answer) = (acceptor.clone(), Arc::clone(&answer));
-                let notes = Arc::clone(&notes);
+                let (notes, traces) = (Arc::clone(&notes), Arc::clone(&traces));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
                     let service = hyper::service::service_fn(|request: http::Request<Incoming>| {
                         let (answer, notes) = (Arc::clone(&answer), Arc::clone(&notes));
+                        let traces = Arc::clone(&traces);
                         async move {
                             let path = request.uri().path().to_owned();
+                            let trace = request.headers().get("traceparent");
+                            let trace = trace.map(|trace| trace.to_str().expect("text").to_owned());
+                            traces.lock().expect("a lock").push((path.clone(), trace));
                             let bytes = request.into_body().collect().await?.to_bytes();
                             let question = Value::from_slice(&bytes).unwrap_or_default();
                             let reply = answer(&path, &question);
@@ -109,6 +119,7 @@ impl Fake {
             port,
             bundle: STANDARD.encode(authority.certificate_pem()),
             asked,
+            told,
         }
     }
 
@@ -124,6 +135,11 @@ impl Fake {
     pub fn at(&self, path: &str) -> Value {
         let url = format!("https://127.0.0.1:{}{path}", self.port);
         value!({"url": (url), "caBundle": (self.bundle.as_str())})
+    }
+
+    /// Of which spans it was told so far, with the paths.
+    pub fn told(&self) -> Told {
+        std::mem::take(&mut *self.told.lock().expect("a lock"))
     }
 
     /// What was asked so far, with the paths.

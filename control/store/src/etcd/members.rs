@@ -1,10 +1,11 @@
-//! How members are reached, where not by etcd's client alone: connections are then made
-//! by somebody else.
+//! How members are reached, where not by etcd's client alone: connections are made by
+//! somebody else, or somebody is told of calls.
 //!
 //! Each member has a channel of its own, which connects when it is used and again when
 //! the connection is lost. Calls go to one after the other: what fails at one is asked
 //! of the next where it is asked again.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use std::task::{Context, Poll};
 
 use etcd_client::{BalancedChannelBuilder, Channel, Client};
 use futures::future::{BoxFuture, FutureExt};
-use http::{Request, Response, Uri};
+use http::{HeaderMap, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -38,6 +39,14 @@ pub trait Dial: Send + Sync {
     fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 }
 
+/// Is told of calls to members: to measure them, and to tell members what they belong
+/// to.
+pub trait Calls: Send + Sync {
+    /// A call of a method (`/etcdserverpb.KV/Txn`) begins, which may be given more
+    /// headers. What is returned is dropped when it is answered.
+    fn begins(&self, path: &str, headers: &mut HeaderMap) -> Option<Box<dyn Any + Send>>;
+}
+
 /// The port of a member whose URL names none.
 const PORT: u16 = 2379;
 
@@ -47,25 +56,32 @@ pub(super) async fn connect(
     endpoints: &[String],
 ) -> Result<Client, etcd_client::Error> {
     let how = Some(options.connect());
-    match &options.dial {
-        None => Client::connect(endpoints, how).await,
-        Some(dial) => {
-            let builder = Builder(Arc::clone(dial));
-            Client::connect_with_balanced_channel(endpoints, how, builder).await
-        }
+    if options.dial.is_none() && options.calls.is_none() {
+        return Client::connect(endpoints, how).await;
     }
+    let builder = Builder {
+        dial: options.dial.clone(),
+        calls: options.calls.clone(),
+    };
+    Client::connect_with_balanced_channel(endpoints, how, builder).await
 }
 
-struct Builder(Arc<dyn Dial>);
+struct Builder {
+    dial: Option<Arc<dyn Dial>>,
+    calls: Option<Arc<dyn Calls>>,
+}
 
 /// The members and whose turn it is. Clones are the same.
 #[derive(Clone)]
-struct Members(Arc<Mutex<Turns>>);
+struct Members {
+    turns: Arc<Mutex<Turns>>,
+    calls: Option<Arc<dyn Calls>>,
+}
 
 struct Turns {
     /// Members that come and go.
     changes: mpsc::Receiver<Change<Uri, Endpoint>>,
-    dial: Arc<dyn Dial>,
+    dial: Option<Arc<dyn Dial>>,
     channels: Vec<(Uri, tonic::transport::Channel)>,
     next: usize,
 }
@@ -89,12 +105,16 @@ impl BalancedChannelBuilder for Builder {
         buffer_size: usize,
     ) -> Result<(Channel, mpsc::Sender<Change<Uri, Endpoint>>), Self::Error> {
         let (tell, changes) = mpsc::channel(buffer_size);
-        let members = Members(Arc::new(Mutex::new(Turns {
+        let turns = Turns {
             changes,
-            dial: self.0,
+            dial: self.dial,
             channels: Vec::new(),
             next: 0,
-        })));
+        };
+        let members = Members {
+            turns: Arc::new(Mutex::new(turns)),
+            calls: self.calls,
+        };
         Ok((Channel::Custom(BoxCloneSyncService::new(members)), tell))
     }
 }
@@ -107,7 +127,7 @@ impl Turns {
         while let Ok(change) = self.changes.try_recv() {
             match change {
                 Change::Insert(uri, endpoint) => {
-                    let channel = channel(&endpoint, Arc::clone(&self.dial));
+                    let channel = channel(&endpoint, self.dial.clone());
                     self.channels.push((uri, channel));
                 }
                 Change::Remove(gone) => self.channels.retain(|(uri, _)| *uri != gone),
@@ -120,7 +140,10 @@ impl Turns {
     }
 }
 
-fn channel(endpoint: &Endpoint, dial: Arc<dyn Dial>) -> tonic::transport::Channel {
+fn channel(endpoint: &Endpoint, dial: Option<Arc<dyn Dial>>) -> tonic::transport::Channel {
+    let Some(dial) = dial else {
+        return endpoint.connect_lazy();
+    };
     let connector = tower::service_fn(move |uri: Uri| {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let connected = dial.dial(host, uri.port_u16().unwrap_or(PORT));
@@ -138,11 +161,19 @@ impl Service<Request<Body>> for Members {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).next();
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = turns.next();
+        drop(turns);
+        let told = self.calls.as_ref().and_then(|calls| {
+            let path = request.uri().path().to_owned();
+            calls.begins(&path, request.headers_mut())
+        });
         async move {
             let mut channel = next?;
-            Ok(channel.ready().await?.call(request).await?)
+            let answered = channel.ready().await?.call(request).await;
+            drop(told);
+            Ok(answered?)
         }
         .boxed()
     }

@@ -7,7 +7,8 @@
 //! * a watch resumes by itself where a connection or a member breaks off, and
 //!   finds its progress by itself (see [`watch`]);
 //! * keys with a limited life share leases (see [`lease`]);
-//! * members may be reached by other ways than directly (see [`members`]).
+//! * members may be reached by other ways than directly, and be told of what a call
+//!   belongs to (see [`members`]).
 //!
 //! [`Store::revision`] is what this process has heard of. Where other processes
 //! write too, [`Store::latest`] asks the cluster.
@@ -30,7 +31,7 @@ use etcd_client::{
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::watch as channel;
 
-pub use self::members::{Dial, Io};
+pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
 use self::lease::Leases;
@@ -58,6 +59,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Who makes connections to members; this process itself unless set.
     pub dial: Option<Arc<dyn Dial>>,
+    /// Who is told of calls to members; nobody unless set.
+    pub calls: Option<Arc<dyn Calls>>,
 }
 
 /// Certificates in PEM.
@@ -117,6 +120,7 @@ impl Default for Options {
             max_entry_bytes: MAX_REQUEST_BYTES,
             timeout: Duration::from_secs(10),
             dial: None,
+            calls: None,
         }
     }
 }

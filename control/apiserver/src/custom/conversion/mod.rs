@@ -26,6 +26,7 @@ use crate::api::{Api, Served};
 use crate::cache::{Cached, Change, Keyed as _, Prepared, encode};
 use crate::egress::Egress;
 use crate::managed::unexplained;
+use crate::tracer;
 use crate::webhook::{Client, ClientConfig, ConfigError};
 use review::Version;
 
@@ -184,8 +185,14 @@ impl Converter {
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
         let uid = uuid::Uuid::new_v4().to_string();
         let question = review::encode(version, &uid, objects, to);
-        let answer = client
-            .post_quietly(api, question.into(), PATIENCE)
+        let span = tracer::child("Call conversion webhook").map(|span| {
+            let count = i64::try_from(objects.len()).unwrap_or(i64::MAX);
+            span.with("desired-api-version", to)
+                .with("object-count", count)
+                .with("UID", uid.as_str())
+        });
+        let asked = client.post_quietly(api, question.into(), PATIENCE);
+        let answer = tracer::under(span.as_ref(), asked)
             .await
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
         let answers =

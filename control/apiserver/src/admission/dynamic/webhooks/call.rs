@@ -10,6 +10,7 @@ use super::hook::Hook;
 use super::review::{self, Answer};
 use crate::admission::dynamic::{Attributes, equivalents, policies};
 use crate::api::Served;
+use crate::tracer;
 use crate::webhook;
 
 /// Why a webhook did not let a request pass.
@@ -98,7 +99,23 @@ pub(super) async fn ask(
     let request = policies::request(attributes, &versioned.served);
     let bytes = review::encode(version, request, &uid, &versioned.object, &versioned.old);
     let api = &attributes.context.api;
-    let answered = client.post(api, bytes.into(), hook.timeout).await;
+    let resource = versioned.served.resource;
+    let span = tracer::child(if mutating {
+        "Call mutating webhook"
+    } else {
+        "Call validating webhook"
+    });
+    let span = span.map(|span| {
+        span.with("configuration", hook.configuration.as_str())
+            .with("webhook", hook.name.as_str())
+            .with("resource", resource.plural)
+            .with("subresource", attributes.subresource)
+            .with("operation", attributes.operation.as_str())
+            .with("UID", uid.as_str())
+    });
+    let asked = client.post(api, bytes.into(), hook.timeout);
+    let answered = tracer::under(span.as_ref(), asked).await;
+    drop(span);
     let review = answered.map_err(|error| Failure::Calling {
         why: format!("failed to call webhook: {error}"),
         code: match &error {
