@@ -1,11 +1,13 @@
 //! Attempts to be somebody else, or to do what one may not: each is refused with
-//! the code and in the words of kube-apiserver.
+//! the code and in the words of kube-apiserver, and none makes the server hold more
+//! memory than [`BOUND`].
 
 mod common;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use common::memory::{MIB, Memory};
 use common::{root, server, server_with};
 use control_access::FrontProxy;
 use control_access::configuration::authentication::Anonymous;
@@ -19,6 +21,9 @@ use http::{Method, Request};
 use http_body_util::BodyExt;
 use serde_json::json;
 use tower::ServiceExt;
+
+/// What a server may take more while it is attacked.
+const BOUND: usize = 48 * MIB;
 
 /// As the listener hands a request on: with a certificate, headers, or neither.
 #[derive(Default)]
@@ -174,8 +179,10 @@ async fn soon_nobody(server: &ApiServer, token: &str, why: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_as_good_as_what_it_is_bound_to() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     for account in ["robot", "other"] {
         make(&server, ACCOUNTS, named("ServiceAccount", account)).await;
     }
@@ -234,14 +241,17 @@ async fn a_token_is_as_good_as_what_it_is_bound_to() {
         nobody,
         "of an account made anew"
     );
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_token_is_nobodys() {
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let key = Cluster::load_or_create(dir.path().join("pki"))
         .expect("keys")
         .service_account_key;
@@ -345,14 +355,17 @@ async fn a_forged_token_is_nobodys() {
             Some("[invalid bearer token, service account token has expired]")
         )
     );
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_of_the_older_kind_is_told_noted_and_revoked() {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let key = Cluster::load_or_create(dir.path().join("pki"))
         .expect("keys")
         .service_account_key;
@@ -391,12 +404,15 @@ async fn a_token_of_the_older_kind_is_told_noted_and_revoked() {
     let (code, _) = common::ask(&server, &root(), Method::PATCH, &secret, Some(mark)).await;
     assert_eq!(code, 200);
     soon_nobody(&server, &token, "marked invalid").await;
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_reads_what_is_its_own_only() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     make(&server, ACCOUNTS, named("ServiceAccount", "robot")).await;
     for (node, secret) in [("n1", "one"), ("n2", "two")] {
@@ -489,12 +505,15 @@ async fn a_node_reads_what_is_its_own_only() {
             r#"secrets "one" is forbidden: {user} get resource "secrets" in API group "" in the namespace "default""#
         )
     );
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_gives_what_he_does_not_have() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     let group = "rbac.authorization.k8s.io";
     let api = format!("/apis/{group}/v1");
@@ -583,12 +602,15 @@ async fn nobody_gives_what_he_does_not_have() {
         why.ends_with("must have cluster-admin privileges to use the aggregationRule"),
         "{why}"
     );
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_becomes_another_without_right() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     for headers in [
         &[("impersonate-user", "root")][..],
@@ -631,12 +653,15 @@ async fn nobody_becomes_another_without_right() {
         why.contains(r#"User "bob" cannot list resource "pods""#),
         "{why}"
     );
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_authorised_is_what_is_done() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
+    memory.begin();
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     make(
         &server,
@@ -709,10 +734,12 @@ async fn what_is_authorised_is_what_is_done() {
     let old = "/api/v1/watch/namespaces/default/secrets/own";
     assert_eq!(eve.ask(&server, Method::DELETE, old, None).await.0, 405);
     assert_eq!(eve.get(&server, &own).await.0, 200);
+    memory.assert_grown_less(BOUND);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_of_a_proxy_are_believed_of_the_proxy_only() {
+    let mut memory = Memory::alone().await;
     let dir = tempfile::tempdir().expect("a directory");
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     let trust = ClientTrust::new(pki.front_proxy_ca.certificate_pem()).expect("trust");
@@ -726,6 +753,7 @@ async fn headers_of_a_proxy_are_believed_of_the_proxy_only() {
         ..Settings::default()
     };
     let server = server_with(dir.path(), settings).await;
+    memory.begin();
     let as_master = |caller: Caller<'static>| {
         caller
             .with("x-remote-user", "boss")
@@ -769,4 +797,5 @@ async fn headers_of_a_proxy_are_believed_of_the_proxy_only() {
     for path in ["/livez/ping", "/healthz", "/version", "/api"] {
         assert_eq!(Caller::nobody().get(&server, path).await.0, 401, "{path}");
     }
+    memory.assert_grown_less(BOUND);
 }

@@ -42,6 +42,39 @@ fn errors(schema: Value, given: Value) -> Vec<String> {
         .collect()
 }
 
+/// As kube-apiserver 1.36.3 answered: whether the type is wrong, and whether the value
+/// is out of the range of no format, of `int64` and of `int32`.
+#[test]
+fn numbers_too_large_for_an_integer_are_told_as_kubernetes_tells_them() {
+    for (number, of_type, of_range) in [
+        ("9223372036854775807", false, [false, false, true]),
+        ("9223372036854775808", true, [true, true, true]),
+        ("-9223372036854775808", false, [false, false, true]),
+        ("-9223372036854775809", true, [true, true, true]),
+        ("9007199254740993", false, [false, false, true]),
+        ("9007199254740993.0", true, [false, false, true]),
+        ("1e3", false, [false, false, false]),
+        ("1e18", true, [false, false, true]),
+        ("1e19", true, [true, true, true]),
+        ("0.1", true, [true, true, true]),
+    ] {
+        let value = Value::from_slice(number.as_bytes()).expect("a number");
+        for (format, of_range) in ["", "int64", "int32"].into_iter().zip(of_range) {
+            let mut schema = value!({"type": "integer"});
+            if !format.is_empty() {
+                schema.insert("format", format);
+            }
+            let found = errors(schema, value.clone());
+            let told = |what: &str| found.iter().any(|error| error.contains(what));
+            let about = (
+                told("in body must be of type"),
+                told("Checked value must be"),
+            );
+            assert_eq!(about, (of_type, of_range), "{number} {format}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_told_as_kubernetes_tells_it() {
     for (schema, given, wanted) in [

@@ -295,8 +295,6 @@ impl<'a> Parser<'a> {
             return Ok(Value::Int(number));
         }
         match text.parse::<f64>() {
-            // Zero has no sign once it was stored and read.
-            Ok(0.0) if text.starts_with('-') => Ok(Value::Int(0)),
             Ok(number) if number.is_finite() => Ok(Value::Float(number)),
             _ => Err(Error::NumberRange(text.to_owned())),
         }
