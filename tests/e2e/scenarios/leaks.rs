@@ -2,7 +2,7 @@
 //! node gave them nothing is left.
 //!
 //! `ORLOP_LEAK_PODS=2000 cargo test -p tests --test e2e -- nothing_is_left` makes
-//! so many; without, few.
+//! so many; without that number it is not done.
 
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
@@ -27,10 +27,11 @@ const VICTIMS: [&[&str]; 3] = [AGENT, &["containerd --config"], &["containerd-sh
 const TOGETHER: u32 = 40;
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {
-    let total: u32 = std::env::var("ORLOP_LEAK_PODS")
-        .ok()
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(24);
+    let asked = std::env::var("ORLOP_LEAK_PODS").ok();
+    let Some(total) = asked.and_then(|it| it.parse::<u32>().ok()) else {
+        println!("    skipped: ORLOP_LEAK_PODS says how many pods");
+        return Ok(());
+    };
     let together = TOGETHER.min(total.div_ceil(2));
     let before = eventually("nodes that can be looked at", 60, || traces(cluster))?;
     let rounds = total.div_ceil(together);
