@@ -54,6 +54,7 @@ pub use node_agent_datapath::{
     Question, Trace, TraceFrom, XdpMode, trace,
 };
 pub use node_agent_plan::{Report, Selected};
+pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, Settings};
 pub use policy::why;
 pub use reset::reset;
@@ -109,6 +110,8 @@ pub struct Options {
     pub most_pods: u32,
     /// The kubelet's configuration.
     pub settings: Settings,
+    /// Where credential provider plugins are; none is below the agent's folder.
+    pub providers: Option<ProviderFiles>,
     /// Where the CNI plugin goes.
     pub cni: cni::Places,
     /// Whether network policy is enforced on this node's pods.
@@ -311,6 +314,7 @@ pub async fn run(
         cgroup: group.below_root,
         most_pods: options.most_pods,
         settings: options.settings,
+        providers: options.providers,
         listen,
         serving,
         further: Some(further),

@@ -45,6 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         resolv_conf: PathBuf::from("/etc/resolv.conf"),
         cgroup: cgroup.clone(),
         most_pods: 110,
+        providers: None,
         settings: node_agent_pods::settings::Settings::default(),
         listen: format!("{ip}:10250").parse()?,
         serving,

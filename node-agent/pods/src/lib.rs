@@ -52,6 +52,8 @@ use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
 use crate::pod::limits::Rules;
 use crate::pod::providers::Providers;
+
+pub use crate::pod::providers::ProviderFiles;
 use crate::pod::pulls::Pulls;
 use crate::pod::qos;
 use crate::pod::resize::Room;
@@ -88,6 +90,8 @@ pub struct Options {
     pub most_pods: u32,
     /// The kubelet's configuration.
     pub settings: Settings,
+    /// Where credential provider plugins are; none is below the agent's folder.
+    pub providers: Option<ProviderFiles>,
     /// Where the serving API listens: port 10250.
     pub listen: SocketAddr,
     /// Its TLS; none for no serving API.
@@ -178,7 +182,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         );
     }
     let managers = Managers::new(&options.root, &settings, machine.memory)?;
-    let providers = Providers::find(&options.root).map_err(Error::Providers)?;
+    let providers =
+        Providers::find(&options.root, options.providers.as_ref()).map_err(Error::Providers)?;
     let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let client = options.client.clone().named("kubelet");
     let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();

@@ -132,6 +132,21 @@ struct NodeOptions {
     /// it sets and this agent does not do is named at the start.
     #[arg(long, value_name = "FILE")]
     kubelet_config: Option<PathBuf>,
+    /// A `CredentialProviderConfig`, or a folder of such files; `credentialprovider/config.yaml` in
+    /// the agent's folder unless given.
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "image_credential_provider_bin_dir"
+    )]
+    image_credential_provider_config: Option<PathBuf>,
+    /// Where the programs are that it names.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "image_credential_provider_config"
+    )]
+    image_credential_provider_bin_dir: Option<PathBuf>,
     /// Whether network policy is enforced on this node's pods.
     #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
     network_policy: PolicyMode,
@@ -329,6 +344,11 @@ impl NodeOptions {
             resolv_conf: self.resolv_conf.clone(),
             most_pods: self.max_pods,
             settings: self.settings()?,
+            providers: self
+                .image_credential_provider_config
+                .clone()
+                .zip(self.image_credential_provider_bin_dir.clone())
+                .map(|(config, bin)| node_agent::ProviderFiles { config, bin }),
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,

@@ -133,6 +133,15 @@ struct Provider {
     turn: tokio::sync::Mutex<()>,
 }
 
+/// Where credential provider plugins are configured, and where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderFiles {
+    /// A `CredentialProviderConfig`, or a folder of such.
+    pub config: PathBuf,
+    /// The folder of the programs.
+    pub bin: PathBuf,
+}
+
 /// All plugins of the node, in the order of their configuration.
 #[derive(Default)]
 pub struct Providers {
@@ -141,24 +150,56 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// The plugins below the agent's folder; none when there is no
-    /// configuration.
+    /// The plugins in the places given, or else below the agent's folder; none
+    /// when there is no configuration there.
     ///
     /// # Errors
-    /// When there is one that cannot be used.
-    pub fn find(root: &Path) -> Result<Self, Error> {
+    /// When there is one that cannot be used, or none in the place given.
+    pub fn find(root: &Path, given: Option<&ProviderFiles>) -> Result<Self, Error> {
+        if let Some(ProviderFiles { config, bin }) = given {
+            return Self::read(config, bin);
+        }
         let folder = root.join("credentialprovider");
-        let path = folder.join("config.yaml");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
-            Err(source) => return Err(Error::Read { path, source }),
+        let config = folder.join("config.yaml");
+        if !config.exists() {
+            return Ok(Self::default());
+        }
+        Self::read(&config, &folder.join("bin"))
+    }
+
+    /// Of one file, or of all of a folder in the order of their names.
+    fn read(config: &Path, bin: &Path) -> Result<Self, Error> {
+        let unread = |source| Error::Read {
+            path: config.to_owned(),
+            source,
         };
-        let all = parse(&text).map_err(|why| Error::Form { path, why })?;
+        let mut files = vec![config.to_owned()];
+        if std::fs::metadata(config).map_err(unread)?.is_dir() {
+            let entries = std::fs::read_dir(config).map_err(unread)?;
+            files = entries.flatten().map(|entry| entry.path()).collect();
+            files.retain(|path| {
+                let kind = path.extension().and_then(|kind| kind.to_str());
+                kind.is_some_and(|kind| ["yaml", "yml", "json"].contains(&kind))
+            });
+            files.sort();
+        }
+        let mut all: Vec<Provider> = Vec::new();
+        for path in files {
+            let text = std::fs::read_to_string(&path);
+            let more = match text.map(|text| parse(&text)) {
+                Ok(Ok(more)) => more,
+                Ok(Err(why)) => return Err(Error::Form { path, why }),
+                Err(source) => return Err(Error::Read { path, source }),
+            };
+            let known = |one: &&Provider| all.iter().any(|p| p.config.name == one.config.name);
+            if let Some(twice) = more.iter().find(known) {
+                let why = format!("provider `{}` is in another file too", twice.config.name);
+                return Err(Error::Form { path, why });
+            }
+            all.extend(more);
+        }
         Ok(Self {
-            bin: folder.join("bin"),
+            bin: bin.to_owned(),
             all,
         })
     }
@@ -465,138 +506,5 @@ fn server(image: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::objects::source::fake::FakeObjects;
-
-    const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n";
-
-    /// A plugin that counts how often it is asked and answers with its request.
-    fn plugin(root: &Path, cache: &str, attributes: &str) -> Providers {
-        let folder = root.join("credentialprovider");
-        fs::create_dir_all(folder.join("bin")).unwrap();
-        let program = folder.join("bin/ask");
-        fs::write(
-            &program,
-            format!(
-                "#!/bin/sh\nrequest=$(cat)\necho x >> {root}/asked\necho \"$request\" > {root}/request\n\
-                 printf '{{\"apiVersion\":\"credentialprovider.kubelet.k8s.io/v1\",\"kind\":\"CredentialProviderResponse\",\"cacheKeyType\":\"{cache}\",\"auth\":{{\"*.example.com\":{{\"username\":\"%s\",\"password\":\"pw\"}}}}}}' \"$NAME\"\n",
-                root = root.display()
-            ),
-        )
-        .unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(
-            folder.join("config.yaml"),
-            format!(
-                "{HEAD}providers:\n- name: ask\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: ['*.example.com']\n  defaultCacheDuration: 1h\n  env: [{{name: NAME, value: me}}]\n{attributes}"
-            ),
-        )
-        .unwrap();
-        Providers::find(root).unwrap()
-    }
-
-    fn pod(account: &str) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": {"name": "web", "namespace": "default", "uid": "u"},
-            "spec": {"serviceAccountName": account}}))
-        .unwrap()
-    }
-
-    fn asked(root: &Path) -> usize {
-        fs::read_to_string(root.join("asked")).map_or(0, |t| t.lines().count())
-    }
-
-    #[tokio::test]
-    async fn a_plugin_is_asked_once_for_what_its_answer_is_good_for() {
-        for (cache, times) in [("Image", 2), ("Registry", 1), ("Global", 1)] {
-            let root = tempfile::tempdir().unwrap();
-            let providers = plugin(root.path(), cache, "");
-            let objects = FakeObjects::default();
-            for image in ["eu.example.com/a", "eu.example.com/a", "eu.example.com/b"] {
-                let found = providers.credentials(&pod(""), image, &objects).await;
-                assert_eq!(found.len(), 1, "{cache}");
-                assert_eq!(found[0].auth.username, "me");
-                assert_eq!(found[0].source, Source::Node);
-            }
-            assert_eq!(asked(root.path()), times, "{cache}");
-            let none = providers.credentials(&pod(""), "ghcr.io/a", &objects).await;
-            assert!(none.is_empty());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_plugin_gets_the_pods_token_and_its_answer_is_for_that_account() {
-        let root = tempfile::tempdir().unwrap();
-        let attributes = "  tokenAttributes:\n    serviceAccountTokenAudience: reg\n    cacheType: ServiceAccount\n    requireServiceAccount: true\n    requiredServiceAccountAnnotationKeys: [a/role]\n";
-        let providers = plugin(root.path(), "Registry", attributes);
-        let objects = FakeObjects::default();
-        let image = "eu.example.com/a";
-        assert!(
-            providers
-                .credentials(&pod(""), image, &objects)
-                .await
-                .is_empty()
-        );
-        assert!(
-            providers
-                .credentials(&pod("plain"), image, &objects)
-                .await
-                .is_empty()
-        );
-        objects.annotate("robot", &[("a/role", "puller")]);
-        for _ in 0..2 {
-            let found = providers.credentials(&pod("robot"), image, &objects).await;
-            let Source::Account(account) = &found[0].source else {
-                panic!("{:?}", found[0].source)
-            };
-            assert_eq!(account.name, "robot");
-        }
-        assert_eq!(asked(root.path()), 1);
-        let request = fs::read_to_string(root.path().join("request")).unwrap();
-        let request: serde_json::Value = serde_json::from_str(&request).unwrap();
-        assert_eq!(request["image"], image);
-        assert_eq!(request["serviceAccountAnnotations"]["a/role"], "puller");
-        assert!(
-            request["serviceAccountToken"]
-                .as_str()
-                .unwrap()
-                .starts_with("token-")
-        );
-    }
-
-    #[test]
-    fn configurations_that_cannot_be_are_refused_with_the_reason() {
-        let provider = |text: &str| {
-            format!(
-                "{HEAD}providers:\n- name: a\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: [x.io]\n  defaultCacheDuration: 1h\n{text}"
-            )
-        };
-        assert_eq!(parse(&provider("")).map(|all| all.len()), Ok(1));
-        let cases = [
-            (format!("{HEAD}providers: []\n"), "at least 1"),
-            (
-                provider("").replace("name: a", "name: ../a"),
-                "no program's name",
-            ),
-            (provider("").replace("1h", "soon"), "defaultCacheDuration"),
-            (provider("").replace("[x.io]", "[]"), "matchImages"),
-            (
-                provider("").replace("kubelet.k8s.io/v1\n  m", "kubelet.k8s.io/v9\n  m"),
-                "apiVersion",
-            ),
-            (provider("  tokenattributes: {}\n"), "tokenattributes"),
-            (
-                "kind: Pod\napiVersion: v1\nproviders: []\n".to_owned(),
-                "v1 Pod",
-            ),
-        ];
-        for (text, wanted) in cases {
-            let why = parse(&text).map(|_| ()).unwrap_err();
-            assert!(why.contains(wanted), "{wanted}: {why}");
-        }
-    }
-}
+#[path = "providers_tests.rs"]
+mod tests;
