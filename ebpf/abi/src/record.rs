@@ -14,10 +14,10 @@ use crate::{Address, Plain, Port, Protocol, Tuple};
 pub struct FlowRecord {
     /// When; nanoseconds of the monotonic clock.
     pub time: u64,
-    /// From whoever began the flow to whom it asked for: as the pod sees it, or,
-    /// of packets to services at other devices, as the packet came.
+    /// From whoever began the flow to whom it asked for: as the pod or node that
+    /// decides sees it, or, of packets to services, as the packet came.
     pub tuple: Tuple,
-    /// The end that is not the pod, behind translation.
+    /// The end that does not decide, behind translation.
     pub peer: Address,
     /// The rule that decided, or one of [`cookies`](crate::policy::cookies).
     pub cookie: u32,
@@ -25,21 +25,21 @@ pub struct FlowRecord {
     pub epoch: u32,
     /// Why: a [`Counter`](crate::Counter) by its index.
     pub reason: u32,
-    /// Index of the device.
+    /// Index of the device; 0: any of the node's own, by the host firewall.
     pub device: u32,
     /// For how many verdicts it stands: one, but for flows that are allowed.
     pub weight: u32,
     /// The port of [`peer`](Self::peer).
     pub peer_port: Port,
-    /// [`INGRESS`](Self::INGRESS), [`EGRESS`](Self::EGRESS), or neither: at a
-    /// device that is no pod's.
+    /// [`INGRESS`](Self::INGRESS), [`EGRESS`](Self::EGRESS), or neither: no
+    /// policy's word.
     pub flags: u16,
 }
 
 impl FlowRecord {
-    /// Decided at the receiving pod.
+    /// Decided at the receiving pod or node.
     pub const INGRESS: u16 = 1;
-    /// Decided at the sending pod.
+    /// Decided at the sending pod or node.
     pub const EGRESS: u16 = 1 << 1;
 
     /// Of nothing.

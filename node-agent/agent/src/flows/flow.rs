@@ -16,7 +16,7 @@ pub struct Flow {
     pub node: String,
     /// What became of it.
     pub verdict: Verdict,
-    /// At which end; none: at a device that is no pod's.
+    /// At which end; none: policy has no say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// `TCP`, `UDP`, …
@@ -37,7 +37,8 @@ pub struct Flow {
     /// Its rule, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// The device, by its name, or its index where it is gone.
+    /// The device, by its name, or its index where it is gone; `node`: any of the
+    /// node's own, by the host firewall.
     pub interface: String,
     /// For how many it stands: flows that are allowed are sampled.
     pub weight: u32,

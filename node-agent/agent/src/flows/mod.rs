@@ -194,10 +194,15 @@ fn take(records: &mut Records, into: &mut Vec<FlowRecord>) {
     }
 }
 
-/// Names of the devices of these records.
+/// Names of the devices of these records; the host firewall's, which is at all
+/// of the node's own, have none.
 fn devices(records: &[FlowRecord]) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for index in records.iter().map(|it| it.device) {
+        if index == 0 {
+            names.insert(0, "node".to_owned());
+            continue;
+        }
         names.entry(index).or_insert_with(|| {
             nix::net::if_::if_indextoname(index)
                 .ok()
