@@ -5,26 +5,18 @@
 //! the runtime try again later (CNI specification 1.1, error code 11): never an
 //! open pod.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::IpAddr,
-    os::unix::net::UnixStream,
-    path::Path,
-    time::Duration,
-};
+use std::{net::IpAddr, os::unix::net::UnixStream, path::Path};
 
+use cni_addresses::wire;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// How long the agent may take: it answers by itself before.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// Whose interface it is, as the runtime says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pod {
-    namespace: String,
-    name: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     uid: String,
 }
 
@@ -79,7 +71,7 @@ pub(crate) fn admit(
         device,
         addresses,
     };
-    match ask(socket, &question) {
+    match wire::ask(socket, &question) {
         Ok(Answer { wait: None }) => Ok(()),
         Ok(Answer { wait: Some(why) }) => Err(Error::Later(why)),
         Err(error) => Err(Error::Later(format!(
@@ -97,18 +89,6 @@ pub(crate) fn is_there(socket: &Path) -> Result<(), Error> {
             socket.display()
         ))
     })
-}
-
-fn ask(socket: &Path, question: &Question<'_>) -> std::io::Result<Answer> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = serde_json::to_vec(question)?;
-    line.push(b'\n');
-    stream.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
-    /// The node's pod ranges, at most one of each IP version. Each pod gets an
-    /// address of each.
+    /// The node's pod ranges. Each pod gets an address of each IP version.
     #[serde(default)]
     pub(crate) ranges: Vec<IpNet>,
     /// MTU of the pod's interface in bytes; 0 leaves the kernel's default.
@@ -26,6 +25,10 @@ pub(crate) struct Settings {
     /// the agent agrees: it enforces network policy there.
     #[serde(default)]
     pub(crate) agent: Option<PathBuf>,
+    /// The socket at which the node agent hands addresses out. If there is none,
+    /// the plugin takes them from `ranges` itself.
+    #[serde(default)]
+    pub(crate) addresses: Option<PathBuf>,
 }
 
 fn default_data_dir() -> PathBuf {
@@ -45,22 +48,7 @@ impl Settings {
 
     /// Reads them out of the configuration as JSON.
     pub(crate) fn from_json(value: serde_json::Value) -> Result<Self, Error> {
-        let settings: Self = serde_json::from_value(value)
-            .map_err(|error| Error::Configuration(error.to_string()))?;
-        for version in [true, false] {
-            if settings
-                .ranges
-                .iter()
-                .filter(|range| range.addr().is_ipv4() == version)
-                .count()
-                > 1
-            {
-                return Err(Error::Configuration(
-                    "`ranges` holds two ranges of the same IP version".to_owned(),
-                ));
-            }
-        }
-        Ok(settings)
+        serde_json::from_value(value).map_err(|error| Error::Configuration(error.to_string()))
     }
 }
 
@@ -69,12 +57,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_ranges_of_one_version_are_refused() {
-        let value = serde_json::json!({"ranges": ["10.0.0.0/24", "10.0.1.0/24"]});
-        assert!(Settings::from_json(value).is_err());
+    fn settings_are_read_and_what_is_missing_has_a_default() {
         let value = serde_json::json!({"ranges": ["10.0.0.0/24", "fd00::/64"], "mtu": 1400});
-        let settings = Settings::from_json(value).expect("one range of each version");
-        assert_eq!(settings.ranges.len(), 2);
-        assert_eq!(settings.mtu, 1400);
+        let settings = Settings::from_json(value).expect("settings");
+        assert_eq!((settings.ranges.len(), settings.mtu), (2, 1400));
+        assert_eq!(settings.data_dir, default_data_dir());
+        let value = serde_json::json!({"ranges": ["10.0.0.0"]});
+        assert!(Settings::from_json(value).is_err());
     }
 }

@@ -1,7 +1,8 @@
 //! What can go wrong, and the code that the runtime is told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use cni_addresses::wire;
 use thiserror::Error;
 
 /// A failure of one verb. `code` gives the number of CNI specification 1.1,
@@ -21,8 +22,10 @@ pub(crate) enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("no address is free in `{range}`: delete pods or give the node a wider pod CIDR")]
-    Exhausted { range: ipnet::IpNet },
+    #[error(transparent)]
+    Addresses(cni_addresses::Error),
+    #[error("{}", .0.reason)]
+    Refused(wire::Refusal),
     #[error("netlink: cannot {action}: {source}")]
     Netlink {
         action: String,
@@ -48,13 +51,19 @@ impl Error {
             Self::Environment(_) => 4,
             Self::File { .. } => 5,
             Self::Configuration(_) => 7,
-            Self::Later(_) => 11,
-            Self::NotReady(_) => 50,
-            Self::Exhausted { .. } => 100,
+            Self::Later(_) => wire::LATER,
+            Self::NotReady(_) => wire::NOT_READY,
+            Self::Addresses(error) => wire::code(error),
+            Self::Refused(refusal) => refusal.code,
             Self::Namespace { .. } => 101,
             Self::Netlink { .. } | Self::Connection(_) => 102,
             Self::NoInterface(_) => 103,
             Self::Check { .. } => 104,
         }
     }
+}
+
+pub(crate) fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File { path, source }
 }

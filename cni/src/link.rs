@@ -16,7 +16,7 @@ use netlink_packet_route::{
     address::{AddressAttribute, AddressFlags},
     link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage},
     neighbour::NeighbourState,
-    route::{RouteMessage, RouteScope},
+    route::{RouteAddress, RouteAttribute, RouteMessage, RouteScope},
 };
 use nix::sched::{CloneFlags, setns};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
@@ -41,22 +41,25 @@ pub(crate) fn gateway(address: &IpAddr) -> IpAddr {
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) mac: Vec<u8>,
+    /// In bytes.
+    pub(crate) mtu: u32,
     pub(crate) up: bool,
 }
 
 impl Link {
     fn of(message: &LinkMessage) -> Self {
-        let mac = message
-            .attributes
-            .iter()
-            .find_map(|attribute| match attribute {
-                LinkAttribute::Address(mac) => Some(mac.clone()),
-                _ => None,
-            })
-            .unwrap_or_default();
+        let (mut mac, mut mtu) = (Vec::new(), 0);
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::Address(address) => mac.clone_from(address),
+                LinkAttribute::Mtu(bytes) => mtu = *bytes,
+                _ => {}
+            }
+        }
         Self {
             index: message.header.index,
             mac,
+            mtu,
             up: message.header.flags.contains(LinkFlags::Up),
         }
     }
@@ -100,26 +103,39 @@ pub(crate) fn in_namespace<T: Send>(
     })
 }
 
-/// Creates a veth pair: `host` here, `pod` in the namespace `netns`. `up`: the
-/// host's end is up at once.
+/// A veth pair in the making.
+pub(crate) struct Pair<'a> {
+    /// The name of the node's end.
+    pub(crate) host: &'a str,
+    /// The name of the pod's end.
+    pub(crate) pod: &'a str,
+    /// In bytes; 0 leaves the kernel's default.
+    pub(crate) mtu: u32,
+    /// The hardware address of the pod's end, if it shall be a certain one.
+    pub(crate) mac: Option<[u8; 6]>,
+    /// Is the node's end up at once?
+    pub(crate) up: bool,
+}
+
+/// Creates a pair: the node's end here, the pod's in the namespace `netns`.
 pub(crate) async fn create_pair(
     netlink: &Handle,
-    host: &str,
-    pod: &str,
+    wanted: &Pair<'_>,
     netns: &File,
-    mtu: u32,
-    up: bool,
 ) -> Result<(), Error> {
     let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
-        .name(pod)
+        .name(wanted.pod)
         .setns_by_fd(netns.as_raw_fd());
-    let mut pair = LinkVeth::new(host, pod);
-    if up {
+    if let Some(mac) = wanted.mac {
+        peer = peer.address(mac.to_vec());
+    }
+    let mut pair = LinkVeth::new(wanted.host, wanted.pod);
+    if wanted.up {
         pair = pair.up();
     }
-    if mtu > 0 {
-        peer = peer.mtu(mtu);
-        pair = pair.mtu(mtu);
+    if wanted.mtu > 0 {
+        peer = peer.mtu(wanted.mtu);
+        pair = pair.mtu(wanted.mtu);
     }
     let pair = pair
         .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
@@ -130,7 +146,7 @@ pub(crate) async fn create_pair(
         .execute()
         .await
         .map_err(netlink_error(|| {
-            format!("create the veth pair `{host}` – `{pod}`")
+            format!("create the veth pair `{}` – `{}`", wanted.host, wanted.pod)
         }))
 }
 
@@ -250,6 +266,57 @@ pub(crate) async fn add_default_route(
         .map_err(netlink_error(|| {
             format!("add the default route by {gateway}")
         }))
+}
+
+/// Is the default route by the gateway on this interface there?
+pub(crate) async fn has_default_route(
+    netlink: &Handle,
+    index: u32,
+    gateway: IpAddr,
+) -> Result<bool, Error> {
+    let found = routes(netlink, gateway.is_ipv4(), index).await?;
+    Ok(found.iter().any(|route| {
+        route.header.destination_prefix_length == 0
+            && route.attributes.iter().any(
+                |it| matches!(it, RouteAttribute::Gateway(by) if *by == RouteAddress::from(gateway)),
+            )
+    }))
+}
+
+/// Is the route to a pod's address on this interface there?
+pub(crate) async fn has_pod_route(
+    netlink: &Handle,
+    index: u32,
+    address: IpAddr,
+) -> Result<bool, Error> {
+    let found = routes(netlink, address.is_ipv4(), index).await?;
+    Ok(found.iter().any(|route| {
+        route.header.destination_prefix_length == host_prefix(&address)
+            && route.attributes.iter().any(|it| {
+                matches!(it, RouteAttribute::Destination(to) if *to == RouteAddress::from(address))
+            })
+    }))
+}
+
+/// The routes of an IP version on this interface.
+async fn routes(netlink: &Handle, v4: bool, index: u32) -> Result<Vec<RouteMessage>, Error> {
+    let all = if v4 {
+        RouteMessageBuilder::<Ipv4Addr>::new().build()
+    } else {
+        RouteMessageBuilder::<Ipv6Addr>::new().build()
+    };
+    let on = |route: &RouteMessage| {
+        let mut attributes = route.attributes.iter();
+        attributes.any(|it| matches!(it, RouteAttribute::Oif(oif) if *oif == index))
+    };
+    let found: Vec<_> = netlink
+        .route()
+        .get(all)
+        .execute()
+        .try_collect()
+        .await
+        .map_err(netlink_error(|| "read routes".to_owned()))?;
+    Ok(found.into_iter().filter(on).collect())
 }
 
 /// The route to one pod's address on the host's end of its pair.

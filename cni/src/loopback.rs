@@ -9,9 +9,10 @@ use serde_json::json;
 
 use crate::{
     error::Error,
+    input::input,
     link,
     reply::{Added, Interface},
-    verbs::{Done, input},
+    verbs::Done,
 };
 
 const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -72,6 +73,7 @@ pub(crate) fn add(version: &str, netns: &Path) -> Result<Added, Error> {
         interfaces: vec![Interface {
             name: "lo".to_owned(),
             mac: "00:00:00:00:00:00".to_owned(),
+            mtu: None,
             sandbox: Some(netns.display().to_string()),
         }],
         ips: Vec::new(),

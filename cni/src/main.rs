@@ -12,8 +12,10 @@ mod addresses;
 mod agent;
 mod config;
 mod error;
+mod input;
 mod link;
 mod loopback;
+mod node;
 mod reply;
 mod verbs;
 

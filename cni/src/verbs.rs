@@ -1,34 +1,28 @@
-//! The verbs: ADD, DEL, CHECK, GC, STATUS, VERSION.
-//!
-//! The `cni-plugin` crate parses ADD, DEL and CHECK. It knows neither GC nor
-//! STATUS, and announces fewer versions than it understands, so the other
-//! verbs are answered here before it sees them.
+//! The verbs about a pod's interface: ADD, DEL, CHECK.
 
-use std::{collections::BTreeSet, fs::File, io::Read, net::IpAddr, path::Path, process::ExitCode};
+use std::{fs::File, net::IpAddr, path::Path, process::ExitCode};
 
-use cni_plugin::{Cni, config::NetworkConfig};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    addresses::{Addresses, Holder, file_error},
-    agent,
-    config::Settings,
-    error::Error,
-    link, loopback,
-    reply::{Added, Interface, Ip, Route, mac},
+    addresses, agent,
+    error::{Error, file_error},
+    input::{Call, NEWEST},
+    link, loopback, node,
+    reply::{self, Added, Interface, Ip, Route, mac},
 };
 
-const VERSIONS: [&str; 3] = ["0.4.0", "1.0.0", "1.1.0"];
+/// What is printed, or the failure with the version to tell it in.
+pub(crate) type Done = Result<String, (String, Error)>;
 
 /// Reads the environment and standard input, does the verb, prints its result.
 pub(crate) fn run() -> ExitCode {
     let verb = std::env::var("CNI_COMMAND").unwrap_or_default();
     let done = match verb.as_str() {
         _ if loopback::is_meant() => loopback::run(&verb),
-        "ADD" | "DEL" | "CHECK" => pod_verb(),
-        "GC" | "STATUS" | "VERSION" => node_verb(&verb),
-        _ => Err(("1.1.0".to_owned(), Error::Environment("CNI_COMMAND"))),
+        "ADD" | "DEL" | "CHECK" => pod_verb(&verb),
+        "GC" | "STATUS" | "VERSION" => node::run(&verb),
+        _ => Err((NEWEST.to_owned(), Error::Environment("CNI_COMMAND"))),
     };
     let (text, code) = match done {
         Ok(text) => (text, ExitCode::SUCCESS),
@@ -46,172 +40,64 @@ pub(crate) fn run() -> ExitCode {
     code
 }
 
-pub(crate) type Done = Result<String, (String, Error)>;
-
-fn pod_verb() -> Done {
-    let unparsed = || "1.0.0".to_owned();
-    let cni =
-        Cni::from_env().map_err(|error| (unparsed(), Error::Configuration(error.to_string())))?;
-    let (config, done) = match cni {
-        Cni::Add {
-            container_id,
-            ifname,
-            netns,
-            config,
-            ..
-        } => {
-            let holder = Holder {
-                container_id,
-                ifname,
-            };
-            let done = add(&config, &holder, &netns).and_then(|added| {
-                serde_json::to_string(&added)
-                    .map_err(|error| Error::Configuration(error.to_string()))
-            });
-            (config, done)
-        }
-        Cni::Del {
-            container_id,
-            ifname,
-            config,
-            ..
-        } => {
-            let holder = Holder {
-                container_id,
-                ifname,
-            };
-            let done = del(&config, &holder).map(|()| String::new());
-            (config, done)
-        }
-        Cni::Check {
-            container_id,
-            ifname,
-            netns,
-            config,
-            ..
-        } => {
-            let holder = Holder {
-                container_id,
-                ifname,
-            };
-            let done = check(&config, &holder, &netns).map(|()| String::new());
-            (config, done)
-        }
-        Cni::Version(_) => return Err((unparsed(), Error::Environment("CNI_COMMAND"))),
-    };
-    done.map_err(|error| (config.cni_version.to_string(), error))
-}
-
-/// The configuration on standard input.
-///
-/// # Errors
-/// [`Error::Configuration`], with the version to answer in.
-pub(crate) fn input<C: DeserializeOwned>() -> Result<C, (String, Error)> {
-    let wrong = |error: String| ("1.1.0".to_owned(), Error::Configuration(error));
-    let mut input = Vec::new();
-    // Bounded: a configuration is a few hundred bytes.
-    std::io::stdin()
-        .take(1 << 20)
-        .read_to_end(&mut input)
-        .map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_slice(&input).map_err(|error| wrong(error.to_string()))
-}
-
-fn node_verb(verb: &str) -> Done {
-    let config: NodeConfig = input()?;
-    let version = config.cni_version.clone();
+fn pod_verb(verb: &str) -> Done {
+    let call = Call::read()?;
+    let version = call.version.clone();
     let done = match verb {
-        "VERSION" => Ok(json!({
-            "cniVersion": version,
-            "supportedVersions": VERSIONS,
-        })
-        .to_string()),
-        _ if !VERSIONS.contains(&version.as_str()) => Err(Error::Version(version.clone())),
-        "GC" => collect(config).map(|()| String::new()),
-        _ => status(config).map(|()| String::new()),
+        "ADD" => add(call).map(|result| result.to_string()),
+        "DEL" => del(&call).map(|()| String::new()),
+        _ => check(&call).map(|()| String::new()),
     };
     done.map_err(|error| (version, error))
 }
 
-/// The configuration of a verb that concerns no one pod.
-#[derive(Deserialize)]
-struct NodeConfig {
-    #[serde(rename = "cniVersion")]
-    cni_version: String,
-    #[serde(default)]
-    name: String,
-    #[serde(default, rename = "type")]
-    plugin: String,
-    #[serde(default, rename = "cni.dev/valid-attachments")]
-    valid: Vec<Attachment>,
-    #[serde(flatten)]
-    rest: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Attachment {
-    #[serde(rename = "containerID")]
-    container_id: String,
-    ifname: String,
-}
-
-fn is_loopback(plugin: &str) -> bool {
+pub(crate) fn is_loopback(plugin: &str) -> bool {
     plugin == "loopback"
 }
 
-fn add(config: &NetworkConfig, holder: &Holder, netns: &Path) -> Result<Added, Error> {
-    let version = config.cni_version.to_string();
-    if is_loopback(&config.plugin) {
-        return loopback::add(&version, netns);
+fn add(call: Call) -> Result<Value, Error> {
+    let netns = call.netns()?;
+    if is_loopback(&call.plugin) {
+        return loopback::add(&call.version, netns)?.after(call.previous);
     }
-    let settings = Settings::of(config)?;
-    if settings.ranges.is_empty() {
-        return Err(Error::Configuration("`ranges` is empty".to_owned()));
-    }
-    let addresses = {
-        let store = Addresses::open(&settings.data_dir, &config.name)?;
-        settings
-            .ranges
-            .iter()
-            .map(|range| store.take(*range, holder))
-            .collect::<Result<Vec<_>, _>>()
-    }?;
-    match connect(&settings, holder, netns, &addresses) {
-        Ok(interfaces) => Ok(added(&version, netns, &addresses, interfaces)),
+    let wanted = call.runtime.addresses()?;
+    let addresses = addresses::take(&call.settings, &call.network, &call.holder, wanted)?;
+    match connect(&call, netns, &addresses) {
+        Ok(ends) => added(&call, netns, &addresses, ends).after(call.previous),
         Err(error) => {
             // The runtime calls DEL after a failed ADD, but need not: leave nothing.
-            let undone = del(config, holder);
+            let undone = del(&call);
             undone.and(Err(error))
         }
     }
 }
 
-/// The hardware addresses of the host's end and the pod's end.
+/// The host's end and the pod's end.
 struct Ends {
     host_name: String,
-    host_mac: Vec<u8>,
-    pod_name: String,
-    pod_mac: Vec<u8>,
+    host: link::Link,
+    pod: link::Link,
 }
 
-fn connect(
-    settings: &Settings,
-    holder: &Holder,
-    netns: &Path,
-    addresses: &[IpAddr],
-) -> Result<Ends, Error> {
-    let host_name = host_name(holder);
-    let pod_name = &holder.ifname;
+fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Error> {
+    let host_name = call.holder.device();
+    let pod_name = &call.holder.ifname;
     let namespace = File::open(netns).map_err(file_error(netns))?;
-    let asked = match &settings.agent {
+    let asked = match &call.settings.agent {
         Some(socket) => Some((socket, agent::Pod::from_env()?)),
         None => None,
+    };
+    let pair = link::Pair {
+        host: &host_name,
+        pod: pod_name,
+        mtu: call.settings.mtu,
+        mac: call.runtime.mac()?,
+        up: asked.is_none(),
     };
     let host = link::with_netlink(async |netlink| {
         // What an ADD that was killed half-way left.
         link::remove(&netlink, &host_name).await?;
-        let up = asked.is_none();
-        link::create_pair(&netlink, &host_name, pod_name, &namespace, settings.mtu, up).await?;
+        link::create_pair(&netlink, &pair, &namespace).await?;
         link::find(&netlink, &host_name).await
     })?;
     let pod = link::in_namespace(netns, || {
@@ -243,25 +129,27 @@ fn connect(
     })?;
     Ok(Ends {
         host_name,
-        host_mac: host.mac,
-        pod_name: pod_name.clone(),
-        pod_mac: pod.mac,
+        host,
+        pod,
     })
 }
 
-fn added(version: &str, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added {
-    let legacy = version.starts_with("0.");
+fn added(call: &Call, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added {
+    let legacy = call.version.starts_with("0.");
+    let mtu = |link: &link::Link| Some(link.mtu).filter(|_| call.version == NEWEST);
     Added {
-        cni_version: version.to_owned(),
+        cni_version: call.version.clone(),
         interfaces: vec![
             Interface {
                 name: ends.host_name,
-                mac: mac(&ends.host_mac),
+                mac: mac(&ends.host.mac),
+                mtu: mtu(&ends.host),
                 sandbox: None,
             },
             Interface {
-                name: ends.pod_name,
-                mac: mac(&ends.pod_mac),
+                name: call.holder.ifname.clone(),
+                mac: mac(&ends.pod.mac),
+                mtu: mtu(&ends.pod),
                 sandbox: Some(netns.display().to_string()),
             },
         ],
@@ -290,140 +178,95 @@ fn added(version: &str, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added
     }
 }
 
-fn del(config: &NetworkConfig, holder: &Holder) -> Result<(), Error> {
-    if is_loopback(&config.plugin) {
+fn del(call: &Call) -> Result<(), Error> {
+    if is_loopback(&call.plugin) {
         return Ok(());
     }
-    let settings = Settings::of(config)?;
     // The pod's end and both ends' routes go with the host's end.
-    link::with_netlink(async |netlink| link::remove(&netlink, &host_name(holder)).await)?;
-    Addresses::open(&settings.data_dir, &config.name)?.give_back(holder)?;
-    Ok(())
+    let host_name = call.holder.device();
+    link::with_netlink(async |netlink| link::remove(&netlink, &host_name).await)?;
+    let store = addresses::store(&call.settings, &call.network)?;
+    let given = store.give_back(&call.holder);
+    given.map(drop).map_err(Error::Addresses)
 }
 
-fn check(config: &NetworkConfig, holder: &Holder, netns: &Path) -> Result<(), Error> {
-    if is_loopback(&config.plugin) {
+/// Compares what is there with what is recorded and with what the chain's result
+/// says (section 4, "CHECK"). What plugins after this one changed on purpose, the
+/// result says.
+fn check(call: &Call) -> Result<(), Error> {
+    let netns = call.netns()?;
+    if is_loopback(&call.plugin) {
         return loopback::check(netns);
     }
-    let settings = Settings::of(config)?;
-    let wanted = Addresses::open(&settings.data_dir, &config.name)?.of(holder)?;
-    let wrong = |interface: &str, what: String| {
-        Err(Error::Check {
-            interface: interface.to_owned(),
-            what,
-        })
+    let ifname = &call.holder.ifname;
+    let wrong = |interface: &str, what: String| Error::Check {
+        interface: interface.to_owned(),
+        what,
     };
+    let store = addresses::store(&call.settings, &call.network)?;
+    let wanted = store.of(&call.holder).map_err(Error::Addresses)?;
     if wanted.is_empty() {
-        return wrong(&holder.ifname, "it has no address of this network".into());
+        return Err(wrong(ifname, "it has no address of this network".into()));
     }
-    let host_name = host_name(holder);
-    let host = link::with_netlink(async |netlink| link::find(&netlink, &host_name).await)?;
-    if !host.up {
-        return wrong(&host_name, "it is down".into());
-    }
-    link::in_namespace(netns, || {
-        link::with_netlink(async |netlink| {
-            let pod = link::find(&netlink, &holder.ifname).await?;
-            if !pod.up {
-                return wrong(&holder.ifname, "it is down".into());
-            }
-            let has = link::addresses(&netlink, pod.index).await?;
-            match wanted.iter().find(|address| !has.contains(address)) {
-                Some(missing) => wrong(&holder.ifname, format!("address {missing} is missing")),
-                None => Ok(()),
-            }
-        })
-    })
-}
-
-/// Gives back what no valid attachment holds.
-fn collect(config: NodeConfig) -> Result<(), Error> {
-    if is_loopback(&config.plugin) {
-        return Ok(());
-    }
-    let settings = Settings::from_json(serde_json::Value::Object(config.rest))?;
-    let keep: BTreeSet<Holder> = config
-        .valid
-        .into_iter()
-        .map(|attachment| Holder {
-            container_id: attachment.container_id,
-            ifname: attachment.ifname,
-        })
-        .collect();
-    Addresses::open(&settings.data_dir, &config.name)?.give_back_others(&keep)?;
-    Ok(())
-}
-
-/// Whether an ADD could succeed now.
-fn status(config: NodeConfig) -> Result<(), Error> {
-    if is_loopback(&config.plugin) {
-        return Ok(());
-    }
-    let settings = Settings::from_json(serde_json::Value::Object(config.rest))?;
-    if settings.ranges.is_empty() {
-        return Err(Error::NotReady(
-            "the node has no pod range yet: the node agent writes it once the node has a pod CIDR"
-                .to_owned(),
+    let stated = match &call.previous {
+        Some(result) => reply::stated(result, ifname),
+        None => Some(reply::Stated::default()),
+    };
+    let Some(stated) = stated else {
+        return Err(wrong(ifname, "the result of ADD does not have it".into()));
+    };
+    let untold = wanted.iter().find(|it| !stated.addresses.contains(it));
+    if let Some(address) = untold.filter(|_| call.previous.is_some()) {
+        return Err(wrong(
+            ifname,
+            format!("the result of ADD does not have {address}"),
         ));
     }
-    Addresses::open(&settings.data_dir, &config.name).map(drop)?;
-    if let Some(socket) = &settings.agent {
-        agent::is_there(socket)?;
+    let host_name = call.holder.device();
+    let pod = link::in_namespace(netns, || {
+        link::with_netlink(async |netlink| {
+            let pod = link::find(&netlink, ifname).await?;
+            if !pod.up {
+                return Err(wrong(ifname, "it is down".into()));
+            }
+            let has = link::addresses(&netlink, pod.index).await?;
+            if let Some(missing) = wanted.iter().find(|address| !has.contains(address)) {
+                return Err(wrong(ifname, format!("address {missing} is missing")));
+            }
+            for address in &wanted {
+                let gateway = link::gateway(address);
+                if !link::has_default_route(&netlink, pod.index, gateway).await? {
+                    return Err(wrong(
+                        ifname,
+                        format!("the default route by {gateway} is missing"),
+                    ));
+                }
+            }
+            Ok(pod)
+        })
+    })?;
+    if stated.mac.is_some_and(|stated| stated != mac(&pod.mac)) {
+        return Err(wrong(
+            ifname,
+            format!("its address is {} now", mac(&pod.mac)),
+        ));
     }
-    let settings_of_kernel = [
-        (true, "/proc/sys/net/ipv4/ip_forward"),
-        (false, "/proc/sys/net/ipv6/conf/all/forwarding"),
-    ];
-    for (v4, forwarding) in settings_of_kernel {
-        if !settings
-            .ranges
-            .iter()
-            .any(|range| range.addr().is_ipv4() == v4)
-        {
-            continue;
+    if stated.mtu.is_some_and(|stated| stated != pod.mtu) {
+        return Err(wrong(ifname, format!("its MTU is {} now", pod.mtu)));
+    }
+    link::with_netlink(async |netlink| {
+        let host = link::find(&netlink, &host_name).await?;
+        if !host.up {
+            return Err(wrong(&host_name, "it is down".into()));
         }
-        let path = Path::new(forwarding);
-        let value = std::fs::read_to_string(path).map_err(file_error(path))?;
-        if value.trim() != "1" {
-            return Err(Error::NotReady(format!(
-                "`{forwarding}` is not 1: the node does not forward packets"
-            )));
+        for address in &wanted {
+            if !link::has_pod_route(&netlink, host.index, *address).await? {
+                return Err(wrong(
+                    &host_name,
+                    format!("the route to {address} is missing"),
+                ));
+            }
         }
-    }
-    Ok(())
-}
-
-/// The host's end: a name that follows from its holder, so that DEL finds it
-/// without a record. FNV-1a, 44 bits: 11 digits after the prefix, within the
-/// kernel's 15 characters.
-fn host_name(holder: &Holder) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let separated = holder
-        .container_id
-        .bytes()
-        .chain([0])
-        .chain(holder.ifname.bytes());
-    for byte in separated {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    format!("orl{:011x}", hash >> 20)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn host_names_fit_the_kernel_and_differ() {
-        let names: BTreeSet<String> = (0..1000)
-            .map(|n| {
-                host_name(&Holder {
-                    container_id: format!("{n:064x}"),
-                    ifname: "eth0".to_owned(),
-                })
-            })
-            .collect();
-        assert_eq!(names.len(), 1000);
-        assert!(names.iter().all(|name| name.len() <= 15));
-    }
+        Ok(())
+    })
 }

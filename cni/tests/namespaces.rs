@@ -1,170 +1,21 @@
 //! The plugin's binary in real network namespaces: a "node" namespace that
 //! forwards, and two "pods". Needs root.
 
+mod world;
+
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::{net::UnixListener, process::CommandExt},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    net::{TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+    path::Path,
+    process::Command,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use nix::{
-    mount::{MsFlags, mount, umount},
-    sched::{CloneFlags, setns, unshare},
-};
+use nix::sched::{CloneFlags, setns};
 use serde_json::{Value, json};
-
-/// A network namespace kept by a bind mount under a temporary folder.
-struct Namespace(PathBuf);
-
-impl Namespace {
-    fn new(folder: &Path, name: &str) -> Self {
-        let path = folder.join(name);
-        std::fs::write(&path, b"").expect("mount point");
-        thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    unshare(CloneFlags::CLONE_NEWNET).expect("new network namespace");
-                    mount(
-                        Some("/proc/thread-self/ns/net"),
-                        &path,
-                        None::<&str>,
-                        MsFlags::MS_BIND,
-                        None::<&str>,
-                    )
-                    .expect("keep the namespace");
-                })
-                .join()
-                .expect("thread");
-        });
-        Self(path)
-    }
-
-    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let file = std::fs::File::open(&self.0).expect("namespace");
-        thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    setns(&file, CloneFlags::CLONE_NEWNET).expect("enter");
-                    work()
-                })
-                .join()
-                .expect("thread")
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = umount(&self.0);
-    }
-}
-
-struct Plugin<'a> {
-    node: &'a Namespace,
-    config: Value,
-}
-
-impl Plugin<'_> {
-    /// Runs one verb in the node's namespace: success and the printed JSON.
-    fn call(&self, verb: &str, pod: Option<(&str, &Namespace)>) -> (bool, Value) {
-        self.call_with(verb, pod, &self.config)
-    }
-
-    fn call_with(
-        &self,
-        verb: &str,
-        pod: Option<(&str, &Namespace)>,
-        config: &Value,
-    ) -> (bool, Value) {
-        self.call_named("orlop-cni", verb, pod, config)
-    }
-
-    /// The same, with the name by which the program is called.
-    fn call_named(
-        &self,
-        name: &str,
-        verb: &str,
-        pod: Option<(&str, &Namespace)>,
-        config: &Value,
-    ) -> (bool, Value) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_orlop-cni"));
-        command
-            .arg0(name)
-            .env("CNI_COMMAND", verb)
-            .env("CNI_PATH", "/nowhere")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        if let Some((id, namespace)) = pod {
-            command
-                .env("CNI_CONTAINERID", id)
-                .env("CNI_IFNAME", "eth0")
-                .env(
-                    "CNI_ARGS",
-                    format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=x;K8S_POD_NAME={id};K8S_POD_UID=u"),
-                )
-                .env("CNI_NETNS", &namespace.0);
-        }
-        let output = self.node.run(|| {
-            let mut child = command.spawn().expect("start the plugin");
-            child
-                .stdin
-                .take()
-                .expect("stdin")
-                .write_all(config.to_string().as_bytes())
-                .expect("configuration");
-            child.wait_with_output().expect("end of the plugin")
-        });
-        let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        (output.status.success(), value)
-    }
-}
-
-fn ready() -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    if !root {
-        println!("skipped: needs root to make network namespaces");
-    }
-    root
-}
-
-fn write_sysctl(key: &str, value: &str) {
-    std::fs::write(format!("/proc/sys/{key}"), value).expect("sysctl");
-}
-
-fn ip(arguments: &str) {
-    let status = Command::new("ip")
-        .args(arguments.split(' '))
-        .status()
-        .expect("the program `ip`");
-    assert!(status.success(), "ip {arguments}");
-}
-
-fn address(result: &Value, index: usize) -> String {
-    let text = result["ips"][index]["address"]
-        .as_str()
-        .expect("an address");
-    text.split('/')
-        .next()
-        .expect("the part before the slash")
-        .to_owned()
-}
-
-/// Answers one connection in `server`, asked by `client`.
-fn reach(server: &Namespace, client: &Namespace, at: &str) -> bool {
-    let listen: SocketAddr = if at.contains(':') {
-        format!("[{at}]:7000").parse().expect("address")
-    } else {
-        format!("{at}:7000").parse().expect("address")
-    };
-    let listener = server.run(|| TcpListener::bind(listen).expect("bind the pod's address"));
-    let connected = client.run(|| TcpStream::connect_timeout(&listen, Duration::from_secs(2)));
-    drop(listener);
-    connected.is_ok()
-}
+use world::{Namespace, Plugin, address, ip, reach, ready, write_sysctl};
 
 #[test]
 fn pods_reach_each_other_and_everything_goes_with_them() {
@@ -221,6 +72,8 @@ fn pods_reach_each_other_and_everything_goes_with_them() {
     assert!(plugin.call_with("GC", None, &config).0);
     assert!(!plugin.call("CHECK", Some(("one", &one))).0);
     assert!(plugin.call("CHECK", Some(("two", &two))).0);
+    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
+    assert_eq!(links.matches("orl").count(), 1, "{links}");
 
     for (id, pod) in [("one", &one), ("two", &two), ("two", &two)] {
         assert!(plugin.call("DEL", Some((id, pod))).0, "DEL of {id}");

@@ -11,7 +11,10 @@ use std::{
 use ipnet::IpNet;
 use serde_json::json;
 
-use crate::Error;
+use crate::{
+    Error,
+    addresses::{DATA_DIR, NETWORK},
+};
 
 /// The configuration's file name. Runtimes take the first by name: this sorts
 /// before what packages install (`10-containerd-net`, `87-podman-bridge`).
@@ -33,16 +36,30 @@ pub struct Places {
     pub conf_dir: PathBuf,
 }
 
-/// The configuration for a node with these pod ranges, as text. With an
-/// `agent`, the plugin lets no interface up before that agrees.
-pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>) -> String {
-    let mut plugin = json!({"type": BINARY, "ranges": ranges, "mtu": mtu});
+/// The configuration for a node with these pod ranges, as text. The plugin asks at
+/// `addresses` for a pod's; with an `agent`, it lets no interface up before that
+/// agrees.
+///
+/// Runtimes that know only version 1.0 of the specification read `cniVersion`,
+/// others choose the newest that they know of `cniVersions`, and with it GC and
+/// STATUS. Port mappings are declared so that no further plugin is asked for them:
+/// the agent serves what Pods say of host ports.
+pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>, addresses: &Path) -> String {
+    let mut plugin = json!({
+        "type": BINARY,
+        "ranges": ranges,
+        "mtu": mtu,
+        "dataDir": DATA_DIR,
+        "addresses": addresses,
+        "capabilities": {"portMappings": true, "ips": true, "mac": true},
+    });
     if let Some(agent) = agent {
         plugin["agent"] = json!(agent);
     }
     let value = json!({
         "cniVersion": "1.0.0",
-        "name": "orlop",
+        "cniVersions": ["1.0.0", "1.1.0"],
+        "name": NETWORK,
         "plugins": [plugin],
     });
     format!("{value:#}\n")
@@ -128,10 +145,11 @@ mod tests {
             assert_eq!(present, b"newer", "{name}");
         }
         let range: IpNet = "10.244.1.0/24".parse().expect("range");
-        let first = configuration(&[range], 1500, None);
+        let socket = Path::new("/run/addresses.sock");
+        let first = configuration(&[range], 1500, None, socket);
         assert!(configure(&places, &first).expect("written"));
         assert!(!configure(&places, &first).expect("left alone"));
-        let second = configuration(&[range], 1400, None);
+        let second = configuration(&[range], 1400, None, socket);
         assert!(configure(&places, &second).expect("changed"));
         let path = places.conf_dir.join(CONFIGURATION);
         assert_eq!(fs::read_to_string(path).expect("configuration"), second);

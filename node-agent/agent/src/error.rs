@@ -118,6 +118,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Where pods' addresses are kept.
+    #[error("the addresses of pods cannot be kept")]
+    Addresses(#[source] cni_addresses::Error),
     /// No connection to the kernel's network configuration.
     #[error("cannot open a netlink socket")]
     NetlinkSocket(#[source] io::Error),
@@ -133,6 +136,9 @@ pub enum Error {
     /// No route can be made to a pod range.
     #[error("`{0}` is no range that a route can lead to")]
     Range(IpNet),
+    /// A device of ours went while it was used.
+    #[error("the device `{0}` is gone")]
+    NoDevice(String),
     /// The node's address is on no interface.
     #[error("no interface has the address {0}: name one of this machine's with --node-ip")]
     NoAddress(IpAddr),

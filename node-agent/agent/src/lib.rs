@@ -7,6 +7,7 @@
 //!     ──policies, Pods, …─────────▶ policy   ──▶ eBPF maps
 //!                     eBPF programs ──▶ flows ──▶ who asks why
 //!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
+//!     ──Nodes─────────────────────▶ addresses ─▶ answers to the CNI plugin
 //!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
 //! ```
 //!
@@ -31,13 +32,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+mod addresses;
 pub mod cleanup;
 pub mod cni;
 mod dns;
 mod error;
 pub mod flows;
 mod further;
+mod lines;
 mod network;
+mod overlay;
 mod policy;
 mod preflight;
 mod reset;
@@ -57,6 +61,7 @@ pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, Settings};
 pub use policy::why;
+pub use overlay::Overlay;
 pub use reset::reset;
 pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
@@ -114,6 +119,8 @@ pub struct Options {
     pub providers: Option<ProviderFiles>,
     /// Where the CNI plugin goes.
     pub cni: cni::Places,
+    /// Whether pods of other nodes are reached through a VXLAN.
+    pub overlay: Overlay,
     /// Whether network policy is enforced on this node's pods.
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
@@ -297,8 +304,22 @@ pub async fn run(
         address: primary,
         places: options.cni,
         agent: enforced.then(|| policy::socket(&pin_dir)),
+        addresses: addresses::socket(&pin_dir),
+        overlay: options.overlay,
         nodes: nodes.cache(),
+        client: client.clone().named("network"),
     };
+    parts.spawn(addresses::run(
+        client.clone().named("network"),
+        addresses::Options {
+            node: options.datapath.node_name.clone(),
+            pin_dir,
+            data_dir: addresses::DATA_DIR.into(),
+            runtime_endpoint: options.runtime_endpoint.clone(),
+            nodes: nodes.cache(),
+        },
+        stop.clone(),
+    ));
     parts.spawn(network.run(nodes.changes(), stop.clone()));
     let pods = node_agent_pods::Options {
         client: client.named("kubelet"),

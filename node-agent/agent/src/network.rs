@@ -1,13 +1,18 @@
-//! Keeps the node's pod network: routes to other nodes, and the CNI plugin's
-//! configuration once the node has its pod ranges.
+//! Keeps the node's pod network: routes and the overlay to other nodes, and the CNI
+//! plugin's configuration once the node has its pod ranges.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use control_client::{Cache, Changes};
+use control_client::{
+    Cache, Changes, Client, Meta, View,
+    events::{Format, ObjectReference, Recorder},
+    resources,
+};
 use ipnet::IpNet;
 use rtnetlink::Handle;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +21,7 @@ use tracing::{info, warn};
 use crate::{
     Error,
     cni::{self, Places},
+    overlay::{self, Machine, Network as Desired, Overlay},
     routes::{self, netlink},
     sysctl,
     views::Node,
@@ -39,8 +45,14 @@ pub struct Network {
     pub places: Places,
     /// Whom the CNI plugin asks before it lets an interface up, if anybody.
     pub agent: Option<PathBuf>,
+    /// Where the CNI plugin asks for addresses.
+    pub addresses: PathBuf,
+    /// Whether pods of other nodes are reached through a VXLAN.
+    pub overlay: Overlay,
     /// All Nodes.
     pub nodes: Cache<Node>,
+    /// To whom the Node's events go.
+    pub client: Client,
 }
 
 impl Network {
@@ -61,8 +73,12 @@ impl Network {
         }
         let mut kernel = None;
         let mut waiting = Waiting::default();
+        let mut teller = Teller {
+            recorder: Recorder::new(&self.client, "orlop-network", &self.node, Format::Core),
+            told: BTreeMap::new(),
+        };
         loop {
-            let pause = match self.reconcile(&mut kernel, &mut waiting).await {
+            let pause = match self.reconcile(&mut kernel, &mut waiting, &mut teller).await {
                 Ok(()) => COMPARE,
                 Err(error) => {
                     warn!(
@@ -89,6 +105,7 @@ impl Network {
         &self,
         kernel: &mut Option<Handle>,
         waiting: &mut Waiting,
+        teller: &mut Teller,
     ) -> Result<(), Error> {
         if kernel.is_none() {
             *kernel = Some(netlink::connect()?);
@@ -96,27 +113,100 @@ impl Network {
         let Some(kernel) = kernel else { return Ok(()) };
         let snapshot = self.nodes.snapshot();
         let networks: Vec<_> = snapshot.iter().map(|node| node.network()).collect();
-        let desired = routes::desired(&networks, &self.node);
-        let present = netlink::present(kernel).await?;
-        for action in routes::diff(&present, &desired) {
-            netlink::apply(kernel, action).await?;
-            info!(?action, "route");
+        let others = networks.iter().filter(|node| node.name != self.node);
+        let others: Vec<IpAddr> = others
+            .flat_map(|node| node.addresses.iter().copied())
+            .collect();
+        let machine = Machine {
+            address: self.address,
+            mtu: netlink::mtu_of(kernel, self.address).await?,
+            reach: overlay::netlink::reach(kernel, &others).await?,
+        };
+        let desired = overlay::desired(&networks, &self.node, self.overlay, &machine);
+        bring_about(kernel, &desired).await?;
+        let own = snapshot.get("", &self.node);
+        if let Some(own) = own {
+            teller.tell(own.meta(), &desired);
         }
-        let ranges = snapshot
-            .get("", &self.node)
-            .map(|own| own.pod_ranges())
-            .unwrap_or_default();
+        let ranges = own.map(|own| own.pod_ranges()).unwrap_or_default();
         waiting.tell(&self.node, &ranges);
         if ranges.is_empty() {
             return Ok(());
         }
         sysctl::apply(&ranges)?;
-        let mtu = netlink::mtu_of(kernel, self.address).await?;
-        let configuration = cni::configuration(&ranges, mtu, self.agent.as_deref());
+        let mtu = desired.mtu;
+        let configuration =
+            cni::configuration(&ranges, mtu, self.agent.as_deref(), &self.addresses);
         if cni::configure(&self.places, &configuration)? {
             info!(?ranges, mtu, "the pod network is configured");
         }
         Ok(())
+    }
+}
+
+/// Makes the kernel's device, its entries and the routes what they shall be: what
+/// routes lead through is there before them, and goes after them.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<(), Error> {
+    let mut tunnel = overlay::netlink::index(kernel).await?;
+    if let Some(wanted) = &desired.tunnel {
+        let device = overlay::netlink::ensure(kernel, wanted).await?;
+        let present = overlay::netlink::entries(kernel, device).await?;
+        for action in overlay::diff(&present, wanted) {
+            overlay::netlink::apply(kernel, device, action).await?;
+            info!(?action, "overlay");
+        }
+        tunnel = Some(device);
+    }
+    let present = netlink::present(kernel, tunnel).await?;
+    for action in routes::diff(&present, &desired.routes) {
+        netlink::apply(kernel, action, tunnel).await?;
+        info!(?action, "route");
+    }
+    if desired.tunnel.is_none() && tunnel.is_some() {
+        netlink::remove_device(kernel, overlay::DEVICE).await?;
+        info!(
+            device = overlay::DEVICE,
+            "no node is behind a router any more"
+        );
+    }
+    Ok(())
+}
+
+/// Tells the Node of ways that take less than its link, when that changes.
+struct Teller {
+    recorder: Recorder,
+    told: BTreeMap<String, u32>,
+}
+
+impl Teller {
+    fn tell(&mut self, own: &Meta, desired: &Desired) {
+        if self.told == desired.narrow {
+            return;
+        }
+        self.told.clone_from(&desired.narrow);
+        let regarding = ObjectReference::of(&resources::NODES, own);
+        let mtu = desired.mtu;
+        if desired.narrow.is_empty() {
+            let message = format!(
+                "the ways to all nodes take what this one's link takes; pods get an MTU of {mtu}"
+            );
+            self.recorder.normal(&regarding, "PodNetworkMTU", message);
+            return;
+        }
+        let ways: Vec<String> = desired
+            .narrow
+            .iter()
+            .map(|(node, bytes)| format!("{node} ({bytes} bytes)"))
+            .collect();
+        let message = format!(
+            "the way to these nodes takes less than this node's link: {}; new pods get an MTU of \
+             {mtu}, older ones are told by ICMP",
+            ways.join(", ")
+        );
+        self.recorder.warning(&regarding, "PodNetworkMTU", message);
     }
 }
 

@@ -12,13 +12,11 @@ use node_agent_pods::cri::{Client, Error as CriError, Runtime, api};
 use tracing::{info, warn};
 
 use crate::{
-    Error, Options, cni, policy, preflight,
+    Error, Options, addresses, cni, overlay, policy, preflight,
     routes::{Action, netlink},
     services,
 };
 
-/// Where the CNI plugin keeps its addresses.
-const CNI_STATE: &str = "/var/lib/orlop/cni";
 /// The name of the group of all pods' control groups.
 const PODS_GROUP: &str = "kubepods";
 /// Control groups are empty a moment after their processes ended.
@@ -45,8 +43,11 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     if let Err(error) = services::local::remove(&options.datapath.pin_dir) {
         left.push(format!("the agent's socket ({error})"));
     }
-    if let Err(error) = services::local::remove_at(&policy::socket(&options.datapath.pin_dir)) {
-        left.push(format!("the agent's socket for the CNI plugin ({error})"));
+    let pins = &options.datapath.pin_dir;
+    for socket in [policy::socket(pins), addresses::socket(pins)] {
+        if let Err(error) = services::local::remove_at(&socket) {
+            left.push(format!("the agent's socket for the CNI plugin ({error})"));
+        }
     }
     policy::forget(&options.datapath.pin_dir);
     let (first, last) = options.datapath.services.client_ports;
@@ -61,7 +62,7 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
         unmount_below(&folder);
         remove(&folder, &mut left);
     }
-    remove(Path::new(CNI_STATE), &mut left);
+    remove(Path::new(addresses::DATA_DIR), &mut left);
     left.extend(groups(&group.below_root).await);
     if left.is_empty() {
         Ok(())
@@ -94,9 +95,11 @@ async fn pods(endpoint: &str) -> Result<(), CriError> {
 
 async fn network(options: &Options) -> Result<(), Error> {
     let handle = netlink::connect()?;
-    for (range, way) in netlink::present(&handle).await? {
-        netlink::apply(&handle, Action::Remove(range, way)).await?;
+    let tunnel = overlay::netlink::index(&handle).await?;
+    for (range, way) in netlink::present(&handle, tunnel).await? {
+        netlink::apply(&handle, Action::Remove(range, way), tunnel).await?;
     }
+    netlink::remove_device(&handle, overlay::DEVICE).await?;
     for address in &options.cluster_dns {
         netlink::remove_local(&handle, *address).await?;
     }

@@ -1,7 +1,8 @@
 //! What the agent reads of the API's objects.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
+use cni_addresses::Pool;
 use compact_str::CompactString;
 use control_client::{Meta, Resource, StringMap, View, resources};
 use ipnet::IpNet;
@@ -163,6 +164,12 @@ impl Pod {
     }
 }
 
+/// The annotation of a Node with pools of addresses for its pods, beside or beyond
+/// those of `spec.podCIDRs`: `{"default": ["10.8.0.0/24"], "db": ["10.9.0.0/28"]}`.
+pub const POOLS: &str = "orlop.dev/ip-pools";
+/// The pool of pods that ask for none.
+pub const DEFAULT_POOL: &str = "default";
+
 /// A Node, as far as routes and services are concerned.
 #[derive(Debug, Deserialize)]
 pub struct Node {
@@ -212,9 +219,21 @@ impl View for Node {
 }
 
 impl Node {
-    /// Its pods' ranges, at most one of each IP version; what is no range is
-    /// left out.
+    /// Its pods' ranges; what is no range is left out.
     pub fn pod_ranges(&self) -> Vec<IpNet> {
+        let mut ranges: Vec<IpNet> = Vec::new();
+        for range in self.pools().into_iter().flat_map(|pool| pool.ranges) {
+            if !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+        ranges
+    }
+
+    /// From which its pods get addresses: `spec.podCIDRs`, at most one of each IP
+    /// version, is the pool `default`; others, and more ranges for it, are in the
+    /// annotation.
+    pub fn pools(&self) -> Vec<Pool> {
         let all = self.spec.pod_cidrs.as_deref().unwrap_or_default();
         let listed = all.iter().chain(&self.spec.pod_cidr);
         let mut ranges: Vec<IpNet> = Vec::new();
@@ -224,7 +243,29 @@ impl Node {
                 ranges.push(range);
             }
         }
-        ranges
+        let mut pools = vec![Pool {
+            name: DEFAULT_POOL.to_owned(),
+            ranges,
+        }];
+        for (name, texts) in self.annotated_pools() {
+            let ranges = texts.iter().filter_map(|text| text.parse::<IpNet>().ok());
+            let ranges = ranges.map(|range| range.trunc());
+            match pools.iter_mut().find(|pool| pool.name == name) {
+                Some(pool) => pool.ranges.extend(ranges),
+                None => pools.push(Pool {
+                    name,
+                    ranges: ranges.collect(),
+                }),
+            }
+        }
+        pools
+    }
+
+    /// Name to ranges, as somebody wrote it: what is not understood is none.
+    fn annotated_pools(&self) -> BTreeMap<String, Vec<String>> {
+        let text = self.metadata.annotations.get(POOLS);
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
     }
 
     /// Has it a taint of this key?
@@ -326,6 +367,36 @@ mod tests {
         );
         let ranges: Vec<String> = network.pod_ranges.iter().map(IpNet::to_string).collect();
         assert_eq!(ranges, ["10.0.0.0/24", "fd00::/64"]);
+    }
+
+    #[test]
+    fn an_annotation_gives_a_node_more_pools() {
+        let node = |text: &str| -> Node {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "a", "annotations": {POOLS: text}},
+                "spec": {"podCIDRs": ["10.0.0.0/24"]},
+            }))
+            .expect("a node")
+        };
+        let with = node(r#"{"default": ["10.8.0.0/24"], "db": ["10.9.0.9/28", "x"]}"#);
+        let pools: Vec<_> = with
+            .pools()
+            .into_iter()
+            .map(|it| (it.name, it.ranges))
+            .collect();
+        let range = |text: &str| text.parse::<IpNet>().expect("range");
+        assert_eq!(
+            pools,
+            [
+                (
+                    "default".to_owned(),
+                    vec![range("10.0.0.0/24"), range("10.8.0.0/24")]
+                ),
+                ("db".to_owned(), vec![range("10.9.0.0/28")]),
+            ]
+        );
+        assert_eq!(with.network().pod_ranges.len(), 3);
+        assert_eq!(node("{").network().pod_ranges.len(), 1);
     }
 
     #[test]

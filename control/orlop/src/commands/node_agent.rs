@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{NetworkPolicy, Serving, cni::Places, flows};
+use node_agent::{NetworkPolicy, Overlay, Serving, cni::Places, flows};
 
 use super::service_options::ServiceArgs;
 use crate::{address, allocator, error::Error, run};
@@ -147,6 +147,9 @@ struct NodeOptions {
         requires = "image_credential_provider_config"
     )]
     image_credential_provider_bin_dir: Option<PathBuf>,
+    /// Whether pods of other nodes are reached through a VXLAN.
+    #[arg(long, value_enum, default_value_t = OverlayMode::Auto)]
+    overlay: OverlayMode,
     /// Whether network policy is enforced on this node's pods.
     #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
     network_policy: PolicyMode,
@@ -349,6 +352,11 @@ impl NodeOptions {
                 .clone()
                 .zip(self.image_credential_provider_bin_dir.clone())
                 .map(|(config, bin)| node_agent::ProviderFiles { config, bin }),
+            overlay: match self.overlay {
+                OverlayMode::Auto => Overlay::Auto,
+                OverlayMode::Vxlan => Overlay::Always,
+                OverlayMode::None => Overlay::Never,
+            },
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
@@ -365,6 +373,16 @@ impl NodeOptions {
             },
         })
     }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OverlayMode {
+    /// For nodes that are not on a link of this one's.
+    Auto,
+    /// For all other nodes.
+    Vxlan,
+    /// For none: routers between nodes know the pods' ranges.
+    None,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

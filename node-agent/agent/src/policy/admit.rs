@@ -4,25 +4,17 @@
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{UnixListener, UnixStream},
+    net::UnixListener,
     sync::{mpsc, oneshot},
-    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
 
-use crate::services::local;
+use crate::{lines, services::local};
 
-/// Bytes of a question: names and addresses.
-const LONGEST: u64 = 4_096;
-/// How long a question may take to arrive: the plugin writes it at once.
-const QUICK: Duration = Duration::from_secs(5);
 /// Questions that wait at once; more wait to be accepted.
 const CROWD: usize = 64;
 
@@ -67,52 +59,27 @@ pub async fn serve(
     questions: mpsc::Sender<Asked>,
     shutdown: CancellationToken,
 ) {
-    loop {
-        let stream = tokio::select! {
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match stream {
-            Ok((stream, _)) => {
-                let questions = questions.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = answer(stream, questions).await {
-                        debug!(%error, "a question of the CNI plugin was not answered");
-                    }
-                });
-            }
-            Err(error) => {
-                debug!(%error, "no question of the CNI plugin accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-}
-
-async fn answer(stream: UnixStream, questions: mpsc::Sender<Asked>) -> std::io::Result<()> {
-    let (reader, mut writer) = stream.into_split();
-    let mut line = String::new();
-    let mut reader = BufReader::new(reader.take(LONGEST));
-    timeout(QUICK, reader.read_line(&mut line)).await??;
-    let wait = match serde_json::from_str(&line) {
-        Ok(interface) => {
+    let answer = move |interface| {
+        let questions = questions.clone();
+        async move {
+            let interface = match interface {
+                Ok(interface) => interface,
+                Err(wait) => return Answer { wait: Some(wait) },
+            };
             let (sender, told) = oneshot::channel();
             let asked = Asked {
                 interface,
                 answer: sender,
             };
-            match questions.send(asked).await {
-                Ok(()) => told
-                    .await
-                    .unwrap_or_else(|_| Err("the agent is ending".to_owned())),
-                Err(_) => Err("the agent is ending".to_owned()),
-            }
+            let ending = || Err("the agent is ending".to_owned());
+            let answer = match questions.send(asked).await {
+                Ok(()) => told.await.unwrap_or_else(|_| ending()),
+                Err(_) => ending(),
+            };
+            Answer { wait: answer.err() }
         }
-        Err(error) => Err(format!("the question is not understood: {error}")),
     };
-    let mut text = serde_json::to_vec(&Answer { wait: wait.err() })?;
-    text.push(b'\n');
-    writer.write_all(&text).await
+    lines::serve(listener, answer, shutdown).await;
 }
 
 /// A channel for questions.

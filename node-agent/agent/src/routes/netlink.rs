@@ -8,10 +8,10 @@ use netlink_packet_route::{
     address::AddressAttribute,
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType},
 };
-use rtnetlink::{Handle, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
 
 use super::{Action, Routes, Way};
-use crate::Error;
+use crate::{Error, overlay};
 
 /// Marks the routes that are this agent's (`rtm_protocol`; numbers from 5 on
 /// are free for routing programs).
@@ -27,11 +27,12 @@ pub fn connect() -> Result<Handle, Error> {
     Ok(handle)
 }
 
-/// This agent's routes in the main table.
+/// This agent's routes in the main table; `tunnel` is the index of the overlay's
+/// device, if there is one.
 ///
 /// # Errors
 /// [`Error::Netlink`].
-pub async fn present(handle: &Handle) -> Result<Routes, Error> {
+pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<Routes, Error> {
     let mut routes = Routes::new();
     for request in [
         RouteMessageBuilder::<Ipv4Addr>::new().build(),
@@ -51,25 +52,29 @@ pub async fn present(handle: &Handle) -> Result<Routes, Error> {
                     message.header.protocol == PROTOCOL
                         && message.header.table == RouteHeader::RT_TABLE_MAIN
                 })
-                .filter_map(read),
+                .filter_map(|message| read(message, tunnel)),
         );
     }
     Ok(routes)
 }
 
-fn read(message: &RouteMessage) -> Option<(IpNet, Way)> {
-    let mut destination = None;
+fn read(message: &RouteMessage, tunnel: Option<u32>) -> Option<(IpNet, Way)> {
+    let (mut destination, mut device) = (None, None);
     let mut gateway = None;
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(address) => destination = ip(address),
             RouteAttribute::Gateway(address) => gateway = ip(address),
+            RouteAttribute::Oif(index) => device = Some(*index),
             _ => {}
         }
     }
     let range = IpNet::new(destination?, message.header.destination_prefix_length).ok()?;
     match (message.header.kind, gateway) {
         (RouteType::Unreachable, _) => Some((range, Way::Unreachable)),
+        (_, Some(gateway)) if tunnel.is_some() && device == tunnel => {
+            Some((range, Way::Tunnel(gateway)))
+        }
         (_, Some(gateway)) => Some((range, Way::Via(gateway))),
         (_, None) => None,
     }
@@ -83,7 +88,7 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-fn message(range: IpNet, way: Way) -> Result<RouteMessage, Error> {
+fn message(range: IpNet, way: Way, tunnel: Option<u32>) -> Result<RouteMessage, Error> {
     let invalid = |_| Error::Range(range);
     let mut builder = RouteMessageBuilder::<IpAddr>::new()
         .destination_prefix(range.addr(), range.prefix_len())
@@ -91,6 +96,15 @@ fn message(range: IpNet, way: Way) -> Result<RouteMessage, Error> {
         .protocol(PROTOCOL);
     match way {
         Way::Via(gateway) => builder = builder.gateway(gateway).map_err(invalid)?,
+        Way::Tunnel(gateway) => {
+            let device = tunnel.ok_or_else(|| Error::NoDevice(overlay::DEVICE.to_owned()))?;
+            // The gateway is on no range of the device, and of none but it.
+            builder = builder
+                .gateway(gateway)
+                .map_err(invalid)?
+                .output_interface(device)
+                .onlink();
+        }
         Way::Unreachable => builder = builder.kind(RouteType::Unreachable),
     }
     Ok(builder.build())
@@ -100,21 +114,36 @@ fn message(range: IpNet, way: Way) -> Result<RouteMessage, Error> {
 ///
 /// # Errors
 /// [`Error::Netlink`], naming the route.
-pub async fn apply(handle: &Handle, action: Action) -> Result<(), Error> {
+pub async fn apply(handle: &Handle, action: Action, tunnel: Option<u32>) -> Result<(), Error> {
     match action {
         Action::Set(range, way) => handle
             .route()
-            .add(message(range, way)?)
+            .add(message(range, way, tunnel)?)
             .replace()
             .execute()
             .await
             .map_err(Error::netlink(format!("set the route to {range}"))),
         Action::Remove(range, way) => {
-            let removed = handle.route().del(message(range, way)?).execute().await;
+            let removed = handle
+                .route()
+                .del(message(range, way, tunnel)?)
+                .execute()
+                .await;
             ignoring(nix::libc::ESRCH, removed)
                 .map_err(Error::netlink(format!("remove the route to {range}")))
         }
     }
+}
+
+/// Removes the device of this name; it is no error if there is none.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn remove_device(handle: &Handle, name: &str) -> Result<(), Error> {
+    let message = LinkMessageBuilder::<LinkUnspec>::new().name(name).build();
+    let removed = handle.link().del_with_message(message).execute().await;
+    ignoring(nix::libc::ENODEV, removed)
+        .map_err(Error::netlink(format!("remove the device `{name}`")))
 }
 
 /// The loopback interface's index, in every network namespace.
@@ -159,11 +188,12 @@ pub async fn remove_local(handle: &Handle, address: IpAddr) -> Result<(), Error>
 }
 
 /// The prefix length of a single address.
-const fn whole(address: IpAddr) -> u8 {
+pub const fn whole(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-fn ignoring(code: i32, result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+/// What failed with this number has not failed.
+pub fn ignoring(code: i32, result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
     match result {
         Err(rtnetlink::Error::NetlinkError(error)) if error.raw_code().abs() == code => Ok(()),
         other => other,
@@ -300,19 +330,19 @@ mod tests {
                 Routes::new(),
             ];
             for desired in steps {
-                let found = present(&kernel).await.expect("routes");
+                let found = present(&kernel, None).await.expect("routes");
                 for action in diff(&found, &desired) {
-                    apply(&kernel, action).await.expect("applied");
+                    apply(&kernel, action, None).await.expect("applied");
                 }
-                assert_eq!(present(&kernel).await.expect("routes"), desired);
+                assert_eq!(present(&kernel, None).await.expect("routes"), desired);
             }
             ip("route get 198.51.100.1");
             let gone = Action::Remove(net("10.0.1.0/24"), Way::Via([10, 9, 0, 2].into()));
-            apply(&kernel, gone)
+            apply(&kernel, gone, None)
                 .await
                 .expect("gone already is no error");
             let far = Action::Set(net("10.0.9.0/24"), Way::Via([203, 0, 113, 1].into()));
-            let error = apply(&kernel, far).await.expect_err("no way there");
+            let error = apply(&kernel, far, None).await.expect_err("no way there");
             assert!(error.to_string().contains("10.0.9.0/24"), "{error}");
         });
     }

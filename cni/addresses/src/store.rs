@@ -1,0 +1,409 @@
+//! Which addresses are given out, kept in a folder.
+//!
+//! One symbolic link an address, named by it, that points to who has it:
+//! `10.1.2.7 -> 4f1c…/eth0`. The kernel makes it whole or not at all, and not
+//! twice, so a crash loses no more than the call it interrupted, an address
+//! never has two holders, and an operator reads the state with `ls -l`. What
+//! was given back is called `resting-…` until it has [rested](REST). A lock
+//! orders concurrent calls, which may be several processes'.
+//!
+//! What is answered was written durably: the folder is flushed after the lock
+//! is given up, so that calls of a crowd are flushed together.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, ErrorKind},
+    net::IpAddr,
+    os::unix::fs::{MetadataExt, symlink},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ipnet::IpNet;
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::{
+    Error, Holder, Pool, REST,
+    pool::{self, Choice, Known},
+};
+
+/// Prefix of the name of what rests.
+const RESTING: &str = "resting-";
+/// Prefix of the name of a range's last address that was given.
+const LAST: &str = "last-";
+
+/// The addresses of one network on this node.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    rest: Duration,
+}
+
+/// An address that was given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Which.
+    pub address: IpAddr,
+    /// Who has it; none if the file that says so is broken.
+    pub holder: Option<Holder>,
+    /// Since when, as far as the file system tells.
+    pub age: Duration,
+}
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+struct Listing {
+    held: Vec<Held>,
+    resting: Vec<(IpAddr, Duration)>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// The store of `network` under `data_dir`; the folder is made.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn open(data_dir: &Path, network: &str) -> Result<Self, Error> {
+        let folder = data_dir.join(network);
+        fs::create_dir_all(&folder).map_err(file("make", &folder))?;
+        Ok(Self { folder, rest: REST })
+    }
+
+    /// The same with another time of rest.
+    #[must_use]
+    pub fn resting_for(mut self, rest: Duration) -> Self {
+        self.rest = rest;
+        self
+    }
+
+    /// Addresses of `pool` for `holder`, one of each of its IP versions: those
+    /// that it has already, those `wanted`, else free ones.
+    ///
+    /// # Errors
+    /// See [`Error`]; then `holder` has what it had before.
+    pub fn take(
+        &self,
+        pool: &Pool,
+        wanted: &[IpAddr],
+        holder: &Holder,
+    ) -> Result<Vec<IpAddr>, Error> {
+        if pool.ranges.is_empty() {
+            return Err(Error::NoPool(pool.name.clone()));
+        }
+        if let Some(foreign) = wanted.iter().find(|it| !pool.may_give(**it)) {
+            return Err(Error::Foreign {
+                address: *foreign,
+                pool: pool.name.clone(),
+            });
+        }
+        let (mut given, mut new) = (Vec::new(), Vec::new());
+        {
+            let _lock = self.lock()?;
+            let listing = self.list()?;
+            for v4 in pool.versions() {
+                match self.take_one(pool, v4, wanted, holder, &listing) {
+                    Ok((address, fresh)) => {
+                        if fresh {
+                            new.push(address);
+                        }
+                        given.push(address);
+                    }
+                    Err(error) => {
+                        for address in &new {
+                            self.remove(&address.to_string())?;
+                        }
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        if !new.is_empty() {
+            self.flush()?;
+        }
+        Ok(given)
+    }
+
+    /// An address of an IP version, and whether it was not the holder's before.
+    fn take_one(
+        &self,
+        pool: &Pool,
+        v4: bool,
+        wanted: &[IpAddr],
+        holder: &Holder,
+        listing: &Listing,
+    ) -> Result<(IpAddr, bool), Error> {
+        let wanted = wanted.iter().find(|address| address.is_ipv4() == v4);
+        let own = listing.held.iter().find(|held| {
+            held.holder.as_ref() == Some(holder)
+                && held.address.is_ipv4() == v4
+                && pool
+                    .ranges
+                    .iter()
+                    .any(|range| range.contains(&held.address))
+        });
+        if let Some(own) = own
+            && wanted.is_none_or(|wanted| *wanted == own.address)
+        {
+            return Ok((own.address, false));
+        }
+        if let Some(wanted) = wanted {
+            // Whoever asks for an address by itself need not wait for its rest.
+            self.link(*wanted, holder)?;
+            return Ok((*wanted, true));
+        }
+        let known = listing.known(self.rest);
+        let mut wait: Option<Duration> = None;
+        for range in pool.of(v4) {
+            match pool::choose(range, &known, self.last(range)) {
+                Choice::Address(address) => {
+                    self.link(address, holder)?;
+                    self.point(&last_name(range), &address.to_string())?;
+                    return Ok((address, true));
+                }
+                Choice::Wait(left) => wait = Some(wait.map_or(left, |wait| wait.min(left))),
+                Choice::Nothing => {}
+            }
+        }
+        let pool = pool.name.clone();
+        Err(match wait {
+            Some(next) => Error::Resting { pool, next },
+            None => Error::Exhausted { pool },
+        })
+    }
+
+    /// The addresses that `holder` has.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn of(&self, holder: &Holder) -> Result<Vec<IpAddr>, Error> {
+        let mut addresses: Vec<IpAddr> = self
+            .held()?
+            .into_iter()
+            .filter(|held| held.holder.as_ref() == Some(holder))
+            .map(|held| held.address)
+            .collect();
+        addresses.sort_by_key(|address| (address.is_ipv6(), *address));
+        Ok(addresses)
+    }
+
+    /// All that is given out.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn held(&self) -> Result<Vec<Held>, Error> {
+        Ok(self.list()?.held)
+    }
+
+    /// Gives back all that `holder` has; giving back nothing is no error.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn give_back(&self, holder: &Holder) -> Result<Vec<IpAddr>, Error> {
+        self.give_back_where(|held| held.holder.as_ref() == Some(holder))
+    }
+
+    /// Gives back all whose holder is not in `keep` and that were given at least
+    /// `age` ago, and files that name none.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn give_back_others(
+        &self,
+        keep: &BTreeSet<Holder>,
+        age: Duration,
+    ) -> Result<Vec<IpAddr>, Error> {
+        self.give_back_where(|held| {
+            held.age >= age && held.holder.as_ref().is_none_or(|it| !keep.contains(it))
+        })
+    }
+
+    fn give_back_where(&self, gone: impl Fn(&Held) -> bool) -> Result<Vec<IpAddr>, Error> {
+        let mut given = Vec::new();
+        {
+            let _lock = self.lock()?;
+            let listing = self.list()?;
+            for held in listing.held.iter().filter(|held| gone(held)) {
+                let name = held.address.to_string();
+                let (from, to) = (self.path(&name), self.path(&(RESTING.to_owned() + &name)));
+                match fs::rename(&from, &to) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        return Err(file("give back", &from)(error));
+                    }
+                    _ => given.push(held.address),
+                }
+            }
+            for (address, rested) in &listing.resting {
+                if *rested >= self.rest {
+                    self.remove(&format!("{RESTING}{address}"))?;
+                }
+            }
+        }
+        if !given.is_empty() {
+            self.flush()?;
+        }
+        Ok(given)
+    }
+
+    /// What a pod could get of `pool` now: nothing, or why it could get none.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub fn room(&self, pool: &Pool) -> Result<(), Error> {
+        if pool.ranges.is_empty() {
+            return Err(Error::NoPool(pool.name.clone()));
+        }
+        let mut known = self.list()?.known(self.rest);
+        // What rests will be free in a moment.
+        known.resting.clear();
+        for v4 in pool.versions() {
+            let free = pool
+                .of(v4)
+                .any(|range| pool::choose(range, &known, None) != Choice::Nothing);
+            if !free {
+                return Err(Error::Exhausted {
+                    pool: pool.name.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn lock(&self) -> Result<Flock<File>, Error> {
+        let path = self.path("lock");
+        let lock = File::create(&path).map_err(file("make", &path))?;
+        Flock::lock(lock, FlockArg::LockExclusive)
+            .map_err(|(_, errno)| file("lock", &path)(errno.into()))
+    }
+
+    /// Makes the address the holder's.
+    fn link(&self, address: IpAddr, holder: &Holder) -> Result<(), Error> {
+        let name = address.to_string();
+        let path = self.path(&name);
+        let target = format!("{}/{}", holder.container_id, holder.ifname);
+        match symlink(&target, &path) {
+            Ok(()) => self.remove(&(RESTING.to_owned() + &name)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Error::Taken {
+                address,
+                holder: read(&path).map_or_else(String::new, |it| it.container_id),
+            }),
+            Err(error) => Err(file("make", &path)(error)),
+        }
+    }
+
+    /// The address of a range that was given last.
+    fn last(&self, range: IpNet) -> Option<IpAddr> {
+        let target = fs::read_link(self.path(&last_name(range))).ok()?;
+        target.to_str()?.parse().ok()
+    }
+
+    fn point(&self, name: &str, target: &str) -> Result<(), Error> {
+        let new = self.path("new");
+        self.remove("new")?;
+        symlink(target, &new).map_err(file("make", &new))?;
+        let path = self.path(name);
+        fs::rename(&new, &path).map_err(file("make", &path))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(file("remove", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        File::open(&self.folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(file("flush", &self.folder))
+    }
+
+    /// What was given out and what rests. A link or file that names nobody (of
+    /// another program) still blocks its address, until it is collected.
+    fn list(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
+        for entry in fs::read_dir(&self.folder).map_err(file("read", &self.folder))? {
+            let entry = entry.map_err(file("read", &self.folder))?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if let Ok(address) = name.parse() {
+                listing.held.push(Held {
+                    address,
+                    holder: read(&entry.path()),
+                    age: age(&entry.path()),
+                });
+            } else if let Some(Ok(address)) = name.strip_prefix(RESTING).map(str::parse) {
+                listing.resting.push((address, age(&entry.path())));
+            }
+        }
+        Ok(listing)
+    }
+}
+
+// === impl Listing ===
+
+impl Listing {
+    fn known(&self, rest: Duration) -> Known {
+        Known {
+            held: self.held.iter().map(|held| held.address).collect(),
+            resting: self
+                .resting
+                .iter()
+                .map(|(address, rested)| (*address, rest.saturating_sub(*rested)))
+                .filter(|(_, left)| !left.is_zero())
+                .collect(),
+        }
+    }
+}
+
+fn last_name(range: IpNet) -> String {
+    format!("{LAST}{}_{}", range.network(), range.prefix_len())
+}
+
+/// Who has the address of this file: the target of a link, or the content of a
+/// file, as which versions before 0.2 kept it.
+fn read(path: &Path) -> Option<Holder> {
+    match fs::read_link(path) {
+        Ok(target) => {
+            let (container_id, ifname) = target.to_str()?.rsplit_once('/')?;
+            Some(Holder {
+                container_id: container_id.to_owned(),
+                ifname: ifname.to_owned(),
+            })
+        }
+        Err(_) => serde_json::from_slice(&fs::read(path).ok()?).ok(),
+    }
+}
+
+/// How long ago a name was made or changed; for ever, if the clock was set back.
+fn age(path: &Path) -> Duration {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Duration::ZERO;
+    };
+    let since = Duration::new(
+        u64::try_from(found.ctime()).unwrap_or_default(),
+        u32::try_from(found.ctime_nsec()).unwrap_or_default(),
+    );
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    now.checked_sub(since).unwrap_or(Duration::MAX)
+}
+
+fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File {
+        action,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

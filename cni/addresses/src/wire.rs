@@ -1,0 +1,170 @@
+//! What plugin and agent say to each other: one line of JSON each way, over a
+//! socket of root's. Only the agent hands addresses out; to give them back and to
+//! look at them the plugin needs no agent.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    net::IpAddr,
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{Error, Holder};
+
+/// How long either may take: the agent answers by itself before.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a line at most: names and addresses.
+pub const LONGEST: u64 = 4_096;
+
+/// Try again later (CNI specification 1.1, section "Error").
+pub const LATER: u32 = 11;
+/// Not ready: no ADD can be served.
+pub const NOT_READY: u32 = 50;
+/// Not ready, since no address is left.
+pub const EMPTY: u32 = 51;
+/// No address is free. Codes from 100 on are the plugin's own.
+pub const EXHAUSTED: u32 = 100;
+/// An address was asked for that cannot be had.
+pub const UNAVAILABLE: u32 = 105;
+
+/// A pod, as the runtime says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What the plugin asks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(tag = "verb", rename_all = "camelCase")]
+pub enum Question {
+    /// Addresses for an interface: those that it has, else new ones.
+    Take {
+        /// For whom.
+        holder: Holder,
+        /// Of which pod.
+        pod: Pod,
+        /// Those that it shall be, if any, one of an IP version.
+        #[serde(default)]
+        wanted: Vec<IpAddr>,
+    },
+    /// Could a pod get addresses now?
+    Status,
+}
+
+/// What the agent answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Answer {
+    /// The addresses asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Refusal {
+    /// The number for the runtime.
+    pub code: u32,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+impl Answer {
+    /// A refusal.
+    #[must_use]
+    pub fn refuse(code: u32, reason: impl Into<String>) -> Self {
+        Self {
+            addresses: Vec::new(),
+            refused: Some(Refusal {
+                code,
+                reason: reason.into(),
+            }),
+        }
+    }
+}
+
+impl From<Result<Vec<IpAddr>, Error>> for Answer {
+    fn from(result: Result<Vec<IpAddr>, Error>) -> Self {
+        let error = match result {
+            Ok(addresses) => {
+                return Self {
+                    addresses,
+                    refused: None,
+                };
+            }
+            Err(error) => error,
+        };
+        let mut reason = error.to_string();
+        if let Some(cause) = std::error::Error::source(&error) {
+            reason = format!("{reason}: {cause}");
+        }
+        Self::refuse(code(&error), reason)
+    }
+}
+
+/// The number that the runtime is told.
+#[must_use]
+pub const fn code(error: &Error) -> u32 {
+    match error {
+        Error::Exhausted { .. } => EXHAUSTED,
+        Error::Resting { .. } => LATER,
+        Error::NoPool(_) | Error::Foreign { .. } | Error::Taken { .. } => UNAVAILABLE,
+        Error::File { .. } => 5,
+    }
+}
+
+/// Asks the agent that listens at `socket`.
+///
+/// # Errors
+/// What the system says: nobody listens, or the answer is none.
+pub fn ask<Q: Serialize, A: DeserializeOwned>(socket: &Path, question: &Q) -> io::Result<A> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(question)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_and_answers_are_understood_as_they_were_written() {
+        let holder = Holder {
+            container_id: "c".to_owned(),
+            ifname: "eth0".to_owned(),
+        };
+        for question in [
+            Question::Take {
+                holder,
+                pod: Pod::default(),
+                wanted: vec![IpAddr::from([10, 0, 0, 1])],
+            },
+            Question::Status,
+        ] {
+            let text = serde_json::to_string(&question).expect("JSON");
+            assert!(!text.contains('\n'));
+            let read: Question = serde_json::from_str(&text).expect("a question");
+            assert_eq!(read, question);
+        }
+        let pool = || "p".to_owned();
+        let answer = Answer::from(Err(Error::Exhausted { pool: pool() }));
+        assert_eq!(answer.refused.expect("refused").code, EXHAUSTED);
+        let next = Duration::from_secs(3);
+        let answer = Answer::from(Err(Error::Resting { pool: pool(), next }));
+        assert_eq!(answer.refused.expect("refused").code, LATER);
+    }
+}

@@ -1,0 +1,338 @@
+//! Hands out the addresses of this node's pods, and takes back those of pods that
+//! are gone though nobody said so.
+//!
+//! ```text
+//! Node: podCIDRs, annotation ──► pools ─┐
+//! the CNI plugin's questions ───────────┼─► store ──► answers
+//! the runtime's sandboxes ──────────────┘
+//! ```
+//!
+//! What is given out stands in files before it is answered ([`cni_addresses`]).
+//! The plugin gives back what it removes by itself, so that no pod has to wait
+//! with its end for an agent that is away; what is lost between (the runtime or
+//! the plugin was killed) is found by comparing with the runtime's sandboxes.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use cni_addresses::{
+    Error as AddressError, Held, Holder, Pool, Store,
+    wire::{self, Answer, Question},
+};
+use control_client::{Cache, Client, Metadata, resources};
+use node_agent_pods::cri::{self, Runtime, api};
+use rtnetlink::Handle;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    Error, lines,
+    routes::netlink,
+    services::local,
+    views::{DEFAULT_POOL, Node},
+};
+
+/// The network's name, and with it the folder of its addresses.
+pub const NETWORK: &str = "orlop";
+/// Which of its node's pools a Pod gets its addresses from.
+pub const WANTED_POOL: &str = "orlop.dev/ip-pool";
+/// Where the addresses are kept.
+pub const DATA_DIR: &str = "/var/lib/orlop/cni";
+/// How often what is held is compared with the runtime's sandboxes.
+const COLLECT: Duration = Duration::from_secs(60);
+/// How long an address may be held before the runtime lists the sandbox: longer
+/// than the runtime takes to make one.
+const GRACE: Duration = Duration::from_secs(300);
+
+/// What this part must be told.
+#[derive(Clone)]
+pub struct Options {
+    /// The Node object's name.
+    pub node: String,
+    /// Where the datapath pins its maps: it tells agents of a machine apart.
+    pub pin_dir: PathBuf,
+    /// Where the addresses are kept.
+    pub data_dir: PathBuf,
+    /// The container runtime's socket.
+    pub runtime_endpoint: String,
+    /// All Nodes.
+    pub nodes: Cache<Node>,
+}
+
+/// Where it listens.
+pub fn socket(pin_dir: &Path) -> PathBuf {
+    local::socket(pin_dir).with_extension("addresses.sock")
+}
+
+/// Answers until `shutdown`.
+///
+/// # Errors
+/// [`Error::File`], [`Error::Addresses`]: what no waiting heals.
+pub async fn run(
+    client: Client,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let store = Store::open(&options.data_dir, NETWORK).map_err(Error::Addresses)?;
+    let path = socket(&options.pin_dir);
+    let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
+    let clerk = Arc::new(Clerk {
+        client,
+        store: Arc::new(store),
+        nodes: options.nodes,
+        node: options.node,
+    });
+    let collecting = collect(
+        clerk.store.clone(),
+        cri::Client::new(&options.runtime_endpoint),
+        shutdown.clone(),
+    );
+    let answer = move |question| {
+        let clerk = clerk.clone();
+        async move { clerk.answer(question).await }
+    };
+    let serving = lines::serve(listener, answer, shutdown);
+    tokio::join!(serving, collecting);
+    Ok(())
+}
+
+struct Clerk {
+    client: Client,
+    store: Arc<Store>,
+    nodes: Cache<Node>,
+    node: String,
+}
+
+impl Clerk {
+    async fn answer(&self, question: Result<Question, String>) -> Answer {
+        let question = match question {
+            Ok(question) => question,
+            Err(reason) => return Answer::refuse(wire::LATER, reason),
+        };
+        let pools = match self.nodes.get("", &self.node) {
+            Some(node) => node.pools(),
+            None => Vec::new(),
+        };
+        if pools.iter().all(|pool| pool.ranges.is_empty()) {
+            return Answer::refuse(
+                wire::NOT_READY,
+                "the node has no pod range yet: it waits for its spec.podCIDRs",
+            );
+        }
+        let wanted = match &question {
+            // Who has no choice need not be asked for it.
+            Question::Take { pod, .. } if pools.len() > 1 => match self.wanted(pod).await {
+                Ok(wanted) => wanted,
+                Err(reason) => return Answer::refuse(wire::LATER, reason),
+            },
+            _ => None,
+        };
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || act(&store, &pools, wanted, &question));
+        done.await
+            .unwrap_or_else(|panic| Answer::refuse(wire::LATER, panic.to_string()))
+    }
+
+    /// The pool that the Pod asks for.
+    async fn wanted(&self, pod: &wire::Pod) -> Result<Option<String>, String> {
+        let object: Metadata = self
+            .client
+            .get(&resources::PODS, &pod.namespace, &pod.name)
+            .await
+            .map_err(|error| {
+                let (namespace, name) = (&pod.namespace, &pod.name);
+                format!("pod `{namespace}/{name}` cannot be read: {}", error.chain())
+            })?;
+        let pool = object.metadata.annotations.get(WANTED_POOL);
+        Ok(pool.map(str::to_owned))
+    }
+}
+
+/// Does what is asked, with the node's pools.
+fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &Question) -> Answer {
+    match question {
+        Question::Take {
+            holder,
+            wanted: addresses,
+            ..
+        } => {
+            let name = wanted.as_deref().unwrap_or(DEFAULT_POOL);
+            let Some(pool) = pools.iter().find(|pool| pool.name == name) else {
+                return Err(AddressError::NoPool(name.to_owned())).into();
+            };
+            store.take(pool, addresses, holder).into()
+        }
+        Question::Status => {
+            let rooms = pools.iter().map(|pool| store.room(pool));
+            // While any pod could start, the network is ready.
+            let mut first = None;
+            for room in rooms {
+                match room {
+                    Ok(()) => return Answer::default(),
+                    Err(error) => first = first.or(Some(error)),
+                }
+            }
+            match first {
+                Some(error @ AddressError::Exhausted { .. }) => {
+                    Answer::refuse(wire::EMPTY, error.to_string())
+                }
+                Some(error) => Err(error).into(),
+                None => Answer::refuse(wire::NOT_READY, "the node has no pod range"),
+            }
+        }
+    }
+}
+
+/// Takes back what sandboxes that are gone held.
+async fn collect(store: Arc<Store>, runtime: cri::Client, shutdown: CancellationToken) {
+    let mut kernel = None;
+    loop {
+        match round(&store, &runtime, &mut kernel).await {
+            Ok(0) => {}
+            Ok(count) => info!(count, "interfaces of sandboxes that are gone were removed"),
+            Err(error) => {
+                kernel = None;
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "interfaces of sandboxes that are gone stay; trying again"
+                );
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(COLLECT) => {}
+        }
+    }
+}
+
+async fn round(
+    store: &Arc<Store>,
+    runtime: &cri::Client,
+    kernel: &mut Option<Handle>,
+) -> Result<usize, Error> {
+    // First what is held: what is given meanwhile is not looked at.
+    let held = blocking(store, Store::held).await?;
+    let request = api::ListPodSandboxRequest { filter: None };
+    let sandboxes = match runtime.list_pod_sandbox(request).await {
+        Ok(list) => list.items.into_iter().map(|it| it.id).collect(),
+        // It is being started, or away: the next round asks again.
+        Err(error) => {
+            tracing::debug!(%error, "the runtime does not list its sandboxes");
+            return Ok(0);
+        }
+    };
+    let gone = gone(&held, &sandboxes, GRACE);
+    for holder in &gone {
+        if kernel.is_none() {
+            *kernel = Some(netlink::connect()?);
+        }
+        if let Some(kernel) = kernel {
+            netlink::remove_device(kernel, &holder.device()).await?;
+        }
+        let holder = holder.clone();
+        blocking(store, move |store| store.give_back(&holder)).await?;
+    }
+    Ok(gone.len())
+}
+
+async fn blocking<T: Send + 'static>(
+    store: &Arc<Store>,
+    work: impl FnOnce(&Store) -> Result<T, AddressError> + Send + 'static,
+) -> Result<T, Error> {
+    let store = store.clone();
+    tokio::task::spawn_blocking(move || work(&store))
+        .await
+        .map_err(Error::Panic)?
+        .map_err(Error::Addresses)
+}
+
+/// Who holds addresses for longer than `grace` though there is no such sandbox.
+fn gone(held: &[Held], sandboxes: &BTreeSet<String>, grace: Duration) -> BTreeSet<Holder> {
+    held.iter()
+        .filter(|held| held.age >= grace)
+        .filter_map(|held| held.holder.clone())
+        .filter(|holder| !sandboxes.contains(&holder.container_id))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn holder(id: &str) -> Holder {
+        Holder {
+            container_id: id.to_owned(),
+            ifname: "eth0".to_owned(),
+        }
+    }
+
+    fn take(id: &str) -> Question {
+        Question::Take {
+            holder: holder(id),
+            pod: wire::Pod::default(),
+            wanted: Vec::new(),
+        }
+    }
+
+    fn pools(pools: &[(&str, &str)]) -> Vec<Pool> {
+        let pool = |(name, range): &(&str, &str)| Pool {
+            name: (*name).to_owned(),
+            ranges: vec![range.parse().expect("range")],
+        };
+        pools.iter().map(pool).collect()
+    }
+
+    #[test]
+    fn a_pod_gets_addresses_of_the_pool_that_it_wants() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let store = Store::open(folder.path(), NETWORK).expect("a store");
+        let pools = pools(&[("default", "10.0.0.0/24"), ("db", "10.9.0.0/30")]);
+        let ask =
+            |id, wanted: Option<&str>| act(&store, &pools, wanted.map(str::to_owned), &take(id));
+        let first = |answer: Answer| answer.addresses.first().copied();
+        assert_eq!(first(ask("a", None)), Some(IpAddr::from([10, 0, 0, 2])));
+        assert_eq!(
+            first(ask("b", Some("db"))),
+            Some(IpAddr::from([10, 9, 0, 2]))
+        );
+        let full = ask("c", Some("db")).refused.expect("full");
+        assert_eq!(full.code, wire::EXHAUSTED);
+        let none = ask("c", Some("web")).refused.expect("no such pool");
+        assert_eq!(none.code, wire::UNAVAILABLE);
+        assert!(none.reason.contains("web"), "{}", none.reason);
+    }
+
+    #[test]
+    fn the_network_is_ready_while_any_pool_has_room() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let store = Store::open(folder.path(), NETWORK).expect("a store");
+        let both = pools(&[("default", "10.0.0.0/30"), ("db", "10.9.0.0/30")]);
+        let status = |pools: &[Pool]| act(&store, pools, None, &Question::Status).refused;
+        assert_eq!(status(&both), None);
+        act(&store, &both, None, &take("a"));
+        assert_eq!(status(&both), None);
+        act(&store, &both, Some("db".to_owned()), &take("b"));
+        assert_eq!(status(&both).expect("full").code, wire::EMPTY);
+        store.give_back(&holder("a")).expect("given back");
+        assert_eq!(status(&both), None, "it rests, and will be free");
+    }
+
+    #[test]
+    fn what_has_no_sandbox_for_long_is_gone() {
+        let held = |id: &str, age| Held {
+            address: IpAddr::from([10, 0, 0, 2]),
+            holder: Some(holder(id)),
+            age: Duration::from_secs(age),
+        };
+        let all = [held("lives", 900), held("begins", 1), held("gone", 900)];
+        let sandboxes = BTreeSet::from(["lives".to_owned()]);
+        let found = gone(&all, &sandboxes, GRACE);
+        assert_eq!(found, BTreeSet::from([holder("gone")]));
+    }
+}
