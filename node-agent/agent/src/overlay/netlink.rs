@@ -6,9 +6,11 @@ use futures::TryStreamExt;
 use ipnet::IpNet;
 use netlink_packet_route::{
     AddressFamily,
-    address::AddressAttribute,
+    address::{AddressAttribute, AddressFlags},
     link::{InfoData, InfoVxlan, LinkAttribute, LinkInfo, LinkMessage},
-    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
+    neighbour::{
+        NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+    },
     route::{RouteAttribute, RouteMessage, RouteMetric},
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVxlan, RouteMessageBuilder};
@@ -255,6 +257,12 @@ fn pair(message: &NeighbourMessage) -> Option<(IpAddr, Mac)> {
             NeighbourAttribute::Destination(NeighbourAddress::Inet6(it)) => {
                 address = Some(IpAddr::V6(*it));
             }
+            // Forwarding entries have the family of bridges, whatever the address.
+            NeighbourAttribute::Destination(NeighbourAddress::Other(it)) => {
+                let v4 = <[u8; 4]>::try_from(it.as_slice()).map(IpAddr::from);
+                let v6 = <[u8; 16]>::try_from(it.as_slice()).map(IpAddr::from);
+                address = v4.or(v6).ok();
+            }
             NeighbourAttribute::LinkLayerAddress(it) => mac = it.as_slice().try_into().ok(),
             _ => {}
         }
@@ -272,6 +280,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
         Action::SetNode(mac, node) => handle
             .neighbours()
             .add_bridge(device, &mac)
+            .flags(NeighbourFlags::Own)
             .destination(node)
             .replace()
             .execute()
@@ -290,6 +299,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             let mut add = handle
                 .neighbours()
                 .add_bridge(device, &mac)
+                .flags(NeighbourFlags::Own)
                 .destination(node);
             let message = add.message_mut().clone();
             let removed = handle.neighbours().del(message).execute().await;
@@ -305,12 +315,13 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             ignoring(nix::libc::ENOENT, removed).map_err(failed())
         }
         Action::AddAddress(address) => {
-            let added = handle
-                .address()
-                .add(device, address, whole(address))
-                .execute()
-                .await;
-            ignoring(nix::libc::EEXIST, added).map_err(failed())
+            let mut add = handle.address().add(device, address, whole(address));
+            if address.is_ipv6() {
+                // Nobody else has it, and whoever speaks at once must have it.
+                let nodad = AddressAttribute::Flags(AddressFlags::Nodad);
+                add.message_mut().attributes.push(nodad);
+            }
+            ignoring(nix::libc::EEXIST, add.execute().await).map_err(failed())
         }
         Action::RemoveAddress(address) => {
             let mut add = handle.address().add(device, address, whole(address));

@@ -1,6 +1,7 @@
 //! What policy reads of the API's objects.
 
 use control_client::{Meta, Resource, View, resources};
+use ipnet::IpNet;
 use node_agent_policy::objects;
 use serde::Deserialize;
 
@@ -48,12 +49,57 @@ views! {
     Pod of resources::PODS => spec: PodSpec, status: PodStatus;
     /// A Namespace.
     Namespace of resources::NAMESPACES =>;
-    /// A Node.
-    Node of resources::NODES => status: NodeStatus;
     /// A NetworkPolicy.
     NetworkPolicy of resources::NETWORK_POLICIES => spec: NetworkPolicySpec;
     /// A ClusterNetworkPolicy.
     ClusterNetworkPolicy of CLUSTER_NETWORK_POLICIES => spec: ClusterNetworkPolicySpec;
+}
+
+/// A Node.
+#[derive(Debug, Deserialize)]
+pub struct Node {
+    metadata: Meta,
+    #[serde(default)]
+    spec: Option<PodRanges>,
+    #[serde(default)]
+    status: Option<objects::NodeStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodRanges {
+    #[serde(rename = "podCIDR")]
+    one: Option<String>,
+    #[serde(rename = "podCIDRs")]
+    all: Option<Vec<String>>,
+}
+
+impl View for Node {
+    const RESOURCE: Resource = resources::NODES;
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Node {
+    /// The compiler's form of it. Its addresses are also those that it has on the
+    /// overlay, from which it speaks to pods behind that.
+    pub fn planned(&self) -> objects::Node {
+        let mut status = self.status.clone().unwrap_or_default();
+        let ranges = self.spec.iter();
+        let ranges = ranges.flat_map(|it| it.all.iter().flatten().chain(&it.one));
+        for range in ranges.filter_map(|text| text.parse::<IpNet>().ok()) {
+            let address = range.network().to_string();
+            if status.addresses.iter().all(|it| it.address != address) {
+                status.addresses.push(objects::NodeAddress { address });
+            }
+        }
+        objects::Node {
+            metadata: metadata(&self.metadata),
+            status,
+        }
+    }
 }
 
 fn metadata(meta: &Meta) -> objects::Metadata {
@@ -68,5 +114,28 @@ fn metadata(meta: &Meta) -> objects::Metadata {
         labels: pairs(&meta.labels),
         annotations: pairs(&meta.annotations),
         creation_timestamp: meta.creation_timestamp.as_ref().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_known_by_its_addresses_on_the_overlay_too() {
+        let node: Node = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a"},
+            "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00:1::/64"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]},
+        }))
+        .expect("a node");
+        let planned = node.planned();
+        let addresses: Vec<_> = planned
+            .status
+            .addresses
+            .iter()
+            .map(|it| &*it.address)
+            .collect();
+        assert_eq!(addresses, ["192.0.2.1", "10.0.1.0", "fd00:1::"]);
     }
 }
