@@ -120,6 +120,8 @@ counters! {
     RefusedBind = 35, "refused_bind";
     /// XDP left a packet of a service to the programs behind it.
     XdpPassed = 36, "xdp_passed";
+    /// A pod's flow left the cluster as this node.
+    Masqueraded = 37, "masqueraded";
     /// A flow began at a pod's interface, and policy allowed it.
     PolicyAllowed = 48, "policy_flow_allowed";
     /// Policy forbids a flow that it allowed before: it ended.

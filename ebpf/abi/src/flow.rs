@@ -92,6 +92,8 @@ impl FlowFlags {
     /// The client keeps its address but not its port: it may have a connection
     /// from the same port to the same backend that does not pass here.
     pub const RENUMBERED: Self = Self(1 << 5);
+    /// The client is a pod that leaves the cluster: there is no service.
+    pub const EGRESS: Self = Self(1 << 6);
 }
 
 flags!(FlowFlags);

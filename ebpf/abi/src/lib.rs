@@ -16,6 +16,7 @@
 //! NODES     address                          ──► flags         this node's own addresses
 //! INSIDE    (0, range)                       ──► 1             ranges of pods
 //! SERVED    (protocol, port)                 ──► bits          which entries of SERVICES there may be
+//! EGRESS    (0, range)                       ──► 1 or 2        pods leave as themselves or as the node
 //! CONFIG    0                                ──► Config        the node
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
@@ -59,7 +60,7 @@ pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
-pub use node::{NodeFlags, Prefix, Range};
+pub use node::{AS_NODE, AS_POD, NodeFlags, Prefix, Range};
 pub use record::FlowRecord;
 pub use served::{Served, ServedPlace};
 pub use service::{
@@ -91,6 +92,9 @@ pub mod maps {
     pub const INSIDE: &str = "INSIDE";
     /// Words of [`Served`](crate::Served) by their place.
     pub const SERVED: &str = "SERVED";
+    /// [`Prefix`](crate::Prefix) in set 0 to [`AS_POD`](crate::AS_POD) or
+    /// [`AS_NODE`](crate::AS_NODE).
+    pub const EGRESS: &str = "EGRESS";
     /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
     pub const NAMES: &str = "NAMES";
     /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
@@ -136,7 +140,7 @@ pub mod maps {
     pub const FLOW_RECORDS: &str = "FLOW_RECORDS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 26] = [
+    pub const ALL: [&str; 27] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -145,6 +149,7 @@ pub mod maps {
         NODES,
         INSIDE,
         SERVED,
+        EGRESS,
         NAMES,
         ORIGINALS,
         STREAM_ORIGINALS,

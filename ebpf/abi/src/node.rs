@@ -19,6 +19,12 @@ impl NodeFlags {
 
 flags!(NodeFlags);
 
+/// In `EGRESS`: pods reach the range with their own addresses.
+pub const AS_POD: u32 = 1;
+/// In `EGRESS`: pods reach the range with the node's address. What no range holds
+/// they reach as themselves.
+pub const AS_NODE: u32 = 2;
+
 /// An address under a number: what the kernel's longest-prefix tries compare,
 /// bit by bit.
 ///

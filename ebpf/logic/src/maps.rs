@@ -78,6 +78,8 @@ pub trait Flows: Maps + Entropy {
     fn read_config(&self, into: &mut Sealed<Config>) -> bool;
     /// Is the address in a range of pods?
     fn is_inside(&self, address: Address) -> bool;
+    /// Do pods reach the address with the node's address?
+    fn leaves(&self, address: Address) -> bool;
     /// Is the address in one of the set's source ranges?
     fn is_source(&self, set: u32, address: Address) -> bool;
     /// Copies a flow's entry to `into`.

@@ -37,6 +37,8 @@ pub struct Model {
     pub nodes: BTreeMap<Address, NodeFlags>,
     /// `INSIDE`: prefix and range.
     pub inside: BTreeSet<(u32, Range)>,
+    /// `EGRESS`, of those that pods reach with the node's address.
+    pub leaving: BTreeSet<(u32, Range)>,
     /// `SOURCES`: prefix and range.
     pub sources: BTreeSet<(u32, Range)>,
     /// `CONFIG`.
@@ -212,6 +214,10 @@ impl Flows for Model {
 
     fn is_inside(&self, address: Address) -> bool {
         holds(&self.inside, 0, address)
+    }
+
+    fn leaves(&self, address: Address) -> bool {
+        holds(&self.leaving, 0, address)
     }
 
     fn is_source(&self, set: u32, address: Address) -> bool {

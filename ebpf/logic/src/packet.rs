@@ -15,6 +15,10 @@
 //! and gets another port: its own node translates its other connections, and two
 //! of them may leave one port for the same backend.
 //!
+//! A pod that leaves the cluster is shown as this node, unless the other side knows
+//! the way to pods ([`Flows::leaves`]). Its flow is one like those of services, and
+//! takes a port of the same range.
+//!
 //! # Who forwards
 //!
 //! The kernel takes a packet for a martian that comes from a device with an
@@ -25,6 +29,7 @@
 mod begin;
 mod checksum;
 mod crc;
+mod egress;
 mod error;
 mod fragments;
 pub(crate) mod headers;
@@ -327,6 +332,10 @@ pub enum Step {
     Track,
     /// See whether it addresses a service; [`Verdict::Unknown`] if so.
     Ask,
+    /// See whether it leaves the cluster as the node; [`Verdict::Unknown`] if so.
+    Leave,
+    /// Show the client of a service as the node, if its backend is outside.
+    Hide,
     /// Choose a backend.
     Select,
     /// Make the flow's entries.
@@ -365,6 +374,8 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
                 Verdict::Pass
             }
         }
+        Step::Leave => egress::leave(maps, work),
+        Step::Hide => egress::hide(maps, work),
         Step::Select => begin::select(maps, origin, work),
         Step::Add => begin::add(maps, work),
         Step::Reply => begin::try_reply(maps, work),

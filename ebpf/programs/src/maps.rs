@@ -12,10 +12,10 @@ use ebpf_abi::policy::{
     PortClasses, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, ConfigFlags, Counter, FlowEntry,
-    FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service,
-    ServiceKey, SetName, SlotKey, Tuple,
+    AS_NODE, Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, ConfigFlags, Counter,
+    FlowEntry, FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey,
+    NodeFlags, Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served,
+    Service, ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Front, FrontV6, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
@@ -45,6 +45,8 @@ static NODES: HashMap<Address, NodeFlags> = HashMap::with_max_entries(1_024, BPF
 static INSIDE: LpmTrie<Range, u32> = LpmTrie::with_max_entries(1_024, 0);
 #[map]
 static SERVED: Array<u64> = Array::with_max_entries(Served::WORDS, 0);
+#[map]
+static EGRESS: LpmTrie<Range, u32> = LpmTrie::with_max_entries(4_096, 0);
 #[map]
 static NAMES: HashMap<u32, SetName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]
@@ -265,6 +267,13 @@ impl Flows for Kernel {
         INSIDE
             .get(&Key::new(Range::WHOLE, Range::new(0, address)))
             .is_some()
+    }
+
+    #[inline(always)]
+    fn leaves(&self, address: Address) -> bool {
+        EGRESS
+            .get(&Key::new(Range::WHOLE, Range::new(0, address)))
+            .is_some_and(|way| *way == AS_NODE)
     }
 
     #[inline(always)]

@@ -24,6 +24,8 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
         Step::Keep => orlop_keep(),
         Step::Track => orlop_track(origin),
         Step::Ask => orlop_ask(),
+        Step::Leave => orlop_leave(),
+        Step::Hide => orlop_hide(),
         Step::Select => orlop_select(origin),
         Step::Add => orlop_add(),
         Step::Reply => orlop_reply(),
@@ -66,6 +68,8 @@ steps! {
     orlop_keep = Keep,;
     orlop_track = Track, origin;
     orlop_ask = Ask,;
+    orlop_leave = Leave,;
+    orlop_hide = Hide,;
     orlop_select = Select, origin;
     orlop_add = Add,;
     orlop_reply = Reply,;

@@ -40,6 +40,7 @@ mod error;
 pub mod flows;
 mod further;
 mod lines;
+mod masquerade;
 mod network;
 mod overlay;
 mod policy;
@@ -60,8 +61,8 @@ pub use node_agent_datapath::{
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, Settings};
-pub use policy::why;
 pub use overlay::Overlay;
+pub use policy::why;
 pub use reset::reset;
 pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
@@ -121,6 +122,9 @@ pub struct Options {
     pub cni: cni::Places,
     /// Whether pods of other nodes are reached through a VXLAN.
     pub overlay: Overlay,
+    /// The file that says where pods leave the cluster as themselves, in the form of
+    /// ip-masq-agent's; none: everywhere.
+    pub masquerade: Option<PathBuf>,
     /// Whether network policy is enforced on this node's pods.
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
@@ -306,6 +310,8 @@ pub async fn run(
         agent: enforced.then(|| policy::socket(&pin_dir)),
         addresses: addresses::socket(&pin_dir),
         overlay: options.overlay,
+        masquerade: options.masquerade,
+        pin_dir: pin_dir.clone(),
         nodes: nodes.cache(),
         client: client.clone().named("network"),
     };

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use control_client::{
     resources,
 };
 use ipnet::IpNet;
+use node_agent_datapath::{Egress, Exits};
 use rtnetlink::Handle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -21,8 +22,9 @@ use tracing::{info, warn};
 use crate::{
     Error,
     cni::{self, Places},
+    masquerade::{self, Rules},
     overlay::{self, Machine, Network as Desired, Overlay},
-    routes::{self, netlink},
+    routes::{self, NodeNetwork, netlink},
     sysctl,
     views::Node,
 };
@@ -49,6 +51,11 @@ pub struct Network {
     pub addresses: PathBuf,
     /// Whether pods of other nodes are reached through a VXLAN.
     pub overlay: Overlay,
+    /// The file that says where pods leave the cluster as themselves; none:
+    /// everywhere.
+    pub masquerade: Option<PathBuf>,
+    /// Where the datapath pins its maps.
+    pub pin_dir: PathBuf,
     /// All Nodes.
     pub nodes: Cache<Node>,
     /// To whom the Node's events go.
@@ -73,12 +80,17 @@ impl Network {
         }
         let mut kernel = None;
         let mut waiting = Waiting::default();
+        let mut masks = Masks::default();
         let mut teller = Teller {
             recorder: Recorder::new(&self.client, "orlop-network", &self.node, Format::Core),
             told: BTreeMap::new(),
         };
         loop {
-            let pause = match self.reconcile(&mut kernel, &mut waiting, &mut teller).await {
+            let pause = match self
+                .reconcile(&mut kernel, &mut waiting, &mut teller, &mut masks)
+                .await
+            {
+                Ok(()) if masks.map.is_none() => RETRY,
                 Ok(()) => COMPARE,
                 Err(error) => {
                     warn!(
@@ -106,6 +118,7 @@ impl Network {
         kernel: &mut Option<Handle>,
         waiting: &mut Waiting,
         teller: &mut Teller,
+        masks: &mut Masks,
     ) -> Result<(), Error> {
         if kernel.is_none() {
             *kernel = Some(netlink::connect()?);
@@ -134,6 +147,8 @@ impl Network {
             return Ok(());
         }
         sysctl::apply(&ranges)?;
+        let own = netlink::own_addresses(kernel).await?;
+        masks.put(self, &networks, &desired, &own)?;
         let mtu = desired.mtu;
         let configuration =
             cni::configuration(&ranges, mtu, self.agent.as_deref(), &self.addresses);
@@ -173,6 +188,68 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<()
         );
     }
     Ok(())
+}
+
+/// As whom pods leave the cluster.
+#[derive(Default)]
+struct Masks {
+    /// None until the datapath has pinned it.
+    map: Option<Egress>,
+    rules: Rules,
+    /// What is wrong with the file, so that it is said once.
+    told: Option<String>,
+}
+
+impl Masks {
+    fn put(
+        &mut self,
+        network: &Network,
+        nodes: &[NodeNetwork],
+        desired: &Desired,
+        own: &[IpAddr],
+    ) -> Result<(), Error> {
+        if self.map.is_none() {
+            match Egress::open(&network.pin_dir) {
+                Ok(map) => self.map = Some(map),
+                // It is starting.
+                Err(node_agent_datapath::Error::NotPinned { .. }) => return Ok(()),
+                Err(error) => return Err(Error::Datapath(error)),
+            }
+        }
+        let exits = match &network.masquerade {
+            Some(path) => {
+                self.read(path);
+                masquerade::exits(&self.rules, nodes, desired, own)
+            }
+            None => Exits::new(),
+        };
+        if let Some(map) = &self.map
+            && map.put(&exits).map_err(Error::Datapath)?
+        {
+            info!(ranges = exits.len(), "as whom pods leave the cluster");
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, path: &Path) {
+        match Rules::read(path) {
+            Ok(rules) => {
+                self.rules = rules;
+                self.told = None;
+            }
+            Err(error) => {
+                let said = error.to_string();
+                if self.told.as_ref() != Some(&said) {
+                    warn!(
+                        path = %path.display(),
+                        error = &error as &dyn std::error::Error,
+                        "what it said before stays in force"
+                    );
+                    self.told = Some(said);
+                }
+            }
+        }
+    }
 }
 
 /// Tells the Node of ways that take less than its link, when that changes.

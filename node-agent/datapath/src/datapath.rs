@@ -583,6 +583,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<Address, NodeFlags>(maps::NODES, MapType::Hash),
     Layout::of::<Prefix, u32>(maps::INSIDE, MapType::LpmTrie),
     Layout::of::<u32, u64>(maps::SERVED, MapType::Array),
+    Layout::of::<Prefix, u32>(maps::EGRESS, MapType::LpmTrie),
     Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
     Layout::of::<OriginalKey, Sealed<Original>>(maps::ORIGINALS, MapType::LruHash),
     Layout::of::<u32, Sealed<Original>>(maps::STREAM_ORIGINALS, MapType::Array),

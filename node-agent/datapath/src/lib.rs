@@ -35,6 +35,7 @@
 mod capacity;
 mod datapath;
 mod devices;
+mod egress;
 mod engine;
 mod environment;
 mod error;
@@ -62,6 +63,7 @@ pub use devices::{
     Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,
     Patterns, XdpMode,
 };
+pub use egress::{Egress, Exits, Shown};
 pub use engine::{Applied, Engine};
 pub use environment::ensure_bpffs;
 pub use error::Error;

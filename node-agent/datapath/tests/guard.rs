@@ -1,5 +1,7 @@
 //! Network policy at pods' interfaces: real packets, real programs.
 
+#[path = "guard/egress.rs"]
+mod egress;
 mod host;
 #[path = "guard/records.rs"]
 mod records;

@@ -150,6 +150,13 @@ struct NodeOptions {
     /// Whether pods of other nodes are reached through a VXLAN.
     #[arg(long, value_enum, default_value_t = OverlayMode::Auto)]
     overlay: OverlayMode,
+    /// Whether pods leave the cluster as their node.
+    #[arg(long, value_enum, default_value_t = MasqueradeMode::Auto)]
+    masquerade: MasqueradeMode,
+    /// Where pods leave it as themselves, in the form of ip-masq-agent's configuration; it is
+    /// read again when it changes.
+    #[arg(long, default_value = "/etc/config/ip-masq-agent", value_name = "FILE")]
+    masquerade_config: PathBuf,
     /// Whether network policy is enforced on this node's pods.
     #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
     network_policy: PolicyMode,
@@ -357,6 +364,10 @@ impl NodeOptions {
                 OverlayMode::Vxlan => Overlay::Always,
                 OverlayMode::None => Overlay::Never,
             },
+            masquerade: match self.masquerade {
+                MasqueradeMode::Auto => Some(self.masquerade_config.clone()),
+                MasqueradeMode::None => None,
+            },
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
@@ -382,6 +393,14 @@ enum OverlayMode {
     /// For all other nodes.
     Vxlan,
     /// For none: routers between nodes know the pods' ranges.
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MasqueradeMode {
+    /// Where nobody knows the way back to pods.
+    Auto,
+    /// Nowhere: others do it, or pods' addresses are routed.
     None,
 }
 

@@ -24,23 +24,31 @@ const PORTS: u32 = 16;
 /// Begins a flow, if the packet addresses a service.
 #[inline(always)]
 pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
-    // Most packets address none, and nothing else matters to them.
+    // Most packets address none, and little else matters to them.
     let asked = &work.headers.tuple;
-    if maps.served(asked.protocol, asked.destination_port) == Served::NONE {
+    let serves = maps.served(asked.protocol, asked.destination_port) != Served::NONE
+        && maps.step(Step::Ask, origin, work) == Verdict::Unknown;
+    if !serves && origin != Origin::Pod {
         return Verdict::Pass;
     }
-    if maps.step(Step::Ask, origin, work) != Verdict::Unknown {
-        return Verdict::Pass;
-    }
-    let mut attempt = 0;
-    loop {
-        let verdict = maps.step(Step::Select, origin, work);
-        attempt += 1;
-        if verdict == Verdict::Unknown {
-            break;
+    if serves {
+        let mut attempt = 0;
+        loop {
+            let verdict = maps.step(Step::Select, origin, work);
+            attempt += 1;
+            if verdict == Verdict::Unknown {
+                break;
+            }
+            let unstable = verdict == Verdict::Drop && work.counter == Counter::DroppedUnstable;
+            if !unstable || attempt == AGAIN {
+                return verdict;
+            }
         }
-        let unstable = verdict == Verdict::Drop && work.counter == Counter::DroppedUnstable;
-        if !unstable || attempt == AGAIN {
+    }
+    if origin == Origin::Pod {
+        let leaves = if serves { Step::Hide } else { Step::Leave };
+        let verdict = maps.step(leaves, origin, work);
+        if verdict != Verdict::Unknown {
             return verdict;
         }
     }

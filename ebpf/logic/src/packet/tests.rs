@@ -1,6 +1,7 @@
 //! Packet in, packet and verdict out. Packets are made and read here by other
 //! code than what is tested, and checksums are summed up whole.
 
+mod egress;
 mod flows;
 pub mod frames;
 mod malformed;

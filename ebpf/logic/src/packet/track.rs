@@ -44,6 +44,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     if !reply
         && work.headers.tuple.protocol == Protocol::UDP
         && work.headers.fragment != Fragment::LATER
+        && !flow.flags.contains(FlowFlags::EGRESS)
         && moved(maps, work)
     {
         work.stale = 1;

@@ -88,7 +88,8 @@ pub struct Network {
     /// Nodes to which the way takes less than the node's own link, with what it
     /// takes.
     pub narrow: BTreeMap<String, u32>,
-    /// Addresses of nodes that are behind a router: pods reach them as the node.
+    /// Addresses of nodes that answer pods through the tunnel, and that are reached
+    /// beside it: pods reach them as the node.
     pub behind: BTreeSet<IpAddr>,
 }
 
@@ -135,7 +136,11 @@ pub fn desired(nodes: &[NodeNetwork], own: &str, overlay: Overlay, machine: &Mac
                 tunnel.gateways.insert(gateway, mac(&node.name));
             }
         }
-        let far = |it: &&IpAddr| machine.reach.get(*it).is_some_and(|it| !it.on_link);
+        let far = |it: &&IpAddr| match overlay {
+            Overlay::Never => false,
+            Overlay::Always => true,
+            Overlay::Auto => machine.reach.get(*it).is_some_and(|it| !it.on_link),
+        };
         network.behind.extend(node.addresses.iter().filter(far));
         let Some(to) = endpoint(node, machine) else {
             continue;

@@ -200,6 +200,26 @@ pub fn ignoring(code: i32, result: Result<(), rtnetlink::Error>) -> Result<(), r
     }
 }
 
+/// The addresses of all of this machine's interfaces.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn own_addresses(handle: &Handle) -> Result<Vec<IpAddr>, Error> {
+    let messages: Vec<_> = handle
+        .address()
+        .get()
+        .execute()
+        .try_collect()
+        .await
+        .map_err(Error::netlink("read the addresses"))?;
+    let attributes = messages.iter().flat_map(|message| &message.attributes);
+    let addresses = attributes.filter_map(|attribute| match attribute {
+        AddressAttribute::Address(address) | AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    Ok(addresses.collect())
+}
+
 /// The MTU of the interface that has this address, in bytes.
 ///
 /// # Errors

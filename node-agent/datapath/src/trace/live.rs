@@ -9,10 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter, Flow,
-    FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, MaglevChunk, MaglevKey, MemberKey,
-    NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed, Served,
-    Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
+    AS_NODE, Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter,
+    Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, MaglevChunk, MaglevKey,
+    MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed,
+    Served, Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use ebpf_logic::packet::{Origin, Step, Verdict, Work, take};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
@@ -32,6 +32,7 @@ pub(super) struct Live {
     sources: Table<Prefix, u32>,
     inside: Table<Prefix, u32>,
     served: Table<u32, u64>,
+    egress: Table<Prefix, u32>,
     names: Table<u32, SetName>,
     affinity: Table<AffinityKey, Sealed<Affinity>>,
     config: Table<u32, Sealed<Config>>,
@@ -61,6 +62,7 @@ impl Live {
             sources: Table::open(directory, maps::SOURCES)?,
             inside: Table::open(directory, maps::INSIDE)?,
             served: Table::open(directory, maps::SERVED)?,
+            egress: Table::open(directory, maps::EGRESS)?,
             names: Table::open(directory, maps::NAMES)?,
             affinity: Table::open(directory, maps::AFFINITY)?,
             config: Table::open(directory, maps::CONFIG)?,
@@ -323,6 +325,13 @@ impl Flows for Live {
         let told = inside.then(|| "in a range of pods".to_owned());
         self.note(maps::INSIDE, IpAddr::from(address).to_string(), told);
         inside
+    }
+
+    fn leaves(&self, address: Address) -> bool {
+        let leaves = self.read(&self.egress, &whole(0, address)) == Some(AS_NODE);
+        let told = leaves.then(|| "pods reach it as the node".to_owned());
+        self.note(maps::EGRESS, IpAddr::from(address).to_string(), told);
+        leaves
     }
 
     fn is_source(&self, set: u32, address: Address) -> bool {

@@ -32,7 +32,7 @@ pub const PROTECTED: u16 = 6_443;
 /// The node's own address towards outside, and the machine there.
 pub const NODE_V4: &str = "192.0.2.1";
 pub const OUTSIDE_V4: &str = "192.0.2.2";
-const NODE_V6: &str = "2001:db8::1";
+pub const NODE_V6: &str = "2001:db8::1";
 const OUTSIDE_V6: &str = "2001:db8::2";
 
 /// A network namespace, kept by a file.
@@ -233,6 +233,10 @@ impl World {
 
     pub fn engine(&mut self) -> &mut Engine {
         self.engine.as_mut().expect("an agent")
+    }
+
+    pub fn pin_dir(&self) -> &std::path::Path {
+        &self.host.pin_dir
     }
 
     fn tell(&mut self, what: impl Fn(&mut Compiler) + 'static) {

@@ -1,0 +1,72 @@
+//! Pods that leave the cluster: they are shown as the node where nobody knows the
+//! way back to them.
+
+use ebpf_abi::{Address, Counter, Flow, FlowFlags, Sealed};
+
+use super::headers::TcpFlags;
+use super::{Verdict, Work};
+use crate::maps::Flows;
+
+/// Does a packet from `source` to `destination` leave as the node's?
+///
+/// Only pods' addresses are hidden: what else comes through a pod's device (of
+/// another network on this machine) is none of ours. The destination is asked for
+/// first, since most packets of pods stay in the cluster.
+#[inline(always)]
+pub(super) fn leaves<M: Flows>(maps: &M, source: Address, destination: Address) -> bool {
+    maps.leaves(destination) && maps.is_inside(source) && maps.node(&destination).is_none()
+}
+
+/// Says in `work.to` and `work.other.flow` as whom a pod's packet that addresses no
+/// service leaves; [`Verdict::Unknown`] if it leaves as the node.
+#[inline(always)]
+pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let asked = work.headers.tuple;
+    if !leaves(maps, asked.source, asked.destination) || !maps.read_config(&mut work.config) {
+        return Verdict::Pass;
+    }
+    if work.headers.flags.has(TcpFlags::RST) {
+        // The end of what is unknown.
+        return Verdict::Pass;
+    }
+    work.now = maps.ticks();
+    work.to = asked;
+    as_node(maps, work, 0, 0, FlowFlags::EGRESS)
+}
+
+/// The same of a pod's packet to a service, whose backend is chosen.
+#[inline(always)]
+pub(super) fn hide<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let flow = work.other.flow.unchecked();
+    if flow.flags.contains(FlowFlags::MASQUERADED)
+        || !leaves(maps, work.to.source, work.to.destination)
+    {
+        return Verdict::Unknown;
+    }
+    as_node(maps, work, flow.set, flow.generation, flow.flags)
+}
+
+#[inline(always)]
+fn as_node<M: Flows>(
+    maps: &M,
+    work: &mut Work,
+    set: u32,
+    generation: u32,
+    flags: FlowFlags,
+) -> Verdict {
+    let source = work.config().node(work.to.destination);
+    if source == Address::UNSPECIFIED {
+        return work.drop(Counter::DroppedNoAddress);
+    }
+    work.to.source = source;
+    // The seal comes with the ports.
+    work.other.flow = Sealed::broken(Flow {
+        to: work.to,
+        set,
+        generation,
+        flags: flags.with(FlowFlags::MASQUERADED),
+        reserved: 0,
+    });
+    maps.count(Counter::Masqueraded);
+    Verdict::Unknown
+}
