@@ -429,9 +429,6 @@ async fn a_node_reads_what_is_its_own_only() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert_eq!(node.get(&server, &own).await.0, 200);
-    // Rules of network policy may name any pod, so nodes here may list all pods
-    // (unlike stock's); what secrets hold stays with the nodes that run the pods.
-    assert_eq!(node.get(&server, "/api/v1/pods").await.0, 200);
     let user = r#"User "system:node:n1" cannot"#;
     for (method, path, words) in [
         (
@@ -460,6 +457,13 @@ async fn a_node_reads_what_is_its_own_only() {
             own.clone(),
             format!(
                 r#"secrets "one" is forbidden: {user} delete resource "secrets" in API group "" in the namespace "default": can only read resources of this type"#
+            ),
+        ),
+        (
+            Method::GET,
+            "/api/v1/pods".to_owned(),
+            format!(
+                r#"pods is forbidden: {user} list resource "pods" in API group "" at the cluster scope: can only list/watch pods with spec.nodeName field selector"#
             ),
         ),
         (
@@ -505,6 +509,97 @@ async fn a_node_reads_what_is_its_own_only() {
             r#"secrets "one" is forbidden: {user} get resource "secrets" in API group "" in the namespace "default""#
         )
     );
+    memory.assert_grown_less(BOUND);
+}
+
+/// Agents read all pods for network policy, which nodes may not: by a token of one
+/// account, which is bound to their node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_speaks_for_the_network_only_by_a_token_of_its_own() {
+    let mut memory = Memory::alone().await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    memory.begin();
+    let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let (namespace, account) = control_access::NETWORK_ACCOUNT;
+    let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    for name in [account, "other"] {
+        make(&server, &accounts, named("ServiceAccount", name)).await;
+    }
+    for node in ["n1", "n2"] {
+        make(&server, "/api/v1/nodes", named("Node", node)).await;
+    }
+    let node = Caller::certified(&pki.ca, "system:node:n1", &["system:nodes"]);
+    let asked = |of: &str, audiences: Value| {
+        value!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {
+            "boundObjectRef": { "apiVersion": "v1", "kind": "Node", "name": of },
+            "audiences": (audiences)
+        }})
+    };
+    let path = format!("{accounts}/{account}/token");
+    let bound_to_pod = value!({ "spec": { "boundObjectRef": { "apiVersion": "v1", "kind": "Pod", "name": "p" } } });
+    for (what, path, request, words) in [
+        (
+            "of another account",
+            format!("{accounts}/other/token"),
+            asked("n1", value!([])),
+            "no relationship found between node 'n1' and this object",
+        ),
+        (
+            "of that name elsewhere",
+            format!("{ACCOUNTS}/{account}/token"),
+            asked("n1", value!([])),
+            "no relationship found between node 'n1' and this object",
+        ),
+        (
+            "bound to another",
+            path.clone(),
+            asked("n2", value!([])),
+            "node requested token bound to another node",
+        ),
+        (
+            "for another server",
+            path.clone(),
+            asked("n1", value!(["vault"])),
+            "node may not name audiences of this account's token",
+        ),
+        (
+            "bound to nothing",
+            path.clone(),
+            value!({ "spec": {} }),
+            "node requested token not bound to a pod",
+        ),
+        (
+            "bound to a pod",
+            path.clone(),
+            bound_to_pod,
+            "node requested token with a pod binding without a uid",
+        ),
+    ] {
+        let why = node
+            .refused(&server, Method::POST, &path, Some(request))
+            .await;
+        assert!(why.ends_with(words), "{what}: {why}");
+    }
+    let request = asked("n1", value!([]));
+    let (code, answer) = node.ask(&server, Method::POST, &path, Some(request)).await;
+    assert_eq!(code, 201, "{answer:?}");
+    let token = answer.str_at(&["status", "token"]).expect("a token");
+    let network = Caller::bearer(token);
+    for path in ["/api/v1/pods", "/api/v1/namespaces", "/api/v1/nodes"] {
+        assert_eq!(network.get(&server, path).await.0, 200, "{path}");
+    }
+    for (method, path) in [
+        (Method::GET, "/api/v1/secrets".to_owned()),
+        (Method::GET, "/api/v1/configmaps".to_owned()),
+        (Method::DELETE, PODS.to_owned()),
+        (Method::POST, format!("{accounts}/{account}/token")),
+    ] {
+        network.refused(&server, method, &path, None).await;
+    }
+    // It ends with the node.
+    remove(&server, "/api/v1/nodes/n1").await;
+    soon_nobody(&server, token, "of a deleted node").await;
     memory.assert_grown_less(BOUND);
 }
 

@@ -168,6 +168,19 @@ impl Client {
         Ok(Self::over(transport::from_text(text, path.as_ref()).await?))
     }
 
+    /// As [`Client::from_kubeconfig`], with the token that a file holds in place of the
+    /// kubeconfig's user. The file is read again every minute.
+    ///
+    /// # Errors
+    /// As [`Client::from_kubeconfig`]; also when there is no such file.
+    pub async fn from_kubeconfig_with_token(
+        path: impl AsRef<std::path::Path>,
+        token: impl AsRef<std::path::Path>,
+    ) -> Result<Self, Error> {
+        let transport = transport::with_token(path.as_ref(), token.as_ref()).await?;
+        Ok(Self::over(transport))
+    }
+
     /// A client of an API server in this process: its tower service, and the
     /// identity to put into the extensions of every request (in place of the
     /// one that the network listener finds in the TLS certificate).

@@ -28,7 +28,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::ConfigExt;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -59,6 +59,24 @@ const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The transport that the kubeconfig at `path` describes.
 pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
+    from_parsed(read(path)?, path, None).await
+}
+
+/// The transport to the server of the kubeconfig at `path`, for the bearer of the token
+/// in a file.
+pub async fn with_token(path: &Path, token: &Path) -> Result<kube::Client, Error> {
+    from_parsed(read(path)?, path, Some(token)).await
+}
+
+/// The transport that the text of a kubeconfig describes; `path` is for errors.
+pub async fn from_text(text: &str, path: &Path) -> Result<kube::Client, Error> {
+    from_parsed(Kubeconfig::from_yaml(text), path, None).await
+}
+
+/// What was read of a kubeconfig, or why it is none.
+type Parsed = Result<Kubeconfig, KubeconfigError>;
+
+fn read(path: &Path) -> Result<Parsed, Error> {
     // kube's own message for an unreadable file names it twice
     std::fs::metadata(path)
         .and_then(|_| std::fs::File::open(path))
@@ -67,17 +85,13 @@ pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
             problem: one_line(&error),
             way_out: "name a readable kubeconfig with --kubeconfig",
         })?;
-    from_parsed(Kubeconfig::read_from(path), path).await
-}
-
-/// The transport that the text of a kubeconfig describes; `path` is for errors.
-pub async fn from_text(text: &str, path: &Path) -> Result<kube::Client, Error> {
-    from_parsed(Kubeconfig::from_yaml(text), path).await
+    Ok(Kubeconfig::read_from(path))
 }
 
 async fn from_parsed(
-    kubeconfig: Result<Kubeconfig, KubeconfigError>,
+    kubeconfig: Parsed,
     path: &Path,
+    token: Option<&Path>,
 ) -> Result<kube::Client, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
@@ -96,14 +110,21 @@ async fn from_parsed(
             "check that this is the file that the API server wrote, and that it is complete",
         ));
     }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| {
-            failed(
-                one_line(&error),
-                "check current-context, server and the certificate files that it names",
-            )
-        })?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| {
+                failed(
+                    one_line(&error),
+                    "check current-context, server and the certificate files that it names",
+                )
+            })?;
+    if let Some(token) = token {
+        config.auth_info = AuthInfo {
+            token_file: Some(token.display().to_string()),
+            ..AuthInfo::default()
+        };
+    }
     if let Some(problem) = expiry::problem(&config.auth_info, jiff::Timestamp::now()) {
         return Err(failed(
             problem,

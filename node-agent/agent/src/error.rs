@@ -58,6 +58,9 @@ pub enum Error {
     /// The pods' part.
     #[error(transparent)]
     Pods(node_agent_pods::Error),
+    /// The API server cannot be reached as another than the node.
+    #[error(transparent)]
+    Client(control_client::Error),
     /// The container runtime's socket.
     #[error(
         "no container runtime answers at `{}` after {} s: start containerd, or name its socket \

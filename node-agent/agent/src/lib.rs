@@ -42,6 +42,7 @@ mod further;
 mod lines;
 mod masquerade;
 mod network;
+mod network_account;
 mod overlay;
 mod policy;
 mod preflight;
@@ -53,6 +54,7 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
+pub use network_account::NetworkClient;
 use node_agent_datapath::Recording;
 pub use node_agent_datapath::{
     Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns,
@@ -129,6 +131,8 @@ pub struct Options {
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
     pub flows: flows::Options,
+    /// As whom what network policy needs is read; as the node unless given.
+    pub network_client: Option<NetworkClient>,
 }
 
 /// Whether network policy is enforced.
@@ -249,16 +253,28 @@ pub async fn run(
     });
     let (asks, asked) = policy::asks();
     if enforced {
-        let policy = policy::run(
-            client.clone().named("orlop-policy"),
-            policy::Options {
-                node: options.datapath.node_name.clone(),
-                pin_dir: pin_dir.clone(),
-                dns: options.cluster_dns.clone(),
-            },
-            policy::Joined { asked, wishes },
-            stop.clone(),
-        );
+        let (own, network) = (client.clone(), options.network_client);
+        let until = stop.clone();
+        let options = policy::Options {
+            node: options.datapath.node_name.clone(),
+            pin_dir: pin_dir.clone(),
+            dns: options.cluster_dns.clone(),
+        };
+        let joined = policy::Joined { asked, wishes };
+        let policy = async move {
+            let reader = match network {
+                Some(network) => {
+                    network_account::client(own, &options.node, network, &until).await?
+                }
+                None => Some(own),
+            };
+            match reader {
+                Some(reader) => {
+                    policy::run(reader.named("orlop-policy"), options, joined, until).await
+                }
+                None => Ok(()),
+            }
+        };
         // To compile much may take a while: on a thread of its own, so that
         // what else this process does goes on.
         let runtime = tokio::runtime::Handle::current();

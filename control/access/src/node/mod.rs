@@ -20,6 +20,13 @@ pub use self::references::POD_PATHS;
 use self::graph::{Graph, Kind, Own};
 use crate::{Attributes, Rule, bootstrap};
 
+/// Namespace and name of the service account as which agents read what network policy
+/// needs: all pods, which nodes may not. Not of kube-apiserver: as the agents of
+/// network plugins have a service account, whose token the kubelet asks for as it runs
+/// their pods, agents that run no pod for it may ask for a token of this one account,
+/// bound to their node.
+pub const NETWORK_ACCOUNT: (&str, &str) = ("kube-system", "orlop-network");
+
 /// What pods on which node refer to; decides for node agents.
 #[derive(Debug)]
 pub struct NodeGraph {
@@ -164,6 +171,9 @@ impl NodeGraph {
         }
         if asked.subresource != "token" {
             return refuse("can only create token subresource of serviceaccount");
+        }
+        if (&*asked.namespace, &*asked.name) == NETWORK_ACCOUNT {
+            return Ok(());
         }
         self.refers(node, Kind::ServiceAccount, asked)
     }

@@ -80,6 +80,12 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
         ask("get", "pods", "a", "web"),
         ask("get", "serviceaccounts", "a", "robot"),
         ask("create", "serviceaccounts/token", "a", "robot"),
+        ask(
+            "create",
+            "serviceaccounts/token",
+            "kube-system",
+            "orlop-network",
+        ),
     ];
     for question in &yes {
         assert_eq!(graph.allows("n1", question), Ok(()), "{question:?}");

@@ -22,6 +22,7 @@ mod identity;
 mod kubernetes;
 mod masters;
 mod namespaces;
+mod network_account;
 mod node_ports;
 pub(crate) mod own;
 mod policy;
@@ -94,7 +95,12 @@ static ALL: &[&Duty] = &[
 ];
 
 /// Those that look at what the others made.
-static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY, &node_ports::DUTY];
+static LATER: &[&Duty] = &[
+    &flow_schemas::DUTY,
+    &addresses::DUTY,
+    &network_account::DUTY,
+    &node_ports::DUTY,
+];
 
 /// Does every duty once.
 ///

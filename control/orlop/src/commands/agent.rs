@@ -6,7 +6,7 @@ use clap::Args;
 use control_client::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::node_agent::Node;
+use super::node_agent::{Node, with_network_tokens};
 use crate::{
     error::Error,
     join::{self, Folder, Join},
@@ -105,7 +105,8 @@ async fn serve(
     let client = Client::from_kubeconfig(folder.file("kubeconfig"))
         .await
         .map_err(Error::Client)?;
-    let mut options = node.complete(Some(folder.serving()))?;
+    let options = node.complete(Some(folder.serving()))?;
+    let mut options = with_network_tokens(options, folder.file("kubeconfig"));
     options.node_ips = node.addresses()?;
     let mut names: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
     names.push(name.to_owned());

@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{NetworkPolicy, Overlay, Serving, cni::Places, flows};
+use node_agent::{NetworkClient, NetworkPolicy, Overlay, Serving, cni::Places, flows};
 
 use super::service_options::ServiceArgs;
 use crate::{address, allocator, error::Error, run};
@@ -205,9 +205,24 @@ pub async fn run(options: Options) -> Result<(), Error> {
         node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await
     } else {
         let serving = options.serving.complete();
-        node_agent::run(client, options.node.complete(serving)?, shutdown).await
+        let options = options.node.complete(serving)?;
+        let options = with_network_tokens(options, kubeconfig);
+        node_agent::run(client, options, shutdown).await
     };
     done.map_err(Error::NodeAgent)
+}
+
+/// The agent reads what network policy needs as the account for that, at the server of
+/// a kubeconfig.
+pub(super) fn with_network_tokens(
+    options: node_agent::Options,
+    kubeconfig: PathBuf,
+) -> node_agent::Options {
+    let file = options.root.join("orlop-network.token");
+    node_agent::Options {
+        network_client: Some(NetworkClient::Tokens { kubeconfig, file }),
+        ..options
+    }
 }
 
 /// Says what kube-proxy left, and removes it.
@@ -368,6 +383,7 @@ impl NodeOptions {
                 MasqueradeMode::Auto => Some(self.masquerade_config.clone()),
                 MasqueradeMode::None => None,
             },
+            network_client: None,
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,

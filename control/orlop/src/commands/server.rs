@@ -165,7 +165,7 @@ fn component(name: &str) -> User {
     User::named(format!("system:{name}"), [])
 }
 
-fn account(name: &str) -> User {
+pub(super) fn account(name: &str) -> User {
     User::named(
         format!("system:serviceaccount:kube-system:{name}"),
         [

@@ -75,6 +75,9 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
     let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);
         let client = api.client(User::named(join::user(&name), [NODES]));
+        let (_, network) = control_access::NETWORK_ACCOUNT;
+        let network = api.client(server::account(network));
+        agent.network_client = Some(node_agent::NetworkClient::Given(network));
         let server = api.url.clone();
         async move {
             prepared?;

@@ -139,6 +139,38 @@ async fn register(client: &Client, name: &str, address: &str) {
         .expect("patched");
 }
 
+/// The control plane has the account, and a node gets its token.
+async fn reads_all_pods_as_the_network_account_alone(folder: &Folder, node: &Client) {
+    let pods = node
+        .list::<Value>(&resources::PODS, &Selection::all())
+        .await;
+    assert!(
+        pods.is_err_and(|error| matches!(error, control_client::Error::Forbidden(_))),
+        "a node lists all pods"
+    );
+    let (namespace, account) = control_access::NETWORK_ACCOUNT;
+    let request =
+        json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}});
+    let resource = &resources::SERVICE_ACCOUNTS;
+    let answer: Value = node
+        .create_subresource(resource, namespace, account, "token", &request)
+        .await
+        .expect("a token");
+    let token = answer["status"]["token"].as_str().expect("a text");
+    let file = folder.file("network.token");
+    std::fs::write(&file, token).expect("written");
+    let network = Client::from_kubeconfig_with_token(folder.file("kubeconfig"), &file)
+        .await
+        .expect("a client");
+    let user = who_am_i(&network).await;
+    let name = format!("system:serviceaccount:{namespace}:{account}");
+    assert_eq!(user["username"], name);
+    network
+        .list::<Value>(&resources::PODS, &Selection::all())
+        .await
+        .expect("all pods");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_joins_serves_and_renews() {
     let dir = tempfile::tempdir().expect("temporary folder");
@@ -173,6 +205,7 @@ async fn a_machine_joins_serves_and_renews() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!folder.file("serving.crt").exists());
     register(&client, "n1", "127.0.0.1").await;
+    reads_all_pods_as_the_network_account_alone(&folder, &client).await;
     for _ in 0..200 {
         if folder.file("serving.crt").exists() {
             break;
