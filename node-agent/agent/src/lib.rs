@@ -259,6 +259,7 @@ pub async fn run(
             node: options.datapath.node_name.clone(),
             pin_dir: pin_dir.clone(),
             dns: options.cluster_dns.clone(),
+            tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
         };
         let joined = policy::Joined { asked, wishes };
         let policy = async move {

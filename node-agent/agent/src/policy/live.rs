@@ -311,6 +311,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
             node: "n".to_owned(),
             pin_dir: pins.clone(),
             dns: Vec::new(),
+            tunnel: None,
         };
         let task = tokio::spawn(run(
             api.client(),
@@ -363,6 +364,7 @@ async fn churn(pins: PathBuf, count: u32) {
         node: "n".to_owned(),
         pin_dir: pins.clone(),
         dns: Vec::new(),
+        tunnel: None,
     };
     let task = tokio::spawn(run(
         api.client(),

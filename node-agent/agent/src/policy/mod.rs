@@ -84,6 +84,8 @@ pub struct Options {
     pub pin_dir: PathBuf,
     /// Addresses of the cluster's DNS that this agent answers itself.
     pub dns: Vec<IpAddr>,
+    /// The UDP port of the overlay between nodes, where there may be one.
+    pub tunnel: Option<u16>,
 }
 
 /// How other parts are joined to this one.
@@ -150,6 +152,7 @@ pub async fn run(
         writer: Writer::new(maps, options.pin_dir, wishes, full),
         dns: cluster_dns::pod(&options.node, &options.dns),
         node: options.node,
+        tunnel: options.tunnel,
         caches: Caches {
             namespaces: namespaces.cache(),
             pods: pods.cache(),

@@ -29,6 +29,8 @@ pub struct State {
     pub compiler: Compiler,
     pub writer: Writer,
     pub node: String,
+    /// The UDP port of the overlay between nodes.
+    pub tunnel: Option<u16>,
     /// The pods of cluster DNS.
     pub dns: objects::Pod,
     pub caches: Caches,
@@ -142,7 +144,7 @@ impl State {
         };
         self.compiler = Compiler::new(Config {
             node: Some(self.node.clone()),
-            protected: protected(&self.caches.api),
+            protected: self.protected(),
             previous,
         });
         self.compiler.own_addresses(&self.own);
@@ -205,10 +207,17 @@ impl State {
 
     /// The API server may be elsewhere than before: its ports are protected.
     pub fn on_api(&mut self) {
-        if self.compiler.protected() != protected(&self.caches.api) {
+        if self.compiler.protected() != self.protected() {
             self.sound = false;
             self.due = Instant::now();
         }
+    }
+
+    fn protected(&self) -> Vec<PortRange> {
+        let slices = self.caches.api.snapshot();
+        let of_api = slices.iter().flat_map(|slice| slice.planned().ports);
+        let of_api = of_api.filter_map(|port| u16::try_from(port.port?).ok());
+        protected(of_api, self.tunnel)
     }
 
     /// Has programs decide on the node's own traffic as long as a policy
@@ -360,17 +369,38 @@ fn subject<V: View>(change: &Change<V>) -> Option<Name> {
     Some((meta.namespace.to_string(), meta.name.to_string()))
 }
 
-/// Ports of the node that a host firewall does not close: the agent's, and the
-/// API server's, here and elsewhere.
-fn protected(api: &Cache<EndpointSlice>) -> Vec<PortRange> {
-    let tcp = |port: u16| PortRange {
-        protocol: Protocol::TCP,
+/// Ports of the node that a host firewall does not close: the agent's, the API
+/// server's, here and elsewhere, and that by which nodes' pods reach each other.
+fn protected(api: impl Iterator<Item = u16>, tunnel: Option<u16>) -> Vec<PortRange> {
+    let port = |protocol: Protocol, port: u16| PortRange {
+        protocol,
         first: port,
         last: port,
     };
-    let slices = api.snapshot();
-    let of_api = slices.iter().flat_map(|slice| slice.planned().ports);
-    let of_api = of_api.filter_map(|port| u16::try_from(port.port?).ok());
-    let all: BTreeSet<u16> = of_api.chain([serving::PORT]).collect();
-    all.into_iter().map(tcp).collect()
+    let tcp: BTreeSet<u16> = api.chain([serving::PORT]).collect();
+    let tcp = tcp.into_iter().map(|it| port(Protocol::TCP, it));
+    tcp.chain(tunnel.map(|it| port(Protocol::UDP, it)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_cluster_together_is_not_closed() {
+        let said = |ports: Vec<PortRange>| -> Vec<(Protocol, u16)> {
+            ports.iter().map(|it| (it.protocol, it.first)).collect()
+        };
+        let without = protected([6443, 6443].into_iter(), None);
+        assert_eq!(
+            said(without),
+            [(Protocol::TCP, 6443), (Protocol::TCP, serving::PORT)]
+        );
+        let with = protected([].into_iter(), Some(8472));
+        assert_eq!(
+            said(with),
+            [(Protocol::TCP, serving::PORT), (Protocol::UDP, 8472)]
+        );
+    }
 }
