@@ -80,12 +80,6 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
         ask("get", "pods", "a", "web"),
         ask("get", "serviceaccounts", "a", "robot"),
         ask("create", "serviceaccounts/token", "a", "robot"),
-        ask(
-            "create",
-            "serviceaccounts/token",
-            "kube-system",
-            "orlop-network",
-        ),
     ];
     for question in &yes {
         assert_eq!(graph.allows("n1", question), Ok(()), "{question:?}");
@@ -94,6 +88,12 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
             Err("no relationship found between node 'n2' and this object".to_owned()),
             "{question:?}"
         );
+    }
+    // Agents' account for network policy is every node's, though no pod refers to it.
+    let (namespace, account) = NETWORK_ACCOUNT;
+    let token = ask("create", "serviceaccounts/token", namespace, account);
+    for node in ["n1", "n2"] {
+        assert_eq!(graph.allows(node, &token), Ok(()));
     }
     graph.set(OfNode::Attachment, &attachment(""));
     assert!(graph.allows("n1", &yes[11]).is_err());
