@@ -126,12 +126,13 @@ impl Plugin<'_> {
             .stdout(Stdio::piped());
         let output = self.node.run(|| {
             let mut child = command.spawn().expect("start the plugin");
-            child
-                .stdin
-                .take()
-                .expect("stdin")
-                .write_all(config.to_string().as_bytes())
-                .expect("configuration");
+            let mut stdin = child.stdin.take().expect("stdin");
+            match stdin.write_all(config.to_string().as_bytes()) {
+                // It may say no to the verb before it reads anything.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                written => written.expect("configuration"),
+            }
+            drop(stdin);
             child.wait_with_output().expect("end of the plugin")
         });
         let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
