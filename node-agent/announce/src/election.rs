@@ -31,7 +31,8 @@
 //!
 //! Who was cut off itself knows nothing of others' deaths: for [`STALE`] after its
 //! return it takes nothing that another claims, so that an outage of the API server,
-//! after which one is heard before the other, moves nothing.
+//! after which one is heard before the other, moves nothing; and gives up what another
+//! claims to have taken, of which it may hear later than of its own former words.
 //!
 //! Who is cut off goes on answering for what it has: if the API server is away for
 //! all, nobody could take over, and Services would go down for nothing. But it takes
@@ -179,11 +180,13 @@ impl Lives {
         self.seen.keys().filter(dead).cloned().collect()
     }
 
-    /// When the next of them is held for dead, if nothing comes.
+    /// When the next of them is held for dead, or the own node is out of touch, if
+    /// nothing comes.
     #[must_use]
-    pub fn next_end(&self, now: Instant) -> Option<Instant> {
+    pub fn next_end(&self, own: &str, now: Instant) -> Option<Instant> {
         let ends = self.seen.values().map(|life| life.at + STALE);
-        ends.filter(|end| *end > now).min()
+        let out_of_touch = self.seen.get(own).map(|life| life.at + FRESH);
+        ends.chain(out_of_touch).filter(|end| *end > now).min()
     }
 }
 
@@ -227,20 +230,22 @@ pub fn contends(own: &str, wanted: &L2, held: &Held) -> bool {
     })
 }
 
-/// The node that answers for an address that this node may answer for `since` then;
-/// claims of those whom it took it from do not count.
-#[must_use]
-pub fn winner<'a>(
+/// The node that answers for an address that this node may answer for `since` then.
+/// Claims of those `taken_from` whom it took it do not count; that of its `holder`,
+/// this node itself, does before others can hear it.
+fn winner<'a>(
     address: IpAddr,
     nodes: &'a BTreeSet<Text>,
     lives: &Lives,
+    holder: Option<&str>,
     taken_from: &BTreeSet<Text>,
     since: Instant,
     now: Instant,
 ) -> Option<&'a Text> {
     let ranked = ranked(address, nodes);
     let holds = |node: &&&Text| {
-        lives.is_live(node, now) && lives.claims(node, address) && !taken_from.contains(**node)
+        let claims = lives.claims(node, address) && !taken_from.contains(**node);
+        lives.is_live(node, now) && (claims || holder == Some(node.as_str()))
     };
     if let Some(holder) = ranked.iter().find(holds) {
         return Some(holder);
@@ -275,14 +280,21 @@ pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant
         let held_before = before.addresses.contains(address);
         let mut taken_from = before.taken_from.get(address).cloned().unwrap_or_default();
         taken_from.retain(|node| held_before && lives.claims(node, *address));
+        let doubtful = held_before && before.doubtful.contains(address);
         let holds = if in_touch.is_some() {
             let lost = if held_before {
-                before.doubtful.contains(address) && lives.is_claimed_by_other(own, *address, now)
+                doubtful && lives.is_claimed_by_other(own, *address, now)
             } else {
                 !may_judge && !lives.claimed_by_dead(*address, now).is_empty()
             };
-            let winner = winner(*address, &it.nodes, lives, &taken_from, since, now);
-            !lost && winner.is_some_and(|node| node == own)
+            let holder = held_before.then_some(own);
+            let winner = winner(*address, &it.nodes, lives, holder, &taken_from, since, now);
+            let holds = !lost && winner.is_some_and(|node| node == own);
+            if holds && doubtful && !may_judge {
+                // What it heard first may be older than the word of who took it.
+                held.doubtful.insert(*address);
+            }
+            holds
         } else {
             let yielded = before.yielded.contains(address);
             if yielded {
@@ -379,7 +391,7 @@ mod tests {
             say(&mut lives, second, &n.to_string(), &[], t0 + MS(at));
         }
         assert!(!holds(&lives, second, t0 + MS(2505)));
-        assert_eq!(lives.next_end(t0 + MS(2505)), Some(t0 + MS(2510)));
+        assert_eq!(lives.next_end(second, t0 + MS(2505)), Some(t0 + MS(2510)));
         assert!(
             holds(&lives, second, t0 + MS(2510)),
             "within 2.5 s of the last word"
@@ -430,6 +442,49 @@ mod tests {
     }
 
     #[test]
+    fn who_took_an_address_keeps_it_before_its_claim_is_heard() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let (first, second) = (names[0].as_str(), names[1].as_str());
+        let mut lives = Lives::default();
+        say(&mut lives, first, "1", &[ADDRESS], t0);
+        say(&mut lives, second, "1", &[], t0 + MS(2400));
+        let taker = decide(second, &wanted, &lives, &heard(t0), t0 + MS(2500));
+        assert_eq!(taker.addresses.len(), 1);
+        // The first is back before the second has heard itself say that it took it.
+        say(&mut lives, first, "2", &[ADDRESS], t0 + MS(2510));
+        let taker = decide(second, &wanted, &lives, &taker, t0 + MS(2510));
+        assert_eq!(taker.addresses.len(), 1);
+        say(&mut lives, first, "3", &[], t0 + MS(2520));
+        let taker = decide(second, &wanted, &lives, &taker, t0 + MS(2520));
+        assert_eq!(
+            taker.addresses.len(),
+            1,
+            "of which no claim is heard at all"
+        );
+    }
+
+    #[test]
+    fn who_was_cut_off_first_hears_what_it_said_itself() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let (cut, taker) = (names[0].as_str(), names[1].as_str());
+        let mut lives = Lives::default();
+        say(&mut lives, cut, "1", &[ADDRESS], t0);
+        let held = decide(cut, &wanted, &lives, &heard(t0), t0);
+        assert_eq!(lives.next_end(cut, t0), Some(t0 + FRESH), "it looks then");
+        let held = decide(cut, &wanted, &lives, &held, t0 + FRESH);
+        assert_eq!((held.addresses.len(), held.doubtful.len()), (1, 1));
+        // The watch goes on where it was: a renewal from before comes before the claim.
+        say(&mut lives, cut, "2", &[ADDRESS], t0 + MS(3000));
+        let held = decide(cut, &wanted, &lives, &held, t0 + MS(3000));
+        assert_eq!(held.addresses.len(), 1);
+        say(&mut lives, taker, "2", &[ADDRESS], t0 + MS(3001));
+        let held = decide(cut, &wanted, &lives, &held, t0 + MS(3001));
+        assert!(held.addresses.is_empty());
+    }
+
+    #[test]
     fn an_outage_of_the_api_server_moves_nothing() {
         let (names, t0) = (order(), Instant::now());
         let wanted = wanted(&["a", "b", "c"]);
@@ -452,6 +507,12 @@ mod tests {
         assert_eq!(other.next_end(t0 + MS(60_010)), Some(t0 + MS(62_510)));
         say(&mut lives, last, "2", &[ADDRESS], t0 + MS(60_400));
         let holder = decide(last, &wanted, &lives, &holder, t0 + MS(60_400));
+        assert!(holder.addresses.len() == 1 && holder.doubtful.len() == 1);
+        // Nobody has claimed it for as long as it takes to be heard.
+        for (n, at) in [("3", 61_500), ("4", 62_900)] {
+            say(&mut lives, last, n, &[ADDRESS], t0 + MS(at));
+        }
+        let holder = decide(last, &wanted, &lives, &holder, t0 + MS(62_900));
         assert!(holder.addresses.len() == 1 && holder.doubtful.is_empty());
     }
 

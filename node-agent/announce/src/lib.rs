@@ -359,7 +359,7 @@ impl Announcing<'_> {
                 other
             });
             let next = lives
-                .next_end(now)
+                .next_end(&self.node, now)
                 .into_iter()
                 .chain(before.next_end(now))
                 .min();
