@@ -311,6 +311,18 @@ impl Api {
         })
     }
 
+    /// Whether there is an object of a key, as the store has it.
+    ///
+    /// # Errors
+    /// What the store suffers.
+    pub(crate) async fn is_stored(&self, served: &Served, key: &str) -> Result<bool, Status> {
+        if served.cache()?.get(key).is_some() {
+            return Ok(true);
+        }
+        let found = self.read_store(served, &served.store_key(key)?).await?;
+        Ok(found.is_some())
+    }
+
     async fn read_store(&self, served: &Served, key: &Bytes) -> Result<Option<Current>, Status> {
         let stored = self
             .store()
@@ -387,11 +399,23 @@ impl Api {
         drop(span);
         let counts = &self.metrics.requests;
         counts.store(operation, group, plural, began.elapsed());
-        if !matches!(written, Ok(Outcome::Done { .. })) {
-            self.caches.withdraw(&key, &value);
+        match &written {
+            Ok(Outcome::Done { revision, .. }) if decides(group, plural) => {
+                // It is written whether or not the caches hear of it in time.
+                let _behind = self.reach(*revision).await;
+            }
+            Ok(Outcome::Done { .. }) => {}
+            _ => self.caches.withdraw(&key, &value),
         }
         written.map_err(|error| store_error(&error))
     }
+}
+
+/// Whether this server decides about other objects by what it has cached of these.
+/// Who was told that a namespace is restricted now finds the next pod judged by it: such
+/// a write is answered when the caches have it.
+fn decides(group: &str, plural: &str) -> bool {
+    matches!((group, plural), ("", "limitranges" | "namespaces"))
 }
 
 /// Sets the resource version, where Kubernetes prints it: right in the metadata.

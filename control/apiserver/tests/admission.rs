@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{ask, root, send, server};
+use std::sync::atomic::Ordering;
+
+use common::{ask, root, send, server, server_that_lags};
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
@@ -122,6 +124,25 @@ async fn pods_keep_to_the_level_of_their_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_level_holds_from_its_answer_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, late) = server_that_lags(dir.path()).await;
+    namespace(&server, "n", value!({})).await;
+    late.store(true, Ordering::SeqCst);
+    for (level, code) in [("baseline", 403), ("privileged", 201)] {
+        let labels = value!({"metadata": {"labels": {
+            "pod-security.kubernetes.io/enforce": level
+        }}});
+        let path = "/api/v1/namespaces/n";
+        let (changed, _) = ask(&server, &root(), Method::PATCH, path, Some(labels)).await;
+        assert_eq!(changed, 200);
+        let pods = "/api/v1/namespaces/n/pods";
+        let (made, _) = ask(&server, &root(), Method::POST, pods, Some(pod("p", true))).await;
+        assert_eq!(made, code, "{level}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn labels_that_name_no_level_are_refused_when_they_are_new() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = server(dir.path()).await;
@@ -204,7 +225,7 @@ async fn many_clients_together_get_no_more_than_there_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quota_is_charged_for_what_is_stored_and_only_for_that() {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = server(dir.path()).await;
+    let (server, late) = server_that_lags(dir.path()).await;
     let root = root();
     namespace(&server, "n", value!({})).await;
     let hard =
@@ -225,8 +246,10 @@ async fn a_quota_is_charged_for_what_is_stored_and_only_for_that() {
     .await;
     assert_eq!((code, used(&server, "services").await), (201, "0".into()));
     let post = async |object| ask(&server, &root, Method::POST, services, Some(object)).await;
+    late.store(true, Ordering::SeqCst);
     assert_eq!(post(service("a", "ClusterIP")).await.0, 201);
     assert_eq!(post(service("a", "ClusterIP")).await.0, 409);
+    late.store(false, Ordering::SeqCst);
     assert_eq!(
         used(&server, "services").await,
         "1",

@@ -259,7 +259,8 @@ async fn store_one(
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    if !charges.is_empty() && served.cache()?.get(&key).is_none() {
+    // A name that is taken takes nothing from a quota. The cache may not know of it yet.
+    if !charges.is_empty() && !context.api.is_stored(served, &key).await? {
         let began = Instant::now();
         let charged = quota::charge(context, served, &object, &charges, options.dry_run).await;
         attributes.counted(Plugin::ResourceQuota, Step::Validate, began, charged)?;

@@ -2,10 +2,12 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod late;
 pub mod memory;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -56,6 +58,16 @@ pub async fn server_of(
     })
     .await
     .expect("a server")
+}
+
+/// Starts a server on a store whose changes are told late once the flag is set.
+pub async fn server_that_lags(dir: &Path) -> (ApiServer, Arc<AtomicBool>) {
+    let first = server(dir).await;
+    let mut config = first.api().config.clone();
+    let late = late::Late::new(Arc::clone(&config.store));
+    let begun = late.begun();
+    config.store = Arc::new(late);
+    (ApiServer::new(config).await.expect("a server"), begun)
 }
 
 /// Starts a second server on the store of a first one.
