@@ -14,10 +14,13 @@
 pub mod cri;
 pub mod csi;
 pub mod devices;
+pub mod dra;
+mod grpc;
 mod manager;
 pub mod managers;
 pub mod node;
 pub mod objects;
+pub mod plugins;
 pub mod pod;
 pub mod server;
 pub mod settings;
@@ -26,6 +29,7 @@ pub mod static_pods;
 #[cfg(test)]
 mod testing;
 mod tls;
+mod turns;
 pub mod volumes;
 
 use std::net::{IpAddr, SocketAddr};
@@ -137,6 +141,9 @@ pub enum Error {
     /// Containers cannot be given CPUs and memory as configured.
     #[error(transparent)]
     Managers(#[from] managers::Error),
+    /// What was prepared for pods before cannot be gone on with.
+    #[error(transparent)]
+    Claims(managers::CheckpointError),
     /// The node is refused by the API.
     #[error("the API server refuses the node")]
     Register(#[source] control_client::Error),
@@ -230,7 +237,18 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
         .collect();
     let drivers = csi::Drivers::new(client.clone(), &options.node_name, &options.root);
+    let (nudges, nudged) = tokio::sync::mpsc::unbounded_channel();
+    let claims = dra::Claims::new(
+        client.clone(),
+        &options.node_name,
+        &options.root,
+        nudges.clone(),
+        dra::AWAY,
+        shutdown.clone(),
+    )
+    .map_err(Error::Claims)?;
     let shared = Arc::new(Shared {
+        claims,
         csi: Arc::new(drivers),
         devices: Arc::new(devices::Devices::new(&options.root)),
         managers,
@@ -310,7 +328,14 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         let devices = with.devices.clone();
         devices::serve(devices, with, &root, end).await;
     });
-    let plugins = tokio::spawn(csi::register::watch(shared.csi.clone(), shutdown.clone()));
+    let of_claims = shared.claims.plugins();
+    of_claims.clone().begin();
+    let kinds: Vec<Arc<dyn plugins::Kind>> = vec![shared.csi.clone(), of_claims];
+    let plugins = tokio::spawn(plugins::watch(
+        options.root.clone(),
+        kinds,
+        shutdown.clone(),
+    ));
     let guard = tokio::spawn(node::guard::guard(
         shared.clone(),
         settings,
@@ -323,7 +348,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         services.synced().await;
         own.synced().await;
     };
-    let manager = manager::run(shared, pods, known, ordered, shutdown);
+    let manager = manager::run(shared, pods, known, ordered, (nudges, nudged), shutdown);
     tokio::pin!(manager);
     let result = tokio::select! {
         () = &mut manager => Ok(()),

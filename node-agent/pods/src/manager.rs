@@ -35,16 +35,20 @@ const MIRRORS_EVERY: Duration = Duration::from_secs(1);
 const ORPHAN_GRACE: i64 = 30;
 
 /// Runs the node's pods until `shutdown`; what runs goes on after it. Pods of
-/// the API wait until what they need is `known`; static pods do not.
+/// the API wait until what they need is `known`; static pods do not. A pod looks
+/// at everything when somebody puts its uid into the channel of nudges.
 pub async fn run(
     shared: Arc<Shared>,
     pods: Reflector<Pod>,
     known: impl Future<Output = ()> + Send,
     mut orders: mpsc::UnboundedReceiver<Order>,
+    (nudges, mut nudged): (
+        mpsc::UnboundedSender<String>,
+        mpsc::UnboundedReceiver<String>,
+    ),
     shutdown: CancellationToken,
 ) {
     let (done, mut finished) = mpsc::unbounded_channel();
-    let (nudges, mut nudged) = mpsc::unbounded_channel();
     let watcher = tokio::spawn(watch_runtime(shared.clone(), nudges, shutdown.clone()));
     let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
     let mut changes = pods.changes();
@@ -293,6 +297,7 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handl
         if let Some(cgroups) = &shared.cgroups {
             uids.extend(cgroups.pods());
         }
+        uids.extend(shared.claims.pods());
         let is_known = |uid: &str| {
             known.contains(uid)
                 || uids.contains(uid)
@@ -328,6 +333,9 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
             tracing::warn!(uid, %error, "cannot remove a sandbox");
             return;
         }
+    }
+    if let Err(error) = shared.claims.unprepare(uid).await {
+        tracing::warn!(uid, %error, "cannot take devices back");
     }
     let volumes = Volumes::new(&shared.root, uid);
     if let Err(error) = shared.csi.release(volumes.pod_dir()).await {

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::cri::Runtime;
 use crate::csi::Drivers;
 use crate::devices::Devices;
+use crate::dra::Claims;
 use crate::managers::Managers;
 use crate::node::machine::Pressure;
 use crate::node::shutdown::Leaving;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub csi: Arc<Drivers>,
     /// Devices of plugins.
     pub devices: Arc<Devices>,
+    /// Devices by claims.
+    pub claims: Claims,
     /// CPUs and memory of containers' own.
     pub managers: Managers,
     /// Ids of pods' own.

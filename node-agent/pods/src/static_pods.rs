@@ -199,6 +199,9 @@ fn needs_api(spec: &Map<String, Value>) -> Option<&'static str> {
     if account.is_some_and(|name| !name.is_empty()) {
         return Some("a service account");
     }
+    if spec.get("resourceClaims").is_some() {
+        return Some("claims of devices");
+    }
     let volumes = spec.get("volumes").and_then(Value::as_array);
     for volume in volumes.into_iter().flatten() {
         for (key, what) in [

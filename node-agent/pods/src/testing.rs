@@ -15,10 +15,12 @@ use control_client::{Cache, Client};
 use http::Response;
 use http_body_util::Full;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
 use crate::cri::fake::Fake;
 use crate::devices::Devices;
+use crate::dra::{self, Claims};
 use crate::managers::Managers;
 use crate::objects::pod::Pod;
 use crate::objects::source::fake::FakeObjects;
@@ -54,6 +56,15 @@ pub(crate) fn shared(runtime: &Fake, root: &Path, orders: mpsc::UnboundedSender<
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
+        claims: Claims::new(
+            client.clone(),
+            "n",
+            root,
+            mpsc::unbounded_channel().0,
+            dra::AWAY,
+            CancellationToken::new(),
+        )
+        .unwrap(),
         devices: Arc::new(Devices::new(root)),
         managers: Managers::new(root, &Settings::default(), 1 << 30).unwrap(),
         ranges: Ranges::new(root, 3),

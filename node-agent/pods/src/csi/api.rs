@@ -1,6 +1,6 @@
-//! The messages of the Container Storage Interface (`csi.v1`) and of plugin
-//! registration (`pluginregistration`): only the fields that the agent reads or
-//! writes, written by hand as those of the runtime's protocol.
+//! The messages of the Container Storage Interface (`csi.v1`): only the fields
+//! that the agent reads or writes, written by hand as those of the runtime's
+//! protocol.
 
 #![expect(
     missing_docs,
@@ -9,28 +9,7 @@
 
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Empty {}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct PluginInfo {
-    #[prost(string, tag = "1")]
-    pub r#type: String,
-    #[prost(string, tag = "2")]
-    pub name: String,
-    #[prost(string, tag = "3")]
-    pub endpoint: String,
-    #[prost(string, repeated, tag = "4")]
-    pub supported_versions: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct RegistrationStatus {
-    #[prost(bool, tag = "1")]
-    pub plugin_registered: bool,
-    #[prost(string, tag = "2")]
-    pub error: String,
-}
+pub use crate::plugins::api::Empty;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeGetInfoResponse {

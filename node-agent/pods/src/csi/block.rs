@@ -77,7 +77,7 @@ impl Drivers {
     async fn release_device(&self, places: &Places, data: &VolumeData) -> Result<(), Error> {
         let (name, handle) = (&data.driver_name, &data.volume_handle);
         let driver = self.find(name)?;
-        let _turn = self.turn(name, handle).await;
+        let _turn = self.turns.take((name.clone(), handle.clone())).await;
         driver
             .call::<_, api::Empty>(
                 "csi.v1.Node/NodeUnpublishVolume",

@@ -17,7 +17,7 @@
 pub mod api;
 mod block;
 pub mod plan;
-pub mod register;
+mod register;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use control_client::{Client as Api, Resource, resources};
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -35,6 +34,7 @@ use crate::cri::Client as Socket;
 use crate::objects::claim::SecretReference;
 use crate::objects::pod::Pod;
 use crate::objects::source::{Objects, Secret, TokenWish};
+use crate::turns::Turns;
 use api::Capability;
 use plan::{DriverObject, DriverSpec, Places, VolumeData, Wish};
 
@@ -113,8 +113,8 @@ pub struct Drivers {
     node: String,
     root: PathBuf,
     all: Mutex<BTreeMap<String, Driver>>,
-    /// By driver and handle: held while a volume is staged or unstaged.
-    turns: Mutex<FxHashMap<(String, String), Arc<tokio::sync::Mutex<()>>>>,
+    /// By driver and handle: taken while a volume is staged or unstaged.
+    turns: Turns<(String, String)>,
 }
 
 impl Drivers {
@@ -147,16 +147,6 @@ impl Drivers {
     fn api(&self) -> Result<&Api, Error> {
         let none = || Error::Waiting("there is no API server to ask".to_owned());
         self.api.as_ref().ok_or_else(none)
-    }
-
-    async fn turn(&self, driver: &str, handle: &str) -> tokio::sync::OwnedMutexGuard<()> {
-        let lock = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, lock| Arc::strong_count(lock) > 1);
-            let key = (driver.to_owned(), handle.to_owned());
-            turns.entry(key).or_default().clone()
-        };
-        lock.lock_owned().await
     }
 
     /// Brings a volume to a pod, whose folder is `pod_dir`; does nothing that
@@ -199,7 +189,7 @@ impl Drivers {
         } else {
             self.attached(&attachment, &handle).await?
         };
-        let _turn = self.turn(name, &handle).await;
+        let _turn = self.turns.take((name.to_owned(), handle.clone())).await;
         let capability = plan::capability(wish, &driver.can, group);
         let staged = !wish.inline && driver.can.contains(&Capability::StageUnstageVolume);
         let Places {
@@ -308,7 +298,7 @@ impl Drivers {
         if !driver.can.contains(&Capability::ExpandVolume) {
             return Ok(false);
         }
-        let _turn = self.turn(name, handle).await;
+        let _turn = self.turns.take((name.clone(), handle.clone())).await;
         let staging = plan::staging(&self.root, name, handle);
         let secrets = self
             .secrets(wish.source.node_expand_secret_ref.as_ref())
@@ -356,7 +346,7 @@ impl Drivers {
             };
             let (name, handle) = (&data.driver_name, &data.volume_handle);
             let driver = self.find(name)?;
-            let _turn = self.turn(name, handle).await;
+            let _turn = self.turns.take((name.clone(), handle.clone())).await;
             driver
                 .call::<_, api::Empty>(
                     "csi.v1.Node/NodeUnpublishVolume",

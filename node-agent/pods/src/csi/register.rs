@@ -1,167 +1,53 @@
-//! Drivers make themselves known by a socket in `plugins_registry`
-//! (`pluginregistration`), and the agent tells the API of them: in the node's
-//! `CSINode`, its labels (topology) and its annotation.
+//! Drivers of volumes that make themselves known ([`plugins`](crate::plugins)),
+//! and the agent tells the API of them: in the node's `CSINode`, its labels
+//! (topology) and its annotation.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use control_client::{Client as Api, Discard, Metadata, Patch, Resource, resources};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use super::api::{
-    Capability, Empty, NodeGetCapabilitiesResponse, NodeGetInfoResponse, PluginInfo,
-    RegistrationStatus,
-};
+use super::api::{Capability, NodeGetCapabilitiesResponse, NodeGetInfoResponse};
 use super::{Driver, Drivers};
 use crate::cri::Client as Socket;
-
-/// How often the folder is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How long a registration that failed waits at first, and at most.
-const RETRY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(122)];
-
-/// How long a plugin may take for one call.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+use crate::plugins::api::{Empty, PluginInfo};
+use crate::plugins::{Kind, PATIENCE};
 
 const CSI_NODES: Resource = Resource::cluster("storage.k8s.io", "v1", "csinodes", "CSINode");
 
 /// Annotation of the node: by driver, what it calls the node.
 const NODE_ID: &str = "csi.volume.kubernetes.io/nodeid";
 
-/// A socket as it was seen: another file under the same name is another plugin.
-type Seen = (u64, u64, i64);
-
-enum State {
-    /// Not through yet: when to try again, and how long to wait after that.
-    Failed(Instant, Duration),
-    /// Registered, as a driver of that name; none for plugins of other kinds.
-    Known(Option<String>),
-}
-
-/// Keeps the drivers of the node known until `shutdown`.
-pub async fn watch(drivers: Arc<Drivers>, shutdown: CancellationToken) {
-    let folder = drivers.root.join("plugins_registry");
-    if let Err(error) = std::fs::create_dir_all(&folder) {
-        tracing::warn!(folder = %folder.display(), %error, "cannot make the folder of plugins");
+impl Kind for Drivers {
+    fn r#type(&self) -> &'static str {
+        "CSIPlugin"
     }
-    let mut known: BTreeMap<PathBuf, (Seen, State)> = BTreeMap::new();
-    loop {
-        let found = sockets(&folder);
-        let gone: Vec<PathBuf> = known
-            .iter()
-            .filter(|(path, (seen, _))| found.get(*path) != Some(seen))
-            .map(|(path, _)| path.clone())
-            .collect();
-        for path in gone {
-            if let Some((_, State::Known(Some(name)))) = known.remove(&path) {
-                tracing::info!(driver = name, "a CSI driver is gone");
-                drivers.put(&name, None);
-                if let Err(error) = forget(&drivers, &name).await {
-                    tracing::warn!(
-                        driver = name,
-                        error,
-                        "cannot tell that a CSI driver is gone"
-                    );
-                }
+
+    fn take<'a>(
+        self: Arc<Self>,
+        info: &'a PluginInfo,
+        endpoint: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { take(&self, info, endpoint).await })
+    }
+
+    fn gone<'a>(self: Arc<Self>, name: &'a str, _endpoint: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.put(name, None);
+            if let Err(error) = forget(&self, name).await {
+                tracing::warn!(
+                    driver = name,
+                    error,
+                    "cannot tell that a CSI driver is gone"
+                );
             }
-        }
-        for (path, seen) in found {
-            let wait = match known.get(&path) {
-                Some((_, State::Known(_))) => continue,
-                Some((_, State::Failed(at, _))) if *at > Instant::now() => continue,
-                Some((_, State::Failed(_, wait))) => *wait,
-                None => RETRY[0],
-            };
-            let state = match register(&drivers, &path).await {
-                Ok(name) => State::Known(name),
-                Err(error) => {
-                    let socket = path.display();
-                    tracing::warn!(%socket, error, "cannot register a plugin");
-                    State::Failed(Instant::now() + wait, (wait * 2).min(RETRY[1]))
-                }
-            };
-            known.insert(path, (seen, state));
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
+        })
     }
 }
 
-/// The sockets in a folder, and in the folders in it.
-fn sockets(folder: &Path) -> BTreeMap<PathBuf, Seen> {
-    let mut found = BTreeMap::new();
-    let mut look = |folder: &Path| -> Vec<PathBuf> {
-        let mut more = Vec::new();
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            let Ok(meta) = entry.metadata() else { continue };
-            if hidden {
-                continue;
-            }
-            if meta.file_type().is_socket() {
-                found.insert(path, (meta.dev(), meta.ino(), meta.ctime_nsec()));
-            } else if meta.is_dir() {
-                more.push(path);
-            }
-        }
-        more
-    };
-    for inner in look(folder) {
-        look(&inner);
-    }
-    found
-}
-
-/// Asks a plugin what it is, makes use of it, and tells it so. The driver's
-/// name, if it is one.
-async fn register(drivers: &Drivers, path: &Path) -> Result<Option<String>, String> {
-    let socket = Socket::new(&path.display().to_string());
-    let info: PluginInfo = socket
-        .unary(
-            "pluginregistration.Registration/GetInfo",
-            Empty {},
-            PATIENCE,
-        )
-        .await
-        .map_err(|e| e.to_string())?;
-    if info.r#type != "CSIPlugin" {
-        // somebody else's business; it is not told that it is registered
-        tracing::warn!(
-            kind = info.r#type,
-            name = info.name,
-            "plugins of this kind are not supported"
-        );
-        return Ok(None);
-    }
-    let taken = take(drivers, &info, path).await;
-    let status = RegistrationStatus {
-        plugin_registered: taken.is_ok(),
-        error: taken.clone().err().unwrap_or_default(),
-    };
-    let told = socket
-        .unary::<_, Empty>(
-            "pluginregistration.Registration/NotifyRegistrationStatus",
-            status,
-            PATIENCE,
-        )
-        .await;
-    taken?;
-    if let Err(error) = told {
-        tracing::debug!(driver = info.name, %error, "cannot tell a driver that it is registered");
-    }
-    tracing::info!(driver = info.name, "a CSI driver is registered");
-    Ok(Some(info.name))
-}
-
-async fn take(drivers: &Drivers, info: &PluginInfo, path: &Path) -> Result<(), String> {
+async fn take(drivers: &Drivers, info: &PluginInfo, endpoint: &str) -> Result<(), String> {
     let fits = |version: &String| {
         let version = version.trim_start_matches('v');
         version == "1" || version.starts_with("1.")
@@ -172,12 +58,7 @@ async fn take(drivers: &Drivers, info: &PluginInfo, path: &Path) -> Result<(), S
             info.name, info.supported_versions
         ));
     }
-    let endpoint = if info.endpoint.is_empty() {
-        path.display().to_string()
-    } else {
-        info.endpoint.clone()
-    };
-    let socket = Socket::new(&endpoint);
+    let socket = Socket::new(endpoint);
     let node: NodeGetInfoResponse = socket
         .unary("csi.v1.Node/NodeGetInfo", Empty {}, PATIENCE)
         .await

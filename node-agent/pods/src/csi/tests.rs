@@ -7,74 +7,43 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::grpc;
 use crate::objects::claim::Csi;
 use crate::objects::source::fake::FakeObjects;
+use crate::plugins;
+use crate::plugins::api::{PluginInfo, RegistrationStatus};
 
 type Calls = Arc<Mutex<Vec<String>>>;
-
-async fn answer<Q, A>(
-    request: Request<Incoming>,
-    with: impl Fn(Q) -> Result<A, tonic::Status> + Clone + Send + 'static,
-) -> Response<tonic::body::Body>
-where
-    Q: prost::Message + Default + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let codec = tonic_prost::ProstCodec::<A, Q>::default();
-    let service = tower::service_fn(move |request: tonic::Request<Q>| {
-        let answered = with(request.into_inner()).map(tonic::Response::new);
-        std::future::ready(answered)
-    });
-    tonic::server::Grpc::new(codec)
-        .unary(service, request)
-        .await
-}
 
 /// A driver at `socket` that stages, and refuses to publish what is staged
 /// nowhere.
 fn driver(socket: &Path, calls: Calls) {
-    let listener = tokio::net::UnixListener::bind(socket).unwrap();
-    let endpoint = socket.display().to_string();
+    let (socket, endpoint) = (socket.to_owned(), socket.display().to_string());
     tokio::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let (calls, endpoint) = (calls.clone(), endpoint.clone());
-            let service = hyper::service::service_fn(move |request| {
-                let (calls, endpoint) = (calls.clone(), endpoint.clone());
-                async move { Ok::<_, Infallible>(serve(request, calls, endpoint).await) }
-            });
-            tokio::spawn(
-                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                    .serve_connection(TokioIo::new(stream), service),
-            );
-        }
+        let answer = move |request| serve(request, calls.clone(), endpoint.clone());
+        grpc::listen(&socket, CancellationToken::new(), answer).await;
     });
 }
 
-async fn serve(
-    request: Request<Incoming>,
-    calls: Calls,
-    endpoint: String,
-) -> Response<tonic::body::Body> {
+async fn serve(request: Request<Incoming>, calls: Calls, endpoint: String) -> grpc::Answer {
     let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
     let note = move |text: String| calls.lock().unwrap().push(text);
     match method.as_str() {
         "GetInfo" => {
-            let info = api::PluginInfo {
+            let info = PluginInfo {
                 r#type: "CSIPlugin".to_owned(),
                 name: "d.io".to_owned(),
                 endpoint,
                 supported_versions: vec!["1.0.0".to_owned()],
             };
-            answer(request, move |_: api::Empty| Ok(info.clone())).await
+            grpc::unary(request, move |_: api::Empty| Ok(info.clone())).await
         }
         "NotifyRegistrationStatus" => {
-            answer(request, move |status: api::RegistrationStatus| {
+            grpc::unary(request, move |status: RegistrationStatus| {
                 note(format!(
                     "registered {} {}",
                     status.plugin_registered, status.error
@@ -89,7 +58,7 @@ async fn serve(
                 max_volumes_per_node: 5,
                 accessible_topology: None,
             };
-            answer(request, move |_: api::Empty| Ok(info.clone())).await
+            grpc::unary(request, move |_: api::Empty| Ok(info.clone())).await
         }
         "NodeGetCapabilities" => {
             let can = [Capability::StageUnstageVolume, Capability::ExpandVolume].map(|can| {
@@ -99,10 +68,10 @@ async fn serve(
             let can = api::NodeGetCapabilitiesResponse {
                 capabilities: can.into(),
             };
-            answer(request, move |_: api::Empty| Ok(can.clone())).await
+            grpc::unary(request, move |_: api::Empty| Ok(can.clone())).await
         }
         "NodeStageVolume" => {
-            answer(request, move |r: api::NodeStageVolumeRequest| {
+            grpc::unary(request, move |r: api::NodeStageVolumeRequest| {
                 assert_eq!(r.secrets["key"], "value");
                 note(format!(
                     "stage {} {}",
@@ -113,7 +82,7 @@ async fn serve(
             .await
         }
         "NodePublishVolume" => {
-            answer(request, move |r: api::NodePublishVolumeRequest| {
+            grpc::unary(request, move |r: api::NodePublishVolumeRequest| {
                 let inline = r.volume_context.get("csi.storage.k8s.io/ephemeral");
                 let inline = inline.is_some_and(|v| v == "true");
                 if r.staging_target_path.is_empty() != inline {
@@ -137,7 +106,7 @@ async fn serve(
             .await
         }
         "NodeExpandVolume" => {
-            answer(request, move |r: api::NodeExpandVolumeRequest| {
+            grpc::unary(request, move |r: api::NodeExpandVolumeRequest| {
                 assert!(Path::new(&r.volume_path).exists() && !r.staging_target_path.is_empty());
                 let bytes = r.capacity_range.unwrap().required_bytes;
                 note(format!("expand {} {bytes}", r.volume_id));
@@ -146,7 +115,7 @@ async fn serve(
             .await
         }
         "NodeUnpublishVolume" => {
-            answer(request, move |r: api::NodeUnpublishVolumeRequest| {
+            grpc::unary(request, move |r: api::NodeUnpublishVolumeRequest| {
                 let _ = fs::remove_dir(&r.target_path);
                 let _ = fs::remove_file(&r.target_path);
                 note(format!("unpublish {}", &r.volume_id[..4]));
@@ -155,7 +124,7 @@ async fn serve(
             .await
         }
         "NodeUnstageVolume" => {
-            answer(request, move |r: api::NodeUnstageVolumeRequest| {
+            grpc::unary(request, move |r: api::NodeUnstageVolumeRequest| {
                 note(format!("unstage {}", r.volume_id));
                 Ok(api::Empty {})
             })
@@ -254,7 +223,12 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     let api = cluster(Arc::clone(&attached), Arc::clone(&csi_node));
     let drivers = Arc::new(Drivers::new(api, "n1", root.path()));
     let shutdown = CancellationToken::new();
-    tokio::spawn(register::watch(drivers.clone(), shutdown.clone()));
+    let kinds: Vec<Arc<dyn plugins::Kind>> = vec![drivers.clone()];
+    tokio::spawn(plugins::watch(
+        root.path().to_owned(),
+        kinds,
+        shutdown.clone(),
+    ));
     let said = || std::mem::take(&mut *calls.lock().unwrap());
 
     let dir = |name: &str| root.path().join("pods").join(name);

@@ -166,6 +166,32 @@ pub struct ContainerResources {
     pub cpu_ids: Vec<i64>,
     #[prost(message, repeated, tag = "4")]
     pub memory: Vec<ContainerMemory>,
+    #[prost(message, repeated, tag = "5")]
+    pub dynamic_resources: Vec<DynamicResource>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DynamicResource {
+    #[prost(string, tag = "2")]
+    pub claim_name: String,
+    #[prost(string, tag = "3")]
+    pub claim_namespace: String,
+    #[prost(message, repeated, tag = "4")]
+    pub claim_resources: Vec<ClaimResource>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ClaimResource {
+    #[prost(message, repeated, tag = "1")]
+    pub cdi_devices: Vec<cri::CdiDevice>,
+    #[prost(string, tag = "2")]
+    pub driver_name: String,
+    #[prost(string, tag = "3")]
+    pub pool_name: String,
+    #[prost(string, tag = "4")]
+    pub device_name: String,
+    #[prost(string, optional, tag = "5")]
+    pub share_id: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

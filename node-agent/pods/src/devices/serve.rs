@@ -1,24 +1,21 @@
 //! What the agent serves on sockets of its own: the registration of device
 //! plugins, and the pod resources API that monitors of devices read.
 
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use super::api;
 use super::pool::Pool;
 use super::{CHECKPOINT, Devices};
+use crate::grpc::{Answer, listen, unary, unknown};
 use crate::managers::cpuset::CpuSet;
 use crate::managers::memory::Block;
+use crate::objects::pod::{Container, Pod};
 use crate::shared::{Entry, Registry};
-
-type Answer = Response<tonic::body::Body>;
 
 /// Serves both sockets until `shutdown`.
 pub async fn serve(
@@ -50,6 +47,9 @@ pub trait Pods: Send + Sync + 'static {
     /// CPUs and memory of a container's own.
     fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<Block>);
 
+    /// The claims of a container.
+    fn claims(&self, pod: &Pod, container: &Container) -> Vec<api::DynamicResource>;
+
     /// CPUs and memory that can be somebody's own.
     fn allocatable(&self) -> (CpuSet, Vec<Block>);
 }
@@ -63,6 +63,10 @@ impl Pods for crate::shared::Shared {
         let bound = self.managers.binding(pod, container);
         let cpus = bound.cpus.filter(|_| bound.exclusive).unwrap_or_default();
         (cpus, self.managers.blocks(pod, container))
+    }
+
+    fn claims(&self, pod: &Pod, container: &Container) -> Vec<api::DynamicResource> {
+        self.claims.told(pod, container)
     }
 
     fn allocatable(&self) -> (CpuSet, Vec<Block>) {
@@ -79,75 +83,6 @@ fn clear(folder: &Path) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
-}
-
-async fn listen<F, R>(path: &Path, shutdown: CancellationToken, answer: F)
-where
-    F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Answer> + Send + 'static,
-{
-    let bound = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| {
-            let _ = std::fs::remove_file(path);
-            UnixListener::bind(path)
-        });
-    let listener = match bound {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::warn!(socket = %path.display(), %error, "cannot listen");
-            return;
-        }
-    };
-    loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
-            // out of descriptors or the like
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            continue;
-        };
-        let answer = answer.clone();
-        let service = hyper::service::service_fn(move |request| {
-            let answered = answer(request);
-            async move { Ok::<_, Infallible>(answered.await) }
-        });
-        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service);
-        let shutdown = shutdown.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                _ = connection => {}
-            }
-        });
-    }
-    let _ = std::fs::remove_file(path);
-}
-
-async fn unary<Q, A>(
-    request: Request<Incoming>,
-    with: impl Fn(Q) -> Result<A, tonic::Status> + Clone + Send + 'static,
-) -> Answer
-where
-    Q: prost::Message + Default + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let codec = tonic_prost::ProstCodec::<A, Q>::default();
-    let service = tower::service_fn(move |request: tonic::Request<Q>| {
-        let answered = with(request.into_inner()).map(tonic::Response::new);
-        std::future::ready(answered)
-    });
-    tonic::server::Grpc::new(codec)
-        .unary(service, request)
-        .await
-}
-
-fn unknown() -> Answer {
-    tonic::Status::unimplemented("no such method").into_http()
 }
 
 async fn register(
@@ -268,6 +203,7 @@ fn resources(pool: &Pool, pods: &dyn Pods, entry: &Entry) -> api::PodResources {
                         .collect(),
                     cpu_ids: cpus.iter().map(i64::from).collect(),
                     memory: memory.into_iter().map(told).collect(),
+                    dynamic_resources: pods.claims(pod, container),
                 }
             })
             .collect(),

@@ -1,14 +1,12 @@
 //! The whole way over sockets: a plugin that registers, a pod that gets its
 //! devices, a monitor that reads of them.
 
-use std::convert::Infallible;
-
 use http::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 
 use super::*;
+use crate::grpc;
 use crate::managers::cpuset::CpuSet;
 use crate::managers::memory::Block;
 use crate::managers::{Managers, Reason};
@@ -33,100 +31,71 @@ impl serve::Pods for Running {
         ("2-3".parse().unwrap(), vec![block])
     }
 
+    fn claims(&self, _: &Pod, _: &Container) -> Vec<api::DynamicResource> {
+        Vec::new()
+    }
+
     fn allocatable(&self) -> (CpuSet, Vec<Block>) {
         ("1-3".parse().unwrap(), Vec::new())
     }
 }
 
 /// A plugin with two devices. It prefers the last, and gives a variable.
-fn plugin(socket: &Path) -> CancellationToken {
-    let listener = tokio::net::UnixListener::bind(socket).unwrap();
+async fn plugin(socket: &Path) -> CancellationToken {
     let end = CancellationToken::new();
-    let stop = end.clone();
+    let (at, stop) = (socket.to_owned(), end.clone());
     tokio::spawn(async move {
-        loop {
-            let stream = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = listener.accept() => accepted.unwrap().0,
-            };
-            let service = hyper::service::service_fn(|request: Request<Incoming>| async move {
-                let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
-                Ok::<_, Infallible>(answer(&method, request).await)
-            });
-            let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                .serve_connection(TokioIo::new(stream), service);
-            let stop = stop.clone();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    _ = connection => {}
-                }
-            });
-        }
+        grpc::listen(&at, stop, |request: Request<Incoming>| async move {
+            let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
+            answer(&method, request).await
+        })
+        .await;
     });
+    while !socket.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     end
 }
 
-async fn unary<Q, A>(
-    request: Request<Incoming>,
-    with: fn(Q) -> A,
-) -> http::Response<tonic::body::Body>
-where
-    Q: prost::Message + Default + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let service = tower::service_fn(move |request: tonic::Request<Q>| {
-        let answer = tonic::Response::new(with(request.into_inner()));
-        std::future::ready(Ok::<_, tonic::Status>(answer))
-    });
-    tonic::server::Grpc::new(tonic_prost::ProstCodec::<A, Q>::default())
-        .unary(service, request)
-        .await
-}
-
-async fn answer(method: &str, request: Request<Incoming>) -> http::Response<tonic::body::Body> {
+async fn answer(method: &str, request: Request<Incoming>) -> grpc::Answer {
     match method {
         "ListAndWatch" => {
-            let service = tower::service_fn(|_: tonic::Request<api::Empty>| {
-                let device = |id: &str| api::Device {
-                    id: id.to_owned(),
-                    health: "Healthy".to_owned(),
-                    topology: None,
-                };
-                let first = api::ListAndWatchResponse {
-                    devices: vec![device("g0"), device("g1")],
-                };
-                // told once, and then nothing happens
-                let told = futures::stream::once(std::future::ready(Ok(first)))
-                    .chain(futures::stream::pending::<Result<_, tonic::Status>>());
-                std::future::ready(Ok::<_, tonic::Status>(tonic::Response::new(told.boxed())))
-            });
-            let codec = tonic_prost::ProstCodec::<api::ListAndWatchResponse, api::Empty>::default();
-            tonic::server::Grpc::new(codec)
-                .server_streaming(service, request)
-                .await
+            let device = |id: &str| api::Device {
+                id: id.to_owned(),
+                health: "Healthy".to_owned(),
+                topology: None,
+            };
+            let first = api::ListAndWatchResponse {
+                devices: vec![device("g0"), device("g1")],
+            };
+            // told once, and then nothing happens
+            let told = futures::stream::once(std::future::ready(Ok(first)));
+            let told = told.chain(futures::stream::pending()).boxed();
+            grpc::streaming::<api::Empty, _>(request, told).await
         }
         "GetPreferredAllocation" => {
-            unary(request, |r: api::PreferredAllocationRequest| {
+            grpc::unary(request, |r: api::PreferredAllocationRequest| {
                 let all = &r.container_requests[0].available;
-                api::PreferredAllocationResponse {
+                Ok(api::PreferredAllocationResponse {
                     container_responses: vec![api::ContainerPreferredAllocationResponse {
                         device_ids: all.iter().rev().take(1).cloned().collect(),
                     }],
-                }
+                })
             })
             .await
         }
         "Allocate" => {
-            unary(request, |r: api::AllocateRequest| api::AllocateResponse {
-                container_responses: vec![api::ContainerAllocateResponse {
-                    envs: [(
-                        "GPUS".to_owned(),
-                        r.container_requests[0].devices_ids.join(","),
-                    )]
-                    .into(),
-                    ..Default::default()
-                }],
+            grpc::unary(request, |r: api::AllocateRequest| {
+                Ok(api::AllocateResponse {
+                    container_responses: vec![api::ContainerAllocateResponse {
+                        envs: [(
+                            "GPUS".to_owned(),
+                            r.container_requests[0].devices_ids.join(","),
+                        )]
+                        .into(),
+                        ..Default::default()
+                    }],
+                })
             })
             .await
         }
@@ -177,7 +146,7 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     // no plugin has it: somebody else looks after it
     give(&devices, &pod("p0", 9)).await.unwrap();
 
-    let end = plugin(&folder.join("gpu.sock"));
+    let end = plugin(&folder.join("gpu.sock")).await;
     let request = api::RegisterRequest {
         version: "v1beta1".to_owned(),
         endpoint: "gpu.sock".to_owned(),

@@ -39,7 +39,7 @@ use memory::{Block, Memories};
 use topology::Topology;
 
 pub use checkpoint::Error as CheckpointError;
-pub(crate) use checkpoint::{checksum, fields, list, map, typed};
+pub(crate) use checkpoint::{checksum, fields, list, map, read as read_checkpoint, typed};
 
 /// Where the two checkpoints are, below the agent's folder.
 const CPU_STATE: &str = "cpu_manager_state";

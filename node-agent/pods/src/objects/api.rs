@@ -18,6 +18,7 @@ use tokio::sync::{Notify, OnceCell};
 
 use super::claim::{Claim, PersistentVolume};
 use super::follow::{Followed, Follows, Key, TRUST_BUNDLES};
+use super::resource_claim::{RESOURCE_CLAIMS, ResourceClaim};
 use super::source::{
     ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
 };
@@ -226,6 +227,19 @@ impl Objects for ApiObjects {
                 .get::<PersistentVolume>(&resources::PERSISTENT_VOLUMES, "", name)
                 .await
                 .map_err(|e| format!("failed to fetch PV {name} from API server: {}", e.chain()))
+        })
+    }
+
+    fn resource_claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ResourceClaim, String>> {
+        Box::pin(async move {
+            self.client
+                .get::<ResourceClaim>(&RESOURCE_CLAIMS, namespace, name)
+                .await
+                .map_err(|e| e.chain())
         })
     }
 

@@ -4,6 +4,7 @@ pub mod api;
 pub mod claim;
 pub mod follow;
 pub mod pod;
+pub mod resource_claim;
 pub mod source;
 pub mod status;
 pub mod volume;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use control_client::Meta;
 use serde::{Deserialize, Serialize};
 
+use super::resource_claim::{ContainerClaim, PodResourceClaim};
 use super::status::PodStatus;
 use super::volume::Volume;
 
@@ -60,6 +61,7 @@ pub struct PodSpec {
     pub readiness_gates: Vec<ReadinessGate>,
     pub overhead: BTreeMap<String, String>,
     pub resources: Option<Resources>,
+    pub resource_claims: Vec<PodResourceClaim>,
     pub node_selector: BTreeMap<String, String>,
     pub affinity: Option<Affinity>,
     pub os: Option<Os>,
@@ -260,6 +262,9 @@ pub struct Resources {
     pub limits: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, String>,
+    /// A status does not repeat them.
+    #[serde(skip_serializing)]
+    pub claims: Vec<ContainerClaim>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::claim::{Claim, PersistentVolume};
 use super::follow::Key;
+use super::resource_claim::ResourceClaim;
 
 /// The data of a config map or of a secret: the two differ in nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,6 +155,13 @@ pub trait Objects: Send + Sync + 'static {
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<PersistentVolume, String>>;
+
+    /// A claim of devices; the error is a sentence.
+    fn resource_claim<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ResourceClaim, String>>;
 
     /// The text of a cluster trust bundle, if there is one of that name; the
     /// error is a sentence.
@@ -308,6 +316,8 @@ pub mod fake {
         pub tokens: std::sync::atomic::AtomicUsize,
         /// Claims, each with the volume that it is bound to.
         pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
+        /// Claims of devices.
+        pub resource_claims: Mutex<Vec<ResourceClaim>>,
         /// By name: the annotations of service accounts; others have none.
         pub accounts: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
         /// Name, signer and text of trust bundles.
@@ -426,6 +436,20 @@ pub mod fake {
                 .find(|(_, v)| v.metadata.name == name)
                 .map(|(_, volume)| volume.clone());
             Box::pin(std::future::ready(found.ok_or_else(|| "no volume".into())))
+        }
+
+        fn resource_claim<'a>(
+            &'a self,
+            namespace: &'a str,
+            name: &'a str,
+        ) -> BoxFuture<'a, Result<ResourceClaim, String>> {
+            let all = self.resource_claims.lock().unwrap();
+            let is =
+                |c: &&ResourceClaim| c.metadata.namespace == namespace && c.metadata.name == name;
+            let found = all.iter().find(is).cloned();
+            Box::pin(std::future::ready(
+                found.ok_or_else(|| "no such claim".into()),
+            ))
         }
 
         fn trust_bundle<'a>(

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::pod::Resources;
+use super::resource_claim::{ExtendedResourceClaimStatus, PodResourceClaimStatus};
 
 fn is_false(value: &bool) -> bool {
     !*value
@@ -44,6 +45,12 @@ pub struct PodStatus {
     pub ephemeral_container_statuses: Vec<ContainerStatus>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub qos_class: String,
+    /// Written by the controller of claims.
+    #[serde(skip_serializing)]
+    pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
+    /// Written by the scheduler.
+    #[serde(skip_serializing)]
+    pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -90,6 +97,27 @@ pub struct ContainerStatus {
     pub volume_mounts: Vec<MountStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocated_resources_status: Vec<ResourceStatus>,
+}
+
+/// How devices are that a container was given: of a device plugin's resource,
+/// or of a claim (`claim:NAME` or `claim:NAME/REQUEST`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceStatus {
+    pub name: String,
+    pub resources: Vec<ResourceHealth>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceHealth {
+    #[serde(rename = "resourceID")]
+    pub resource_id: String,
+    pub health: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -249,6 +249,10 @@ impl State {
             .of(&pod, name)
             .await
             .map_err(|e| refused("PreStartHookError", e))?;
+        let claimed = shared
+            .claims
+            .cdi_devices(&pod, container)
+            .map_err(|e| refused("CreateContainerConfigError", e))?;
         let mut devices = self
             .volumes
             .container_devices(&pod, container)
@@ -267,7 +271,9 @@ impl State {
                     )
                 })?
         };
-        let (mut cdi_devices, mut annotations) = (Vec::new(), BTreeMap::new());
+        let cdi_devices = claimed.into_iter().map(|name| api::CdiDevice { name });
+        let mut cdi_devices: Vec<api::CdiDevice> = cdi_devices.collect();
+        let mut annotations = BTreeMap::new();
         let mut variables = variables;
         for response in given {
             variables.extend(response.envs);

@@ -57,8 +57,14 @@ impl State {
     /// Nothing runs any more: reports the end, gives everything back, and has
     /// the API forget the pod. Whether nothing is left to do.
     pub(super) async fn finish(&mut self) -> bool {
-        self.terminal = true;
         let shared = self.shared.clone();
+        // before anybody is told that it is over, and gives them to another
+        if let Err(error) = shared.claims.unprepare(self.pod.uid()).await {
+            tracing::warn!(pod = self.pod.name(), %error, "cannot take devices back");
+            self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
+            return false;
+        }
+        self.terminal = true;
         shared
             .objects
             .follow(self.pod.uid(), &Default::default(), &self.stale);

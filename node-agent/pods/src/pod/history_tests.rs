@@ -338,6 +338,8 @@ impl World {
             ready: &FxHashMap::default(),
             terminal,
             sentence: None,
+            health: &Default::default(),
+            held: false,
             pending: None,
             host_ips: &[],
             runtime: "fake",

@@ -59,7 +59,9 @@ pub fn container(
     binding: &Binding,
 ) -> LinuxContainerResources {
     let class = qos::class(&pod.spec);
-    let Resources { limits, requests } = &container.resources;
+    let Resources {
+        limits, requests, ..
+    } = &container.resources;
     // what a container does not say is what its pod may have
     let of_pod = pod.spec.resources.as_ref().map(|r| &r.limits);
     let limit = |of: fn(&BTreeMap<String, String>) -> Option<i64>| {

@@ -14,24 +14,30 @@ use crate::cri::api;
 use crate::node::guard;
 
 impl State {
+    /// Makes the sandbox, when drivers have prepared the pod's devices.
     pub(super) async fn create_sandbox(&mut self, attempt: u32) {
-        let made = self.run_sandbox(attempt).await;
-        match made {
-            Ok(()) => {
+        let (shared, pod) = (self.shared.clone(), self.pod.clone());
+        let failed = match shared.claims.prepare(&pod, &*shared.objects).await {
+            Err(error) => Some((
+                "FailedPrepareDynamicResources",
+                format!("Failed to prepare dynamic resources: prepare dynamic resources: {error}"),
+            )),
+            Ok(()) => self.run_sandbox(attempt).await.err().map(|message| {
+                let message = format!("Failed to create pod sandbox: {message}");
+                ("FailedCreatePodSandBox", message)
+            }),
+        };
+        match failed {
+            None => {
                 self.memory.sandbox_retry = None;
                 self.sandbox_backoff =
                     Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
             }
-            Err(message) => {
+            Some((reason, message)) => {
                 let now = Timestamp::now();
                 self.sandbox_backoff.note(now);
                 self.memory.sandbox_retry = Some(later(now, self.sandbox_backoff.current()));
-                self.shared.warning(
-                    &self.pod,
-                    None,
-                    "FailedCreatePodSandBox",
-                    format!("Failed to create pod sandbox: {message}"),
-                );
+                shared.warning(&pod, None, reason, message);
             }
         }
     }

@@ -13,8 +13,8 @@ use super::resize::Pending;
 use crate::cri::api::ContainerState;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::status::{
-    Condition, ContainerStatus, Ip, LinuxUser, MountStatus, PodStatus, Running, State, Terminated,
-    User, Waiting,
+    Condition, ContainerStatus, Ip, LinuxUser, MountStatus, PodStatus, ResourceStatus, Running,
+    State, Terminated, User, Waiting,
 };
 
 /// The conditions that the agent owns; all others belong to someone else.
@@ -71,6 +71,11 @@ pub struct Input<'a> {
     pub sentence: Option<&'a Sentence>,
     /// A resize that cannot be granted now.
     pub pending: Option<&'a Pending>,
+    /// By container: how the devices are that it was given.
+    pub health: &'a BTreeMap<String, Vec<ResourceStatus>>,
+    /// Whether devices of the pod are still to be taken back: before that its
+    /// end is not told, or they would be given to another.
+    pub held: bool,
     /// The node's addresses, the primary first.
     pub host_ips: &'a [String],
     /// The runtime's name, for container ids.
@@ -95,7 +100,11 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
             .collect()
     };
     let init_container_statuses = statuses(&spec.init_containers, true);
-    let container_statuses = statuses(&spec.containers, false);
+    let mut container_statuses = statuses(&spec.containers, false);
+    for status in &mut container_statuses {
+        let health = input.health.get(&status.name).cloned();
+        status.allocated_resources_status = health.unwrap_or_default();
+    }
     let ephemeral_container_statuses = statuses(&spec.ephemeral_containers, false);
 
     // a pod that was refused has no containers to speak of
@@ -177,6 +186,10 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     } else {
         computed.to_owned()
     };
+    if input.held && status.is_terminal() && !input.old.is_terminal() {
+        let told = &input.old.phase;
+        status.phase = if told.is_empty() { "Pending" } else { told }.to_owned();
+    }
     if let Some(sentence) = input.sentence {
         status.reason.clone_from(&sentence.reason);
         status.message.clone_from(&sentence.message);

@@ -170,7 +170,7 @@ impl Worker {
             if self.state.is_sentenced_now(aim) {
                 continue;
             }
-            if self.state.step.finished && matches!(aim, Aim::End { .. }) {
+            if self.state.step.finished {
                 if self.state.finish().await {
                     return;
                 }
@@ -578,6 +578,8 @@ impl State {
             terminal: self.terminal || self.step.finished,
             sentence: self.sentence.as_ref(),
             pending: self.pending.as_ref(),
+            health: &self.shared.claims.health(&self.pod),
+            held: self.shared.claims.holds(self.pod.uid()),
             host_ips: &self.shared.host_ips,
             runtime: &self.shared.runtime_name,
             now: Timestamp::now(),

@@ -1,0 +1,460 @@
+//! The drivers of devices on this node: where they answer, whether they do, and
+//! what they tell of their devices' health.
+//!
+//! A driver may have several plugins at a time, while it is replaced. As long as
+//! none of them is connected nobody should be given its devices: after half a
+//! minute its ResourceSlices of this node are deleted (KEP-4381), as are those of
+//! all drivers when the agent begins. Drivers that are there make them anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use control_client::{Client as Api, DeleteOptions, Resource, Selection};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+use super::api;
+use super::health::{Health, Place};
+use super::state::Table;
+use crate::cri::Client as Socket;
+use crate::plugins::Kind;
+use crate::plugins::api::{Empty, PluginInfo};
+
+/// How long a driver may take for one call.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(45));
+
+/// How long a driver may be away before its slices go.
+pub const AWAY: Duration = Duration::from_secs(30);
+
+/// How long the deletion of slices waits when it failed, at first and at most.
+const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
+
+/// How often a plugin that is not connected is tried.
+const CONNECT_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a driver is asked for its devices' health when it told none.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+
+const RESOURCE_SLICES: Resource =
+    Resource::cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice");
+
+/// The protocol that is spoken with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    V1,
+    V1Beta1,
+}
+
+impl Service {
+    /// The first of those that a plugin names which is known here.
+    fn choose(named: &[String]) -> Option<Self> {
+        named.iter().find_map(|name| match name.as_str() {
+            "v1.DRAPlugin" => Some(Self::V1),
+            "v1beta1.DRAPlugin" => Some(Self::V1Beta1),
+            _ => None,
+        })
+    }
+}
+
+/// One plugin of a driver.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    endpoint: String,
+    socket: Socket,
+    service: Service,
+    connected: bool,
+    /// Cancelled when it is gone.
+    end: CancellationToken,
+}
+
+impl Plugin {
+    /// Has it prepare claims.
+    pub async fn prepare(&self, claims: Vec<api::Claim>) -> Result<api::PrepareResponse, Error> {
+        let method = match self.service {
+            Service::V1 => "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
+            Service::V1Beta1 => {
+                "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources"
+            }
+        };
+        self.call(method, claims).await
+    }
+
+    /// Has it take claims back.
+    pub async fn unprepare(
+        &self,
+        claims: Vec<api::Claim>,
+    ) -> Result<api::UnprepareResponse, Error> {
+        let method = match self.service {
+            Service::V1 => "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources",
+            Service::V1Beta1 => {
+                "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources"
+            }
+        };
+        self.call(method, claims).await
+    }
+
+    async fn call<A>(&self, method: &'static str, claims: Vec<api::Claim>) -> Result<A, Error>
+    where
+        A: prost::Message + Default + 'static,
+    {
+        let request = api::ClaimsRequest { claims };
+        let answer = self.socket.unary(method, request, PATIENCE).await;
+        answer.map_err(Error::Call)
+    }
+}
+
+/// The drivers of the node.
+pub struct Plugins {
+    api: Api,
+    node: String,
+    away: Duration,
+    /// The newest last.
+    all: Mutex<BTreeMap<String, Vec<Plugin>>>,
+    /// By driver that is away: cancelled when it is back.
+    wipes: Mutex<BTreeMap<String, CancellationToken>>,
+    health: Mutex<Health>,
+    /// Who uses what.
+    table: Arc<Mutex<Table>>,
+    /// Gets the uids of pods whose devices are not as they were.
+    changed: mpsc::UnboundedSender<String>,
+    shutdown: CancellationToken,
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Plugins {
+    pub(super) fn new(
+        api: Api,
+        node: &str,
+        table: Arc<Mutex<Table>>,
+        changed: mpsc::UnboundedSender<String>,
+        away: Duration,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            api,
+            node: node.to_owned(),
+            away,
+            all: Mutex::default(),
+            wipes: Mutex::default(),
+            health: Mutex::default(),
+            table,
+            changed,
+            shutdown,
+        }
+    }
+
+    /// The plugin of a driver to ask: the newest that is connected, or else the
+    /// newest.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn find(&self, driver: &str) -> Result<Plugin, Error> {
+        let all = lock(&self.all);
+        let own = all.get(driver).map(Vec::as_slice).unwrap_or_default();
+        let connected = own.iter().rev().find(|plugin| plugin.connected);
+        let found = connected.or(own.last()).cloned();
+        found.ok_or_else(|| Error::Driver(driver.to_owned()))
+    }
+
+    /// How a device is, and what its driver says to that.
+    #[must_use]
+    pub fn health(&self, driver: &str, pool: &str, device: &str) -> (&'static str, Option<String>) {
+        lock(&self.health).of(driver, pool, device, Instant::now())
+    }
+
+    fn add(self: &Arc<Self>, driver: &str, plugin: Plugin) -> Result<(), String> {
+        {
+            let mut all = lock(&self.all);
+            let own = all.entry(driver.to_owned()).or_default();
+            if own.iter().any(|known| known.endpoint == plugin.endpoint) {
+                // one instance does not take another's place
+                return Err(format!(
+                    "endpoint {} already registered for DRA driver plugin {driver}",
+                    plugin.endpoint
+                ));
+            }
+            own.push(plugin.clone());
+        }
+        self.note(driver);
+        let own = self.clone();
+        let driver = driver.to_owned();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = plugin.end.cancelled() => {}
+                () = own.follow(&driver, &plugin) => {}
+            }
+        });
+        Ok(())
+    }
+
+    fn remove(self: &Arc<Self>, driver: &str, endpoint: &str) {
+        let mut all = lock(&self.all);
+        let Some(own) = all.get_mut(driver) else {
+            return;
+        };
+        own.retain(|plugin| {
+            let stays = plugin.endpoint != endpoint;
+            if !stays {
+                plugin.end.cancel();
+            }
+            stays
+        });
+        if own.is_empty() {
+            all.remove(driver);
+        }
+        drop(all);
+        self.forget(driver);
+        self.note(driver);
+    }
+
+    /// Keeps connected with a plugin, and takes in what it tells.
+    async fn follow(self: &Arc<Self>, driver: &str, plugin: &Plugin) {
+        loop {
+            match connect(plugin.socket.socket()).await {
+                Err(error) => {
+                    tracing::debug!(driver, error, "a driver of devices does not answer");
+                }
+                Ok((_open, connection)) => {
+                    self.connected(driver, &plugin.endpoint, true);
+                    tokio::select! {
+                        () = connection => {}
+                        () = self.watch(driver, plugin) => {}
+                    }
+                    self.connected(driver, &plugin.endpoint, false);
+                    tracing::info!(driver, "the connection with a driver of devices ended");
+                }
+            }
+            tokio::time::sleep(CONNECT_EVERY).await;
+        }
+    }
+
+    fn connected(self: &Arc<Self>, driver: &str, endpoint: &str, connected: bool) {
+        let mut all = lock(&self.all);
+        for plugin in all.get_mut(driver).into_iter().flatten() {
+            if plugin.endpoint == endpoint {
+                plugin.connected = connected;
+            }
+        }
+        drop(all);
+        self.note(driver);
+    }
+
+    /// Takes in what a driver tells of its devices' health, as long as it is
+    /// connected.
+    async fn watch(&self, driver: &str, plugin: &Plugin) {
+        loop {
+            let method = "v1alpha1.DRAResourceHealth/NodeWatchResources";
+            let told = plugin.socket.stream(method, Empty {}).await;
+            let ended = match told {
+                Err(error) => Some(error),
+                Ok(mut told) => {
+                    let ended = loop {
+                        match told.next().await {
+                            None => break None,
+                            Some(Err(error)) => break Some(error),
+                            Some(Ok(response)) => self.take(driver, response),
+                        }
+                    };
+                    self.forget(driver);
+                    ended
+                }
+            };
+            if ended.is_some_and(|error| error.is_unimplemented()) {
+                // it will not learn it before it is replaced
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+
+    fn take(&self, driver: &str, response: api::WatchResponse) {
+        let changed = lock(&self.health).take(driver, response.devices, Instant::now());
+        self.tell(driver, &changed);
+    }
+
+    fn forget(&self, driver: &str) {
+        let changed = lock(&self.health).forget(driver);
+        self.tell(driver, &changed);
+    }
+
+    /// Has the pods look that use one of these devices.
+    fn tell(&self, driver: &str, changed: &BTreeSet<Place>) {
+        if changed.is_empty() {
+            return;
+        }
+        let table = lock(&self.table);
+        for (_, held) in table.iter() {
+            let devices = held.drivers.get(driver).into_iter().flatten();
+            let is_changed =
+                |pool: &String, device: &String| changed.contains(&(pool.clone(), device.clone()));
+            if devices
+                .into_iter()
+                .any(|d| is_changed(&d.pool_name, &d.device_name))
+            {
+                for pod in &held.pods {
+                    // nobody looks any more when the agent ends
+                    let _ = self.changed.send(pod.clone());
+                }
+            }
+        }
+    }
+
+    /// Has a driver's slices deleted when it is away for too long.
+    fn note(self: &Arc<Self>, driver: &str) {
+        let mut wipes = lock(&self.wipes);
+        let usable = lock(&self.all)
+            .get(driver)
+            .is_some_and(|own| own.iter().any(|plugin| plugin.connected));
+        if usable {
+            if let Some(wipe) = wipes.remove(driver) {
+                wipe.cancel();
+            }
+            return;
+        }
+        if wipes.contains_key(driver) {
+            return;
+        }
+        let back = self.shutdown.child_token();
+        wipes.insert(driver.to_owned(), back.clone());
+        let (own, driver) = (self.clone(), driver.to_owned());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = back.cancelled() => {}
+                () = own.wipe_later(&driver) => {
+                    // unless another has taken its place
+                    let mut wipes = lock(&own.wipes);
+                    if !back.is_cancelled() {
+                        wipes.remove(&driver);
+                    }
+                }
+            }
+        });
+    }
+
+    async fn wipe_later(&self, driver: &str) {
+        tokio::time::sleep(self.away).await;
+        tracing::info!(
+            driver,
+            "a driver of devices is away: its slices are deleted"
+        );
+        self.wipe(Some(driver)).await;
+    }
+
+    /// Takes away what drivers told the API that were there before the agent:
+    /// those that still are make it anew.
+    pub fn begin(self: Arc<Self>) {
+        tokio::spawn(async move {
+            tokio::select! {
+                () = self.shutdown.cancelled() => {}
+                () = self.wipe(None) => {}
+            }
+        });
+    }
+
+    /// Deletes the node's slices, of one driver or of all, until it succeeds.
+    async fn wipe(&self, driver: Option<&str>) {
+        let mut fields = format!("spec.nodeName={}", self.node);
+        if let Some(driver) = driver {
+            fields.push_str(&format!(",spec.driver={driver}"));
+        }
+        let selection = Selection::all().fields(fields);
+        let mut wait = RETRY[0];
+        loop {
+            let options = DeleteOptions::default();
+            let deleted = self
+                .api
+                .delete_collection(&RESOURCE_SLICES, &selection, &options)
+                .await;
+            match deleted {
+                Ok(()) => return,
+                // such an API knows no slices
+                Err(error) if error.is_not_found() => return,
+                Err(error) => {
+                    tracing::debug!(error = error.chain(), "cannot delete slices of the node");
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RETRY[1]);
+        }
+    }
+}
+
+/// A connection that nothing is asked over, and what ends when it does.
+async fn connect(
+    socket: &Path,
+) -> Result<(impl Send + use<>, impl Future<Output = ()> + Send + use<>), String> {
+    let stream = UnixStream::connect(socket);
+    let stream = stream.await.map_err(|e: io::Error| e.to_string())?;
+    let (open, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .handshake::<_, http_body_util::Empty<Bytes>>(TokioIo::new(stream))
+        .await
+        .map_err(|e| e.to_string())?;
+    let ended = async move {
+        let _ = connection.await;
+    };
+    Ok((open, ended))
+}
+
+impl Kind for Plugins {
+    fn r#type(&self) -> &'static str {
+        "DRAPlugin"
+    }
+
+    fn take<'a>(
+        self: Arc<Self>,
+        info: &'a PluginInfo,
+        endpoint: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let service = Service::choose(&info.supported_versions).ok_or_else(|| {
+                format!(
+                    "DRA driver {} serves {:?}, and none of them is v1.DRAPlugin or v1beta1.DRAPlugin",
+                    info.name, info.supported_versions
+                )
+            })?;
+            let plugin = Plugin {
+                endpoint: endpoint.to_owned(),
+                socket: Socket::new(endpoint),
+                service,
+                connected: false,
+                end: self.shutdown.child_token(),
+            };
+            self.add(&info.name, plugin)
+        })
+    }
+
+    fn gone<'a>(self: Arc<Self>, name: &'a str, endpoint: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.remove(name, endpoint) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_protocol_is_spoken_that_a_plugin_names_and_the_agent_knows() {
+        let choose = |named: &[&str]| {
+            let named: Vec<String> = named.iter().map(|n| (*n).to_owned()).collect();
+            Service::choose(&named)
+        };
+        let both = ["v2.DRAPlugin", "v1.DRAPlugin", "v1beta1.DRAPlugin"];
+        assert_eq!(choose(&both), Some(Service::V1));
+        assert_eq!(choose(&["v1beta1.DRAPlugin"]), Some(Service::V1Beta1));
+        for none in [&[][..], &["1.0.0"], &["v1alpha4", "v1"]] {
+            assert_eq!(choose(none), None, "{none:?}");
+        }
+    }
+}
