@@ -247,10 +247,11 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         shutdown.clone(),
     )
     .map_err(Error::Claims)?;
+    let devices = devices::Devices::new(&options.root).telling(nudges.clone());
     let shared = Arc::new(Shared {
         claims,
         csi: Arc::new(drivers),
-        devices: Arc::new(devices::Devices::new(&options.root)),
+        devices: Arc::new(devices),
         managers,
         ranges: Ranges::new(&options.root, most_pods),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),

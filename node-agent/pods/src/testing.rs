@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_client::events::{Format, Recorder};
-use control_client::{Cache, Client};
-use http::Response;
-use http_body_util::Full;
+use control_client::{Cache, Client, RequestBody};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -36,19 +36,36 @@ use crate::pod::worker::{self, Handle};
 use crate::settings::Settings;
 use crate::shared::{Attention, Order, Registry, Shared};
 
-fn api() -> Client {
-    let service = tower::service_fn(|_request| async {
-        let body = Full::new(Bytes::from_static(
-            br#"{"metadata":{"resourceVersion":"1"}}"#,
-        ));
-        Ok::<_, Infallible>(Response::new(body))
+fn api(written: Written) -> Client {
+    let service = tower::service_fn(move |request: Request<RequestBody>| {
+        let written = written.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            if let Ok(body) = body.collect().await {
+                let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+                let line = format!("{} {} {text}", head.method, head.uri);
+                written.lock().unwrap().push(line);
+            }
+            let body = Full::new(Bytes::from_static(
+                br#"{"metadata":{"resourceVersion":"1"}}"#,
+            ));
+            Ok::<_, Infallible>(Response::new(body))
+        }
     });
     Client::in_process(service, ())
 }
 
+/// What the API was asked: method, path and body.
+pub(crate) type Written = Arc<Mutex<Vec<String>>>;
+
 /// What a worker shares with others, as of a node with nothing configured.
-pub(crate) fn shared(runtime: &Fake, root: &Path, orders: mpsc::UnboundedSender<Order>) -> Shared {
-    let client = api();
+pub(crate) fn shared(
+    runtime: &Fake,
+    root: &Path,
+    orders: mpsc::UnboundedSender<Order>,
+    written: Written,
+) -> Shared {
+    let client = api(written);
     let runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
     let attention = Attention::default();
     attention.set_network_ready(true);
@@ -126,6 +143,7 @@ pub(crate) struct Run {
     pub(crate) handle: Handle,
     spec: serde_json::Value,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) written: Written,
     done: mpsc::UnboundedReceiver<String>,
     _root: tempfile::TempDir,
 }
@@ -143,7 +161,8 @@ impl Run {
     ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (orders, mut ordered) = mpsc::unbounded_channel();
-        let mut shared = shared(&runtime, root.path(), orders);
+        let written = Written::default();
+        let mut shared = shared(&runtime, root.path(), orders, written.clone());
         change(&mut shared);
         let shared = Arc::new(shared);
         let (sender, done) = mpsc::unbounded_channel();
@@ -163,6 +182,7 @@ impl Run {
             handle,
             spec,
             shared,
+            written,
             done,
             _root: root,
         }
@@ -171,6 +191,15 @@ impl Run {
     pub(crate) fn phase(&self) -> String {
         let found = self.shared.pods.find("default", "web");
         found.map_or(String::new(), |e| e.status.phase.clone())
+    }
+
+    /// Whether the API was told something that holds this text.
+    pub(crate) fn told(&self, text: &str) -> bool {
+        self.written
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|w| w.contains(text))
     }
 
     /// Waits, nudging as the manager does.

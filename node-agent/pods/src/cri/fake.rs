@@ -134,6 +134,16 @@ impl Fake {
             .clone()
     }
 
+    /// What the newest container of that name was given by name (CDI).
+    #[must_use]
+    pub fn cdi_devices(&self, name: &str) -> Vec<String> {
+        let state = self.state();
+        let named = state.containers.values().filter(|c| c.name() == name);
+        let newest = named.max_by_key(|c| c.times[0]);
+        let given = newest.into_iter().flat_map(|c| &c.config.cdi_devices);
+        given.map(|device| device.name.clone()).collect()
+    }
+
     /// The calls that changed something, in order.
     #[must_use]
     pub fn calls(&self) -> Vec<String> {

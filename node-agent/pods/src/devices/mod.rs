@@ -16,18 +16,20 @@ pub mod api;
 mod pool;
 mod serve;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::{self, Client as Socket};
 use crate::managers::hints::{Mask, Said};
 use crate::managers::requests;
 use crate::objects::pod::{Container, Pod};
+use crate::objects::status::ResourceStatus;
 use crate::pod::durable;
 use crate::pod::quantity;
 use pool::Pool;
@@ -52,6 +54,10 @@ pub struct Devices {
     folder: PathBuf,
     pool: Mutex<Pool>,
     plugins: Mutex<(u64, BTreeMap<String, Plugin>)>,
+    /// Held while the checkpoint is written.
+    saving: Mutex<()>,
+    /// Gets the uids of pods whose devices are not as they were.
+    changed: Option<mpsc::UnboundedSender<String>>,
 }
 
 impl Devices {
@@ -73,6 +79,28 @@ impl Devices {
         }
     }
 
+    /// Has `changed` get the uids of pods whose devices are not as they were.
+    #[must_use]
+    pub fn telling(mut self, changed: mpsc::UnboundedSender<String>) -> Self {
+        self.changed = Some(changed);
+        self
+    }
+
+    fn tell(&self, pods: BTreeSet<String>) {
+        for pod in pods {
+            if let Some(changed) = &self.changed {
+                // nobody looks any more when the agent ends
+                let _ = changed.send(pod);
+            }
+        }
+    }
+
+    /// By container: how the devices are that a pod was given.
+    #[must_use]
+    pub fn health(&self, pod: &str) -> BTreeMap<String, Vec<ResourceStatus>> {
+        self.pool().health(pod)
+    }
+
     fn pool(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,6 +111,7 @@ impl Devices {
 
     /// Notes what was given.
     pub(crate) fn save(&self) -> std::io::Result<()> {
+        let _turn = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let text = self.pool().save();
         let path = self.folder.join(CHECKPOINT);
         if std::fs::read_to_string(&path).unwrap_or_default() == text {
@@ -140,7 +169,8 @@ impl Devices {
                     devices = response.devices.len(),
                     "a device plugin tells"
                 );
-                self.pool().set(&resource, response.devices);
+                let pods = self.pool().set(&resource, response.devices);
+                self.tell(pods);
                 if let Err(error) = self.save() {
                     tracing::warn!(%error, "cannot note the devices of the node");
                 }
@@ -149,7 +179,8 @@ impl Devices {
         if is_current() {
             tracing::warn!(resource, "a device plugin is gone");
             self.plugins().1.remove(&resource);
-            self.pool().lost(&resource);
+            let pods = self.pool().lost(&resource);
+            self.tell(pods);
         }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::api::{ContainerAllocateResponse, ContainerDevices, Device, NumaNode, TopologyInfo};
 use crate::managers::hints::{Hint, Mask, Places};
 use crate::managers::{checksum, fields, list, map, typed};
+use crate::objects::status::{ResourceHealth, ResourceStatus};
 
 /// What a container was given of one resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,19 +87,56 @@ impl Choice {
 }
 
 impl Pool {
-    /// Takes what a plugin says of its devices now.
-    pub fn set(&mut self, resource: &str, devices: Vec<Device>) {
+    /// Takes what a plugin says of its devices now: the pods that have some, if
+    /// others are of use than before.
+    pub fn set(&mut self, resource: &str, devices: Vec<Device>) -> BTreeSet<String> {
+        let before = self.healthy(resource);
         let own = self.resources.entry(resource.to_owned()).or_default();
         own.served = true;
         own.all = devices.into_iter().map(|d| (d.id.clone(), d)).collect();
+        self.having(resource, self.healthy(resource) != before)
     }
 
     /// Notes that the plugin is gone: its devices are of no use until it is
-    /// back.
-    pub fn lost(&mut self, resource: &str) {
+    /// back. The pods that have some, if they were of use.
+    pub fn lost(&mut self, resource: &str) -> BTreeSet<String> {
+        let before = self.healthy(resource);
         if let Some(own) = self.resources.get_mut(resource) {
             own.served = false;
         }
+        self.having(resource, !before.is_empty())
+    }
+
+    fn having(&self, resource: &str, changed: bool) -> BTreeSet<String> {
+        let own = self.grants.iter();
+        let own = own.filter(|g| changed && g.resource == resource);
+        own.map(|g| g.pod.clone()).collect()
+    }
+
+    /// By container: how the devices are that a pod was given. Those of which
+    /// no plugin told are taken for good.
+    #[must_use]
+    pub fn health(&self, pod: &str) -> BTreeMap<String, Vec<ResourceStatus>> {
+        let mut all: BTreeMap<String, Vec<ResourceStatus>> = BTreeMap::new();
+        for grant in self.grants.iter().filter(|g| g.pod == pod) {
+            let known = self.resources.get(&grant.resource);
+            let healthy = self.healthy(&grant.resource);
+            let health = |id: &String| ResourceHealth {
+                resource_id: id.clone(),
+                health: match known {
+                    Some(own) if own.all.contains_key(id) && !healthy.contains(id) => "Unhealthy",
+                    _ => "Healthy",
+                }
+                .to_owned(),
+                message: None,
+            };
+            let own = all.entry(grant.container.clone()).or_default();
+            own.push(ResourceStatus {
+                name: grant.resource.clone(),
+                resources: grant.devices().map(health).collect(),
+            });
+        }
+        all
     }
 
     /// Whether a plugin has, or had, the resource.

@@ -130,7 +130,8 @@ async fn until(what: &str, is: impl Fn() -> bool) {
 #[tokio::test]
 async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_restart() {
     let root = tempfile::tempdir().unwrap();
-    let devices = Arc::new(Devices::new(root.path()));
+    let (changes, mut changed) = mpsc::unbounded_channel();
+    let devices = Arc::new(Devices::new(root.path()).telling(changes));
     let running = Arc::new(Running(vec![Entry {
         pod: Arc::new(pod("p1", 1)),
         observed: Arc::default(),
@@ -202,7 +203,14 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     let own = &list.pod_resources[0].containers[0];
     assert_eq!((&*own.cpu_ids, own.memory[0].size), (&[2, 3][..], 4096));
 
+    let health = || devices.health("p1")["c"][0].resources[0].clone();
+    assert_eq!(
+        (&*health().resource_id, &*health().health),
+        ("g1", "Healthy")
+    );
     end.cancel();
+    assert_eq!(changed.recv().await.as_deref(), Some("p1"));
+    assert_eq!(health().health, "Unhealthy");
     until("of no use", || devices.counts().get(GPU) == Some(&(2, 0))).await;
     // another agent: what was given is known, and free when the pod is gone
     let again = Devices::new(root.path());

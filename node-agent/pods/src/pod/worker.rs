@@ -5,6 +5,7 @@
 //! each time does the same: it looks at everything and does what
 //! [`next`](super::next::next) says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use super::report::Reporter;
 use super::resize::{Grant, Pending};
 use super::status::{self, Sentence};
 use crate::objects::pod::Pod;
-use crate::objects::status::PodStatus;
+use crate::objects::status::{PodStatus, ResourceStatus};
 use crate::shared::{Entry, Shared};
 use crate::volumes::{Tokens, Volumes};
 
@@ -565,6 +566,15 @@ impl State {
         self.ready.retain(|id, _| lives(id));
     }
 
+    /// By container: how the devices are that it was given.
+    fn health(&self) -> BTreeMap<String, Vec<ResourceStatus>> {
+        let mut all = self.shared.devices.health(self.pod.uid());
+        for (container, own) in self.shared.claims.health(&self.pod) {
+            all.entry(container).or_default().extend(own);
+        }
+        all
+    }
+
     /// Makes the status and has it written. What somebody may wait for is
     /// written at once.
     pub(super) fn publish(&mut self, at_once: bool) {
@@ -578,7 +588,7 @@ impl State {
             terminal: self.terminal || self.step.finished,
             sentence: self.sentence.as_ref(),
             pending: self.pending.as_ref(),
-            health: &self.shared.claims.health(&self.pod),
+            health: &self.health(),
             held: self.shared.claims.holds(self.pod.uid()),
             host_ips: &self.shared.host_ips,
             runtime: &self.shared.runtime_name,

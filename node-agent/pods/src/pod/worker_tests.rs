@@ -1,7 +1,12 @@
 //! One pod's task over the fake runtime.
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::cri::fake::{Fake, Fault};
+use crate::dra::fake::Driver;
+use crate::objects::source::fake::FakeObjects;
+use crate::plugins;
 use crate::testing::Run;
 
 fn two() -> serde_json::Value {
@@ -155,4 +160,48 @@ async fn a_pod_that_wants_ids_of_its_own_is_not_run_with_the_nodes() {
     assert!(run.runtime.is_empty(), "{}", run.runtime);
     assert!(!run.shared.root.join("pods/u/userns").exists());
     run.delete().await;
+}
+
+#[tokio::test]
+async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back() {
+    let spec = serde_json::json!({
+        "restartPolicy": "Never",
+        "resourceClaims": [{"name": "g", "resourceClaimName": "gpu"}],
+        "containers": [{"name": "a", "image": "i", "resources": {"claims": [{"name": "g"}]}}]});
+    let end = CancellationToken::new();
+    let run = Run::begin_with(spec, Fake::default(), |shared| {
+        let objects = FakeObjects::default();
+        let claim = serde_json::json!({
+            "metadata": {"name": "gpu", "namespace": "default", "uid": "c"},
+            "status": {"allocation": {"devices": {"results": [{"driver": "d.io"}]}},
+                "reservedFor": [{"uid": "u"}]}});
+        let claim = serde_json::from_value(claim).unwrap();
+        objects.resource_claims.lock().unwrap().push(claim);
+        shared.objects = Arc::new(objects);
+        let kinds: Vec<Arc<dyn plugins::Kind>> = vec![shared.claims.plugins()];
+        tokio::spawn(plugins::watch(shared.root.clone(), kinds, end.clone()));
+    });
+    run.until("told why", |r| {
+        r.told("FailedPrepareDynamicResources") && r.told("DRA driver d.io is not registered")
+    })
+    .await;
+    assert!(run.runtime.calls().is_empty(), "no sandbox before that");
+
+    let driver = Driver::start(&run.shared.root, "d.io", &["v1.DRAPlugin"]);
+    run.until("running", |r| r.runtime.running() == ["a"]).await;
+    assert_eq!(run.runtime.cdi_devices("a"), ["d.io/x=gpu"]);
+    run.until("told how it is", |r| r.told(r#""name":"claim:g""#))
+        .await;
+
+    driver.refuse("Unprepare", "busy");
+    driver.calls();
+    assert!(run.runtime.exit("a", 0));
+    run.until("asked again", |_| driver.asked() > 1).await;
+    assert_eq!(run.phase(), "Running", "its devices are still in use");
+    assert!(!run.told(r#""phase":"Succeeded""#));
+    driver.refuse("Unprepare", "");
+    run.until("over", |r| r.phase() == "Succeeded").await;
+    assert!(!run.shared.claims.holds("u"));
+    run.delete().await;
+    end.cancel();
 }
