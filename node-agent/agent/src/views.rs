@@ -1,24 +1,48 @@
 //! What the agent reads of the API's objects.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use cni_addresses::Pool;
 use compact_str::CompactString;
-use control_client::{Meta, Resource, StringMap, View, resources};
+use control_client::{Meta, Resource, View, resources};
 use ipnet::IpNet;
+use jiff::Timestamp;
 use node_agent_plan as plan;
 use serde::Deserialize;
 
 use crate::routes::NodeNetwork;
 
-/// A Service, as far as the datapath is concerned.
+/// A Service: who it is, and what the plan reads of it, which is kept once for
+/// the cache and the plan.
 #[derive(Debug, Deserialize)]
+#[serde(from = "ReadService")]
 pub struct Service {
+    metadata: Meta,
+    state: Arc<plan::ServiceState>,
+}
+
+/// A Service as the API has it.
+#[derive(Deserialize)]
+struct ReadService {
     metadata: Meta,
     #[serde(default)]
     spec: plan::ServiceSpec,
     #[serde(default)]
     status: plan::ServiceStatus,
+}
+
+impl From<ReadService> for Service {
+    fn from(read: ReadService) -> Self {
+        let service = plan::Service {
+            metadata: metadata(&read.metadata),
+            spec: read.spec,
+            status: read.status,
+        };
+        Self {
+            metadata: identity(read.metadata),
+            state: Arc::new((&service).into()),
+        }
+    }
 }
 
 impl View for Service {
@@ -31,78 +55,48 @@ impl View for Service {
 
 impl Service {
     /// The plan's form of it.
-    pub fn planned(&self) -> plan::Service {
-        plan::Service {
-            metadata: metadata(&self.metadata),
-            spec: self.spec.clone(),
-            status: self.status.clone(),
-        }
+    pub const fn state(&self) -> &Arc<plan::ServiceState> {
+        &self.state
     }
 }
 
 /// An EndpointSlice, likewise. A cluster's endpoints are most of what the agent
-/// keeps, so they are kept small.
+/// reads and keeps.
 #[derive(Debug, Deserialize)]
-#[serde(from = "Read")]
+#[serde(from = "ReadSlice")]
 pub struct EndpointSlice {
     metadata: Meta,
-    address_type: CompactString,
-    endpoints: Box<[Endpoint]>,
-    ports: Box<[plan::EndpointPort]>,
+    triggered: Option<Timestamp>,
+    state: Arc<plan::SliceState>,
 }
 
 /// An EndpointSlice as the API has it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Read {
+struct ReadSlice {
     metadata: Meta,
     #[serde(default)]
     address_type: CompactString,
     #[serde(default)]
-    endpoints: Option<Vec<plan::Endpoint>>,
+    endpoints: plan::Endpoints,
     #[serde(default)]
     ports: Option<Vec<plan::EndpointPort>>,
 }
 
-/// An endpoint without what nobody here reads.
-#[derive(Debug)]
-struct Endpoint {
-    /// Only the first counts, as the API says.
-    address: Option<CompactString>,
-    node: Option<CompactString>,
-    zone: Option<CompactString>,
-    hints: Option<Box<plan::Hints>>,
-    conditions: plan::Conditions,
-}
+/// When the objects behind an EndpointSlice changed (the endpoints controllers
+/// write it).
+const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// Labels and annotations of EndpointSlices that are read here stand below it.
-const KUBERNETES: &str = "kubernetes.io/";
-
-impl From<Read> for EndpointSlice {
-    fn from(read: Read) -> Self {
-        let small = |endpoint: plan::Endpoint| Endpoint {
-            address: endpoint.addresses.into_iter().next().map(Into::into),
-            node: endpoint.node_name.map(Into::into),
-            zone: endpoint.zone.map(Into::into),
-            hints: endpoint.hints.map(Box::new),
-            conditions: endpoint.conditions,
-        };
-        let endpoints = read.endpoints.unwrap_or_default().into_iter();
-        let of_kubernetes = |map: &StringMap| {
-            let entries = map.iter().filter(|(key, _)| key.contains(KUBERNETES));
-            entries.collect::<StringMap>()
-        };
+impl From<ReadSlice> for EndpointSlice {
+    fn from(read: ReadSlice) -> Self {
+        let label = |label: &str| read.metadata.labels.get(label);
+        let ports = read.ports.unwrap_or_default();
+        let state = plan::SliceState::new(label, &read.address_type, read.endpoints, &ports);
+        let triggered = read.metadata.annotations.get(TRIGGER);
         Self {
-            metadata: Meta {
-                labels: of_kubernetes(&read.metadata.labels),
-                annotations: of_kubernetes(&read.metadata.annotations),
-                owner_references: Vec::new(),
-                finalizers: Vec::new(),
-                ..read.metadata
-            },
-            address_type: read.address_type,
-            endpoints: endpoints.map(small).collect(),
-            ports: read.ports.unwrap_or_default().into(),
+            triggered: triggered.and_then(|text| text.parse().ok()),
+            metadata: identity(read.metadata),
+            state: Arc::new(state),
         }
     }
 }
@@ -117,21 +111,13 @@ impl View for EndpointSlice {
 
 impl EndpointSlice {
     /// The plan's form of it.
-    pub fn planned(&self) -> plan::EndpointSlice {
-        let text = |text: &Option<CompactString>| text.as_ref().map(ToString::to_string);
-        let endpoint = |it: &Endpoint| plan::Endpoint {
-            addresses: text(&it.address).into_iter().collect(),
-            conditions: it.conditions,
-            node_name: text(&it.node),
-            zone: text(&it.zone),
-            hints: it.hints.as_deref().cloned(),
-        };
-        plan::EndpointSlice {
-            metadata: metadata(&self.metadata),
-            address_type: self.address_type.to_string(),
-            endpoints: self.endpoints.iter().map(endpoint).collect(),
-            ports: self.ports.to_vec(),
-        }
+    pub const fn state(&self) -> &Arc<plan::SliceState> {
+        &self.state
+    }
+
+    /// When what it follows from changed, if its controller says so.
+    pub const fn triggered(&self) -> Option<Timestamp> {
+        self.triggered
     }
 }
 
@@ -294,6 +280,17 @@ impl Node {
     }
 }
 
+/// Who an object is, and no more.
+fn identity(meta: Meta) -> Meta {
+    Meta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        ..Meta::default()
+    }
+}
+
 fn metadata(meta: &Meta) -> plan::Metadata {
     plan::Metadata {
         name: meta.name.to_string(),
@@ -317,12 +314,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_is_kept_small_and_planned_as_it_was_written() {
+    fn a_slice_is_read_without_its_texts_and_planned_as_it_was_written() {
         let written = serde_json::json!({
             "metadata": {
                 "name": "web-4", "namespace": "ns", "resourceVersion": "7",
-                "labels": {"app": "web", "kubernetes.io/service-name": "web",
-                    "service.kubernetes.io/headless": ""},
+                "labels": {"app": "web", "kubernetes.io/service-name": "web"},
                 "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"},
                 "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u"}],
             },
@@ -331,20 +327,37 @@ mod tests {
                 {"addresses": ["10.0.0.1", "10.0.0.2"], "conditions": {"ready": false, "serving": true},
                     "nodeName": "a", "zone": "z", "hints": {"forZones": [{"name": "z"}]}},
                 {"addresses": [], "conditions": null},
-                {"addresses": ["10.0.0.3"]},
+                {"addresses": null},
+                {"addresses": ["10.0.0.3"], "hints": null, "nodeName": null},
+                {"addresses": ["10.0.0.4"], "hints": {"forZones": null, "forNodes": [{"name": "b"}]}},
+                {"addresses": ["fd00::1"]},
+                {"addresses": ["10.0.0"]},
             ],
-            "ports": [{"name": "http", "protocol": "TCP", "port": 8080}],
+            "ports": [{"name": "http", "protocol": "TCP", "port": 8080}, {"name": "x", "port": 0}],
         });
-        let slice: EndpointSlice = serde_json::from_value(written.clone()).expect("a slice");
-        let mut planned: plan::EndpointSlice = serde_json::from_value(written).expect("a slice");
-        planned.endpoints[0].addresses.truncate(1);
-        planned.metadata.labels.remove("app");
-        assert_eq!(format!("{:?}", slice.planned()), format!("{planned:?}"));
-        assert!(slice.meta().owner_references.is_empty());
-        assert_eq!(slice.meta().resource_version, "7");
-        let bare: EndpointSlice =
-            serde_json::from_value(serde_json::json!({"metadata": {}})).expect("a slice");
-        assert!(bare.planned().endpoints.is_empty());
+        for headless in [false, true] {
+            let mut written = written.clone();
+            if headless {
+                written["metadata"]["labels"]["service.kubernetes.io/headless"] = "".into();
+            }
+            let slice: EndpointSlice = serde_json::from_value(written.clone()).expect("a slice");
+            let of_text: EndpointSlice =
+                serde_json::from_str(&written.to_string()).expect("a slice");
+            let whole: plan::EndpointSlice = serde_json::from_value(written).expect("a slice");
+            assert_eq!(**slice.state(), plan::SliceState::from(&whole));
+            assert_eq!(slice.state(), of_text.state());
+            assert_eq!(slice.state().service(), (!headless).then_some("web"));
+            assert_eq!(slice.meta().resource_version, "7");
+            let triggered = slice.triggered().map(|it| it.to_string());
+            assert_eq!(triggered.as_deref(), Some("2026-01-01T00:00:00Z"));
+        }
+        for bare in [
+            r#"{"metadata": {}}"#,
+            r#"{"metadata": {}, "endpoints": null, "ports": null}"#,
+        ] {
+            let bare: EndpointSlice = serde_json::from_str(bare).expect("a slice");
+            assert_eq!(**bare.state(), plan::SliceState::default());
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The plan and the datapath, joined.
 
+use std::sync::Arc;
+
 use ebpf_abi::Config as Node;
 use node_agent_plan::{
-    Action, Config, EndpointSlice, Gone, NodeFacts, Override, Planner, Pod, Service,
+    Action, Config, Gone, NodeFacts, Override, Planner, Pod, ServiceState, SliceState,
 };
 
 use crate::capacity::Capacity;
@@ -79,7 +81,7 @@ impl Engine {
         &mut self,
         namespace: &str,
         name: &str,
-        service: Option<&Service>,
+        service: Option<impl Into<Arc<ServiceState>>>,
     ) -> Result<Applied, Error> {
         let actions = self.planner.service_changed(namespace, name, service);
         self.apply(&actions)
@@ -94,7 +96,7 @@ impl Engine {
         &mut self,
         namespace: &str,
         name: &str,
-        slice: Option<&EndpointSlice>,
+        slice: Option<impl Into<Arc<SliceState>>>,
     ) -> Result<Applied, Error> {
         let actions = self.planner.slice_changed(namespace, name, slice);
         self.apply(&actions)

@@ -243,7 +243,9 @@ fn every_kind_of_entry_is_read_back() {
     // One address goes, another comes, whatever the number of node ports.
     let written = engine.set_node(facts(2)).unwrap();
     assert_eq!(written, node_agent_datapath::Applied::Written(2));
-    engine.on_service_change("default", "web", None).unwrap();
+    engine
+        .on_service_change("default", "web", None::<&node_agent_plan::Service>)
+        .unwrap();
     let maps = engine.dump().unwrap().maps;
     assert!(maps.sources.is_empty() && maps.chunks.is_empty() && maps.slots.is_empty());
     assert!(maps.services.is_empty() && maps.names.is_empty());

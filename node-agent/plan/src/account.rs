@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::compile::Rank;
 use crate::explain::{Explained, Use};
-use crate::objects::Service;
 use crate::service::ServiceState;
 use crate::slice::PortState;
 
@@ -110,8 +109,8 @@ impl Account {
     /// Adds what [`explain`](crate::explain) says of a Service, and why it has no
     /// datapath, if it has none.
     #[must_use]
-    pub fn with(mut self, service: &Service, explained: &[Explained]) -> Self {
-        self.nothing = ServiceState::nothing(service).map(str::to_owned);
+    pub fn with(mut self, service: &ServiceState, explained: &[Explained]) -> Self {
+        self.nothing = service.nothing().map(str::to_owned);
         let prefix = format!("{}/{}", self.namespace, self.name);
         self.endpoints = explained
             .iter()

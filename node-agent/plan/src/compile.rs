@@ -16,7 +16,7 @@ use crate::name;
 use crate::objects::{EndpointSlice, Service};
 use crate::problem::Reason;
 use crate::service::ServiceState;
-use crate::slice::{PortState, SliceState, State, ZoneHints, Zones};
+use crate::slice::{Name, PortState, SliceState, State};
 
 /// A set of backends and the keys under which clients reach it: one service
 /// port in one address family, under one traffic policy.
@@ -86,8 +86,8 @@ const _: () = assert!(MOST_BACKENDS <= maglev::MOST_BACKENDS);
 /// From where a Service is seen.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    pub(crate) node: Box<str>,
-    pub(crate) zones: Zones,
+    pub(crate) node: Option<Name>,
+    pub(crate) zone: Option<Name>,
     pub(crate) direct_return: bool,
     /// The node's addresses that are no loopback ones.
     pub(crate) own: Vec<IpAddr>,
@@ -118,7 +118,6 @@ pub(crate) struct Candidate {
     pub(crate) address: Address,
     pub(crate) port: u16,
     pub(crate) state: State,
-    pub(crate) zones: ZoneHints,
 }
 
 /// What the endpoints of a service port as a whole decide about each of them.
@@ -165,14 +164,12 @@ pub fn compile<'a>(
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
 ) -> Vec<Desired> {
-    let Some(state) = ServiceState::of(service) else {
+    let state = ServiceState::from(service);
+    if state.nothing().is_some() {
         return Vec::new();
-    };
-    let mut view = View::new(node, zone);
-    let slices: Vec<_> = slices
-        .into_iter()
-        .filter_map(|slice| SliceState::of(slice, node, &mut view.zones))
-        .collect();
+    }
+    let view = View::new(node, zone);
+    let slices: Vec<_> = slices.into_iter().map(SliceState::from).collect();
     let prefix = format!("{}/{}", service.metadata.namespace, service.metadata.name);
     sets(&prefix, &state, slices.iter(), &view).sets
 }
@@ -198,7 +195,7 @@ pub(crate) fn sets<'a>(
             if keys.is_empty() {
                 continue;
             }
-            let found = candidates(&port.port, family, slices.clone(), &view.zones);
+            let found = candidates(&port.port, family, slices.clone(), view);
             if service.health_port.is_some() && Some(family) == primary {
                 let ready = found
                     .iter()
@@ -237,13 +234,13 @@ fn push(
     found: &[Candidate],
     view: &View,
 ) {
-    let preference = Preference::of(found, &view.zones);
+    let preference = Preference::of(found);
     let mut add = |name: Box<str>, keys: Vec<Key>, local: bool| {
         let chosen = found.iter().filter(|it| {
             let unused = if local {
                 preference.unused_locally(it)
             } else {
-                preference.unused(it, &view.zones)
+                preference.unused(it)
             };
             unused.is_none()
         });
@@ -310,34 +307,25 @@ pub(crate) fn candidates<'a>(
     port: &PortState,
     family: Family,
     slices: impl Iterator<Item = &'a SliceState>,
-    zones: &Zones,
+    view: &View,
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for slice in slices.filter(|slice| slice.family == family) {
+    for slice in slices.filter(|slice| slice.is_of(family)) {
         for target in slice.ports.iter().filter(|target| target.serves(port)) {
             found.extend(slice.endpoints.iter().map(|endpoint| Candidate {
                 address: endpoint.address,
                 port: target.port,
-                state: endpoint.state,
-                zones: endpoint.zones,
+                state: slice.seen(endpoint, view),
             }));
         }
     }
     // One endpoint may stand in several slices while it moves between them, and
     // an address may pass from a pod that ends to a new one: the best state
-    // counts, and with it all that is said there. The numbers of hints depend
-    // on what came first, and must not decide.
-    let worth = |it: &Candidate| {
-        (
-            it.state,
-            zones.is_ours(it.zones),
-            it.zones != ZoneHints::NONE,
-        )
-    };
+    // counts, and with it all that is said there.
     found.sort_unstable_by(|a, b| {
         (a.address, a.port)
             .cmp(&(b.address, b.port))
-            .then_with(|| worth(b).cmp(&worth(a)))
+            .then_with(|| b.state.cmp(&a.state))
     });
     found.dedup_by_key(|it| (it.address, it.port));
     found
@@ -451,7 +439,7 @@ impl Keys {
 // === impl Preference ===
 
 impl Preference {
-    pub(crate) fn of(found: &[Candidate], zones: &Zones) -> Self {
+    pub(crate) fn of(found: &[Candidate]) -> Self {
         let ready = || found.iter().filter(|it| it.state.is_ready());
         let any_ready = ready().next().is_some();
         // A hint counts only if every ready endpoint has one: else the
@@ -462,8 +450,8 @@ impl Preference {
         {
             Near::Node
         } else if any_ready
-            && ready().all(|it| it.zones != ZoneHints::NONE)
-            && ready().any(|it| zones.is_ours(it.zones))
+            && ready().all(|it| it.state.has_zone_hints())
+            && ready().any(|it| it.state.is_hinted_to_zone())
         {
             Near::Zone
         } else {
@@ -478,14 +466,14 @@ impl Preference {
     }
 
     /// Why an endpoint is not used where all may be.
-    pub(crate) fn unused(self, it: &Candidate, zones: &Zones) -> Option<Unused> {
+    pub(crate) fn unused(self, it: &Candidate) -> Option<Unused> {
         if !it.state.is_ready() {
             return Self::unready(it, self.any_ready);
         }
         match self.near {
             Near::Anywhere => None,
             Near::Node => (!it.state.is_hinted_here()).then_some(Unused::OtherNode),
-            Near::Zone => (!zones.is_ours(it.zones)).then_some(Unused::OtherZone),
+            Near::Zone => (!it.state.is_hinted_to_zone()).then_some(Unused::OtherZone),
         }
     }
 
@@ -542,8 +530,8 @@ impl PortState {
 impl View {
     pub(crate) fn new(node: &str, zone: Option<&str>) -> Self {
         Self {
-            node: node.into(),
-            zones: Zones::new(zone),
+            node: Name::of_any(node),
+            zone: zone.map(Name::of),
             direct_return: false,
             own: Vec::new(),
         }

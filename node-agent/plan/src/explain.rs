@@ -6,9 +6,8 @@ use std::net::SocketAddr;
 use ebpf_abi::Protocol;
 
 use crate::compile::{Candidate, Family, MOST_BACKENDS, Preference, Unused, View, candidates};
-use crate::objects::{EndpointSlice, Service};
 use crate::service::ServiceState;
-use crate::slice::{PortState, SliceState, address, parse_port};
+use crate::slice::{PortState, SliceState};
 
 /// An endpoint of a Service's port, and whether this node uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,17 +62,13 @@ pub enum Use {
 pub fn explain(
     node: &str,
     zone: Option<&str>,
-    service: &Service,
-    slices: &[EndpointSlice],
+    state: &ServiceState,
+    slices: &[&SliceState],
 ) -> Vec<Explained> {
-    let Some(state) = ServiceState::of(service) else {
+    if state.nothing().is_some() {
         return Vec::new();
-    };
-    let mut view = View::new(node, zone);
-    let states: Vec<_> = slices
-        .iter()
-        .filter_map(|slice| SliceState::of(slice, node, &mut view.zones))
-        .collect();
+    }
+    let view = View::new(node, zone);
     let external = state.ports.iter().any(|port| port.node_port.is_some())
         || state.addresses.len() > state.families().count();
     let uses_cluster = !state.internal_local || external;
@@ -94,17 +89,17 @@ pub fn explain(
             for (place, why) in misfits(port, family, slices) {
                 add(place, why, why);
             }
-            let found = candidates(port, family, states.iter(), &view.zones);
+            let found = candidates(port, family, slices.iter().copied(), &view);
             if !state.families().any(|it| it == family) {
                 for it in &found {
                     add(Place::of(it), Use::WrongFamily, Use::WrongFamily);
                 }
                 continue;
             }
-            let preference = Preference::of(&found, &view.zones);
+            let preference = Preference::of(&found);
             let (mut used, mut used_locally) = (0, 0);
             for it in &found {
-                let cluster = Use::of(preference.unused(it, &view.zones), &mut used);
+                let cluster = Use::of(preference.unused(it), &mut used);
                 let local = Use::of(preference.unused_locally(it), &mut used_locally);
                 add(Place::of(it), cluster, local);
             }
@@ -116,28 +111,21 @@ pub fn explain(
 }
 
 /// Endpoints that do not even come to be chosen from.
-fn misfits(port: &PortState, family: Family, slices: &[EndpointSlice]) -> Vec<(Place, Use)> {
-    let kind = family.to_string();
+fn misfits(port: &PortState, family: Family, slices: &[&SliceState]) -> Vec<(Place, Use)> {
     let mut misfits = Vec::new();
-    for slice in slices.iter().filter(|slice| slice.address_type == kind) {
-        let named = slice.ports.iter().find(|other| {
-            other.name.as_deref().unwrap_or_default() == &*port.name
-                && other.protocol.as_deref().unwrap_or("TCP") == port.protocol.to_string()
-        });
-        let wrong = match named {
-            None => Some(Use::NoSuchPort),
-            Some(other) if other.port.and_then(parse_port).is_none() => Some(Use::BadPort),
-            Some(_) => None,
-        };
-        for text in slice.endpoints.iter().filter_map(|it| it.addresses.first()) {
-            let why = match address(text, family) {
-                None => Some(Use::BadAddress),
-                Some(_) => wrong,
-            };
-            if let Some(why) = why {
-                misfits.push((Place::Text(text.as_str().into()), why));
-            }
+    for slice in slices.iter().filter(|slice| slice.is_of(family)) {
+        let bad = slice.bad_endpoints();
+        misfits.extend(bad.map(|text| (Place::Text(text.into()), Use::BadAddress)));
+        if slice.ports.iter().any(|other| other.serves(port)) {
+            continue;
         }
+        let why = if slice.has_bad_port(port) {
+            Use::BadPort
+        } else {
+            Use::NoSuchPort
+        };
+        let endpoints = slice.endpoints.iter();
+        misfits.extend(endpoints.map(|it| (Place::Text(it.address.to_string().into()), why)));
     }
     misfits
 }

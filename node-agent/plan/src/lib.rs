@@ -52,3 +52,5 @@ pub use problem::{Front, Object, Problem, Reason};
 pub use report::{
     AddressReport, EndpointReport, ObjectReport, Report, Selected, SetReport, owner_of_set,
 };
+pub use service::ServiceState;
+pub use slice::{Endpoints, SliceState};

@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 use crate::compile::{Desired, View};
 use crate::current::Action;
 use crate::node::{Node, NodeFacts};
-use crate::objects::{EndpointSlice, Pod, Service};
+use crate::objects::Pod;
 use crate::pods::PodState;
 use crate::problem::{Problem, Reason};
 use crate::service::ServiceState;
-use crate::slice::SliceState;
+use crate::slice::{Name, SliceState};
 
 mod batch;
 mod claims;
@@ -42,9 +42,6 @@ use room::chunks_of;
 pub use room::{Fullness, Room};
 use served::Ports;
 use set::Set;
-
-/// The label that names an EndpointSlice's Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// What the plan depends on besides API objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,10 +143,11 @@ impl Planner {
         &mut self,
         namespace: &str,
         name: &str,
-        service: Option<&Service>,
+        service: Option<impl Into<Arc<ServiceState>>>,
     ) -> Vec<Action> {
         let key = join(namespace, name);
-        let state = service.and_then(ServiceState::of).map(Box::new);
+        let state: Option<Arc<ServiceState>> = service.map(Into::into);
+        let state = state.filter(|it| it.nothing().is_none());
         if state.is_none() && !self.services.contains_key(&key) {
             return Vec::new();
         }
@@ -166,15 +164,14 @@ impl Planner {
         &mut self,
         namespace: &str,
         name: &str,
-        slice: Option<&EndpointSlice>,
+        slice: Option<impl Into<Arc<SliceState>>>,
     ) -> Vec<Action> {
         let slice_key: Box<str> = format!("{namespace}/{name}").into();
-        let owner = slice
-            .and_then(|slice| slice.metadata.labels.get(SERVICE_NAME))
-            .map(|service| self.service_key(namespace, service));
-        let state =
-            slice.and_then(|slice| SliceState::of(slice, &self.view.node, &mut self.view.zones));
-        let next = owner.zip(state);
+        let state: Option<Arc<SliceState>> = slice.map(Into::into);
+        let next = state.and_then(|state| {
+            let owner = self.service_key(namespace, state.service()?);
+            Some((owner, state))
+        });
         let former = match &next {
             Some((owner, _)) => self.slices.insert(slice_key, owner.clone()),
             None => self.slices.remove(&slice_key),
@@ -239,7 +236,8 @@ impl Planner {
         if self.facts == facts {
             return Vec::new();
         }
-        let moved = self.view.zones.move_to(facts.zone.as_deref());
+        let zone = facts.zone.as_deref().map(Name::of);
+        let moved = std::mem::replace(&mut self.view.zone, zone) != zone;
         let redirected = self.view.direct_return != facts.direct_return;
         self.view.direct_return = facts.direct_return;
         let former = std::mem::replace(&mut self.node, Node::of(&facts));

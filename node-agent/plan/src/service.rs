@@ -1,6 +1,7 @@
 //! The part of a Service that matters here, checked.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ebpf_abi::{Address, ServiceFlags};
 use ipnet::IpNet;
@@ -36,8 +37,11 @@ pub(crate) const MOST_PROBLEMS: usize = 32;
 /// Most pairs of a port and an address of one Service.
 const MOST_PAIRS: usize = 8_192;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServiceState {
+/// The part of a Service that matters here, checked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ServiceState {
+    /// Why it has no datapath on any node; none if it has one.
+    nothing: Option<&'static str>,
     /// The older one of two that want the same goes first.
     pub(crate) created: u64,
     pub(crate) addresses: SmallVec<[(Address, Rank); 2]>,
@@ -64,16 +68,17 @@ pub(crate) struct ServicePortState {
 // === impl ServiceState ===
 
 impl ServiceState {
-    /// None for what has no datapath on a node: headless and external
-    /// services, and those that another proxy serves.
-    pub(crate) fn of(service: &Service) -> Option<Self> {
+    /// Why a Service has no datapath on any node; none if it has one.
+    #[must_use]
+    pub const fn nothing(&self) -> Option<&'static str> {
+        self.nothing
+    }
+
+    /// What has a datapath, if it has addresses.
+    fn served(service: &Service) -> Option<Self> {
         let spec = &service.spec;
-        if service.metadata.labels.contains_key(PROXY_NAME)
-            || spec.kind.as_deref() == Some("ExternalName")
-        {
-            return None;
-        }
         let mut state = Self {
+            nothing: None,
             created: created(&service.metadata),
             addresses: SmallVec::new(),
             ports: Vec::with_capacity(spec.ports.len()),
@@ -136,29 +141,6 @@ impl ServiceState {
         state.problems.truncate(MOST_PROBLEMS);
         state.read_ranges(&spec.load_balancer_source_ranges);
         Some(state)
-    }
-
-    /// Why a Service has no datapath on any node; none if it has one.
-    pub(crate) fn nothing(service: &Service) -> Option<&'static str> {
-        let spec = &service.spec;
-        if service.metadata.labels.contains_key(PROXY_NAME) {
-            return Some(
-                "its label service.kubernetes.io/service-proxy-name gives it to another proxy",
-            );
-        }
-        if spec.kind.as_deref() == Some("ExternalName") {
-            return Some("it is of type ExternalName: a name for DNS, without addresses");
-        }
-        let mut addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
-        if addresses.clone().any(|text| text == "None") {
-            return Some("it is headless: DNS names its endpoints, which clients reach directly");
-        }
-        if addresses.all(String::is_empty) {
-            return Some("it has no cluster IP yet");
-        }
-        Self::of(service)
-            .is_none()
-            .then_some("none of its cluster IPs is an address that a Service can have")
     }
 
     fn add(&mut self, field: &'static str, text: &str, rank: Rank) {
@@ -294,6 +276,51 @@ impl ServiceState {
         } else {
             ServiceFlags::NONE
         }
+    }
+}
+
+impl From<&Service> for ServiceState {
+    fn from(service: &Service) -> Self {
+        let served = match foreign(service) {
+            Some(_) => None,
+            None => Self::served(service),
+        };
+        served.unwrap_or_else(|| Self {
+            nothing: Some(unserved(service)),
+            ..Self::default()
+        })
+    }
+}
+
+impl From<&Service> for Arc<ServiceState> {
+    fn from(service: &Service) -> Self {
+        Self::new(service.into())
+    }
+}
+
+/// Why a Service is not for this datapath at all; none if it is.
+fn foreign(service: &Service) -> Option<&'static str> {
+    if service.metadata.labels.contains_key(PROXY_NAME) {
+        return Some(
+            "its label service.kubernetes.io/service-proxy-name gives it to another proxy",
+        );
+    }
+    (service.spec.kind.as_deref() == Some("ExternalName"))
+        .then_some("it is of type ExternalName: a name for DNS, without addresses")
+}
+
+/// Why a Service without a datapath has none.
+fn unserved(service: &Service) -> &'static str {
+    let spec = &service.spec;
+    let mut addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
+    if let Some(why) = foreign(service) {
+        why
+    } else if addresses.clone().any(|text| text == "None") {
+        "it is headless: DNS names its endpoints, which clients reach directly"
+    } else if addresses.all(String::is_empty) {
+        "it has no cluster IP yet"
+    } else {
+        "none of its cluster IPs is an address that a Service can have"
     }
 }
 

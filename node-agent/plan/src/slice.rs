@@ -1,34 +1,52 @@
 //! The part of an EndpointSlice that matters here, checked and small: a
 //! cluster's endpoints are all kept.
 
-use std::net::IpAddr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use ebpf_abi::{Address, Protocol};
-use rustc_hash::FxHashMap;
 
-use crate::compile::{Family, is_unicast};
-use crate::objects::{Conditions, Endpoint, EndpointSlice};
+use crate::compile::{Family, View, is_unicast};
+use crate::objects::{Conditions, EndpointPort, EndpointSlice, Hint, Hints};
 use crate::problem::Reason;
+
+mod read;
+
+pub use read::Endpoints;
 
 /// Slices of headless Services bear it; they have no datapath.
 const HEADLESS: &str = "service.kubernetes.io/headless";
+/// The label that names an EndpointSlice's Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SliceState {
-    pub(crate) family: Family,
+/// Sets of hints that are compared before one more is kept: slices have few.
+const ALIKE: usize = 8;
+
+/// The part of an EndpointSlice that matters here. It is the same for whoever
+/// looks at it, so that who keeps objects and who plans share one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SliceState {
+    /// The Service's name; none where it is nobody's.
+    service: Option<Box<str>>,
+    /// None where no Service here uses it: it holds names, or is headless.
+    family: Option<Family>,
     pub(crate) ports: Box<[PortState]>,
     pub(crate) endpoints: Box<[EndpointState]>,
-    /// What is wrong with it; mostly nothing.
+    hints: Box<[HintSet]>,
+    /// What of it is left out; mostly nothing.
     bad: Option<Box<Bad>>,
 }
 
 /// What of a slice is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Bad {
-    /// Endpoints at impossible addresses: how many, and one of them.
-    endpoints: Option<(usize, Box<str>)>,
-    /// The first port that is none.
-    port: Option<Box<str>>,
+    /// Endpoints at impossible addresses.
+    endpoints: Vec<Box<str>>,
+    /// Ports without a number by which endpoints could be reached.
+    ports: Vec<(Box<str>, Protocol)>,
+    /// The first number that is none, by its port's name.
+    number: Option<Box<str>>,
 }
 
 /// A port by which Services and slices find each other.
@@ -42,9 +60,25 @@ pub(crate) struct PortState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointState {
     pub(crate) address: Address,
-    pub(crate) state: State,
-    pub(crate) zones: ZoneHints,
+    node: Option<Name>,
+    /// Whatever does not depend on who looks at it.
+    state: State,
+    /// Which of the slice's hints are its own, from 1 on; 0: it has none.
+    hints: u16,
 }
+
+/// Who should use endpoints; sorted, each once.
+#[derive(Debug, PartialEq, Eq)]
+struct HintSet {
+    zones: Box<[Name]>,
+    nodes: Box<[Name]>,
+}
+
+/// The name of a node or zone, of which is only asked whether it is this one: its
+/// hash, since there are as many as endpoints. That two of 5 000 nodes have one is
+/// less likely than one in a billion clusters, and both would be near then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name(NonZeroU64);
 
 /// What is said of an endpoint, as bits. The order is that of preference where
 /// several slices say something of one endpoint: a pod that goes on before one
@@ -52,90 +86,211 @@ pub(crate) struct EndpointState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct State(u8);
 
-/// Which zones should use an endpoint: a number of [`Zones`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ZoneHints(u16);
-
-/// Sets of zones that hints name, by number: a cluster has few.
-#[derive(Debug, Default)]
-pub(crate) struct Zones {
-    zone: Option<Box<str>>,
-    numbers: FxHashMap<Box<[Box<str>]>, u16>,
-    /// By number: is this node's zone among them?
-    ours: Vec<bool>,
-}
-
 // === impl SliceState ===
 
 impl SliceState {
-    /// None for slices that no Service here uses.
-    pub(crate) fn of(slice: &EndpointSlice, node: &str, zones: &mut Zones) -> Option<Self> {
-        let family = match slice.address_type.as_str() {
+    /// From an EndpointSlice's parts; `label` knows its labels.
+    #[must_use]
+    pub fn new<'a>(
+        label: impl Fn(&str) -> Option<&'a str>,
+        address_type: &str,
+        endpoints: Endpoints,
+        ports: &[EndpointPort],
+    ) -> Self {
+        let service = label(SERVICE_NAME).map(Into::into);
+        let family = match address_type {
             "IPv4" => Family::V4,
             "IPv6" => Family::V6,
-            _ => return None,
+            _ => return Self::default(),
         };
-        if slice.metadata.labels.contains_key(HEADLESS) {
-            return None;
+        if label(HEADLESS).is_some() {
+            return Self::default();
         }
-        let mut bad: Option<Box<Bad>> = None;
-        let mut ports = Vec::with_capacity(slice.ports.len());
-        for port in &slice.ports {
-            // Without a number it is for those who know theirs.
-            let Some(number) = port.port else { continue };
+        let mut state = Self {
+            service,
+            family: Some(family),
+            ..Self::default()
+        };
+        state.read_ports(ports);
+        state.read_endpoints(endpoints, family);
+        state
+    }
+
+    fn read_ports(&mut self, given: &[EndpointPort]) {
+        let mut ports = Vec::with_capacity(given.len());
+        for port in given {
             let (name, protocol) = (port.name.as_deref(), port.protocol.as_deref());
-            if let Some(state) = PortState::new(name, protocol, number) {
+            // Without a number it is for those who know theirs.
+            let state = port
+                .port
+                .and_then(|number| PortState::new(name, protocol, number));
+            if let Some(state) = state {
                 ports.push(state);
-            } else {
+                continue;
+            }
+            let bad = self.bad.get_or_insert_default();
+            if let Some(protocol) = parse_protocol(protocol) {
+                bad.ports.push((name.unwrap_or_default().into(), protocol));
+            }
+            if let Some(number) = port.port {
                 let named = name.filter(|name| !name.is_empty()).map(Into::into);
                 let text = named.unwrap_or_else(|| number.to_string().into());
-                bad.get_or_insert_default().port.get_or_insert(text);
+                bad.number.get_or_insert(text);
             }
         }
-        let mut endpoints = Vec::with_capacity(slice.endpoints.len());
-        for endpoint in &slice.endpoints {
+        self.ports = ports.into();
+    }
+
+    fn read_endpoints(&mut self, Endpoints(given): Endpoints, family: Family) {
+        let mut hints: Vec<HintSet> = Vec::new();
+        let mut endpoints = Vec::with_capacity(given.len());
+        for mut endpoint in given {
             // The API says that only the first counts; without any there is
             // nothing to complain of either.
-            let Some(text) = endpoint.addresses.first() else {
+            let Some(address) = endpoint.take_address() else {
                 continue;
             };
-            if let Some(address) = address(text, family) {
-                endpoints.push(EndpointState {
-                    address: Address::from(address),
-                    state: State::of(endpoint, node),
-                    zones: zones.number(endpoint),
-                });
-            } else {
-                let bad = bad.get_or_insert_default();
-                let first = || (0, text.as_str().into());
-                bad.endpoints.get_or_insert_with(first).0 += 1;
+            match address {
+                Ok(address) if Family::of(address) == family && is_unicast(address) => {
+                    endpoints.push(EndpointState {
+                        address: Address::from(address),
+                        node: endpoint.node_name,
+                        state: State::of(endpoint.conditions),
+                        hints: number(&mut hints, endpoint.hints.as_ref()),
+                    });
+                }
+                Ok(address) => self.leave_out(address.to_string().into()),
+                Err(text) => self.leave_out(text),
             }
         }
-        Some(Self {
-            family,
-            ports: ports.into(),
-            endpoints: endpoints.into(),
-            bad,
-        })
+        self.endpoints = endpoints.into();
+        self.hints = hints.into();
+    }
+
+    fn leave_out(&mut self, text: Box<str>) {
+        let bad = self.bad.get_or_insert_default();
+        bad.endpoints.push(text);
+    }
+
+    /// The Service's name; none if no Service here uses the slice.
+    #[must_use]
+    pub fn service(&self) -> Option<&str> {
+        self.family.and(self.service.as_deref())
+    }
+
+    /// The endpoints' ports, as far as they are numbers of ports.
+    pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
+        self.ports.iter().map(|it| it.port)
+    }
+
+    pub(crate) fn is_of(&self, family: Family) -> bool {
+        self.family == Some(family)
+    }
+
+    /// What is said of an endpoint, seen from a node.
+    pub(crate) fn seen(&self, endpoint: &EndpointState, view: &View) -> State {
+        let place = usize::from(endpoint.hints).checked_sub(1);
+        let hints = place.and_then(|place| self.hints.get(place));
+        let zones = hints.map(|hints| &*hints.zones).unwrap_or_default();
+        let nodes = hints.map(|hints| &*hints.nodes).unwrap_or_default();
+        let among = |ours: Option<Name>, names: &[Name]| {
+            ours.is_some_and(|it| names.binary_search(&it).is_ok())
+        };
+        let is_local = endpoint.node.is_some() && endpoint.node == view.node;
+        endpoint
+            .state
+            .with(!zones.is_empty(), State::ZONE_HINTED)
+            .with(among(view.zone, zones), State::ZONE_HINTED_HERE)
+            .with(!nodes.is_empty(), State::NODE_HINTED)
+            .with(among(view.node, nodes), State::NODE_HINTED_HERE)
+            .with(is_local, State::LOCAL)
     }
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = Reason> {
         let bad = self.bad.as_deref();
-        let endpoints = bad.and_then(|bad| bad.endpoints.as_ref());
-        let endpoints = endpoints.map(|(count, example)| Reason::BadEndpoints {
-            count: *count,
-            example: example.clone(),
+        let endpoints = bad.map(|bad| bad.endpoints.as_slice()).unwrap_or_default();
+        let endpoints = endpoints.first().map(|first| Reason::BadEndpoints {
+            count: endpoints.len(),
+            example: first.clone(),
         });
-        let port = bad.and_then(|bad| bad.port.as_ref());
+        let port = bad.and_then(|bad| bad.number.as_ref());
         let port = port.map(|port| Reason::BadPort { port: port.clone() });
         endpoints.into_iter().chain(port)
     }
+
+    /// Endpoints that are left out, as the slice names them.
+    pub(crate) fn bad_endpoints(&self) -> impl Iterator<Item = &str> {
+        let bad = self.bad.iter().flat_map(|bad| &bad.endpoints);
+        bad.map(|text| &**text)
+    }
+
+    /// Has it such a port, but without a number that could be one?
+    pub(crate) fn has_bad_port(&self, port: &PortState) -> bool {
+        let mut bad = self.bad.iter().flat_map(|bad| &bad.ports);
+        bad.any(|(name, protocol)| *name == port.name && *protocol == port.protocol)
+    }
 }
 
-/// An endpoint's address, if it can be one in a slice of this family.
-pub(crate) fn address(text: &str, family: Family) -> Option<IpAddr> {
-    let address: IpAddr = text.parse().ok()?;
-    (Family::of(address) == family && is_unicast(address)).then_some(address)
+impl From<&EndpointSlice> for SliceState {
+    fn from(slice: &EndpointSlice) -> Self {
+        let labels = &slice.metadata.labels;
+        Self::new(
+            |label| labels.get(label).map(String::as_str),
+            &slice.address_type,
+            slice.endpoints.iter().collect(),
+            &slice.ports,
+        )
+    }
+}
+
+impl From<&EndpointSlice> for Arc<SliceState> {
+    fn from(slice: &EndpointSlice) -> Self {
+        Self::new(slice.into())
+    }
+}
+
+/// The number of an endpoint's hints among those of its slice.
+fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
+    let names = |hints: &[Hint]| {
+        let mut names: Vec<Name> = hints.iter().map(|hint| Name::of(&hint.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into()
+    };
+    let Some(hints) = hints else { return 0 };
+    let set = HintSet {
+        zones: names(&hints.for_zones),
+        nodes: names(&hints.for_nodes),
+    };
+    if set.zones.is_empty() && set.nodes.is_empty() {
+        return 0;
+    }
+    let alike = known.iter().rev().take(ALIKE).position(|it| *it == set);
+    let place = alike.map_or(known.len(), |back| known.len() - 1 - back);
+    // More sets than numbers: as if nothing were hinted, which is always right,
+    // if less near.
+    let Ok(number) = u16::try_from(place + 1) else {
+        return 0;
+    };
+    if alike.is_none() {
+        known.push(set);
+    }
+    number
+}
+
+// === impl Name ===
+
+impl Name {
+    pub(crate) fn of(text: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// None for the name of nobody.
+    pub(crate) fn of_any(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::of(text))
+    }
 }
 
 // === impl PortState ===
@@ -170,43 +325,29 @@ pub(crate) fn parse_protocol(protocol: Option<&str>) -> Option<Protocol> {
 // === impl State ===
 
 impl State {
-    const NODE_HINTED: u8 = 1;
-    const NODE_HINTED_HERE: u8 = 1 << 1;
-    const LOCAL: u8 = 1 << 2;
-    const SERVING: u8 = 1 << 3;
-    const READY: u8 = 1 << 4;
-    const NOT_TERMINATING: u8 = 1 << 5;
+    const ZONE_HINTED: u8 = 1;
+    const ZONE_HINTED_HERE: u8 = 1 << 1;
+    const NODE_HINTED: u8 = 1 << 2;
+    const NODE_HINTED_HERE: u8 = 1 << 3;
+    const LOCAL: u8 = 1 << 4;
+    const SERVING: u8 = 1 << 5;
+    const READY: u8 = 1 << 6;
+    const NOT_TERMINATING: u8 = 1 << 7;
 
-    fn of(endpoint: &Endpoint, node: &str) -> Self {
+    fn of(conditions: Conditions) -> Self {
         let Conditions {
             ready,
             serving,
             terminating,
-        } = endpoint.conditions;
-        let hints = endpoint
-            .hints
-            .as_ref()
-            .map(|hints| hints.for_nodes.as_slice())
-            .unwrap_or_default();
-        let bits = [
-            (ready.unwrap_or(true), Self::READY),
-            (serving.unwrap_or(true), Self::SERVING),
-            (!terminating.unwrap_or(false), Self::NOT_TERMINATING),
-            (
-                !node.is_empty() && endpoint.node_name.as_deref() == Some(node),
-                Self::LOCAL,
-            ),
-            (!hints.is_empty(), Self::NODE_HINTED),
-            (
-                hints.iter().any(|hint| hint.name == node),
-                Self::NODE_HINTED_HERE,
-            ),
-        ];
-        Self(
-            bits.into_iter()
-                .filter(|(is, _)| *is)
-                .fold(0, |all, (_, bit)| all | bit),
-        )
+        } = conditions;
+        Self(0)
+            .with(ready.unwrap_or(true), Self::READY)
+            .with(serving.unwrap_or(true), Self::SERVING)
+            .with(!terminating.unwrap_or(false), Self::NOT_TERMINATING)
+    }
+
+    const fn with(self, is: bool, bit: u8) -> Self {
+        if is { Self(self.0 | bit) } else { self }
     }
 
     pub(crate) const fn is_ready(self) -> bool {
@@ -237,72 +378,12 @@ impl State {
     pub(crate) const fn is_hinted_here(self) -> bool {
         self.0 & Self::NODE_HINTED_HERE != 0
     }
-}
 
-// === impl Zones ===
-
-impl ZoneHints {
-    /// No zone is named.
-    pub(crate) const NONE: Self = Self(0);
-}
-
-impl Zones {
-    pub(crate) fn new(zone: Option<&str>) -> Self {
-        Self {
-            zone: zone.map(Into::into),
-            ..Self::default()
-        }
+    pub(crate) const fn has_zone_hints(self) -> bool {
+        self.0 & Self::ZONE_HINTED != 0
     }
 
-    /// The node is in another zone than before; true if that is so.
-    pub(crate) fn move_to(&mut self, zone: Option<&str>) -> bool {
-        if self.zone.as_deref() == zone {
-            return false;
-        }
-        self.zone = zone.map(Into::into);
-        for (names, number) in &self.numbers {
-            if let Some(ours) = self.ours.get_mut(usize::from(*number) - 1) {
-                *ours = names.iter().any(|name| Some(&**name) == zone);
-            }
-        }
-        true
-    }
-
-    fn number(&mut self, endpoint: &Endpoint) -> ZoneHints {
-        let hints = endpoint
-            .hints
-            .as_ref()
-            .map(|hints| hints.for_zones.as_slice())
-            .unwrap_or_default();
-        if hints.is_empty() {
-            return ZoneHints::NONE;
-        }
-        let mut names: Vec<Box<str>> = hints.iter().map(|hint| hint.name.as_str().into()).collect();
-        names.sort_unstable();
-        names.dedup();
-        if let Some(number) = self.numbers.get(names.as_slice()) {
-            return ZoneHints(*number);
-        }
-        // More sets than numbers: as if nothing were hinted, which is always
-        // right, if less near.
-        let Ok(number) = u16::try_from(self.ours.len() + 1) else {
-            return ZoneHints::NONE;
-        };
-        self.ours.push(
-            names
-                .iter()
-                .any(|name| Some(&**name) == self.zone.as_deref()),
-        );
-        self.numbers.insert(names.into(), number);
-        ZoneHints(number)
-    }
-
-    /// Should nodes of this node's zone use it?
-    pub(crate) fn is_ours(&self, hints: ZoneHints) -> bool {
-        usize::from(hints.0)
-            .checked_sub(1)
-            .and_then(|place| self.ours.get(place))
-            .copied()
-            .unwrap_or_default()
+    pub(crate) const fn is_hinted_to_zone(self) -> bool {
+        self.0 & Self::ZONE_HINTED_HERE != 0
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use ebpf_abi::{BackendFlags, NodeFlags, Scope, ServiceFlags};
 use node_agent_plan::{
     Action, Config, Current, EndpointSlice, Metadata, NodeFacts, NodePortAddresses, Planner, Pod,
-    Service, explain,
+    Service, ServiceState, SliceState, explain,
 };
 use serde::Deserialize;
 
@@ -185,8 +185,13 @@ impl Objects {
             slice.metadata.labels.get("kubernetes.io/service-name") == Some(name)
                 && slice.metadata.namespace == *namespace
         };
-        let slices: Vec<_> = self.slices.iter().filter(owned).cloned().collect();
-        for it in explain(&self.node, self.facts.zone.as_deref(), service, &slices) {
+        let slices = self.slices.iter().filter(owned);
+        let slices: Vec<_> = slices.map(SliceState::from).collect();
+        let (slices, service) = (
+            slices.iter().collect::<Vec<_>>(),
+            ServiceState::from(service),
+        );
+        for it in explain(&self.node, self.facts.zone.as_deref(), &service, &slices) {
             let (port, protocol, endpoint) = (&it.port, it.protocol, &it.endpoint);
             write!(text, "why {name}:{port} {protocol} {endpoint}:").unwrap();
             if let Some(cluster) = it.cluster {

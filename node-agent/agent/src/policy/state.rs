@@ -215,8 +215,7 @@ impl State {
 
     fn protected(&self) -> Vec<PortRange> {
         let slices = self.caches.api.snapshot();
-        let of_api = slices.iter().flat_map(|slice| slice.planned().ports);
-        let of_api = of_api.filter_map(|port| u16::try_from(port.port?).ok());
+        let of_api = slices.iter().flat_map(|slice| slice.state().ports());
         protected(of_api, self.tunnel)
     }
 

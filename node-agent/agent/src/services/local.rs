@@ -36,8 +36,6 @@ use crate::{
 
 /// Where sockets are; root's alone.
 const FOLDER: &str = "/run/orlop";
-/// The label that names an EndpointSlice's Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Services of one portion.
 const PORTION: usize = 256;
 /// How long the agent may take to answer a command.
@@ -289,11 +287,11 @@ impl Clerk {
             let meta = service.meta();
             let its: Vec<_> = slices
                 .namespace(&meta.namespace)
-                .filter(|it| it.meta().labels.get(SERVICE_NAME) == Some(meta.name.as_str()))
-                .map(|it| it.planned())
+                .map(|it| &**it.state())
+                .filter(|it| it.service() == Some(meta.name.as_str()))
                 .collect();
-            let planned = service.planned();
-            account.with(&planned, &explain(&self.node, zone, &planned, &its))
+            let state = service.state();
+            account.with(state, &explain(&self.node, zone, state, &its))
         };
         services.iter().zip(accounts).map(with).collect()
     }
@@ -326,7 +324,7 @@ mod tests {
             .expect("a Service")
         };
         let slice: EndpointSlice = serde_json::from_value(json!({
-            "metadata": {"namespace": "ns", "name": "x", "labels": {SERVICE_NAME: name(3)}},
+            "metadata": {"namespace": "ns", "name": "x", "labels": {"kubernetes.io/service-name": name(3)}},
             "addressType": "IPv4",
             "ports": [{"port": 80}],
             "endpoints": [{"addresses": ["10.244.0.1"], "conditions": {"ready": false}}],
@@ -345,7 +343,8 @@ mod tests {
         let mut planner = Planner::new(Config::default());
         for it in clerk.services.snapshot().iter() {
             let meta = it.meta();
-            planner.service_changed(&meta.namespace, &meta.name, Some(&it.planned()));
+            let state = Arc::clone(it.state());
+            planner.service_changed(&meta.namespace, &meta.name, Some(state));
         }
         planner.resync(&Current::default());
         tokio::spawn(async move {

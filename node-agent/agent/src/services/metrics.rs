@@ -14,10 +14,6 @@ use prometheus_client::{
 
 use crate::flows;
 
-/// When the objects behind an EndpointSlice changed (the endpoints
-/// controllers write it).
-pub const TRIGGER: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-
 /// What is measured as it happens.
 pub struct Metrics {
     registry: Registry,
@@ -159,11 +155,9 @@ impl Metrics {
         self.connections_full.set(i64::from(full));
     }
 
-    /// An EndpointSlice with this annotation is in the maps.
-    pub fn programmed(&self, trigger: Option<&str>) {
-        let Some(time) = trigger.and_then(|text| text.parse::<Timestamp>().ok()) else {
-            return;
-        };
+    /// An EndpointSlice is in the maps that follows from what changed then.
+    pub fn programmed(&self, triggered: Option<Timestamp>) {
+        let Some(time) = triggered else { return };
         let passed = Timestamp::now().duration_since(time).as_secs_f64();
         // Clocks of two machines differ.
         self.programming.observe(passed.max(0.0));
@@ -284,8 +278,7 @@ mod tests {
         let metrics = Metrics::new(&Others::default());
         metrics.slices.inc();
         metrics.sync.observe(0.000_3);
-        metrics.programmed(Some(&Timestamp::now().to_string()));
-        metrics.programmed(Some("yesterday"));
+        metrics.programmed(Some(Timestamp::now()));
         metrics.programmed(None);
         let load = Load {
             connections: 96,

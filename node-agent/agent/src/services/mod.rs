@@ -53,7 +53,7 @@ use self::{
     http::Answer,
     interfaces::Interfaces,
     local::{Ask, Clerk, Placed},
-    metrics::{Metrics, Now, TRIGGER},
+    metrics::{Metrics, Now},
     movers::Movers,
     told::Told,
 };
@@ -259,10 +259,8 @@ impl State {
         self.metrics.services.inc();
         self.queued();
         let begun = Instant::now();
-        let service = change.current.as_ref().map(|service| service.planned());
-        let result = self
-            .engine
-            .on_service_change(namespace, name, service.as_ref());
+        let service = change.current.as_ref().map(|it| Arc::clone(it.state()));
+        let result = self.engine.on_service_change(namespace, name, service);
         self.written(begun, result, None);
     }
 
@@ -273,13 +271,10 @@ impl State {
         self.metrics.slices.inc();
         self.queued();
         let begun = Instant::now();
-        let slice = change.current.as_ref().map(|slice| slice.planned());
-        let result = self.engine.on_slice_change(namespace, name, slice.as_ref());
-        let trigger = change
-            .current
-            .as_ref()
-            .and_then(|slice| slice.meta().annotations.get(TRIGGER));
-        self.written(begun, result, trigger);
+        let slice = change.current.as_ref();
+        let state = slice.map(|it| Arc::clone(it.state()));
+        let result = self.engine.on_slice_change(namespace, name, state);
+        self.written(begun, result, slice.and_then(|it| it.triggered()));
     }
 
     fn on_pod(&mut self, change: &Change<Pod>) {
@@ -301,13 +296,13 @@ impl State {
         &self,
         begun: Instant,
         result: Result<Applied, node_agent_datapath::Error>,
-        trigger: Option<&str>,
+        triggered: Option<Timestamp>,
     ) {
         match result {
             Ok(Applied::Written(_)) => {
                 self.metrics.sync.observe(begun.elapsed().as_secs_f64());
                 self.metrics.last.set(seconds_now());
-                self.metrics.programmed(trigger);
+                self.metrics.programmed(triggered);
                 self.health.updated();
             }
             Ok(Applied::Deferred) => {}

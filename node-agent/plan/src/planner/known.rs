@@ -1,5 +1,9 @@
 //! Objects as far as they are known.
 
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
 use super::Ids;
 use crate::compile::{Compiled, Datagrams, View, sets};
 use crate::pods::PodState;
@@ -10,9 +14,9 @@ use crate::slice::SliceState;
 /// A service and its slices; either may be known before the other.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    pub(super) service: Option<Box<ServiceState>>,
+    pub(super) service: Option<Arc<ServiceState>>,
     /// By name, sorted.
-    pub(super) slices: Vec<(Box<str>, SliceState)>,
+    pub(super) slices: SmallVec<[(Box<str>, Arc<SliceState>); 1]>,
     pub(super) sets: Ids,
     pub(super) datagrams: Vec<Datagrams>,
     pub(super) problems: Vec<Reason>,
@@ -28,7 +32,7 @@ pub(super) struct KnownPod {
 
 impl Known {
     pub(super) fn compile(&self, prefix: &str, view: &View) -> Compiled {
-        let slices = self.slices.iter().map(|(_, slice)| slice);
+        let slices = self.slices.iter().map(|(_, slice)| &**slice);
         self.service
             .as_ref()
             .map(|service| sets(prefix, service, slices, view))
@@ -36,7 +40,7 @@ impl Known {
     }
 
     /// Puts a slice there or takes it away; false if that changes nothing.
-    pub(super) fn put_slice(&mut self, name: &str, state: Option<SliceState>) -> bool {
+    pub(super) fn put_slice(&mut self, name: &str, state: Option<Arc<SliceState>>) -> bool {
         let place = self
             .slices
             .binary_search_by(|(other, _)| (**other).cmp(name));

@@ -4,6 +4,8 @@ use super::*;
 use crate::node::{NodeAddress, NodeFacts};
 use crate::objects::{EndpointSlice, Pod, Service};
 use crate::planner::{Config, Planner};
+use crate::service::ServiceState;
+use crate::slice::SliceState;
 use crate::{Action, explain};
 
 const NODE: &str = "node-1";
@@ -67,12 +69,14 @@ impl Cluster {
                 .slices
                 .iter()
                 .filter(|it| it.metadata.labels["kubernetes.io/service-name"] == meta.name)
-                .cloned()
+                .map(SliceState::from)
                 .collect();
-            let explained = explain(NODE, self.planner.zone(), service, &slices);
+            let slices: Vec<_> = slices.iter().collect();
+            let state = ServiceState::from(service);
+            let explained = explain(NODE, self.planner.zone(), &state, &slices);
             self.planner
                 .service_account(&meta.namespace, &meta.name)
-                .with(service, &explained)
+                .with(&state, &explained)
         };
         let services = self.services.iter().map(of);
         services.chain(self.planner.other_accounts()).collect()

@@ -68,7 +68,7 @@ fn address_handed_from_one_service_to_another_never_goes_dark() {
             &planner.service_changed("ns", &format!("s{name}"), Some(&it)),
         );
     }
-    let actions = planner.service_changed("ns", "s0", None);
+    let actions = planner.service_changed("ns", "s0", None::<&Service>);
     assert!(
         !actions
             .iter()
@@ -248,7 +248,7 @@ fn who_finds_no_room_has_a_problem_and_nobody_else() {
     }
     assert_eq!(counts(&maps), [100, 50]);
     // Room that becomes free is used.
-    for action in planner.service_changed("ns", "s0", None) {
+    for action in planner.service_changed("ns", "s0", None::<&Service>) {
         maps.apply(&action);
     }
     assert_eq!(counts(&maps), [99]);
@@ -283,7 +283,7 @@ fn address_that_found_no_room_is_served_once_there_is_some() {
         actions.iter().for_each(|action| maps.apply(action));
         assert_eq!(maps.services.len(), 1);
         assert_eq!(planner.problems().count(), 1);
-        for action in planner.service_changed("ns", "s0", None) {
+        for action in planner.service_changed("ns", "s0", None::<&Service>) {
             maps.apply(&action);
         }
         let keys: Vec<_> = maps.services.keys().map(|key| key.address).collect();
@@ -388,7 +388,7 @@ fn problems_end_with_their_cause() {
             .iter()
             .all(|it| it.starts_with("Service ns/s1") && it.contains("belongs to Service ns/s0"))
     );
-    planner.service_changed("ns", "s0", None);
+    planner.service_changed("ns", "s0", None::<&Service>);
     assert_eq!(planner.problems().count(), 0);
     assert_ne!(planner.problems_version(), version);
 }

@@ -12,9 +12,9 @@ use crate::compile::{Key, Rank};
 use crate::current::Current;
 use crate::node::NodeAddress;
 use crate::objects::{
-    Affinity, Conditions, Container, ContainerPort, Endpoint, EndpointPort, Hint, Hints,
-    LoadBalancerIngress, Metadata, PodIp, PodSpec, PodStatus, ServicePort, ServiceSpec,
-    ServiceStatus,
+    Affinity, Conditions, Container, ContainerPort, Endpoint, EndpointPort, EndpointSlice, Hint,
+    Hints, LoadBalancerIngress, Metadata, PodIp, PodSpec, PodStatus, Service, ServicePort,
+    ServiceSpec, ServiceStatus,
 };
 
 mod cases;
@@ -190,7 +190,7 @@ fn slice(name: u8, owner: u8, endpoints: &[Place]) -> EndpointSlice {
         metadata: Metadata {
             name: format!("e{name}"),
             namespace: "ns".into(),
-            labels: [(SERVICE_NAME.to_owned(), format!("s{owner}"))].into(),
+            labels: [("kubernetes.io/service-name".to_owned(), format!("s{owner}"))].into(),
             ..Metadata::default()
         },
         address_type: "IPv4".into(),
