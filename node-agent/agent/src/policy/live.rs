@@ -10,6 +10,7 @@ use std::{
     fs,
     net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -31,9 +32,14 @@ use hyper::{
 };
 use nix::sched::{CloneFlags, unshare};
 use node_agent_datapath::{
-    Capacity, Engine, Options as DatapathOptions, PolicyEntries, TcWay, ensure_bpffs,
+    Capacity, Device, Engine, Globs, Options as DatapathOptions, Patterns, PolicyEntries, TcWay,
+    ensure_bpffs,
 };
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
 
 use super::*;
 use crate::preflight;
@@ -288,12 +294,12 @@ fn many_pods_come_and_go_and_the_maps_hold_what_is_there() {
         .ok()
         .and_then(|it| it.parse().ok())
         .unwrap_or(400);
-    with_maps(async |pins| churn(pins, count).await);
+    with_maps(async |pins, _| churn(pins, count).await);
 }
 
 #[test]
 fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() {
-    with_maps(async |pins| {
+    with_maps(async |pins, _| {
         let folder = interfaces_of(&pins);
         let kept = Kept::open(folder).expect("a folder");
         let late = |name: &str, device: &str, last: u8| admit::Interface {
@@ -307,15 +313,9 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
         kept.keep(&late("gone", "lo", 8)).expect("keep");
         let (api, end) = (Api::default(), CancellationToken::new());
         let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
-        let options = Options {
-            node: "n".to_owned(),
-            pin_dir: pins.clone(),
-            dns: Vec::new(),
-            tunnel: None,
-        };
         let task = tokio::spawn(run(
             api.client(),
-            options,
+            options(&pins),
             Joined { asked, wishes },
             end.clone(),
         ));
@@ -330,8 +330,84 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
     });
 }
 
+/// Sends the CNI plugin's question, and gives where the answer will be.
+async fn ask(pins: &Path, device: &str) -> BufReader<UnixStream> {
+    let mut stream = UnixStream::connect(socket(pins)).await.expect("an agent");
+    let question = json!({
+        "namespace": "x", "name": "web", "uid": "web", "device": device,
+        "addresses": [Ipv4Addr::new(10, 0, 0, 1)],
+    });
+    let line = format!("{question}\n");
+    stream.write_all(line.as_bytes()).await.expect("asked");
+    BufReader::new(stream)
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status();
+    assert!(status.expect("the program `ip`").success(), "{arguments}");
+}
+
+#[test]
+fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
+    const ROUNDS: u32 = 4;
+    with_maps(async |pins, engine| {
+        let (api, end) = (Api::default(), CancellationToken::new());
+        let ((wishes, wished), (_asks, asked)) = (wishes(), asks());
+        let task = tokio::spawn(run(
+            api.client(),
+            options(&pins),
+            Joined { asked, wishes },
+            end.clone(),
+        ));
+        let maps = Policy::open(&pins).expect("maps");
+        settled(&maps, |it| it.endpoints == 6).await;
+        let patterns = Patterns {
+            guarded: Globs::new("orl*").expect("patterns"),
+            ..Patterns::default()
+        };
+        let mut waited = Vec::new();
+        for round in 0..ROUNDS {
+            let name = format!("orl{round}");
+            ip(&format!("link add {name} type veth peer name pod{round}"));
+            let mut answer = ask(&pins, &name).await;
+            // By then it waits for programs, or it has nothing to wait for.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let begun = Instant::now();
+            let device = Device {
+                index: nix::net::if_::if_nametoindex(name.as_str()).expect("a device"),
+                name,
+                kind: "veth".to_owned(),
+                ethernet: true,
+                ..Device::default()
+            };
+            let followed = engine.follow_devices(&[device], &patterns);
+            assert_eq!(followed.expect("followed").failed, 0);
+            wished.programs.send_replace(());
+            let mut line = String::new();
+            answer.read_line(&mut line).await.expect("an answer");
+            assert_eq!(line, "{}\n");
+            waited.push(begun.elapsed());
+        }
+        eprintln!("programs, and then the answer: {waited:?}");
+        // Whoever is not told would look again so much later, each time.
+        let all: Duration = waited.iter().sum();
+        assert!(all < LOOK_AGAIN * ROUNDS * 4 / 5, "{waited:?}");
+        end.cancel();
+        task.await.expect("no panic").expect("it ends");
+    });
+}
+
+fn options(pins: &Path) -> Options {
+    Options {
+        node: "n".to_owned(),
+        pin_dir: pins.to_owned(),
+        dns: Vec::new(),
+        tunnel: None,
+    }
+}
+
 /// Does something with maps that are loaded and pinned, if this machine can.
-fn with_maps(work: impl AsyncFnOnce(PathBuf)) {
+fn with_maps(work: impl AsyncFnOnce(PathBuf, &mut Engine)) {
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -345,12 +421,12 @@ fn with_maps(work: impl AsyncFnOnce(PathBuf)) {
         recording: node_agent_datapath::Recording::default(),
     };
     let plan = node_agent_plan::Config::default();
-    let engine = Engine::open(&options, plan).expect("the datapath");
+    let mut engine = Engine::open(&options, plan).expect("the datapath");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(work(pins.clone()));
+    runtime.block_on(work(pins.clone(), &mut engine));
     drop(engine);
     node_agent_datapath::remove(&pins).expect("nothing is left");
     local::remove_at(&socket(&pins)).expect("no socket is left");
@@ -360,15 +436,9 @@ fn with_maps(work: impl AsyncFnOnce(PathBuf)) {
 async fn churn(pins: PathBuf, count: u32) {
     let (api, end) = (Api::default(), CancellationToken::new());
     let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
-    let options = Options {
-        node: "n".to_owned(),
-        pin_dir: pins.clone(),
-        dns: Vec::new(),
-        tunnel: None,
-    };
     let task = tokio::spawn(run(
         api.client(),
-        options,
+        options(&pins),
         Joined { asked, wishes },
         end.clone(),
     ));

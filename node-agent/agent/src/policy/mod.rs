@@ -61,13 +61,15 @@ use crate::{
 
 pub use admit::socket;
 pub use ask::{Ask, asks};
-pub use wishes::{Room, Wish, wishes};
+pub use wishes::{Room, Wish, Wished, Wishes, wishes};
 
 /// How long after a failure all is compiled anew.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often what is awaited is looked at: links of devices, maps of a
-/// datapath that is starting.
+/// How often the maps of a datapath that is starting are looked for.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often what the CNI plugin waits for is looked at though nobody said that
+/// something changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long the CNI plugin's question may wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long lists are waited for before it is said, each time.
@@ -92,8 +94,8 @@ pub struct Options {
 pub struct Joined {
     /// What they ask.
     pub asked: mpsc::Receiver<Ask>,
-    /// What is asked of the owner of maps and programs.
-    pub wishes: mpsc::Sender<Wish>,
+    /// What is asked of the owner of maps and programs, and what it tells.
+    pub wishes: Wishes,
 }
 
 /// Enforces network policy until `shutdown`, and answers what is asked of it.
@@ -106,7 +108,10 @@ pub async fn run(
     options: Options,
     Joined {
         asked: mut asks,
-        wishes,
+        wishes: Wishes {
+            asks: wishes,
+            mut programs,
+        },
     }: Joined,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -221,7 +226,8 @@ pub async fn run(
             }
             Some(question) = asked.recv() => state.waiting.push_back(Waiting::new(question)),
             Some(ask) = asks.recv() => state.answer(ask),
-            () = tokio::time::sleep(LOOK), if waits => {}
+            Ok(()) = programs.changed(), if waits => {}
+            () = tokio::time::sleep(LOOK_AGAIN), if waits => {}
             () = tokio::time::sleep_until(state.due.into()), if due => state.compile().await,
             _ = remind.tick(), if !known || !cluster_known => {
                 warn!(

@@ -1,6 +1,7 @@
-//! What network policy asks of the task that owns maps and programs.
+//! What network policy asks of the task that owns maps and programs, and what that
+//! one tells it.
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Something that the owner of maps and programs alone can do.
 pub enum Wish {
@@ -23,9 +24,31 @@ pub enum Room {
     Failed,
 }
 
-/// A channel for wishes.
-pub fn wishes() -> (mpsc::Sender<Wish>, mpsc::Receiver<Wish>) {
-    mpsc::channel(1)
+/// Network policy's end.
+pub struct Wishes {
+    /// What it asks for.
+    pub asks: mpsc::Sender<Wish>,
+    /// It changes when the programs at devices are others than before.
+    pub programs: watch::Receiver<()>,
+}
+
+/// The owner's end.
+pub struct Wished {
+    /// What is asked for.
+    pub asked: mpsc::Receiver<Wish>,
+    /// To be told when the programs at devices are others than before.
+    pub programs: watch::Sender<()>,
+}
+
+/// Both ends.
+pub fn wishes() -> (Wishes, Wished) {
+    let (asks, asked) = mpsc::channel(1);
+    let (sender, programs) = watch::channel(());
+    let wished = Wished {
+        asked,
+        programs: sender,
+    };
+    (Wishes { asks, programs }, wished)
 }
 
 /// Asks for room. Who is not answered, because the agent ends, has failed.

@@ -44,7 +44,7 @@ use node_agent_datapath::{
     ensure_bpffs,
 };
 use node_agent_plan::{Config, NodePortAddresses, Override};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -59,7 +59,7 @@ use self::{
 };
 use crate::{
     Datapath, Error, dns,
-    policy::{Room, Wish},
+    policy::{Room, Wish, Wished},
     views::{EndpointSlice, Node, Pod, Service},
 };
 
@@ -86,7 +86,7 @@ pub async fn run(
     options: Datapath,
     dns: Vec<IpAddr>,
     others: &Others,
-    mut wished: mpsc::Receiver<Wish>,
+    wished: Wished,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
@@ -137,6 +137,10 @@ pub async fn run(
     let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
     let told = Told::new(&client, &options.node_name);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
+    let Wished {
+        asked: mut wished,
+        programs,
+    } = wished;
     let mut state = State {
         engine,
         options,
@@ -150,6 +154,7 @@ pub async fn run(
         movers,
         told,
         services: services.cache(),
+        programs,
         shutdown: shutdown.clone(),
         retry_devices: false,
     };
@@ -245,6 +250,8 @@ struct State {
     movers: Movers,
     told: Told,
     services: Cache<Service>,
+    /// Network policy waits for programs at pods' devices.
+    programs: watch::Sender<()>,
     shutdown: CancellationToken,
     retry_devices: bool,
 }
@@ -379,7 +386,12 @@ impl State {
             .engine
             .follow_devices(&self.interfaces.devices, patterns)
         {
-            Ok(followed) => self.retry_devices = followed.failed > 0,
+            Ok(followed) => {
+                self.retry_devices = followed.failed > 0;
+                if followed.changed > 0 {
+                    self.programs.send_replace(());
+                }
+            }
             Err(error) => {
                 self.retry_devices = true;
                 warn!(

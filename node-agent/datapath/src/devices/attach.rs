@@ -20,7 +20,7 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandl
 use aya::programs::{Program, ProgramError, SchedClassifier, TcAttachType};
 
 use crate::devices::{
-    Attachment, Change, Device, DeviceHook, Patterns, XdpMode, desired, difference,
+    Attachment, Change, Device, DeviceHook, Patterns, XdpMode, desired, difference, hurry::Hurry,
 };
 use crate::error::Error;
 use crate::links::Cost;
@@ -184,6 +184,7 @@ impl DeviceLinks {
     /// place, so that no packet meets a device without one.
     pub(crate) fn adopt(&mut self) -> Result<(), Error> {
         fs::create_dir_all(&self.directory).map_err(self.file("create"))?;
+        Hurry::end_former(&self.directory);
         for (name, path) in pins(&self.directory)? {
             let Some(at) = parse(&name) else { continue };
             let kind = if path.is_dir() {
@@ -242,7 +243,11 @@ impl DeviceLinks {
         }
         self.refused.retain(|at| wanted.contains(at));
         let attached: BTreeSet<_> = self.attached.keys().copied().collect();
-        for change in difference(&attached, &wanted) {
+        let changes = difference(&attached, &wanted);
+        let _hurry = (!changes.is_empty())
+            .then(|| Hurry::begin(&self.directory))
+            .flatten();
+        for change in changes {
             match change {
                 Change::Attach(at) => {
                     let name = devices.iter().find(|device| device.index == at.device);
@@ -439,6 +444,8 @@ pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     if !directory.is_dir() {
         return Ok(());
     }
+    Hurry::end_former(directory);
+    let hurry = Hurry::begin(directory);
     let mut found: Vec<(Attachment, Kind)> = Vec::new();
     for (name, path) in pins(directory)? {
         if let Some(at) = parse(&name) {
@@ -457,6 +464,7 @@ pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     for (at, kind) in found {
         detach(directory, at, kind)?;
     }
+    drop(hurry);
     for (_, path) in pins(directory)? {
         fs::remove_dir(&path).map_err(|source| Error::File {
             verb: "remove",

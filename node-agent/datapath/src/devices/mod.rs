@@ -11,6 +11,7 @@
 
 pub(crate) mod attach;
 mod glob;
+mod hurry;
 
 use std::collections::BTreeSet;
 
