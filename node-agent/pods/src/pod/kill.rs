@@ -51,9 +51,17 @@ pub async fn pod(shared: &Shared, pod: &Pod, observed: &Observed, grace: i64) ->
         let message = format!("Stopping container {}", record.name);
         container(shared, pod, observed, record, left, message).await?;
     }
-    for sandbox in observed.sandboxes.iter().filter(|s| s.ready) {
-        let stopped = shared
-            .runtime
+    sandboxes(&*shared.runtime, observed).await
+}
+
+/// Stops all sandboxes of a pod, also those that died: their network stays until
+/// then.
+///
+/// # Errors
+/// When the runtime refuses.
+pub async fn sandboxes(runtime: &dyn Runtime, observed: &Observed) -> cri::Result<()> {
+    for sandbox in &observed.sandboxes {
+        let stopped = runtime
             .stop_pod_sandbox(SandboxId {
                 pod_sandbox_id: sandbox.id.clone(),
             })

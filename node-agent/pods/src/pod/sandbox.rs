@@ -9,7 +9,7 @@ use super::backoff::{Backoff, later};
 use super::cgroup::Beyond;
 use super::config;
 use super::worker::State;
-use super::{dns, hugepages, limits, qos};
+use super::{dns, hugepages, kill, limits, qos};
 use crate::cri::api;
 use crate::node::guard;
 
@@ -69,6 +69,9 @@ impl State {
         }
         let handler = self.runtime_handler().await?;
         let users = self.take_users(&handler).await?;
+        kill::sandboxes(&*shared.runtime, &self.observed)
+            .await
+            .map_err(|e| format!("cannot stop the former one: {e}"))?;
         let config = config::sandbox(
             &self.pod,
             attempt,

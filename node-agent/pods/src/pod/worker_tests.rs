@@ -71,8 +71,14 @@ async fn a_dead_sandbox_is_replaced_and_nothing_runs_twice() {
     run.until("running again", |r| r.runtime.running() == ["a", "b"])
         .await;
     let made = run.runtime.calls();
-    let sandboxes = made.iter().filter(|c| c.starts_with("run ")).count();
-    assert_eq!(sandboxes, 2, "{made:?}");
+    let at = |call: &str| made.iter().position(|c| c.starts_with(call));
+    let sandboxes: Vec<_> = made.iter().filter_map(|c| c.strip_prefix("run ")).collect();
+    let [first, second] = sandboxes[..] else {
+        panic!("{made:?}");
+    };
+    // What died has its network until it is stopped.
+    let stopped = at(&format!("stop {first}")).expect("stopped");
+    assert!(Some(stopped) < at(&format!("run {second}")), "{made:?}");
     run.delete().await;
 }
 
