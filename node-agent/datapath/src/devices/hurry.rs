@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_on_is_switched_off() {
         let place = Place::with("0\n");
-        std::mem::forget(place.begin());
+        let _killed = std::mem::ManuallyDrop::new(place.begin());
         assert_eq!(place.said(), ("1".to_owned(), true));
         Hurry::end_left(&place.switch(), place.folder.path());
         assert_eq!(place.said(), ("0".to_owned(), false));
