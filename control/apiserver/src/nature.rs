@@ -123,6 +123,20 @@ impl Nature {
         }
     }
 
+    /// Warnings for the client whose update is refused for `errors`.
+    #[must_use]
+    pub fn warnings_of_refused(
+        &self,
+        new: &Value,
+        old: &Value,
+        errors: &[FieldError],
+    ) -> Vec<String> {
+        match self {
+            Self::BuiltIn(_) => Vec::new(),
+            Self::Custom(kind, _) => kind.warnings_of_refused(new, old, errors),
+        }
+    }
+
     /// Why the object of this name is not deleted by itself; `None`: it may be.
     #[must_use]
     pub fn undeletable(&self, name: &str) -> Option<&'static str> {

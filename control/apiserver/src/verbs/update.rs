@@ -341,6 +341,10 @@ impl Change<'_> {
         served.form().complete(&mut new);
         let errors = self.prepare(&mut new, &old)?;
         if !errors.is_empty() {
+            if self.subresource.is_empty() {
+                let warnings = served.kind.warnings_of_refused(&new, &old, &errors);
+                gathered.warnings.extend(warnings);
+            }
             return Err(invalid::status(
                 served.resource.group,
                 served.resource.kind,

@@ -6,6 +6,7 @@
 //! is pruned and defaulted, what is wrong with them.
 
 mod columns;
+mod correlate;
 pub(crate) mod defaults;
 mod formats;
 mod json_path;

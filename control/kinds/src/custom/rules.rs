@@ -9,6 +9,7 @@ use control_cel::{Bindings, Budget, Env, Error, Program, Schema, Type, Val};
 use control_types::structural::ListType;
 use control_types::value::{Key, Value};
 
+use super::correlate;
 use crate::error::{ErrorKind, Errors, FieldError};
 use crate::tree::Read;
 
@@ -141,7 +142,7 @@ impl Rules {
             if run.ended {
                 return;
             }
-            self.evaluate(rule, value, old, at, run);
+            self.evaluate(rule, structure, value, old, at, run);
         }
         match value {
             Value::Object(map) => {
@@ -168,11 +169,9 @@ impl Rules {
                 let Some(rules) = &self.items else { return };
                 for (i, item) in items.iter().enumerate() {
                     let before = match structure.map(|of| of.list_type()) {
-                        Some(ListType::Map(keys)) => old.and_then(|old| {
-                            let all = old.as_array()?;
-                            all.iter()
-                                .find(|one| keys.iter().all(|key| one.get(key) == item.get(key)))
-                        }),
+                        Some(ListType::Map(keys)) => {
+                            old.and_then(|old| correlate::item(keys, old, item))
+                        }
                         _ => None,
                     };
                     let below = structure.and_then(|of| of.items());
@@ -206,6 +205,7 @@ impl Rules {
     fn evaluate(
         &self,
         rule: &Rule,
+        structure: Option<&control_types::structural::Schema>,
         value: &Value,
         old: Option<&Value>,
         at: &str,
@@ -228,7 +228,8 @@ impl Rules {
         if transition && before.is_none() && !optional {
             return;
         }
-        let same = !transition && before == Some(value);
+        let same = !transition
+            && before.is_some_and(|before| correlate::is_same(structure, value, before));
         if same != run.lenient {
             return;
         }

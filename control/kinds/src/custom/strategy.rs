@@ -202,8 +202,7 @@ impl CustomKind {
     /// `x-kubernetes-validations`, unless the object is too wrong for them.
     fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let Some(rules) = &self.rules else { return };
-        let blocked = errors.iter().any(|error| BLOCKING.contains(&error.kind));
-        if blocked {
+        if is_blocked(errors.iter()) {
             errors.extend([FieldError {
                 kind: ErrorKind::Invalid,
                 field: "<nil>".into(),
@@ -246,10 +245,30 @@ impl CustomKind {
                 );
             }
         }
-        if let (Some(rules), Some(old)) = (&self.rules, old) {
-            out.extend(rules.let_through(&self.schema, new, old));
+        if let Some(old) = old {
+            out.extend(self.let_through(new, old));
         }
         out
+    }
+
+    /// Warnings of an update that is refused for `errors`: on rules that what stays does
+    /// not keep, if it came to rules.
+    #[must_use]
+    pub fn warnings_of_refused(
+        &self,
+        new: &Value,
+        old: &Value,
+        errors: &[FieldError],
+    ) -> Vec<String> {
+        if is_blocked(errors.iter()) {
+            return Vec::new();
+        }
+        self.let_through(new, old)
+    }
+
+    fn let_through(&self, new: &Value, old: &Value) -> Vec<String> {
+        let rules = self.rules.as_ref();
+        rules.map_or_else(Vec::new, |rules| rules.let_through(&self.schema, new, old))
     }
 
     fn scale_spec(&self, object: &Value, errors: &mut Errors) {
@@ -272,6 +291,11 @@ impl CustomKind {
             }
         }
     }
+}
+
+/// Whether an object is too wrong for rules.
+fn is_blocked<'a>(mut errors: impl Iterator<Item = &'a FieldError>) -> bool {
+    errors.any(|error| BLOCKING.contains(&error.kind))
 }
 
 /// A number of replicas that is not one.

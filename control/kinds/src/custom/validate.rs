@@ -6,7 +6,7 @@
 use control_types::structural::{Additional, ListType, Rules, Schema, Types};
 use control_types::value::Value;
 
-use super::formats;
+use super::{correlate, formats};
 use crate::error::{ErrorKind, Errors, FieldError, Path, quoted};
 
 /// What a look at a value found.
@@ -45,7 +45,9 @@ const GENERAL: &str = "\0";
 
 fn ratcheted(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> Found {
     let mut found = one(schema, value, old, name);
-    if !found.errors.is_empty() && old == Some(value) {
+    if !found.errors.is_empty()
+        && old.is_some_and(|old| correlate::is_same(Some(schema), value, old))
+    {
         found.errors.clear();
     }
     found
@@ -446,7 +448,7 @@ fn array(
     if let Some(of) = schema.items() {
         for (at, item) in items.iter().enumerate() {
             let before = match schema.list_type() {
-                ListType::Map(keys) => old.and_then(|old| same_item(keys, old, item)),
+                ListType::Map(keys) => old.and_then(|old| correlate::item(keys, old, item)),
                 _ => None,
             };
             found.merge(ratcheted(of, item, before, &format!("{name}[{at}]")));
@@ -469,15 +471,6 @@ fn array(
         let detail = format!("{name} in body shouldn't contain duplicates");
         found.invalid(name, "", detail);
     }
-}
-
-/// The item of an old list that has the same keys.
-fn same_item<'a>(keys: &[&str], old: &'a Value, item: &Value) -> Option<&'a Value> {
-    let mut same = old
-        .as_array()?
-        .iter()
-        .filter(|one| keys.iter().all(|key| one.get(key) == item.get(key)));
-    same.next().filter(|_| same.next().is_none())
 }
 
 fn object(
