@@ -85,6 +85,18 @@ pub async fn as_read(api: &Api, object: &mut Value, served: &Served) -> Result<(
     to_version(api, object, served).await
 }
 
+/// Whether an object of the served version could be brought into the one that is stored,
+/// for requests that store nothing: a webhook is asked all the same.
+///
+/// # Errors
+/// As [`to_storage`].
+pub async fn can_be_stored(api: &Api, object: &Value, served: &Served) -> Result<(), Status> {
+    if served.is_stored_form() || served.converter().is_none() {
+        return Ok(());
+    }
+    to_storage(api, &mut object.clone(), served).await
+}
+
 /// Brings an object of the served version into the one that is stored.
 ///
 /// # Errors

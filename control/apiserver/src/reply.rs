@@ -187,19 +187,22 @@ pub fn shaped(object: Value, kind: &Nature, format: Format) -> Value {
 /// 406 for a client that wants a list's metadata of an object, or the other way round.
 #[must_use]
 pub fn not_acceptable_shape(resource: &Resource, is_list: bool) -> Status {
+    not_acceptable_kind(resource.group, resource.kind, is_list)
+}
+
+fn not_acceptable_kind(group: &str, kind: &str, is_list: bool) -> Status {
     let (wanted, what, end) = if is_list {
         ("PartialObjectMetadata", "a list", "List")
     } else {
         ("PartialObjectMetadataList", "not a list", "")
     };
-    let package = match resource.group {
+    let package = match group {
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
     };
     let mut status = Status::not_acceptable(MEDIA_TYPES);
     status.message = format!(
-        "you requested {wanted}, but the requested object is {what} (*{package}.{}{end})",
-        resource.kind
+        "you requested {wanted}, but the requested object is {what} (*{package}.{kind}{end})"
     );
     status
 }
@@ -212,6 +215,17 @@ pub fn not_acceptable_shape(resource: &Resource, is_list: bool) -> Status {
 pub fn acceptable_for_one(resource: &Resource, format: Format) -> Result<(), Status> {
     if format.of_list {
         return Err(not_acceptable_shape(resource, false));
+    }
+    Ok(())
+}
+
+/// As [`acceptable_for_one`], for scales.
+///
+/// # Errors
+/// That.
+pub fn acceptable_for_scale(format: Format) -> Result<(), Status> {
+    if format.of_list {
+        return Err(not_acceptable_kind("autoscaling", "Scale", false));
     }
     Ok(())
 }

@@ -34,6 +34,8 @@ pub struct RequestInfo {
     pub label_selector: String,
     /// Whether the path has the old form `/api/v1/watch/…`.
     pub watch_prefix: bool,
+    /// Whether that is all of the path: there is no telling what it is about.
+    pub of_nothing: bool,
     /// Whether `name` stood in the path.
     pub name_in_path: bool,
     /// What follows the subresource, without the leading slash, as it stood in
@@ -82,7 +84,11 @@ impl RequestInfo {
         // The old forms `/api/v1/watch/...` and `/api/v1/proxy/...`; nothing is
         // proxied by the latter any more, but it is refused under its own verb.
         let mut special = false;
-        if matches!(parts[0], "watch" | "proxy") && parts.len() > 1 {
+        if matches!(parts[0], "watch" | "proxy") {
+            if parts.len() == 1 {
+                self.of_nothing = true;
+                return;
+            }
             self.watch_prefix = parts[0] == "watch";
             self.verb = if self.watch_prefix { "watch" } else { "proxy" };
             parts = &parts[1..];
@@ -386,6 +392,8 @@ mod tests {
     #[test]
     fn collection_verbs_follow_method_and_query() {
         assert_eq!(info(Method::GET, "/api/v1/pods").verb, "list");
+        assert!(info(Method::GET, "/api/v1/watch").of_nothing);
+        assert!(!info(Method::GET, "/api/v1/watch/pods").of_nothing);
         assert_eq!(info(Method::GET, "/api/v1/pods?watch=true").verb, "watch");
         assert_eq!(info(Method::GET, "/api/v1/pods?watch=1").verb, "watch");
         assert_eq!(info(Method::GET, "/api/v1/pods?watch=0").verb, "list");

@@ -258,7 +258,8 @@ fn unknown(context: &Context) -> Answer {
     let group = path
         .strip_prefix("/apis/")
         .and_then(|rest| rest.split_once('/'))
-        .map(|(group, _)| group);
+        .map(|(group, _)| group)
+        .filter(|group| !group.is_empty());
     // Groups that definitions bring have no root of their own.
     let known = group.is_some_and(|group| registry::groups().iter().any(|one| one.name == group))
         || paths::ROOTS.iter().any(|root| below(root));

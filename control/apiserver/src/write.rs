@@ -127,7 +127,10 @@ impl Modification<'_> {
                     return Ok(None);
                 }
                 let (object, deleted, created) = match other? {
-                    Decision::Put(object) => (object, false, self.revision == 0),
+                    Decision::Put(object) => {
+                        crate::convert::can_be_stored(self.api, &object, self.served).await?;
+                        (object, false, self.revision == 0)
+                    }
                     Decision::Delete(object) => (object, true, false),
                     Decision::Keep(object) => (object, false, false),
                 };

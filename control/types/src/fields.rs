@@ -61,11 +61,15 @@ impl Selector {
             if !negated && let Some(rest) = value.strip_prefix('=') {
                 value = rest;
             }
-            terms.push(Term {
-                field: field.into(),
-                value: unescape(value)?,
-                negated,
-            });
+            let value = unescape(value)?;
+            // Nothing that is nothing, which is no condition.
+            if !(field.is_empty() && value.is_empty()) {
+                terms.push(Term {
+                    field: field.into(),
+                    value,
+                    negated,
+                });
+            }
         }
         Ok(Self { terms })
     }
@@ -176,6 +180,14 @@ mod tests {
         assert!(!Selector::parse("a=b").unwrap().matches(lookup));
         assert!(Selector::parse("a=").unwrap().matches(lookup));
         assert!(Selector::parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn nothing_that_is_nothing_is_no_condition() {
+        for text in ["=", "==", "!=", "=,="] {
+            assert!(Selector::parse(text).unwrap().is_empty(), "{text}");
+        }
+        assert!(!Selector::parse("=a").unwrap().is_empty());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use control_access::{Attributes, User};
-use control_types::status::Status;
+use control_types::status::{Status, quote};
 use futures::FutureExt;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
@@ -464,13 +464,22 @@ impl Chain {
         }
     }
 
-    /// What is answered instead, once the server stops and is to say so.
+    /// What is answered instead: to a path that says nothing, and once the server stops
+    /// and is to say so.
     fn refusal(
         &self,
         info: &RequestInfo,
         parts: &Parts,
         headers: &mut HeaderMap,
     ) -> Option<Response<Body>> {
+        if info.of_nothing {
+            let path = &info.path;
+            let why = format!(
+                "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {path}\n",
+                quote(path)
+            );
+            return Some(reply::text(500, why));
+        }
         if !self.api.lifecycle.refuses()
             || ANSWERED_TO_THE_END
                 .iter()

@@ -42,7 +42,12 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         }
         return Err(Status::unknown_path());
     }
-    let connects = matches!(name.as_str(), "exec" | "attach" | "portforward" | "proxy");
+    let connects = match name.as_str() {
+        "exec" | "attach" | "portforward" => {
+            matches!(context.parts.method, Method::GET | Method::POST)
+        }
+        name => name == "proxy",
+    };
     if connects
         && context
             .query_value("dryRun")

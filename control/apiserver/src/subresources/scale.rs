@@ -109,7 +109,11 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
         let why = format!("the spec replicas field \".{path}\" does not exist");
         return Err(Status::internal(why));
     }
-    let scale = scale_of(&object, paths);
+    answer(scale_of(&object, paths), format)
+}
+
+fn answer(scale: Value, format: Format) -> Answer {
+    reply::acceptable_for_scale(format)?;
     let shaped = reply::shaped(scale, &(&control_kinds::SCALE).into(), format);
     Ok(reply::value(200, &shaped, format))
 }
@@ -197,7 +201,7 @@ async fn change(
             Ok(scale)
         })
         .await?;
-    Ok(reply::value(200, &scale_of(&object, view.paths), format))
+    answer(scale_of(&object, view.paths), format)
 }
 
 /// The scale of the objects of a resource.

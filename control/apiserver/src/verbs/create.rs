@@ -246,6 +246,7 @@ async fn store_one(
                 Status::already_exists(served.resource.group, served.resource.plural, &name),
             ));
         }
+        crate::convert::can_be_stored(&context.api, &object, served).await?;
         meta::set_resource_version(&mut object, place.version);
         return Ok(object);
     }

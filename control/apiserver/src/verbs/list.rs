@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use control_kinds::Column;
 use control_store::{Range, Revision};
 use control_types::protobuf::EncodeError;
 use control_types::registry;
@@ -434,9 +435,12 @@ struct Writer {
     left: usize,
     first: bool,
     head: Vec<u8>,
-    /// What stands between items, and behind the last.
+    /// What stands before the first item, between items, behind the last, and instead
+    /// of all that where there is none.
+    open: &'static [u8],
     between: &'static [u8],
     end: &'static [u8],
+    none: &'static [u8],
     item: WriteItem,
     tally: Tally,
 }
@@ -486,9 +490,8 @@ impl Iterator for Writer {
             position = next;
             looked += 1;
             if everything || self.selection.matches(object) {
-                if !std::mem::replace(&mut self.first, false) {
-                    out.extend_from_slice(self.between);
-                }
+                let first = std::mem::replace(&mut self.first, false);
+                out.extend_from_slice(if first { self.open } else { self.between });
                 (self.item)(object, &mut out);
                 self.left -= 1;
             } else if self
@@ -505,7 +508,7 @@ impl Iterator for Writer {
             self.left = 0;
         }
         if out.len() < CHUNK {
-            out.extend_from_slice(self.end);
+            out.extend_from_slice(if self.first { self.none } else { self.end });
             self.position = None;
         } else {
             self.position = Some(position);
@@ -532,7 +535,7 @@ pub(crate) async fn respond(
         Shape::Plain if served.is_stored_form() && served.resource.is_custom() => (
             served.list_kind(),
             served.api_version.clone(),
-            b",\"items\":[",
+            b",\"items\":",
             {
                 let served = Arc::clone(served);
                 Box::new(move |object, out| {
@@ -547,7 +550,7 @@ pub(crate) async fn respond(
         Shape::Plain if served.is_stored_form() => (
             served.list_kind(),
             served.api_version.clone(),
-            b",\"items\":[",
+            b",\"items\":",
             Box::new(|object, out| {
                 out.push(b'{');
                 out.extend_from_slice(object.item());
@@ -559,17 +562,17 @@ pub(crate) async fn respond(
                 Shape::Plain => (
                     served.list_kind(),
                     served.api_version.clone(),
-                    &b",\"items\":["[..],
+                    &b",\"items\":"[..],
                 ),
                 Shape::Metadata => (
                     "PartialObjectMetadataList".into(),
                     format!("meta.k8s.io/{}", format.shape_version),
-                    &b",\"items\":["[..],
+                    &b",\"items\":"[..],
                 ),
                 Shape::Table => (
                     "Table".into(),
                     format!("meta.k8s.io/{}", format.shape_version),
-                    &b",\"rows\":["[..],
+                    &b",\"rows\":"[..],
                 ),
             };
             let write: WriteItem = Box::new(move |object, out| match served.tree(object) {
@@ -607,6 +610,12 @@ pub(crate) async fn respond(
         table::column_definitions(served.kind.columns()).write(&mut head);
     }
     head.extend_from_slice(items);
+    // What Go makes of a list by appending to none, as opposed to one of length 0.
+    let is_null = match format.shape {
+        Shape::Plain => false,
+        Shape::Metadata => true,
+        Shape::Table => Column::are_default(served.kind.columns()),
+    };
     let mut writer = Writer {
         objects: page.objects,
         position: Some(page.begin),
@@ -614,8 +623,10 @@ pub(crate) async fn respond(
         left: page.items.unwrap_or(usize::MAX),
         first: true,
         head,
+        open: b"[",
         between: b",",
         end: b"]}\n",
+        none: if is_null { b"null}\n" } else { b"[]}\n" },
         item,
         tally: Tally::of(served),
     };
@@ -681,8 +692,10 @@ async fn in_protobuf(
         left: page.items.unwrap_or(usize::MAX),
         first: true,
         head,
+        open: b"",
         between: b"",
         end: protobuf::LIST_END,
+        none: protobuf::LIST_END,
         item,
         // It is measured first, which is not another list.
         tally: Tally::default(),

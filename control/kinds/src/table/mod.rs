@@ -58,6 +58,14 @@ pub(crate) const NAME_AGE: &[Column] = &[
     },
 ];
 
+impl Column {
+    /// Whether these are the columns of kinds that state none.
+    #[must_use]
+    pub fn are_default(columns: &[Self]) -> bool {
+        columns.len() == NAME_AGE.len() && columns.iter().any(|it| it.name == "Created At")
+    }
+}
+
 /// Cells for [`NAME_AGE`].
 pub(crate) fn name_age(object: &Value, _now: Now) -> Vec<Value> {
     let meta = object.at("metadata");

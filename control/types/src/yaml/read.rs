@@ -453,7 +453,9 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Res
         Plain::Bool(truth) => Value::Bool(truth),
         Plain::Int(number) => Value::Int(number),
         Plain::Large(number) => Value::from(number),
-        Plain::Float(number) if number.is_finite() => Value::Float(number),
+        Plain::Float(number) if number.is_finite() => {
+            whole(number).map_or(Value::Float(number), Value::Int)
+        }
         Plain::Float(number) => {
             return Err(Error::Number(if number.is_nan() {
                 "NaN".into()
@@ -465,6 +467,17 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Res
         }
         Plain::Time | Plain::Merge | Plain::Text => Value::from(text),
     })
+}
+
+/// A float without a fraction: the way over JSON writes it as an integer.
+fn whole(number: f64) -> Option<i64> {
+    /// Integers up to it are exact in a float.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it has no fraction and fits"
+    )]
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
 /// The way over JSON sorts keys.
