@@ -143,6 +143,13 @@ counters! {
     /// Dropped at a pod's interface: nothing can be decided on it, since its
     /// headers contradict themselves, are tagged, or miss the first fragment.
     DroppedUnreadable = 57, "dropped_unreadable";
+    /// Dropped: a pod sent it from its own address, but from a hardware address
+    /// that is not its own.
+    DroppedHardware = 58, "dropped_spoofed_hardware";
+    /// Dropped: a pod said by ARP or neighbour discovery what is not its to say.
+    DroppedNeighbour = 59, "dropped_spoofed_neighbour";
+    /// Dropped: it is more than the pod's bandwidth.
+    DroppedBandwidth = 60, "dropped_bandwidth";
     /// A record of a verdict found no room in the ring.
     RecordLost = 62, "flow_record_lost";
 }
@@ -204,6 +211,6 @@ impl Counter {
     pub const fn is_drop(self) -> bool {
         let number = self as u32;
         (Self::DroppedEmpty as u32 <= number && number <= Self::DroppedTooBig as u32)
-            || (Self::DroppedIngress as u32 <= number && number <= Self::DroppedUnreadable as u32)
+            || (Self::DroppedIngress as u32 <= number && number <= Self::DroppedBandwidth as u32)
     }
 }

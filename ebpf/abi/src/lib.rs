@@ -21,6 +21,7 @@
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
 //! FRAGMENTS (source, destination, id)        ──► ports         of a first fragment
+//! BANDWIDTH (device, direction)              ──► Bandwidth     buckets of pods that have a rate
 //! FLOW_RECORDS ring of FlowRecord                                verdicts and drops, for people
 //! ```
 //!
@@ -43,6 +44,7 @@
 mod flags;
 
 mod address;
+mod bandwidth;
 mod config;
 mod counter;
 mod flow;
@@ -56,6 +58,7 @@ mod socket;
 mod text;
 
 pub use address::{Address, Port, Protocol};
+pub use bandwidth::{Bandwidth, BandwidthKey};
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
@@ -132,6 +135,9 @@ pub mod maps {
     /// [`Tuple`](crate::Tuple) to [`PolicyFlowEntry`](crate::policy::PolicyFlowEntry).
     pub const POLICY_FLOWS: &str = "POLICY_FLOWS";
 
+    /// [`BandwidthKey`](crate::BandwidthKey) to [`Bandwidth`](crate::Bandwidth).
+    pub const BANDWIDTH: &str = "BANDWIDTH";
+
     /// The ring of aya-log's records. Their form belongs to
     /// [`VERSION`](crate::VERSION): a new one of aya-log's is a new version.
     pub const LOGS: &str = "AYA_LOGS";
@@ -140,7 +146,7 @@ pub mod maps {
     pub const FLOW_RECORDS: &str = "FLOW_RECORDS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 27] = [
+    pub const ALL: [&str; 28] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -166,6 +172,7 @@ pub mod maps {
         VERDICTS,
         RULES,
         POLICY_FLOWS,
+        BANDWIDTH,
         LOGS,
         FLOW_RECORDS,
     ];

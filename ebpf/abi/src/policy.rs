@@ -257,9 +257,45 @@ impl PolicyFlow {
 pub struct PolicyFlowEntry {
     /// What a decision writes.
     pub flow: Sealed<PolicyFlow>,
-    /// When it was last used, in ticks of [`Life`](crate::Life). Outside the
-    /// seal, for the reason given there.
+    /// When it was last used, in ticks of [`Life`](crate::Life), and above that
+    /// the [mark](hardware_mark) of the pod's hardware address; no mark: it is
+    /// not known. Outside the seal, for the reason given there.
     pub used: u64,
+}
+
+impl PolicyFlowEntry {
+    /// The value of [`used`](Self::used).
+    #[inline(always)]
+    #[must_use]
+    pub const fn used(ticks: u32, mark: u32) -> u64 {
+        (mark as u64) << 32 | ticks as u64
+    }
+
+    /// When it was last used.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ticks(&self) -> u32 {
+        self.used as u32
+    }
+
+    /// The mark of the pod's hardware address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn mark(&self) -> u32 {
+        (self.used >> 32) as u32
+    }
+}
+
+/// 48 bits in 32, never zero but for zero. A pod's own hardware address is given to it
+/// by chance, and so no pod can look for another's that has the same mark.
+#[inline(always)]
+#[must_use]
+pub const fn hardware_mark(hardware: u64) -> u32 {
+    if hardware == 0 {
+        return 0;
+    }
+    let (low, high) = (hardware as u32, (hardware >> 32) as u32);
+    (low ^ high.wrapping_mul(0x9e37_79b1)) | 1
 }
 
 /// A rule's name, for people: kind, namespace (63), name (253), the rule's number

@@ -13,6 +13,7 @@
 #[cfg(feature = "model")]
 extern crate std;
 
+pub mod bandwidth;
 mod lookup;
 mod maps;
 #[cfg(feature = "model")]

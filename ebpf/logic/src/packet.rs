@@ -71,6 +71,13 @@ pub trait Packet: Copy {
     fn front_v6(self) -> Option<FrontV6>;
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
+    /// A hardware address of the Ethernet header, in the lower six bytes; zero if
+    /// there is none: at [`TO`](Front::TO) whose it goes to, at
+    /// [`FROM`](Front::FROM) whose it comes from.
+    #[inline(always)]
+    fn hardware(self, at: u32) -> u64 {
+        hardware_of(self.load::<6>(at).unwrap_or_default())
+    }
     /// Overwrites bytes. `summed` are those for which no checksum beside them
     /// makes up (the addresses of IPv6): they count in a sum over the packet
     /// that a device may have made.
@@ -114,6 +121,14 @@ pub trait Packet: Copy {
     fn shrink(self, bytes: u32) -> bool;
 }
 
+/// A hardware address in a number, as [`Packet::hardware`] gives it.
+#[inline(always)]
+#[must_use]
+pub const fn hardware_of(bytes: [u8; 6]) -> u64 {
+    let [a, b, c, d, e, f] = bytes;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+}
+
 /// The first bytes of a packet: an Ethernet header, one of IPv4 without options,
 /// and the most that is read of a transport header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +140,10 @@ pub struct Front {
 }
 
 impl Front {
+    /// Where the receiver's hardware address lies.
+    pub const TO: u32 = 0;
+    /// Where the sender's does.
+    pub const FROM: u32 = 6;
     /// Where [`link`](Self::link) lies.
     pub const LINK: usize = 12;
     /// Where [`words`](Self::words) begin.
@@ -406,7 +425,8 @@ pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -
     match kind {
         Kind::Other => return Verdict::Pass,
         Kind::Error => return maps.step(Step::Error, origin, work),
-        Kind::Transport => {}
+        Kind::Echo if work.tunnel != 0 => return Verdict::Pass,
+        Kind::Transport | Kind::Echo => {}
     }
     if work.headers.fragment == Fragment::LATER
         && maps.step(Step::Recall, origin, work) != Verdict::Unknown
@@ -439,4 +459,4 @@ pub fn decide_whole<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verd
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

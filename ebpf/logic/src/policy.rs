@@ -16,8 +16,8 @@ mod guard;
 pub mod model;
 
 pub use guard::{
-    Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, host_begin, host_outline,
-    host_portless, outline, portless, unreadable,
+    Back, Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, host_begin, host_outline,
+    host_portless, neighbour, outline, portless, prove, unreadable, way_back,
 };
 
 /// The maps of network policy.

@@ -73,6 +73,7 @@ extern "C" fn orlop_host_outline(skb: *mut __sk_buff, kind: u32, out: u32) -> u3
                 direction,
                 device: 0,
                 from: 0,
+                hardware: 0,
             };
             return host_portless(&Kernel, &work.headers.tuple, &told, guard) as u32;
         }

@@ -4,7 +4,10 @@
 //! is an empty program, so that tools which check the whole workspace pass.
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+#[cfg(target_arch = "bpf")]
+mod bandwidth;
 #[cfg(target_arch = "bpf")]
 mod host;
 #[cfg(target_arch = "bpf")]

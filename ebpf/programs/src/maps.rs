@@ -12,10 +12,10 @@ use ebpf_abi::policy::{
     PortClasses, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    AS_NODE, Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, ConfigFlags, Counter,
-    FlowEntry, FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey,
-    NodeFlags, Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served,
-    Service, ServiceKey, SetName, SlotKey, Tuple,
+    AS_NODE, Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config,
+    ConfigFlags, Counter, FlowEntry, FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk,
+    MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS,
+    Sealed, Served, Service, ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Front, FrontV6, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
@@ -94,6 +94,9 @@ static RULES: HashMap<u32, RuleName> = HashMap::with_max_entries(65_536, BPF_F_N
 // What is pushed out is decided again when its sender speaks.
 #[map]
 static POLICY_FLOWS: LruHashMap<Tuple, PolicyFlowEntry> = LruHashMap::with_max_entries(131_072, 0);
+#[map]
+pub(crate) static BANDWIDTH: HashMap<BandwidthKey, Bandwidth> =
+    HashMap::with_max_entries(8_192, BPF_F_NO_PREALLOC);
 /// What is known of a packet at a pod's interface.
 #[map]
 pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0);
@@ -449,6 +452,19 @@ pub(crate) fn front(start: usize, end: usize) -> Option<Front> {
             words: words(start + Front::START),
         })
     }
+}
+
+/// A hardware address of the Ethernet header, as [`Packet::hardware`] gives it.
+///
+/// [`Packet::hardware`]: ebpf_logic::packet::Packet::hardware
+#[inline(always)]
+pub(crate) fn link_address(start: usize, end: usize, at: usize) -> u64 {
+    if start + Front::START > end {
+        return 0;
+    }
+    // SAFETY: both addresses lie there, aligned to two bytes.
+    let part = |i: usize| unsafe { ((start + at + i * 2) as *const u16).read_volatile() };
+    u64::from(part(0)) | u64::from(part(1)) << 16 | u64::from(part(2)) << 32
 }
 
 /// The same of a packet of IPv6.

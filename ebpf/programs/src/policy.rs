@@ -8,10 +8,10 @@ use aya_ebpf::bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
-use ebpf_abi::{Counter, Port, Protocol, Tuple};
-use ebpf_logic::packet::{Fragment, Kind, Origin, Step, Verdict};
+use ebpf_logic::packet::{Fragment, Front, Kind, Origin, Packet, Step, Verdict};
 use ebpf_logic::policy::{
-    Guard, PolicyFlows, Ruling, Told, Why, begin, guard, outline, portless, unreadable,
+    Back, Guard, Ruling, Told, begin, guard, neighbour, outline, portless, prove, unreadable,
+    way_back,
 };
 
 use crate::maps::{GUARD, Kernel};
@@ -47,14 +47,20 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
     }
     if verdict != Verdict::Drop as u32 && verdict != Verdict::Refuse as u32 {
         let way = u32::from(origin == Origin::Pod);
-        let ruling = orlop_guard_outline(skb, kind, verdict, way);
-        if ruling == Ruling::Drop as u32 {
-            return TC_ACT_SHOT as i32;
-        }
-        if ruling == Ruling::Ask as u32 {
-            let mut ruling = orlop_guard_rule();
-            if ruling == Ruling::Begin as u32 {
-                ruling = orlop_guard_begin(skb);
+        let mut ruling = orlop_guard_outline(skb, kind, verdict, way);
+        if ruling != Ruling::Pass as u32 {
+            if ruling == Ruling::Ask as u32 {
+                ruling = orlop_guard_rule();
+                if ruling == Ruling::Prove as u32 {
+                    ruling = orlop_guard_prove(skb, 1);
+                }
+                if ruling == Ruling::Begin as u32 {
+                    ruling = orlop_guard_begin(skb);
+                }
+            } else if ruling == Ruling::Link as u32 {
+                ruling = orlop_guard_link(skb);
+            } else if ruling == Ruling::Prove as u32 {
+                ruling = orlop_guard_prove(skb, 0);
             }
             if ruling != Ruling::Pass as u32 {
                 return TC_ACT_SHOT as i32;
@@ -119,12 +125,45 @@ extern "C" fn orlop_guard_begin(skb: *mut __sk_buff) -> u32 {
     let Some(guard) = scratch() else {
         return Ruling::Drop as u32;
     };
-    if !guard.is_ingress() && !is_behind(skb, guard) {
-        Kernel.tally(Counter::DroppedSpoofed);
-        Kernel.report(guard, &Why::not_policy(Counter::DroppedSpoofed));
-        return Ruling::Drop as u32;
+    if !guard.is_ingress() && guard.proven == 0 {
+        let back = back(skb, guard);
+        if prove(&Kernel, back, false, guard) != Ruling::Pass {
+            return Ruling::Drop as u32;
+        }
     }
     begin(&Kernel, guard) as u32
+}
+
+/// Decides on a packet that must be proven to be the pod's own. `flow`: it belongs to
+/// a flow that is known, which is asked about again then.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_guard_prove(skb: *mut __sk_buff, flow: u32) -> u32 {
+    let Some(guard) = scratch() else {
+        return Ruling::Drop as u32;
+    };
+    let back = back(skb, guard);
+    let ruling = prove(&Kernel, back, false, guard);
+    if ruling == Ruling::Pass && flow != 0 {
+        core::hint::black_box(core::ptr::from_mut(guard));
+        return orlop_guard_rule();
+    }
+    ruling as u32
+}
+
+/// Decides on what is of the link alone.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_guard_link(skb: *mut __sk_buff) -> u32 {
+    let Some(guard) = scratch() else {
+        return Ruling::Drop as u32;
+    };
+    let mut ruling = neighbour(&Kernel, Skb(skb), guard);
+    if ruling == Ruling::Prove {
+        let back = back(skb, guard);
+        ruling = prove(&Kernel, back, true, guard);
+    }
+    ruling as u32
 }
 
 /// What the device says.
@@ -138,24 +177,21 @@ fn told(skb: *mut __sk_buff, out: bool) -> Told {
         },
         device: field!(skb, ifindex),
         from: field!(skb, ingress_ifindex),
+        hardware: Skb(skb).hardware(if out { Front::FROM } else { Front::TO }),
     }
 }
 
-/// Does the kernel send what is for the sender's address back through the
-/// device? Else it is not the sender's.
+/// Where the kernel would send an answer.
 #[inline(always)]
-fn is_behind(skb: *mut __sk_buff, guard: &Guard) -> bool {
-    let back = Tuple::new(
-        guard.key.destination,
-        Port(0),
-        guard.key.source,
-        Port(0),
-        Protocol(0),
-    );
+fn back(skb: *mut __sk_buff, guard: &Guard) -> Back {
     let device = guard.flow.device;
-    match route::find(skb.cast(), device, &back, 0) {
-        Way::Known | Way::Neighbour => route::device() == device,
-        _ => false,
+    let way = route::find(skb.cast(), device, &way_back(guard), 0);
+    if !matches!(way, Way::Known | Way::Neighbour) || route::device() != device {
+        Back::Elsewhere
+    } else if way == Way::Known {
+        Back::To(route::receiver())
+    } else {
+        Back::Behind
     }
 }
 

@@ -29,6 +29,10 @@ static ORLOP_RECORDS: u8 = 0;
 #[unsafe(no_mangle)]
 static ORLOP_SAMPLE: u32 = 0;
 
+/// Of packets that are too many one in so many is told of: else they would leave no
+/// room for others.
+const CROWD: u32 = 64;
+
 const ALLOWED: u32 = Counter::PolicyAllowed as u32;
 
 #[inline(always)]
@@ -73,6 +77,15 @@ pub(crate) fn dropped(reason: Counter, device: u32) {
     }
 }
 
+/// A packet that is more than a pod's bandwidth, one in [`CROWD`].
+#[inline(always)]
+pub(crate) fn crowded(device: u32) {
+    // SAFETY: the helper takes nothing.
+    if is_on() && unsafe { bpf_get_prandom_u32() } % CROWD == 0 {
+        drop_of(Counter::DroppedBandwidth.index(), device, CROWD);
+    }
+}
+
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_record_verdict(reason: u32, cookie: u32, epoch: u32) -> u32 {
@@ -91,10 +104,15 @@ extern "C" fn orlop_record_verdict(reason: u32, cookie: u32, epoch: u32) -> u32 
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_record_drop(reason: u32, device: u32) -> u32 {
+    drop_of(reason, device, 1)
+}
+
+#[inline(always)]
+fn drop_of(reason: u32, device: u32, weight: u32) -> u32 {
     let Some(work) = work() else {
         return 0;
     };
-    write(1, |record| {
+    write(weight, |record| {
         record.tuple = work.headers.tuple;
         record.peer = record.tuple.destination;
         record.peer_port = record.tuple.destination_port;

@@ -11,6 +11,7 @@ use aya_ebpf::helpers::generated::bpf_fib_lookup;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use ebpf_abi::{Address, Tuple};
+use ebpf_logic::packet::hardware_of;
 
 /// The question and its answer: too long for the stack.
 #[map]
@@ -107,6 +108,17 @@ pub(crate) fn frame() -> [u8; 12] {
         }
     }
     both
+}
+
+/// The hardware address to which the frame goes, as [`Packet::hardware`] gives it.
+///
+/// [`Packet::hardware`]: ebpf_logic::packet::Packet::hardware
+#[inline(always)]
+pub(crate) fn receiver() -> u64 {
+    // SAFETY: this processor's value.
+    ROUTE
+        .get_ptr(0)
+        .map_or(0, |it| hardware_of(unsafe { (*it).dmac }))
 }
 
 #[inline(always)]

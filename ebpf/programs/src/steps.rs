@@ -111,6 +111,7 @@ pub(crate) const fn kind_of(number: u32) -> Kind {
     match number {
         1 => Kind::Transport,
         2 => Kind::Error,
+        3 => Kind::Echo,
         _ => Kind::Other,
     }
 }

@@ -17,7 +17,7 @@ use ebpf_logic::packet::{
     encapsulate, parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front, front_v6};
+use crate::maps::{Kernel, front, front_v6, link_address};
 use crate::record;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
@@ -336,6 +336,15 @@ impl Packet for Skb {
         } else {
             None
         }
+    }
+
+    #[inline(always)]
+    fn hardware(self, at: u32) -> u64 {
+        link_address(
+            field!(self.0, data) as usize,
+            field!(self.0, data_end) as usize,
+            at as usize,
+        )
     }
 
     #[inline(always)]

@@ -11,13 +11,14 @@ use ebpf_abi::policy::{
     PortClasses, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Prefix,
-    Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config, Counter,
+    FlowEntry, FragmentKey, FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
+    OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::bandwidth;
 use crate::capacity::Capacity;
 use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
@@ -320,7 +321,8 @@ impl Datapath {
     }
 
     /// Brings the programs into force at those of the namespace's `devices`
-    /// that the patterns choose, and out of force at the others. A device that
+    /// that the patterns choose, or whose pods have a bandwidth
+    /// ([`Bandwidths`](crate::Bandwidths)), and out of force at the others. A device that
     /// refuses its program is named in the log, and tried again at the next
     /// call.
     ///
@@ -337,9 +339,12 @@ impl Datapath {
         let Some(links) = &mut self.devices else {
             return Ok(Followed::default());
         };
-        let costs = links.load(&DeviceLinks::needed(devices, patterns))?;
+        let there = devices.iter().map(|device| device.index).collect();
+        let limited = bandwidth::limited(&self.directory, &there)?;
+        let wanted = devices::desired(devices, patterns, &limited);
+        let costs = links.load(&wanted.iter().map(|at| at.hook).collect())?;
         self.costs.extend(costs);
-        let followed = links.follow(devices, patterns)?;
+        let followed = links.follow(devices, &wanted, patterns.xdp)?;
         if let Some(pin_dir) = self.former.take() {
             remove_other_versions(&pin_dir, &self.directory)?;
         }
@@ -600,6 +605,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<VerdictKey, Sealed<PolicyVerdict>>(maps::VERDICTS, MapType::Hash),
     Layout::of::<u32, RuleName>(maps::RULES, MapType::Hash),
     Layout::of::<Tuple, PolicyFlowEntry>(maps::POLICY_FLOWS, MapType::LruHash),
+    Layout::of::<BandwidthKey, Bandwidth>(maps::BANDWIDTH, MapType::Hash),
     Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
     Layout::of::<(), ()>(maps::FLOW_RECORDS, MapType::RingBuf),
 ];

@@ -32,6 +32,7 @@
 //! This crate and all that depends on it compile without; only a crate that
 //! calls [`embedded_object!`] fails then, with a sentence that says what to do.
 
+mod bandwidth;
 mod capacity;
 mod datapath;
 mod devices;
@@ -56,6 +57,7 @@ mod tables;
 mod trace;
 mod udp;
 
+pub use bandwidth::{Bandwidths, Rate};
 pub use capacity::Capacity;
 pub use datapath::{Datapath, Options, inspect, remove};
 pub use devices::attach::{Followed, TcWay};

@@ -6,7 +6,6 @@
 //! [`Datapath`](crate::Datapath) alone.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use ebpf_abi::policy::{
@@ -18,10 +17,9 @@ use ebpf_logic::policy::PolicyMaps;
 use node_agent_policy::{Action, Prefix as Known};
 
 use crate::datapath::version_dir;
-use crate::devices::attach::pin_of;
-use crate::devices::{Attachment, DeviceHook};
+use crate::devices::DeviceHook;
+use crate::devices::attach::is_attached;
 use crate::error::Error;
-use crate::sys;
 use crate::table::{Table, each, in_runs};
 
 mod walk;
@@ -272,17 +270,8 @@ impl Policy {
     /// Does a program decide on all packets of this device, in both directions?
     #[must_use]
     pub fn is_guarded(&self, device: u32) -> bool {
-        [DeviceHook::GuardEgress, DeviceHook::GuardIngress]
-            .into_iter()
-            .all(|hook| {
-                let path = pin_of(&self.directory, Attachment { device, hook });
-                if path.is_dir() {
-                    return true;
-                }
-                sys::open_pinned(&path)
-                    .and_then(|link| sys::device_of_link(link.as_fd()))
-                    .is_ok_and(|index| index == device)
-            })
+        let hooks = [DeviceHook::GuardEgress, DeviceHook::GuardIngress];
+        is_attached(&self.directory, device, &hooks)
     }
 
     /// Is an address's ruleset in the maps, for both directions?

@@ -99,6 +99,8 @@ struct LinkCreate {
 pub(crate) enum DeviceAttach {
     /// What the device receives (Linux 6.6).
     TcxIngress,
+    /// The same, before all other programs.
+    TcxIngressFirst,
     /// What it sends (Linux 6.6).
     TcxEgress,
     /// In its driver (Linux 5.9 as a link).
@@ -108,10 +110,12 @@ pub(crate) enum DeviceAttach {
 }
 
 impl DeviceAttach {
-    /// `enum bpf_attach_type`, and the flags of `linux/if_link.h`.
+    /// `enum bpf_attach_type`, and the flags of `linux/if_link.h` or, `BPF_F_BEFORE`,
+    /// `linux/bpf.h`.
     const fn numbers(self) -> (u32, u32) {
         match self {
             Self::TcxIngress => (46, 0),
+            Self::TcxIngressFirst => (46, 1 << 3),
             Self::TcxEgress => (47, 0),
             Self::XdpNative => (37, 1 << 2),
             Self::XdpGeneric => (37, 1 << 1),

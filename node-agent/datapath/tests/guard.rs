@@ -1,10 +1,16 @@
 //! Network policy at pods' interfaces: real packets, real programs.
 
+#[path = "guard/bandwidth.rs"]
+mod bandwidth;
 #[path = "guard/egress.rs"]
 mod egress;
 mod host;
 #[path = "guard/records.rs"]
 mod records;
+#[path = "guard/sender.rs"]
+mod sender;
+#[path = "guard/wire.rs"]
+mod wire;
 #[path = "guard/world.rs"]
 mod world;
 

@@ -5,7 +5,7 @@ mod host;
 #[path = "guard/world.rs"]
 mod world;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use ebpf_abi::Counter;
@@ -77,7 +77,7 @@ fn passing(tc: TcWay) {
             world.reaches(&own, to, by);
         }
     }
-    let outside = OUTSIDE_V4.parse().expect("address");
+    let outside: IpAddr = OUTSIDE_V4.parse().expect("address");
     assert!(own.within(|| ping(outside, PATIENCE)));
     // It is open again when the policy goes.
     world.put_for_nodes("ssh", &Value::Null, false);

@@ -105,6 +105,10 @@ fn kernel_and_native_and_independent_model_agree() {
                 known.swap_remove(0);
             }
             *seen.entry(format!("{verdict:?}")).or_default() += 1;
+            let echo = cases::ends(&sent).is_some_and(|it| cases::ECHO.contains(&it.4));
+            if echo {
+                *seen.entry(format!("echo {verdict:?}")).or_default() += 1;
+            }
         }
         assert_eq!(
             kernel.flows(),
@@ -123,6 +127,8 @@ fn kernel_and_native_and_independent_model_agree() {
         "TranslateError",
         "Refuse",
         "Encapsulate",
+        "echo Forward",
+        "echo Translate",
         "XDP 1",
         "XDP 2",
         "XDP 3",

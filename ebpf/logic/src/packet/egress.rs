@@ -1,9 +1,9 @@
 //! Pods that leave the cluster: they are shown as the node where nobody knows the
 //! way back to them.
 
-use ebpf_abi::{Address, Counter, Flow, FlowFlags, Sealed};
+use ebpf_abi::{Address, Counter, Flow, FlowFlags, Protocol, Sealed};
 
-use super::headers::TcpFlags;
+use super::headers::{ICMP, ICMPV6, TcpFlags};
 use super::{Verdict, Work};
 use crate::maps::Flows;
 
@@ -25,8 +25,9 @@ pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
     if !leaves(maps, asked.source, asked.destination) || !maps.read_config(&mut work.config) {
         return Verdict::Pass;
     }
-    if work.headers.flags.has(TcpFlags::RST) {
-        // The end of what is unknown.
+    let echo = matches!(asked.protocol, Protocol(ICMP | ICMPV6));
+    if work.headers.flags.has(TcpFlags::RST) || (echo && work.headers.answers) {
+        // The end of what is unknown, or its answer.
         return Verdict::Pass;
     }
     work.now = maps.ticks();

@@ -8,7 +8,8 @@
 use ebpf_abi::{Address, Counter, FlowFlags, Port, Protocol, Tuple};
 
 use super::checksum::{add, difference, replace};
-use super::nat::{addresses, hop, pair_v4, ports, ports_bytes};
+use super::headers::{IDENTIFIER, answers, echo_ports, is_icmp};
+use super::nat::{addresses, hop, identifier, pair_v4, ports, ports_bytes};
 use super::{Origin, Packet, Verdict, Work};
 use crate::maps::Flows;
 
@@ -72,7 +73,8 @@ pub(super) fn quoted<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
         protocol = Protocol(h[6]);
         transport = at + 40;
     }
-    if !matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::SCTP)
+    let echo = is_icmp(protocol.0, headers.v4);
+    if !(echo || matches!(protocol, Protocol::TCP | Protocol::UDP | Protocol::SCTP))
         || transport + 8 > headers.network + headers.length
     {
         return None;
@@ -80,17 +82,19 @@ pub(super) fn quoted<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
     if sender != headers.tuple.destination {
         return None;
     }
-    let p = packet.load::<4>(transport)?;
+    let (source_port, destination_port) = if echo {
+        let [kind] = packet.load::<1>(transport)?;
+        let answers = answers(kind, headers.v4)?;
+        echo_ports(answers, packet.load::<2>(transport + IDENTIFIER)?)
+    } else {
+        let p = packet.load::<4>(transport)?;
+        let port = |a, b| Port(u16::from_ne_bytes([a, b]));
+        (port(p[0], p[1]), port(p[2], p[3]))
+    };
     work.quote.network = at;
     work.quote.transport = transport;
     work.quote.sender = headers.tuple.source;
-    headers.tuple = Tuple::new(
-        receiver,
-        Port(u16::from_ne_bytes([p[2], p[3]])),
-        sender,
-        Port(u16::from_ne_bytes([p[0], p[1]])),
-        protocol,
-    );
+    headers.tuple = Tuple::new(receiver, destination_port, sender, source_port, protocol);
     Some(())
 }
 
@@ -106,24 +110,33 @@ fn rewrite_parts<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
     let quote = &work.quote;
     let (old, new) = (headers.tuple.reversed(), work.to.reversed());
     let moved = addresses(&old, &new);
-    let inner = add(moved, difference(&[ports(&old)], &[ports(&new)]));
-    let mut total = inner;
+    let ported = difference(&[ports(&old)], &[ports(&new)]);
+    let mut total = add(moved, ported);
     // The quoted packet's own checksums.
+    let echo = is_icmp(old.protocol.0, headers.v4);
     let sum = match old.protocol {
         Protocol::TCP => 16,
         Protocol::UDP => 6,
+        _ if echo => 2,
         _ => 0,
     };
+    let inner = if echo && headers.v4 { ported } else { total };
     if sum != 0 && quote.transport + sum + 2 <= headers.network + headers.length {
         let before = packet.load::<2>(quote.transport + sum)?;
         let before = u16::from_ne_bytes(before);
-        if before != 0 {
+        // Of UDP, zero says that there is none.
+        if before != 0 || echo {
             let after = replace(before, inner);
             yes(packet.store(quote.transport + sum, &after.to_ne_bytes(), false))?;
             total = add(total, difference(&[u32::from(before)], &[u32::from(after)]));
         }
     }
-    yes(packet.store(quote.transport, &ports_bytes(&new), false))?;
+    yes(if echo {
+        let identifier = identifier(&new).to_ne_bytes();
+        packet.store(quote.transport + IDENTIFIER, &identifier, false)
+    } else {
+        packet.store(quote.transport, &ports_bytes(&new), false)
+    })?;
     if headers.v4 {
         let before = u16::from_ne_bytes(packet.load::<2>(quote.network + 10)?);
         let after = replace(before, moved);

@@ -17,6 +17,8 @@ pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
 const IPIP: u8 = 4;
 const IPV6: u8 = 41;
+/// Where an echo's identifier lies in its message.
+pub(super) const IDENTIFIER: u32 = 4;
 /// Extension headers that are walked through.
 const EXTENSIONS: u32 = 6;
 
@@ -30,6 +32,9 @@ pub enum Kind {
     Transport = 1,
     /// An ICMP error, about another packet.
     Error = 2,
+    /// An ICMP echo, or the answer to one: who asks has its identifier as port, who
+    /// answers none.
+    Echo = 3,
 }
 
 /// Which part of a datagram it is.
@@ -89,7 +94,9 @@ pub struct Headers {
     pub hops: u8,
     /// May routers not cut it into fragments?
     pub whole: bool,
-    reserved8: [u8; 3],
+    /// Is it the answer to an ICMP echo?
+    pub answers: bool,
+    reserved8: [u8; 2],
 }
 
 impl Headers {
@@ -111,7 +118,8 @@ impl Headers {
         flags: TcpFlags(0),
         hops: 0,
         whole: false,
-        reserved8: [0; 3],
+        answers: false,
+        reserved8: [0; 2],
     };
 }
 
@@ -164,8 +172,10 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
     if headers.fragment == Fragment::LATER {
         headers.tuple.protocol = Protocol(protocol);
         headers.flags = TcpFlags(0);
+        headers.answers = true;
         return match Protocol(protocol) {
             Protocol::TCP | Protocol::UDP | Protocol::SCTP => Kind::Transport,
+            Protocol(number) if is_icmp(number, headers.v4) => Kind::Echo,
             _ => Kind::Other,
         };
     }
@@ -387,8 +397,7 @@ fn transport<P: Packet>(packet: P, headers: &mut Headers, protocol: u8) -> Kind 
         Protocol::TCP => 20,
         Protocol::UDP => 8,
         Protocol::SCTP => 12,
-        Protocol(ICMP) if headers.v4 => return message(packet, headers),
-        Protocol(ICMPV6) if !headers.v4 => return message(packet, headers),
+        Protocol(number) if is_icmp(number, headers.v4) => return message(packet, headers),
         _ => return Kind::Other,
     };
     if at + least > end {
@@ -418,15 +427,18 @@ fn transport<P: Packet>(packet: P, headers: &mut Headers, protocol: u8) -> Kind 
     Kind::Transport
 }
 
-/// Is it an ICMP error?
 #[inline(always)]
-fn message<P: Packet>(packet: P, headers: &Headers) -> Kind {
-    if headers.fragment != Fragment::WHOLE
-        || headers.transport + 8 > headers.network + headers.length
-    {
+pub(super) const fn is_icmp(protocol: u8, v4: bool) -> bool {
+    protocol == if v4 { ICMP } else { ICMPV6 }
+}
+
+/// Is it an ICMP error, or an echo?
+#[inline(always)]
+fn message<P: Packet>(packet: P, headers: &mut Headers) -> Kind {
+    if headers.transport + 8 > headers.network + headers.length {
         return Kind::Other;
     }
-    let Some([kind]) = packet.load::<1>(headers.transport) else {
+    let Some([kind, code]) = packet.load::<2>(headers.transport) else {
         return Kind::Other;
     };
     let error = if headers.v4 {
@@ -434,5 +446,40 @@ fn message<P: Packet>(packet: P, headers: &Headers) -> Kind {
     } else {
         matches!(kind, 1..=4)
     };
-    if error { Kind::Error } else { Kind::Other }
+    if error && headers.fragment == Fragment::WHOLE {
+        return Kind::Error;
+    }
+    let Some(answers) = answers(kind, headers.v4) else {
+        return Kind::Other;
+    };
+    let Some([a, b]) = packet.load::<2>(headers.transport + IDENTIFIER) else {
+        return Kind::Other;
+    };
+    if code != 0 {
+        return Kind::Other;
+    }
+    headers.answers = answers;
+    (headers.tuple.source_port, headers.tuple.destination_port) = echo_ports(answers, [a, b]);
+    Kind::Echo
+}
+
+/// Is a message of this kind an echo, and then: is it the answer?
+#[inline(always)]
+pub(super) const fn answers(kind: u8, v4: bool) -> Option<bool> {
+    match (kind, v4) {
+        (8, true) | (128, false) => Some(false),
+        (0, true) | (129, false) => Some(true),
+        _ => None,
+    }
+}
+
+/// The ports that stand for an echo's identifier.
+#[inline(always)]
+pub(super) const fn echo_ports(answers: bool, identifier: [u8; 2]) -> (Port, Port) {
+    let identifier = Port(u16::from_ne_bytes(identifier));
+    if answers {
+        (Port(0), identifier)
+    } else {
+        (identifier, Port(0))
+    }
 }

@@ -56,9 +56,10 @@ fn timeout(timeouts: &Timeouts, protocol: Protocol, seen: u32) -> u32 {
         Protocol::TCP if seen & Life::CLOSED != 0 => timeouts.tcp_half_closed,
         Protocol::TCP if has(Life::ESTABLISHED | Life::REPLIED) => timeouts.tcp_established,
         Protocol::TCP => timeouts.tcp_opening,
-        Protocol::UDP if has(Life::REPLIED) => timeouts.udp_replied,
-        Protocol::UDP => timeouts.udp_unreplied,
-        _ => timeouts.sctp,
+        Protocol::SCTP => timeouts.sctp,
+        // UDP, and echoes.
+        _ if has(Life::REPLIED) => timeouts.udp_replied,
+        _ => timeouts.udp_unreplied,
     }
 }
 

@@ -3,6 +3,7 @@
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 
 use super::checksum::difference;
+use super::headers::{ICMP, ICMPV6, IDENTIFIER};
 use super::{Fragment, Packet, Work};
 
 /// Gives a packet the addresses and ports of `work.to`; false if it could not
@@ -17,6 +18,12 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
         let field = match old.protocol {
             Protocol::TCP => 16,
             Protocol::UDP => 6,
+            Protocol(ICMP | ICMPV6) => {
+                if !change_echo(packet, work, moved) {
+                    return false;
+                }
+                0
+            }
             // SCTP's checksum is not over addresses.
             Protocol::SCTP => {
                 if !change_sctp(packet, work) {
@@ -48,6 +55,27 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
         packet.store(at + 8, &new.source.octets(), true)
             && packet.store(at + 24, &new.destination.octets(), true)
     }
+}
+
+/// Changes an echo's identifier and its checksum, which is over addresses in IPv6
+/// alone.
+#[inline(always)]
+fn change_echo<P: Packet>(packet: P, work: &Work, moved: u32) -> bool {
+    let headers = &work.headers;
+    let (old, new) = (identifier(&headers.tuple), identifier(&work.to));
+    let sum = headers.transport + 2;
+    let changed = difference(&[u32::from(old)], &[u32::from(new)]);
+    // The farthest first: nothing is written if it is not there.
+    packet.store(headers.transport + IDENTIFIER, &new.to_ne_bytes(), false)
+        && packet.fix_transport(sum, changed, false, false)
+        && (headers.v4 || packet.fix_transport(sum, moved, true, false))
+}
+
+/// The identifier of an echo's tuple, as it stands in memory: the one port that it
+/// has.
+#[inline(always)]
+pub(super) const fn identifier(tuple: &Tuple) -> u16 {
+    tuple.source_port.0 | tuple.destination_port.0
 }
 
 /// Changes an SCTP packet's ports and, with them, its checksum, which is over all

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! parse, translate ──► outline ──► guard ──► known flow, decided under this generation: pass
-//!                                        ├─► known flow, older: decide again, or end it
-//!                                        └─► none ──► begin: decide, and keep what is allowed
+//!                          │             ├─► known flow, older: decide again, or end it
+//!                          │             └─► none ──► begin: decide, and keep what is allowed
+//!                          └─► of the link alone ──► neighbour: is it the pod's to say?
 //! ```
 //!
 //! A flow is known by what the pod sees, and decided by what is behind
@@ -21,7 +22,9 @@
 //!
 //! [`Timeouts`]: ebpf_abi::Timeouts
 
-use ebpf_abi::policy::{Direction, EndpointKey, PolicyFlow, PolicyFlowEntry, cookies};
+use ebpf_abi::policy::{
+    Direction, EndpointKey, PolicyFlow, PolicyFlowEntry, cookies, hardware_mark,
+};
 use ebpf_abi::{Address, Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
 
 use super::{Flow, Place, PolicyDecision, PolicyMaps, policy};
@@ -32,9 +35,11 @@ use crate::packet::{Kind, Packet, Verdict, Work};
 
 mod host;
 mod report;
+mod sender;
 
 pub use host::{host_begin, host_outline, host_portless};
 pub use report::{Why, describe};
+pub use sender::{Back, neighbour, prove, way_back};
 
 /// The maps that flows at pods' interfaces need besides those of policy.
 pub trait PolicyFlows: PolicyMaps {
@@ -83,8 +88,11 @@ pub struct Guard {
     pub itself: u32,
     /// Is it the node's own, not a pod's?
     pub host: u32,
-    /// Always zero.
-    pub reserved: u32,
+    /// Is it known to come from the pod's own addresses?
+    pub proven: u32,
+    /// The hardware address that is to be the pod's: the sender's of what it
+    /// sends, the receiver's of what it gets. As [`Packet::hardware`].
+    pub hardware: u64,
 }
 
 impl Guard {
@@ -105,7 +113,8 @@ impl Guard {
             about: 0,
             itself: 0,
             host: 0,
-            reserved: 0,
+            proven: 0,
+            hardware: 0,
         }
     }
 
@@ -121,6 +130,8 @@ impl Guard {
     fn place(&mut self, told: &Told) {
         self.flow.device = told.device;
         self.flow.flags = 0;
+        self.proven = 0;
+        self.hardware = told.hardware;
         if told.direction == Direction::INGRESS {
             self.flow.flags = PolicyFlow::INGRESS;
             if told.from != 0 {
@@ -168,6 +179,8 @@ pub struct Told {
     /// The index of the device that it came in by; zero: a process of this
     /// node made it.
     pub from: u32,
+    /// The pod's hardware address, as the packet has it: as [`Packet::hardware`].
+    pub hardware: u64,
 }
 
 /// What becomes of a packet.
@@ -180,9 +193,14 @@ pub enum Ruling {
     Ask = 1,
     /// It is dropped, and counted.
     Drop = 2,
-    /// It begins a flow: [`begin`] decides, once it is known that a pod's
-    /// packet is from the pod's own address.
+    /// It begins a flow: [`begin`] decides, once it is [proven](prove) that a
+    /// pod's packet is from the pod's own addresses.
     Begin = 3,
+    /// It passes if it is [proven](prove) to be from the pod's own addresses; one
+    /// of a flow that [`guard`] knows is asked about again then.
+    Prove = 4,
+    /// It is of the link alone: [`neighbour`] looks at it.
+    Link = 5,
 }
 
 /// Of ICMPv6, what belongs to the link (RFC 4861, RFC 2710, RFC 3810):
@@ -226,24 +244,34 @@ pub fn outline<M: PolicyFlows, P: Packet>(
         );
     } else {
         match outer(packet, guard) {
-            Outer::NotIp => return Ruling::Pass,
+            // The node's own word, or what it sends on.
+            Outer::NotIp | Outer::LinkLocal if ingress => return Ruling::Pass,
+            Outer::NotIp | Outer::LinkLocal => return Ruling::Link,
             Outer::Unreadable => {
                 let far = guard.headers.tuple;
                 guard.name(&far, &far);
                 return unreadable(maps, guard);
             }
-            Outer::LinkLocal => return Ruling::Pass,
             Outer::Readable => {}
         }
         far = guard.headers.tuple;
         if kind == Kind::Error && work.tunnel == 0 {
             guard.about = 1;
+            unnumbered(&mut seen);
         } else {
             seen = far;
         }
     }
     guard.name(&seen, &far);
     Ruling::Ask
+}
+
+/// Of echoes, policy knows no identifiers.
+#[inline(always)]
+fn unnumbered(tuple: &mut Tuple) {
+    if matches!(tuple.protocol, Protocol(ICMP | ICMPV6)) {
+        (tuple.source_port, tuple.destination_port) = (Port(0), Port(0));
+    }
 }
 
 /// Drops what nothing can be decided on.
@@ -321,6 +349,7 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         return Ruling::Begin;
     }
     let current = known.generation == root.generation;
+    let mark = guard.entry.mark();
     if guard.about == 0 {
         let forward = known.has(PolicyFlow::INGRESS) == guard.is_ingress();
         let other = if forward {
@@ -338,20 +367,42 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
             return Ruling::Begin;
         }
     }
+    if !is_from_pod(guard, mark) {
+        return Ruling::Prove;
+    }
     if !current {
         return again(maps, guard);
     }
     if guard.entry.flow.as_unchecked().has(PolicyFlow::ENDED) {
         return over(maps, guard, root.epoch);
     }
-    if guard.entry.used != u64::from(guard.now) {
-        maps.touch(place, u64::from(guard.now));
+    let mark = if guard.proven == 0 {
+        mark
+    } else {
+        hardware_mark(guard.hardware)
+    };
+    let used = PolicyFlowEntry::used(guard.now, mark);
+    if guard.entry.used != used {
+        maps.touch(place, used);
     }
     Ruling::Pass
 }
 
+/// Is a packet of a known flow from the pod's own addresses, as far as the flow
+/// tells? `mark`: of its hardware address. An error may be from another of its
+/// addresses than the flow is.
+#[inline(always)]
+fn is_from_pod(guard: &Guard, mark: u32) -> bool {
+    guard.is_ingress()
+        || guard.host != 0
+        || guard.proven != 0
+        || (hardware_mark(guard.hardware) == mark
+            && (guard.about == 0 || guard.headers.tuple.source == guard.key.source))
+}
+
 /// Decides on a fragment whose first part, with the ports, was not seen: only
-/// a pod that no policy selects may have it.
+/// a pod that no policy selects may have it, or, once that is [proven](prove), send
+/// it.
 #[inline(always)]
 pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told, guard: &mut Guard) -> Ruling {
     let own = if told.direction == Direction::INGRESS {
@@ -359,11 +410,15 @@ pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told, guard: &mu
     } else {
         tuple.source
     };
-    if is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS) {
-        return Ruling::Pass;
-    }
     guard.unknown(told);
     guard.name(tuple, tuple);
+    if is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS) {
+        return if guard.is_ingress() {
+            Ruling::Pass
+        } else {
+            Ruling::Prove
+        };
+    }
     unreadable(maps, guard)
 }
 
@@ -384,7 +439,7 @@ fn is_free<M: PolicyFlows>(maps: &M, own: Address, direction: Direction) -> bool
 fn is_stale<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
     /// In ticks; no timeout is shorter.
     const FRESH: u32 = 4;
-    let idle = guard.now.wrapping_sub(guard.entry.used as u32);
+    let idle = guard.now.wrapping_sub(guard.entry.ticks());
     // Processors' clocks may differ by one tick.
     if idle <= FRESH || (idle as i32) < 0 {
         return false;
@@ -402,8 +457,8 @@ fn is_stale<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
     u64::from(idle) > (u64::from(seconds) * 1_000_000_000) >> ebpf_abi::Life::TICK
 }
 
-/// Decides on a flow that begins. The way to a pod that sends must be known to
-/// lead through its device.
+/// Decides on a flow that begins; that a pod sends from its own addresses is
+/// [proven](prove).
 #[inline(always)]
 pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     let mut flow = guard.flow;
@@ -468,7 +523,7 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     flow.flags |= PolicyFlow::ENDED;
     if ended {
         // Silence lets it be forgotten, not what is dropped.
-        guard.now = guard.entry.used as u32;
+        guard.now = guard.entry.ticks();
     } else {
         maps.tally(Counter::PolicyEnded);
     }
@@ -490,7 +545,7 @@ fn over<M: PolicyFlows>(maps: &M, guard: &Guard, epoch: u32) -> Ruling {
 fn keep<M: PolicyFlows>(maps: &M, guard: &mut Guard, flow: PolicyFlow) -> Ruling {
     guard.entry = PolicyFlowEntry {
         flow: Sealed::new(&guard.key, flow),
-        used: u64::from(guard.now),
+        used: PolicyFlowEntry::used(guard.now, hardware_mark(guard.hardware)),
     };
     if !maps.put_policy_flow(&guard.key, &guard.entry) {
         maps.tally(Counter::PolicyNotKept);

@@ -19,22 +19,28 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandl
 
 use aya::programs::{Program, ProgramError, SchedClassifier, TcAttachType};
 
-use crate::devices::{
-    Attachment, Change, Device, DeviceHook, Patterns, XdpMode, desired, difference, hurry::Hurry,
-};
+use crate::devices::{Attachment, Change, Device, DeviceHook, XdpMode, difference, hurry::Hurry};
 use crate::error::Error;
 use crate::links::Cost;
 use crate::loader::{self, Source};
 use crate::netlink::{ACK, Socket};
 use crate::sys::{self, DeviceAttach};
 
-/// The places of our filters among others of a `clsact` qdisc: what services
-/// translate, then what the host firewall decides on.
+/// The places of our filters among others of a `clsact` qdisc: how much a pod
+/// sends, what services translate, what the host firewall decides on, how much a pod
+/// gets.
 const fn priority(hook: DeviceHook) -> u16 {
     match hook {
-        DeviceHook::HostEgress | DeviceHook::HostIngress => 2,
-        _ => 1,
+        DeviceHook::LimitIngress => 1,
+        DeviceHook::HostEgress | DeviceHook::HostIngress => 3,
+        DeviceHook::LimitEgress => 4,
+        _ => 2,
     }
+}
+
+/// The places that they had before there were limits.
+const fn former_priority(hook: DeviceHook) -> u16 {
+    priority(hook) - 1
 }
 const HANDLE: u32 = 0x6f72;
 /// Name of the mark of a qdisc that we made.
@@ -194,7 +200,7 @@ impl DeviceLinks {
             };
             let adopted = match kind {
                 Kind::Link => self.replace(at, &path)?,
-                Kind::Filter => self.filter(at, false).is_ok(),
+                Kind::Filter => self.filter(at, false).is_ok() || self.renumber(at).is_ok(),
             };
             if adopted {
                 tracing::debug!(
@@ -210,21 +216,15 @@ impl DeviceLinks {
         Ok(())
     }
 
-    /// The hooks that these devices need.
-    pub(crate) fn needed(devices: &[Device], patterns: &Patterns) -> BTreeSet<DeviceHook> {
-        let wanted = desired(devices, patterns);
-        wanted.iter().map(|at| at.hook).collect()
-    }
-
-    /// Brings the devices' hooks, whose programs are loaded, to what the
-    /// patterns say. A device that
+    /// Brings the devices' hooks, whose programs are loaded, to what is wanted, as
+    /// [`desired`](crate::devices::desired) says. A device that
     /// refuses one is named and left as it is; the rest goes on.
     pub(crate) fn follow(
         &mut self,
         devices: &[Device],
-        patterns: &Patterns,
+        wanted: &BTreeSet<Attachment>,
+        xdp: XdpMode,
     ) -> Result<Followed, Error> {
-        let wanted = desired(devices, patterns);
         // The kernel gives a new device the next number, until it has counted
         // once around: a pin may outlive its device.
         let there: BTreeSet<u32> = devices.iter().map(|device| device.index).collect();
@@ -243,7 +243,7 @@ impl DeviceLinks {
         }
         self.refused.retain(|at| wanted.contains(at));
         let attached: BTreeSet<_> = self.attached.keys().copied().collect();
-        let changes = difference(&attached, &wanted);
+        let changes = difference(&attached, wanted);
         let _hurry = (!changes.is_empty())
             .then(|| Hurry::begin(&self.directory))
             .flatten();
@@ -252,7 +252,7 @@ impl DeviceLinks {
                 Change::Attach(at) => {
                     let name = devices.iter().find(|device| device.index == at.device);
                     let name = name.map_or("", |device| device.name.as_str());
-                    match self.attach(at, patterns.xdp) {
+                    match self.attach(at, xdp) {
                         Ok(kind) => {
                             tracing::info!(
                                 device = name,
@@ -316,6 +316,7 @@ impl DeviceLinks {
                 }
             }
             _ if self.way == TcWay::Qdisc => Err(io::Error::from_raw_os_error(EINVAL)),
+            (DeviceHook::LimitIngress, _) => create(program, at, DeviceAttach::TcxIngressFirst),
             (hook, _) if hook.is_ingress() => create(program, at, DeviceAttach::TcxIngress),
             _ => create(program, at, DeviceAttach::TcxEgress),
         };
@@ -341,6 +342,29 @@ impl DeviceLinks {
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// Moves a filter from its former place: for a moment there are both, and no
+    /// packet meets a device without one.
+    fn renumber(&mut self, at: Attachment) -> io::Result<()> {
+        let name = sys::device_name(at.device)?;
+        let loaded = self.programs.get_mut(&at.hook);
+        let Some(program) = loaded.and_then(|loaded| loaded.classifier.as_mut()) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let handle = TcHandle::from(HANDLE);
+        let place = former_priority(at.hook);
+        let link = SchedClassifierLink::attached(&name, side(at.hook), place, handle, None)
+            .map_err(ProgramError::from)
+            .and_then(|link| program.attach_to_link(link))
+            .and_then(|id| program.take_link(id))
+            .map_err(io::Error::other)?;
+        let moved = self.filter(at, true);
+        if moved.is_err() {
+            let _ = std::mem::ManuallyDrop::new(link);
+            return moved;
+        }
+        link.detach().map_err(io::Error::other)
     }
 
     /// Puts the program into the filter of a qdisc; `new` makes both.
@@ -433,10 +457,23 @@ impl DeviceLinks {
     }
 }
 
-/// Where the link of an attachment is pinned, below a version's directory.
-pub(crate) fn pin_of(version: &Path, at: Attachment) -> PathBuf {
+/// Do programs run at all of these hooks of a device? As the pins below a version's
+/// directory say.
+pub(crate) fn is_attached(version: &Path, device: u32, hooks: &[DeviceHook]) -> bool {
     let links = version.join(crate::datapath::LINKS);
-    links.join(crate::datapath::DEVICE_LINKS).join(name(at))
+    let links = links.join(crate::datapath::DEVICE_LINKS);
+    hooks.iter().all(|hook| {
+        let path = links.join(name(Attachment {
+            device,
+            hook: *hook,
+        }));
+        if path.is_dir() {
+            return true;
+        }
+        sys::open_pinned(&path)
+            .and_then(|link| sys::device_of_link(link.as_fd()))
+            .is_ok_and(|index| index == device)
+    })
 }
 
 /// Takes all programs off devices, and removes the pins below `directory`.

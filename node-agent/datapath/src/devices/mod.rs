@@ -57,6 +57,10 @@ pub enum DeviceHook {
     HostEgress,
     /// What it gets.
     HostIngress,
+    /// What goes to a pod that has a bandwidth.
+    LimitEgress,
+    /// What comes from one.
+    LimitIngress,
 }
 
 /// How XDP programs run.
@@ -117,7 +121,7 @@ impl DeviceHook {
     /// All hooks, those of replies first: nothing is to be translated whose
     /// replies are not. The node's own connections are taken note of before
     /// what answers them is decided on, and all is translated before.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::TcEgress,
         Self::PodEgress,
         Self::GuardEgress,
@@ -126,6 +130,8 @@ impl DeviceHook {
         Self::GuardIngress,
         Self::HostEgress,
         Self::HostIngress,
+        Self::LimitEgress,
+        Self::LimitIngress,
         Self::Xdp,
     ];
 
@@ -142,6 +148,8 @@ impl DeviceHook {
             Self::GuardIngress => "orlop_tc_guard_ingress",
             Self::HostEgress => "orlop_tc_host_egress",
             Self::HostIngress => "orlop_tc_host_ingress",
+            Self::LimitEgress => "orlop_tc_limit_egress",
+            Self::LimitIngress => "orlop_tc_limit_ingress",
         }
     }
 
@@ -158,6 +166,8 @@ impl DeviceHook {
             Self::GuardIngress => "guard_ingress",
             Self::HostEgress => "host_egress",
             Self::HostIngress => "host_ingress",
+            Self::LimitEgress => "limit_egress",
+            Self::LimitIngress => "limit_ingress",
         }
     }
 
@@ -169,7 +179,11 @@ impl DeviceHook {
     pub(crate) const fn is_ingress(self) -> bool {
         matches!(
             self,
-            Self::TcIngress | Self::PodIngress | Self::GuardIngress | Self::HostIngress
+            Self::TcIngress
+                | Self::PodIngress
+                | Self::GuardIngress
+                | Self::HostIngress
+                | Self::LimitIngress
         )
     }
 }
@@ -197,10 +211,17 @@ pub const POD_DEVICES: &str =
 /// The hooks of the host firewall.
 const HOST: &[DeviceHook] = &[DeviceHook::HostEgress, DeviceHook::HostIngress];
 
-/// At which hooks programs should run. The order of devices makes no
-/// difference.
+/// The hooks of a pod's bandwidth.
+const LIMITS: &[DeviceHook] = &[DeviceHook::LimitEgress, DeviceHook::LimitIngress];
+
+/// At which hooks programs should run; `limited` devices' pods have a bandwidth. The
+/// order of devices makes no difference.
 #[must_use]
-pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> {
+pub fn desired(
+    devices: &[Device],
+    patterns: &Patterns,
+    limited: &BTreeSet<u32>,
+) -> BTreeSet<Attachment> {
     let mut wanted = BTreeSet::new();
     for device in devices
         .iter()
@@ -226,6 +247,8 @@ pub fn desired(devices: &[Device], patterns: &Patterns) -> BTreeSet<Attachment> 
             &[]
         };
         let hooks = hooks.iter().chain(if host { HOST } else { &[] });
+        let is_limited = limited.contains(&device.index);
+        let hooks = hooks.chain(if is_limited { LIMITS } else { &[] });
         wanted.extend(hooks.map(|hook| Attachment {
             device: device.index,
             hook: *hook,
@@ -253,6 +276,8 @@ pub fn difference(attached: &BTreeSet<Attachment>, desired: &BTreeSet<Attachment
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: BTreeSet<u32> = BTreeSet::new();
 
     fn device(index: u32, name: &str, kind: &str) -> Device {
         Device {
@@ -305,7 +330,7 @@ mod tests {
             slave,
             device(9, "toclient", "veth"),
         ];
-        let wanted = desired(&devices, &Patterns::default());
+        let wanted = desired(&devices, &Patterns::default(), &NONE);
         assert_eq!(
             wanted,
             BTreeSet::from([
@@ -328,11 +353,15 @@ mod tests {
             device(3, "eth1", ""),
             device(4, "dummy0", "dummy"),
         ];
-        let wanted = desired(&devices, &patterns("eth*,!eth1,dummy0", "", XdpMode::Off));
+        let wanted = desired(
+            &devices,
+            &patterns("eth*,!eth1,dummy0", "", XdpMode::Off),
+            &NONE,
+        );
         let indexes: BTreeSet<_> = wanted.iter().map(|at| at.device).collect();
         assert_eq!(indexes, BTreeSet::from([2, 4]));
         assert_eq!(
-            desired(&devices, &patterns("", "", XdpMode::Off)),
+            desired(&devices, &patterns("", "", XdpMode::Off), &NONE),
             BTreeSet::new()
         );
     }
@@ -340,7 +369,7 @@ mod tests {
     #[test]
     fn xdp_runs_where_traffic_enters_and_not_at_pods() {
         let devices = [device(2, "eth0", ""), device(3, "orlop1", "veth")];
-        let wanted = desired(&devices, &patterns("*", "orlop*", XdpMode::Generic));
+        let wanted = desired(&devices, &patterns("*", "orlop*", XdpMode::Generic), &NONE);
         assert!(wanted.contains(&at(2, DeviceHook::Xdp)));
         assert!(!wanted.contains(&at(3, DeviceHook::Xdp)));
     }
@@ -351,7 +380,7 @@ mod tests {
         patterns.guarded = Globs::new("orl*").unwrap();
         let devices = [device(2, "veth1", "veth"), device(3, "orl1", "veth")];
         assert_eq!(
-            desired(&devices, &patterns),
+            desired(&devices, &patterns, &NONE),
             BTreeSet::from([
                 at(2, DeviceHook::PodEgress),
                 at(2, DeviceHook::PodIngress),
@@ -372,7 +401,7 @@ mod tests {
             device(3, "orl1", "veth"),
         ];
         assert_eq!(
-            desired(&devices, &patterns),
+            desired(&devices, &patterns, &NONE),
             BTreeSet::from([
                 at(2, TcEgress),
                 at(2, TcIngress),
@@ -380,6 +409,25 @@ mod tests {
                 at(2, HostIngress),
                 at(3, PodEgress),
                 at(3, PodIngress),
+            ])
+        );
+    }
+
+    #[test]
+    fn devices_of_pods_that_have_a_bandwidth_are_limited_too() {
+        use DeviceHook::{LimitEgress, LimitIngress, PodEgress, PodIngress};
+        let devices = [device(2, "orl1", "veth"), device(3, "orl2", "veth")];
+        let limited = BTreeSet::from([3, 9]);
+        let wanted = desired(&devices, &patterns("*", "orl*", XdpMode::Off), &limited);
+        assert_eq!(
+            wanted,
+            BTreeSet::from([
+                at(2, PodEgress),
+                at(2, PodIngress),
+                at(3, PodEgress),
+                at(3, PodIngress),
+                at(3, LimitEgress),
+                at(3, LimitIngress),
             ])
         );
     }

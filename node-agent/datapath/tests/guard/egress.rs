@@ -9,7 +9,7 @@ use node_agent_datapath::{Egress, Exits, Shown};
 use node_agent_plan::NodeFacts;
 use serde_json::json;
 
-use super::world::{By, NODE_V4, NODE_V6, PATIENCE, Place, World, ip};
+use super::world::{By, NODE_V4, NODE_V6, PATIENCE, Place, World, ip, ping_of};
 
 fn range(text: &str) -> IpNet {
     text.parse().expect("a range")
@@ -102,6 +102,19 @@ fn a_pod_leaves_as_its_node_where_its_address_is_not_known() {
         assert_eq!(seen(&world, &a, v4, by), node(v4), "{by:?}");
     }
     assert!(world.counted(Counter::Masqueraded) >= 4);
+    // Echoes, also such that take several packets, from two pods at once.
+    let b = world.pod("x", "b", &json!({"app": "b"}));
+    world.sync();
+    for pod in [&a, &b] {
+        for v4 in [true, false] {
+            let to = world.outside.address(v4);
+            for bytes in [1, 3_000] {
+                let answered = pod.within(|| ping_of(to, bytes, PATIENCE));
+                assert!(answered, "{to}, {bytes}: {:?}", world.drops());
+            }
+        }
+    }
+    assert!(world.counted(Counter::Masqueraded) >= 8);
     // An exception, narrower than what it is one of.
     world.outside.within(|| {
         ip(&format!("-4 route add default via {NODE_V4}"));

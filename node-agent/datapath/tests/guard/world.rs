@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
@@ -546,22 +546,35 @@ pub fn ask_long(to: SocketAddr, patience: Duration) -> bool {
     false
 }
 
-/// Is an echo request (RFC 792) answered within this time?
-pub fn ping(to: Ipv4Addr, patience: Duration) -> bool {
+/// Is an echo request (RFC 792, RFC 4443) answered within this time?
+pub fn ping(to: impl Into<IpAddr>, patience: Duration) -> bool {
+    ping_of(to.into(), 1, patience)
+}
+
+/// The same, with so many bytes of content.
+pub fn ping_of(to: IpAddr, content: usize, patience: Duration) -> bool {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").expect("ping_group_range");
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP))
-        .expect("a socket for pings");
+    let (family, protocol, kind) = match to {
+        IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8),
+        IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6, 128),
+    };
+    let socket =
+        rustix::net::socket(family, SocketType::DGRAM, Some(protocol)).expect("a socket for pings");
     let step = patience.min(Duration::from_millis(500));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(step)).expect("timeout");
     let until = Instant::now() + patience;
-    let to = SocketAddr::new(to.into(), 0);
+    let to = SocketAddr::new(to, 0);
+    // The kernel fills in what is missing: identifier and checksum.
+    let mut request = vec![kind, 0, 0, 0, 0, 0, 0, 1];
+    request.resize(8 + content, b'?');
     while Instant::now() < until {
-        // The kernel fills in what is missing: identifier and checksum.
-        let request = [8, 0, 0, 0, 0, 0, 0, 1, b'?'];
         let sent = rustix::net::sendto(&socket, &request, SendFlags::empty(), &to);
-        let mut bytes = [0; 64];
-        if sent.is_ok() && rustix::net::recv(&socket, &mut bytes, RecvFlags::empty()).is_ok() {
+        let mut bytes = vec![0; 8_192];
+        if sent.is_ok()
+            && let Ok((length, _)) = rustix::net::recv(&socket, &mut bytes[..], RecvFlags::empty())
+            && length == request.len()
+        {
             return true;
         }
     }
@@ -600,7 +613,7 @@ fn pair(device: &str, there: &Place) -> String {
     mac_of(device)
 }
 
-fn mac_of(device: &str) -> String {
+pub fn mac_of(device: &str) -> String {
     let shown = shown(&format!("-o link show {device}"));
     let mut words = shown
         .split_whitespace()
@@ -639,7 +652,7 @@ pub fn ip(arguments: &str) {
     );
 }
 
-fn shown(arguments: &str) -> String {
+pub fn shown(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split(' ')).output();
     String::from_utf8(output.expect("start `ip`").stdout).expect("text")
 }

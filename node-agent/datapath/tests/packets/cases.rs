@@ -82,6 +82,10 @@ const CLIENTS: [[&str; 5]; 2] = [
     ],
 ];
 const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
+/// ICMP's echoes, by family.
+pub const ECHO: [Protocol; 2] = [Protocol(1), Protocol(58)];
+/// Those that pods may leave to as the node.
+const OUTSIDE: [(&str, u8); 2] = [("198.51.100.0", 24), ("2001:db8:c::", 48)];
 
 /// A node with random services.
 pub fn node(random: &mut Random, ticks: u32) -> Model {
@@ -108,6 +112,13 @@ pub fn node(random: &mut Random, ticks: u32) -> Model {
         model
             .inside
             .insert((Range::prefix(range, bits), Range::new(0, range)));
+    }
+    for (range, bits) in OUTSIDE {
+        let range = address(range);
+        let range = (Range::prefix(range, bits), Range::new(0, range));
+        if random.one_in(2) {
+            model.leaving.insert(range);
+        }
     }
     let mut set = 0;
     for family in 0..2 {
@@ -233,16 +244,20 @@ pub fn packet(random: &mut Random, known: &[Vec<u8>]) -> (Origin, Vec<u8>) {
     }
     let family = random.below(2) as usize;
     let from = random.of(&CLIENTS[family]);
-    let to = if random.one_in(3) {
-        NODE[family]
-    } else {
-        random.of(&VIPS[family])
+    let to = match random.below(9) {
+        0..3 => NODE[family],
+        3 => CLIENTS[family][random.below(2) as usize],
+        _ => random.of(&VIPS[family]),
     };
-    let ports = (
+    let mut ports = (
         4000 + random.below(6) as u16,
         random.of(&[80, 8080, 30_080, 9]),
     );
-    let protocol = random.of(&PROTOCOLS);
+    let mut protocol = random.of(&PROTOCOLS);
+    if random.one_in(8) {
+        protocol = ECHO[family];
+        ports = random.of(&[(ports.0, 0), (ports.0, 0), (0, ports.0)]);
+    }
     let mut frame = build(random, ip(from), ip(to), ports, protocol);
     let seen = origin(random, &frame);
     if random.one_in(20) && frame[12] == 8 {
@@ -304,7 +319,20 @@ fn build(
 ) -> Vec<u8> {
     let content: Vec<u8> = (0..random.below(40)).map(|_| random.next() as u8).collect();
     let mut segment = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
+    let echo = ECHO.contains(&protocol);
     let field = match protocol {
+        _ if echo => {
+            let kind = match (from.is_ipv4(), ports.1) {
+                (true, 0) => 8,
+                (true, _) => 0,
+                (false, 0) => 128,
+                (false, _) => 129,
+            };
+            segment = vec![kind, 0, 0, 0];
+            segment.extend((ports.0 | ports.1).to_be_bytes());
+            segment.extend([0, 1]);
+            Some(2)
+        }
         Protocol::TCP => {
             segment.extend((random.next() as u32).to_be_bytes());
             segment.extend((random.next() as u32).to_be_bytes());
@@ -327,7 +355,12 @@ fn build(
     if let Some(field) = field
         && !without
     {
-        let mut check = sum(&[&pseudo(from, to, protocol.0, segment.len()), &segment]);
+        let head = if echo && from.is_ipv4() {
+            Vec::new()
+        } else {
+            pseudo(from, to, protocol.0, segment.len())
+        };
+        let mut check = sum(&[&head, &segment]);
         if protocol == Protocol::UDP && check == 0 {
             // Zero says that there is none (RFC 768).
             check = 0xffff;
@@ -445,10 +478,19 @@ pub fn ends(frame: &[u8]) -> Option<(IpAddr, u16, IpAddr, u16, Protocol)> {
             54,
         )
     };
+    let port = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
+    if ECHO.contains(&Protocol(protocol)) {
+        let identifier = port(at + 4)?;
+        let (source, destination) = match (frame.get(at..at + 2)?, from.is_ipv4()) {
+            ([8, 0], true) | ([128, 0], false) => (identifier, 0),
+            ([0, 0], true) | ([129, 0], false) => (0, identifier),
+            _ => return None,
+        };
+        return Some((from, source, to, destination, Protocol(protocol)));
+    }
     if !matches!(protocol, 6 | 17 | 132) {
         return None;
     }
-    let port = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
     Some((from, port(at)?, to, port(at + 2)?, Protocol(protocol)))
 }
 

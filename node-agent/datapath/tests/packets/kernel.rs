@@ -9,8 +9,8 @@ use aya::maps::{Array, HashMap, Map, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{
-    Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FragmentKey, FragmentPorts, Life,
-    Plain, Range, Sealed, Served, Tuple, maps,
+    AS_NODE, Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FragmentKey,
+    FragmentPorts, Life, Plain, Range, Sealed, Served, Tuple, maps,
 };
 use ebpf_logic::Maps;
 use ebpf_logic::model::Model;
@@ -145,8 +145,9 @@ impl Kernel {
         fill(self.map(maps::FLOWS), &model.flows.borrow());
         fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
         fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
-        ranges(self.map(maps::INSIDE), &model.inside);
-        ranges(self.map(maps::SOURCES), &model.sources);
+        ranges(self.map(maps::INSIDE), &model.inside, 1);
+        ranges(self.map(maps::SOURCES), &model.sources, 1);
+        ranges(self.map(maps::EGRESS), &model.leaving, AS_NODE);
         let mut log: Queue<_, Raw<Tuple>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
         while log.pop(0).is_ok() {}
         let mut map: Array<_, Raw<Sealed<Config>>> =
@@ -268,14 +269,14 @@ fn serve(map: &mut Map, model: &Model) {
     }
 }
 
-fn ranges(map: &mut Map, entries: &BTreeSet<(u32, Range)>) {
+fn ranges(map: &mut Map, entries: &BTreeSet<(u32, Range)>, value: u32) {
     let mut map: LpmTrie<_, Raw<Range>, u32> = map.try_into().expect("a trie");
     let old: Vec<_> = map.keys().flatten().collect();
     for key in old {
         map.remove(&key).expect("remove");
     }
     for (prefix, range) in entries {
-        map.insert(&Key::new(*prefix, Raw(*range)), 1, 0)
+        map.insert(&Key::new(*prefix, Raw(*range)), value, 0)
             .expect("insert");
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ebpf_abi::{Protocol, Scope, ServiceFlags, ServiceKey, SlotKey};
+use ebpf_logic::Flows;
 use ebpf_logic::model::Model;
 use ebpf_logic::packet::Origin;
 
@@ -50,7 +51,11 @@ impl Oracle {
         }
         // The flow's first packet may have been one that is not judged here: a
         // fragment, or one in an outer header.
-        let answers = served_by(model, after.0, after.1, before.4).contains(&(before.0, before.1));
+        let answers = served_by(model, after.0, after.1, before.4).contains(&(before.0, before.1))
+            || (origin == Origin::Device
+                && (before.0, before.1) == (after.0, after.1)
+                && before.2 == ip(NODE[usize::from(before.2.is_ipv6())])
+                && model.leaves(before.0.into()));
         if !self.flows.contains_key(&before) && answers {
             self.flows.insert(before, after);
             return;
@@ -63,10 +68,14 @@ impl Oracle {
 
     fn first(&self, model: &Model, origin: Origin, before: Ends, after: Ends, name: &str) {
         let (from, port, to, asked, protocol) = before;
+        let leaves = origin == Origin::Pod && (to, asked) == (after.2, after.3);
         assert!(
-            served_by(model, to, asked, protocol).contains(&(after.2, after.3)),
+            leaves || served_by(model, to, asked, protocol).contains(&(after.2, after.3)),
             "{before:?} went to {after:?}, which serves nothing there: {name}"
         );
+        if leaves {
+            assert!(model.leaves(to.into()), "{before:?} stays itself: {name}");
+        }
         let node = ip(NODE[usize::from(from.is_ipv6())]);
         let remote = {
             let text = after.2.to_string();
@@ -75,6 +84,7 @@ impl Oracle {
         if after.0 == node && from != node {
             assert!((61_000..=65_535).contains(&after.1) || protocol == Protocol::SCTP);
         } else {
+            assert!(!leaves, "{before:?} is not shown as the node: {name}");
             assert_eq!(after.0, from, "the client is shown as somebody else");
             assert!(after.1 == port || (61_000..=65_535).contains(&after.1));
             assert!(
@@ -148,7 +158,12 @@ fn summed(sent: &[u8], got: &[u8], before: Ends, after: Ends) {
             let check = content.splice(8..12, [0; 4]).collect::<Vec<u8>>();
             return check == crc32c(&content).to_le_bytes();
         }
-        sum(&[&pseudo(ends.0, ends.2, ends.4.0, length), content]) == 0
+        let head = match ends.4 {
+            // ICMP's sum is over the message alone.
+            Protocol(1) => Vec::new(),
+            Protocol(number) => pseudo(ends.0, ends.2, number, length),
+        };
+        sum(&[&head, content]) == 0
     };
     let fragment = sent[12] == 8 && (sent[20] & 0x3f != 0 || sent[21] != 0);
     if !fragment && whole(sent, before) {

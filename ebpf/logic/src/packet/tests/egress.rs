@@ -1,6 +1,7 @@
 //! Pods that leave the cluster.
 
 use std::format;
+use std::vec::Vec;
 
 use super::frames::*;
 use super::*;
@@ -133,4 +134,124 @@ fn without_an_address_or_a_port_it_is_dropped_and_counted() {
     assert_eq!(verdicts[0].0, Verdict::Forward);
     assert_eq!(verdicts[1].0, Verdict::Forward);
     assert_eq!(verdicts[2], (Verdict::Drop, Counter::DroppedNoPort));
+}
+
+/// The identifier of an echo that was read.
+fn identifier(of: &Read) -> u16 {
+    u16::from_be_bytes([of.content[4], of.content[5]])
+}
+
+#[test]
+fn an_echo_leaves_with_another_identifier_and_its_answer_comes_back() {
+    for family in [0, 1] {
+        let model = leaving();
+        let (pod, outside) = (LOCAL[family], CLIENT[family]);
+        let mut given = Vec::new();
+        // Two pods with one identifier do not share one outside.
+        for (pod, number) in [(pod, 7), (["10.244.1.3", "fd00:244:1::3"][family], 7)] {
+            let ask = echo(pod, outside, false, number, b"odd");
+            let (verdict, out, _) = run(&model, Origin::Pod, &ask);
+            assert_eq!(verdict, Verdict::Forward);
+            let out = read(&out);
+            assert_eq!((out.from, out.to), (ip_of(NODE[family]), ip_of(outside)));
+            assert_eq!(out.content[8..], b"odd"[..]);
+            given.push(identifier(&out));
+            let answer = echo(outside, NODE[family], true, identifier(&out), b"odd");
+            let (verdict, back, _) = run(&model, Origin::Device, &answer);
+            assert_eq!(verdict, Verdict::Translate);
+            let back = read(&back);
+            assert_eq!((back.from, back.to), (ip_of(outside), ip_of(pod)));
+            assert_eq!(identifier(&back), number);
+            // The next one is of the same flow.
+            let (_, again, _) = run(&model, Origin::Pod, &ask);
+            assert_eq!(identifier(&read(&again)), identifier(&out));
+        }
+        assert_ne!(given[0], given[1]);
+        assert!(given.iter().all(|it| (61_000..).contains(it)), "{given:?}");
+        assert_eq!(model.counted(Counter::Masqueraded), 2);
+    }
+}
+
+fn ip_of(text: &str) -> core::net::IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn echoes_that_do_not_leave_and_answers_to_nothing_pass() {
+    for family in [0, 1] {
+        let model = leaving();
+        let (pod, outside) = (LOCAL[family], CLIENT[family]);
+        for (origin, frame) in [
+            (Origin::Pod, echo(pod, REMOTE[family], false, 7, b"")),
+            (Origin::Pod, echo(pod, outside, true, 7, b"")),
+            (Origin::Device, echo(outside, NODE[family], false, 0, b"")),
+            (
+                Origin::Device,
+                echo(outside, NODE[family], true, 61_001, b""),
+            ),
+            (Origin::Host, echo(NODE[family], outside, false, 7, b"")),
+        ] {
+            let (verdict, out, _) = run(&model, origin, &frame);
+            assert_eq!((verdict, out), (Verdict::Pass, frame));
+        }
+        assert!(model.flows.borrow().is_empty());
+    }
+}
+
+#[test]
+fn errors_about_echoes_come_back_to_the_pod_that_asked() {
+    for (family, router) in [(0, "203.0.113.9"), (1, "2001:db8:99::9")] {
+        let model = leaving();
+        let (pod, outside) = (LOCAL[family], CLIENT[family]);
+        // Many contents, so that checksums of all kinds meet.
+        for number in 0..200_u16 {
+            let content = number.to_be_bytes().repeat(3);
+            let ask = echo(pod, outside, false, number, &content);
+            let (_, out, _) = run(&model, Origin::Pod, &ask);
+            let (kind, code) = if family == 0 { (11, 0) } else { (3, 0) };
+            let error = icmp(router, NODE[family], kind, code, 0, &out[14..]);
+            let (verdict, back, _) = run(&model, Origin::Device, &error);
+            assert_eq!(verdict, Verdict::TranslateError);
+            let back = read(&back);
+            assert_eq!((back.from, back.to), (ip_of(router), ip_of(pod)));
+            // What it quotes is what the pod sent, but for a hop.
+            let mut quoted = frame(&back.content[8..]);
+            let hops = if family == 0 { 22 } else { 21 };
+            quoted[hops] += 1;
+            if family == 0 {
+                quoted[24..26].copy_from_slice(&ask[24..26]);
+            }
+            assert_eq!(quoted, ask);
+        }
+    }
+}
+
+#[test]
+fn a_long_echo_leaves_with_all_of_its_fragments() {
+    let model = leaving();
+    let (pod, outside) = (LOCAL[0], CLIENT[0]);
+    let whole = echo(pod, outside, false, 7, &[5; 32]);
+    let cut = |content: &[u8], at: u16, more: bool| {
+        let mut packet = ip(pod, outside, 1, content);
+        let word = (at / 8) | (u16::from(more) << 13);
+        packet[6..8].copy_from_slice(&word.to_be_bytes());
+        packet[10..12].copy_from_slice(&[0, 0]);
+        let check = header_sum(&packet[..20]).to_be_bytes();
+        packet[10..12].copy_from_slice(&check);
+        frame(&packet)
+    };
+    let (first, later) = (cut(&whole[34..58], 0, true), cut(&whole[58..], 24, false));
+    let (verdict, out, _) = run(&model, Origin::Pod, &first);
+    assert_eq!(verdict, Verdict::Forward);
+    let (verdict, rest, _) = run(&model, Origin::Pod, &later);
+    assert_eq!(verdict, Verdict::Forward);
+    // Put together, its checksum is right.
+    let content = [&out[34..], &rest[34..]].concat();
+    let put_together = read(&frame(&ip(NODE[0], outside, 1, &content)));
+    assert!((61_000..).contains(&identifier(&put_together)));
+    assert_eq!(rest[26..30], [192, 0, 2, 1]);
+    // Whose first was not seen stays as it is.
+    let model = leaving();
+    let (verdict, _, _) = run(&model, Origin::Pod, &later);
+    assert_eq!(verdict, Verdict::Pass);
 }

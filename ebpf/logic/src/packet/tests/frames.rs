@@ -24,6 +24,11 @@ fn sum(parts: &[&[u8]]) -> u16 {
     !(total as u16)
 }
 
+/// The checksum of an IPv4 header whose own is zero.
+pub fn header_sum(header: &[u8]) -> u16 {
+    sum(&[header])
+}
+
 fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(it) => it.octets().to_vec(),
@@ -160,6 +165,17 @@ pub fn icmp(from: &str, to: &str, kind: u8, code: u8, rest: u32, quoted: &[u8]) 
     let check = sum(&[&message]).to_be_bytes();
     message[2..4].copy_from_slice(&check);
     frame(&ip(from, to, 1, &message))
+}
+
+/// An echo, or the answer to one.
+pub fn echo(from: &str, to: &str, answers: bool, identifier: u16, content: &[u8]) -> Vec<u8> {
+    let kind = match (from.contains(':'), answers) {
+        (false, false) => 8,
+        (false, true) => 0,
+        (true, false) => 128,
+        (true, true) => 129,
+    };
+    icmp(from, to, kind, 0, u32::from(identifier) << 16 | 1, content)
 }
 
 /// A frame as it is read.

@@ -15,7 +15,7 @@ use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
 
 use super::{
     Guard, Kind, Outer, Packet, Place, PolicyFlows, Ruling, TcpFlags, Told, Why, Work, asked,
-    denied, is_free, keep, outer, policy, unreadable,
+    denied, is_free, keep, outer, policy, unnumbered, unreadable,
 };
 use ebpf_abi::policy::Direction;
 
@@ -34,6 +34,7 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
     guard.about = 0;
     guard.itself = 0;
     guard.host = 1;
+    guard.hardware = 0;
     guard.flow.device = 0;
     guard.flow.flags = if direction == Direction::INGRESS {
         PolicyFlow::INGRESS
@@ -60,6 +61,7 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
         far = guard.headers.tuple;
         if kind == Kind::Error && work.tunnel == 0 {
             guard.about = 1;
+            unnumbered(&mut seen);
         } else {
             seen = far;
         }

@@ -28,6 +28,8 @@ struct World {
     records: RefCell<Vec<FlowRecord>>,
     config: Cell<Config>,
     now: Cell<u32>,
+    /// Where the node's ways to addresses lead; to others, elsewhere.
+    ways: RefCell<Vec<(Address, Back)>>,
 }
 
 impl PolicyMaps for World {
@@ -89,7 +91,14 @@ struct Seen {
     to: Option<Tuple>,
     flags: u8,
     from: u32,
+    hardware: u64,
 }
+
+/// The hardware address of the pod, and another.
+const OWN: u64 = 0x0605_0403_0202;
+const OTHER: u64 = 0x0605_0403_0204;
+
+mod sender;
 
 impl World {
     fn new(ingress: bool, egress: bool) -> Self {
@@ -100,6 +109,7 @@ impl World {
             records: RefCell::default(),
             config: Cell::new(Config::DEFAULT),
             now: Cell::new(1_000),
+            ways: RefCell::new(std::vec![(POD, Back::To(OWN))]),
         };
         let node = PeerEntry {
             peer: 0,
@@ -166,6 +176,7 @@ impl World {
             },
             device: DEVICE,
             from: seen.from,
+            hardware: seen.hardware,
         };
         let mut it = Guard::new();
         let packet = Nothing;
@@ -179,10 +190,32 @@ impl World {
             &mut it,
         );
         assert!(ruling == Ruling::Ask);
-        match guard(self, &mut it) {
-            Ruling::Begin => begin(self, &mut it) == Ruling::Pass,
-            ruling => ruling == Ruling::Pass,
+        self.decided(&mut it) == Ruling::Pass
+    }
+
+    /// What the programs do with a packet whose flow is named.
+    fn decided(&self, it: &mut Guard) -> Ruling {
+        let mut ruling = guard(self, it);
+        if ruling == Ruling::Prove {
+            ruling = self.proven(it, false);
+            if ruling == Ruling::Pass {
+                ruling = guard(self, it);
+            }
         }
+        if ruling == Ruling::Begin {
+            if !it.is_ingress() && it.proven == 0 && self.proven(it, false) != Ruling::Pass {
+                return Ruling::Drop;
+            }
+            ruling = begin(self, it);
+        }
+        ruling
+    }
+
+    fn proven(&self, it: &mut Guard, link: bool) -> Ruling {
+        let asked = way_back(it).destination;
+        let ways = self.ways.borrow();
+        let way = ways.iter().find(|(address, _)| *address == asked);
+        prove(self, way.map_or(Back::Elsewhere, |it| it.1), link, it)
     }
 }
 
@@ -229,6 +262,7 @@ fn sent(protocol: Protocol, flags: u8) -> Seen {
         to: None,
         flags,
         from: DEVICE,
+        hardware: OWN,
     }
 }
 
@@ -239,6 +273,7 @@ fn answer(seen: Seen, flags: u8) -> Seen {
         to: None,
         flags,
         from: UPLINK,
+        hardware: OWN,
     }
 }
 
@@ -376,6 +411,7 @@ fn the_node_reaches_its_pods_and_who_is_only_shown_as_it_does_not() {
         to: None,
         flags: SYN,
         from: 0,
+        hardware: OWN,
     };
     assert!(world.asked(probe));
     assert!(world.asked(answer(probe, SYN | ACK)));
@@ -432,6 +468,7 @@ fn a_flow_is_told_of_when_it_begins_and_each_drop_and_nothing_in_between() {
         to: None,
         flags: 0,
         from: UPLINK,
+        hardware: OWN,
     };
     assert!(!world.asked(came));
     let record = world.records.borrow()[0];

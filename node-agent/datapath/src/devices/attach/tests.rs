@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::devices::Globs;
+use crate::devices::{Globs, Patterns, desired};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -90,6 +90,13 @@ fn patterns(devices: &str, xdp: XdpMode) -> Patterns {
     }
 }
 
+impl DeviceLinks {
+    fn follow_chosen(&mut self, devices: &[Device], by: &Patterns) -> Result<Followed, Error> {
+        let wanted = desired(devices, by, &BTreeSet::new());
+        self.follow(devices, &wanted, by.xdp)
+    }
+}
+
 /// Whether this kernel has tcx (Linux 6.6); what is done without is a test of its own.
 fn has_tcx() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
@@ -145,14 +152,14 @@ fn devices_are_followed_as_they_come_and_go() {
         let (eth, pod) = (device("eth0"), device("pod0"));
         let chosen = patterns("eth*", XdpMode::Generic);
         let followed = links
-            .follow(&[eth.clone(), pod.clone()], &chosen)
+            .follow_chosen(&[eth.clone(), pod.clone()], &chosen)
             .expect("followed");
         assert_eq!(
             (followed.attached, followed.changed, followed.failed),
             (5, 5, 0)
         );
         let again = links
-            .follow(&[eth.clone(), pod.clone()], &chosen)
+            .follow_chosen(&[eth.clone(), pod.clone()], &chosen)
             .expect("followed");
         assert_eq!((again.attached, again.changed), (5, 0), "nothing to do");
         let shows = shown("ip", "-d link show dev eth0");
@@ -163,7 +170,7 @@ fn devices_are_followed_as_they_come_and_go() {
         ip("link add eth1 type veth peer name far1");
         let new = device("eth1");
         let followed = links
-            .follow(&[eth.clone(), new.clone()], &chosen)
+            .follow_chosen(&[eth.clone(), new.clone()], &chosen)
             .expect("followed");
         assert_eq!((followed.attached, followed.changed), (6, 5));
         let expected = [eth.index, new.index]
@@ -174,7 +181,7 @@ fn devices_are_followed_as_they_come_and_go() {
 
         // Left out by the operator.
         let followed = links
-            .follow(&[eth.clone(), new], &patterns("eth0", XdpMode::Off))
+            .follow_chosen(&[eth.clone(), new], &patterns("eth0", XdpMode::Off))
             .expect("followed");
         assert_eq!((followed.attached, followed.changed), (2, 4));
         let shows = shown("ip", "-d link show dev eth0");
@@ -204,7 +211,7 @@ fn a_restart_replaces_programs_in_their_links() {
         };
         let mut links = place.links(TcWay::Auto);
         links
-            .follow(std::slice::from_ref(&eth), &chosen)
+            .follow_chosen(std::slice::from_ref(&eth), &chosen)
             .expect("followed");
         let before = identity(place);
         drop(links);
@@ -224,7 +231,7 @@ fn a_restart_replaces_programs_in_their_links() {
             assert_ne!(before.1, after.1, "another program");
         }
         let followed = links
-            .follow(std::slice::from_ref(&eth), &chosen)
+            .follow_chosen(std::slice::from_ref(&eth), &chosen)
             .expect("followed");
         assert_eq!(followed.changed, 0);
 
@@ -251,7 +258,7 @@ fn kernels_without_tcx_get_filters_that_survive_and_leave_nothing() {
         };
         let mut links = place.links(TcWay::Qdisc);
         let followed = links
-            .follow(std::slice::from_ref(&eth), &chosen)
+            .follow_chosen(std::slice::from_ref(&eth), &chosen)
             .expect("followed");
         assert_eq!((followed.attached, followed.failed), (2, 0));
         assert_eq!(filters(), [1, 1]);
@@ -260,12 +267,35 @@ fn kernels_without_tcx_get_filters_that_survive_and_leave_nothing() {
         let mut links = place.links(TcWay::Qdisc);
         assert_eq!(links.attached().count(), 2, "adopted");
         let followed = links
-            .follow(std::slice::from_ref(&eth), &chosen)
+            .follow_chosen(std::slice::from_ref(&eth), &chosen)
             .expect("followed");
         assert_eq!(followed.changed, 0);
         assert_eq!(filters(), [1, 1], "not doubled");
+
+        // As an agent left them that knew of no limits.
+        drop(links);
+        let place_of = |hook| shown("tc", &format!("filter show dev eth0 {hook} pref 2"));
+        assert!(place_of("ingress").contains("handle 0x6f72"));
+        for side in ["ingress", "egress"] {
+            let program = place.folder.join(DeviceHook::TcIngress.program());
+            for arguments in [
+                format!(
+                    "filter add dev eth0 {side} pref 1 handle 0x6f72 bpf object-pinned {} da",
+                    program.display()
+                ),
+                format!("filter del dev eth0 {side} pref 2"),
+            ] {
+                let done = Command::new("tc").args(arguments.split(' ')).status();
+                assert!(done.expect("tc").success(), "tc {arguments}");
+            }
+        }
+        assert!(!place_of("ingress").contains("handle 0x6f72"));
+        let mut links = place.links(TcWay::Qdisc);
+        assert_eq!(links.attached().count(), 2, "adopted");
+        assert_eq!(filters(), [1, 1], "moved, not doubled");
+        assert!(place_of("ingress").contains("handle 0x6f72"));
         links
-            .follow(std::slice::from_ref(&eth), &patterns("none", XdpMode::Off))
+            .follow_chosen(std::slice::from_ref(&eth), &patterns("none", XdpMode::Off))
             .expect("followed");
         assert!(!shown("tc", "qdisc show dev eth0").contains("clsact"));
         assert_eq!(place.pinned(), Vec::<String>::new());
@@ -279,7 +309,7 @@ fn kernels_without_tcx_get_filters_that_survive_and_leave_nothing() {
                 .success()
         );
         links
-            .follow(std::slice::from_ref(&eth), &chosen)
+            .follow_chosen(std::slice::from_ref(&eth), &chosen)
             .expect("followed");
         drop(links);
         remove(&place.folder.join("links")).expect("removed");
@@ -298,7 +328,7 @@ fn a_device_that_refuses_is_counted_and_the_rest_goes_on() {
             ..device("eth0")
         };
         let followed = links
-            .follow(&[gone, device("eth0")], &patterns("eth*", XdpMode::Off))
+            .follow_chosen(&[gone, device("eth0")], &patterns("eth*", XdpMode::Off))
             .expect("followed");
         assert_eq!((followed.attached, followed.failed), (2, 2));
     });

@@ -1,0 +1,248 @@
+//! Is what a pod sends its own to send? Its addresses, its hardware address, and
+//! what it says of neighbours (RFC 826, RFC 5227, RFC 4861).
+//!
+//! Whose an address is, the node's own way to it says: the way leads through the
+//! pod's device, to the hardware address of the neighbour's entry that the CNI
+//! plugin made. That is asked once a flow; each further packet is compared with what
+//! the flow keeps ([`PolicyFlowEntry::mark`]).
+//!
+//! Addresses of a link alone (`fe80::/10`) are the pod's own affair, since nobody but
+//! the node is at the other end of its link.
+//!
+//! [`PolicyFlowEntry::mark`]: ebpf_abi::policy::PolicyFlowEntry::mark
+
+use ebpf_abi::{Address, Counter, Port, Protocol, Tuple};
+
+use super::{Fragment, Guard, PolicyFlows, Ruling, V6, Why};
+use crate::packet::{Packet, hardware_of};
+
+const ARP: u16 = 0x0806;
+/// Where ARP's message, or an IP header, begins.
+const MESSAGE: u32 = 14;
+/// Ethernet, IPv4, and as long as their addresses are.
+const ARP_OF_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+
+const ROUTER_SOLICITATION: u8 = 133;
+const ROUTER_ADVERTISEMENT: u8 = 134;
+const NEIGHBOUR_SOLICITATION: u8 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+const REDIRECT: u8 = 137;
+/// Options that name a hardware address.
+const HARDWARE_OF_SENDER: u8 = 1;
+const HARDWARE_OF_TARGET: u8 = 2;
+/// Options that are looked at; with more a message is not the pod's to send.
+const OPTIONS: u32 = 4;
+
+/// Where the node's way to an address leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Back {
+    /// Not through the pod's device.
+    Elsewhere,
+    /// Through it, to a neighbour whose hardware address the node does not know.
+    Behind,
+    /// Through it, to this hardware address, as [`Packet::hardware`].
+    To(u64),
+}
+
+/// What is asked of the kernel for a proof: the way of an answer. Who is asked by
+/// it is left out where no way leads from.
+#[inline(always)]
+#[must_use]
+pub fn way_back(guard: &Guard) -> Tuple {
+    let to = if guard.about == 0 {
+        guard.key.source
+    } else {
+        guard.headers.tuple.source
+    };
+    let mut from = guard.key.destination;
+    if !from.is_v4() && (is_of_link(from) || is_multicast(from)) {
+        from = Address::UNSPECIFIED;
+    }
+    Tuple::new(from, Port(0), to, Port(0), Protocol(0))
+}
+
+/// Says whether a packet is from the pod's own addresses. `link`: it is of the link
+/// alone.
+#[inline(always)]
+pub fn prove<M: PolicyFlows>(maps: &M, back: Back, link: bool, guard: &mut Guard) -> Ruling {
+    let why = match back {
+        Back::To(hardware) if hardware != guard.hardware => Counter::DroppedHardware,
+        Back::Elsewhere => Counter::DroppedSpoofed,
+        _ => {
+            guard.proven = 1;
+            return Ruling::Pass;
+        }
+    };
+    wrong(
+        maps,
+        if link { Counter::DroppedNeighbour } else { why },
+        guard,
+    )
+}
+
+/// What a message of the link alone says.
+enum Said {
+    /// Nothing that others would believe.
+    Nothing,
+    /// That an address, which the guard's key holds then, is the sender's.
+    Own,
+    /// What is not a pod's to say.
+    Wrong,
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// Looks at what a pod sends that is of the link alone: ARP, and of ICMPv6 what is
+/// about neighbours and listeners, whose headers [`outline`](super::outline) read.
+/// [`Ruling::Prove`]: it passes if the address in the guard's key is the pod's.
+#[inline(always)]
+pub fn neighbour<M: PolicyFlows, P: Packet>(maps: &M, packet: P, guard: &mut Guard) -> Ruling {
+    let said = match packet.load::<2>(12).map(u16::from_be_bytes) {
+        Some(ARP) => arp(packet, guard),
+        Some(V6) => of_neighbours(packet, guard),
+        // Of other protocols nobody knows whose they are.
+        _ => Said::Unreadable,
+    };
+    let why = match said {
+        Said::Nothing => return Ruling::Pass,
+        Said::Own => return Ruling::Prove,
+        Said::Wrong => Counter::DroppedNeighbour,
+        Said::Unreadable => Counter::DroppedUnreadable,
+    };
+    wrong(maps, why, guard)
+}
+
+#[inline(always)]
+fn wrong<M: PolicyFlows>(maps: &M, why: Counter, guard: &Guard) -> Ruling {
+    maps.tally(why);
+    maps.report(guard, &Why::not_policy(why));
+    Ruling::Drop
+}
+
+/// Names the addresses for the proof and for people.
+#[inline(always)]
+fn name(guard: &mut Guard, whose: Address, to: Address, protocol: Protocol) {
+    let tuple = Tuple::new(whose, Port(0), to, Port(0), protocol);
+    guard.name(&tuple, &tuple);
+}
+
+#[inline(always)]
+fn arp<P: Packet>(packet: P, guard: &mut Guard) -> Said {
+    let unspecified = Address::UNSPECIFIED_V4;
+    name(guard, unspecified, unspecified, Protocol(0));
+    let Some([a, b, c, d, e, f]) = packet.load::<6>(MESSAGE) else {
+        return Said::Unreadable;
+    };
+    let (Some(sender), Some(target)) = (
+        packet.load::<4>(MESSAGE + 14),
+        packet.load::<4>(MESSAGE + 24),
+    ) else {
+        return Said::Unreadable;
+    };
+    if [a, b, c, d, e, f] != ARP_OF_IPV4 {
+        return Said::Unreadable;
+    }
+    let (sender, target) = (Address::v4(sender), Address::v4(target));
+    // Who only asks whether an address is taken names none as its own: it is to be
+    // its own all the same.
+    let whose = if sender == unspecified {
+        target
+    } else {
+        sender
+    };
+    name(guard, whose, target, Protocol(0));
+    if named(packet, MESSAGE + 8) == guard.hardware {
+        Said::Own
+    } else {
+        Said::Wrong
+    }
+}
+
+#[inline(always)]
+fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
+    let at = guard.headers.transport;
+    let source = guard.headers.tuple.source;
+    let tuple = guard.headers.tuple;
+    guard.name(&tuple, &tuple);
+    let Some([kind]) = packet.load::<1>(at) else {
+        return Said::Unreadable;
+    };
+    let options = match kind {
+        ROUTER_ADVERTISEMENT | REDIRECT => return Said::Wrong,
+        ROUTER_SOLICITATION => 8,
+        NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT => 24,
+        // Of listeners.
+        _ => 0,
+    };
+    let mut whose = source;
+    if options != 0 {
+        // RFC 6980: such messages are never fragments.
+        if guard.headers.fragment != Fragment::WHOLE || !is_named(packet, at + options, guard) {
+            return Said::Wrong;
+        }
+        if options == 24 {
+            let Some(target) = packet.load::<16>(at + 8) else {
+                return Said::Unreadable;
+            };
+            let target = Address::v6(target);
+            if kind == NEIGHBOUR_ADVERTISEMENT {
+                if source != target && !is_of_link(source) {
+                    return Said::Wrong;
+                }
+                whose = target;
+            } else if source == Address::UNSPECIFIED {
+                // It asks whether an address is taken before it has it.
+                whose = target;
+            }
+        }
+    }
+    if whose == Address::UNSPECIFIED || is_of_link(whose) {
+        return Said::Nothing;
+    }
+    guard.key.source = whose;
+    Said::Own
+}
+
+/// Do the options of a message name no other hardware address than its sender's?
+#[inline(always)]
+fn is_named<P: Packet>(packet: P, options: u32, guard: &Guard) -> bool {
+    let end = guard.headers.network + guard.headers.length;
+    let mut at = options;
+    let mut step = 0;
+    while step < OPTIONS {
+        if at + 8 > end {
+            return true;
+        }
+        let Some([kind, length]) = packet.load::<2>(at) else {
+            return false;
+        };
+        if length == 0 {
+            return false;
+        }
+        let names = matches!(kind, HARDWARE_OF_SENDER | HARDWARE_OF_TARGET);
+        if names && named(packet, at + 2) != guard.hardware {
+            return false;
+        }
+        at += u32::from(length) * 8;
+        step += 1;
+    }
+    at + 8 > end
+}
+
+/// A hardware address in a message; zero if there is none.
+#[inline(always)]
+fn named<P: Packet>(packet: P, at: u32) -> u64 {
+    hardware_of(packet.load::<6>(at).unwrap_or_default())
+}
+
+/// `fe80::/10`.
+#[inline(always)]
+const fn is_of_link(address: Address) -> bool {
+    let [a, b, _, _] = address.to_words()[0].to_ne_bytes();
+    a == 0xfe && b & 0xc0 == 0x80
+}
+
+#[inline(always)]
+const fn is_multicast(address: Address) -> bool {
+    address.to_words()[0].to_ne_bytes()[0] == 0xff
+}
