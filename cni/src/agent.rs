@@ -7,7 +7,7 @@
 
 use std::{net::IpAddr, os::unix::net::UnixStream, path::Path};
 
-use cni_addresses::wire;
+use cni_addresses::wire::{self, Bandwidth};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -27,6 +27,8 @@ struct Question<'a> {
     uid: &'a str,
     device: &'a str,
     addresses: &'a [IpAddr],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<Bandwidth>,
 }
 
 #[derive(Deserialize)]
@@ -57,12 +59,13 @@ impl Pod {
     }
 }
 
-/// Returns once the pod's rules are in force at the interface.
+/// Returns once the pod's rules, and its bandwidth, are in force at the interface.
 pub(crate) fn admit(
     socket: &Path,
     pod: &Pod,
     device: &str,
     addresses: &[IpAddr],
+    bandwidth: Option<Bandwidth>,
 ) -> Result<(), Error> {
     let question = Question {
         namespace: &pod.namespace,
@@ -70,6 +73,7 @@ pub(crate) fn admit(
         uid: &pod.uid,
         device,
         addresses,
+        bandwidth,
     };
     match wire::ask(socket, &question) {
         Ok(Answer { wait: None }) => Ok(()),

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cni_addresses::Holder;
+use cni_addresses::{Holder, wire::Bandwidth};
 use cni_plugin::config::NetworkConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -52,6 +52,7 @@ pub(crate) struct Runtime {
     /// Addresses, with or without a prefix length.
     ips: Option<Vec<String>>,
     mac: Option<String>,
+    bandwidth: Option<Bandwidth>,
 }
 
 impl Runtime {
@@ -66,6 +67,11 @@ impl Runtime {
                 })
             })
             .collect()
+    }
+
+    /// How much it may send and get, if that is limited.
+    pub(crate) fn bandwidth(&self) -> Option<Bandwidth> {
+        self.bandwidth.filter(Bandwidth::limits)
     }
 
     /// The hardware address that it shall have.

@@ -87,6 +87,14 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
         Some(socket) => Some((socket, agent::Pod::from_env()?)),
         None => None,
     };
+    let bandwidth = call.runtime.bandwidth();
+    if bandwidth.is_some() && asked.is_none() {
+        return Err(Error::Configuration(
+            "`runtimeConfig.bandwidth`: nobody enforces it without the key `agent`: put the \
+             standard plugin `bandwidth` behind this one"
+                .to_owned(),
+        ));
+    }
     let pair = link::Pair {
         host: &host_name,
         pod: pod_name,
@@ -115,7 +123,7 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
     })?;
     // Down until then: nothing enters or leaves the pod.
     if let Some((socket, pod)) = &asked {
-        agent::admit(socket, pod, &host_name, addresses)?;
+        agent::admit(socket, pod, &host_name, addresses, bandwidth)?;
     }
     link::with_netlink(async |netlink| {
         if asked.is_some() {

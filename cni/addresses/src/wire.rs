@@ -39,6 +39,35 @@ pub struct Pod {
     pub name: String,
 }
 
+/// How much a pod may send and get, as the runtime says (the capability `bandwidth`):
+/// rates in bits a second, bursts in bits; 0: nothing is said.
+///
+/// containerd writes the names with a capital, since Go reads either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Bandwidth {
+    /// To the pod.
+    #[serde(alias = "IngressRate")]
+    pub ingress_rate: u64,
+    /// At once.
+    #[serde(alias = "IngressBurst")]
+    pub ingress_burst: u64,
+    /// From the pod.
+    #[serde(alias = "EgressRate")]
+    pub egress_rate: u64,
+    /// At once.
+    #[serde(alias = "EgressBurst")]
+    pub egress_burst: u64,
+}
+
+impl Bandwidth {
+    /// Is anything limited?
+    #[must_use]
+    pub const fn limits(&self) -> bool {
+        self.ingress_rate != 0 || self.egress_rate != 0
+    }
+}
+
 /// What the plugin asks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "verb", rename_all = "camelCase")]
@@ -160,6 +189,18 @@ mod tests {
             let read: Question = serde_json::from_str(&text).expect("a question");
             assert_eq!(read, question);
         }
+        let said = r#"{"IngressRate":10000000,"IngressBurst":4294967295,"egressRate":5}"#;
+        let bandwidth: Bandwidth = serde_json::from_str(said).expect("a bandwidth");
+        assert_eq!(
+            bandwidth,
+            Bandwidth {
+                ingress_rate: 10_000_000,
+                ingress_burst: 4_294_967_295,
+                egress_rate: 5,
+                egress_burst: 0,
+            }
+        );
+        assert!(bandwidth.limits() && !Bandwidth::default().limits());
         let pool = || "p".to_owned();
         let answer = Answer::from(Err(Error::Exhausted { pool: pool() }));
         assert_eq!(answer.refused.expect("refused").code, EXHAUSTED);

@@ -38,7 +38,7 @@ pub struct Places {
 
 /// The configuration for a node with these pod ranges, as text. The plugin asks at
 /// `addresses` for a pod's; with an `agent`, it lets no interface up before that
-/// agrees.
+/// agrees, which then limits bandwidths, too.
 ///
 /// Runtimes that know only version 1.0 of the specification read `cniVersion`,
 /// others choose the newest that they know of `cniVersions`, and with it GC and
@@ -55,6 +55,7 @@ pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>, addresses
     });
     if let Some(agent) = agent {
         plugin["agent"] = json!(agent);
+        plugin["capabilities"]["bandwidth"] = json!(true);
     }
     let value = json!({
         "cniVersion": "1.0.0",

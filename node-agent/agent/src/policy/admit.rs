@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cni_addresses::wire::Bandwidth;
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::UnixListener,
@@ -33,6 +34,9 @@ pub struct Interface {
     pub device: String,
     /// The pod's addresses.
     pub addresses: Vec<IpAddr>,
+    /// How much it may send and get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// The answer: `wait` says what is missing, and to try again.

@@ -106,6 +106,7 @@ mod tests {
             uid: "1".to_owned(),
             device: device.to_owned(),
             addresses: vec!["10.0.0.1".parse().expect("an address")],
+            bandwidth: None,
         }
     }
 

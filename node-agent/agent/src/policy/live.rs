@@ -308,6 +308,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
             uid: "late".to_owned(),
             device: device.to_owned(),
             addresses: vec![IpAddr::from([10, 0, 0, last])],
+            bandwidth: None,
         };
         kept.keep(&late("late", "lo", 7)).expect("keep");
         kept.keep(&late("gone", "lo", 8)).expect("keep");

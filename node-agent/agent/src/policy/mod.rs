@@ -18,6 +18,7 @@
 
 mod admit;
 mod ask;
+mod bandwidth;
 mod book;
 mod cluster_dns;
 mod kept;

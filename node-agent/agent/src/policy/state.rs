@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 use super::{
     PATIENCE, RETRY,
     admit::{Asked, Interface},
+    bandwidth,
     book::{Book, Name},
     kept::Kept,
     views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
@@ -69,6 +70,8 @@ pub struct Waiting {
     until: Instant,
     /// The compiler was told of the addresses.
     told: bool,
+    /// Programs that limit its bandwidth were asked for.
+    wished: bool,
 }
 
 impl Waiting {
@@ -77,6 +80,7 @@ impl Waiting {
             asked,
             until: Instant::now() + PATIENCE,
             told: false,
+            wished: false,
         }
     }
 }
@@ -327,12 +331,16 @@ impl State {
             Ok(index) if !self.writer.maps.is_guarded(index) => {
                 Some(format!("interface `{device}` is not guarded yet"))
             }
-            // The next agent must know of it before anybody else does.
-            Ok(_) => self
-                .kept
-                .keep(interface)
-                .err()
-                .map(|error| format!("interface `{device}` cannot be kept in `/run`: {error}")),
+            Ok(index) => {
+                let limits = bandwidth::limits(interface.bandwidth.as_ref());
+                let missing = self.writer.limit(index, limits, &mut waiting.wished).await;
+                if missing.is_some() {
+                    return missing;
+                }
+                // The next agent must know of it before anybody else does.
+                let kept = self.kept.keep(interface).err();
+                kept.map(|error| format!("interface `{device}` cannot be kept in `/run`: {error}"))
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ pub enum Wish {
     Room(&'static str, oneshot::Sender<Room>),
     /// Programs that decide on the node's own traffic, or none.
     Host(bool),
+    /// Programs at interfaces whose pods have a bandwidth since.
+    Bandwidth,
 }
 
 /// What became of the wish for room.

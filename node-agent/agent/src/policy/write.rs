@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use node_agent_datapath::{Policy, Unwritten};
+use node_agent_datapath::{Bandwidths, Policy, Unwritten};
 use node_agent_policy::Action;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
 
 use super::{
+    bandwidth::Limits,
     told::Full,
     wishes::{Room, Wish, room},
 };
@@ -83,6 +84,38 @@ impl Writer {
     /// nobody can be asked any more.
     pub async fn guard_node(&self, guarded: bool) -> bool {
         self.wishes.send(Wish::Host(guarded)).await.is_ok()
+    }
+
+    /// Limits how much goes to the pod behind an interface and comes from it; what is
+    /// missing until that is in force. `wished`: programs were asked for.
+    pub async fn limit(
+        &self,
+        device: u32,
+        Limits { ingress, egress }: Limits,
+        wished: &mut bool,
+    ) -> Option<String> {
+        let limited = ingress.is_some() || egress.is_some();
+        let written = Bandwidths::open(&self.pin_dir).and_then(|map| {
+            map.set(device, ingress, egress)?;
+            Ok(!limited || map.is_in_force(device))
+        });
+        match written {
+            Ok(true) => None,
+            Ok(false) => {
+                if !std::mem::replace(wished, true) {
+                    // Who cannot be asked any more ends, and so does whoever waits.
+                    let _ = self.wishes.send(Wish::Bandwidth).await;
+                }
+                Some("its bandwidth is not limited yet".to_owned())
+            }
+            Err(error) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a pod's bandwidth cannot be limited"
+                );
+                Some(format!("its bandwidth cannot be limited: {error}"))
+            }
+        }
     }
 
     /// Says that there is room for everything.

@@ -441,6 +441,7 @@ impl State {
                 self.options.services.patterns.host = host;
                 return self.follow_devices();
             }
+            Wish::Bandwidth => return self.follow_devices(),
         };
         let room = match self.engine.grow_policy(map) {
             Ok(true) => Room::More,
