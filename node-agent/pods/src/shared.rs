@@ -1,13 +1,13 @@
 //! What all parts of the agent share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
 use control_client::{Cache, Client, Metadata};
-use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
@@ -237,23 +237,39 @@ impl Registry {
 
 /// How closely the runtime is watched: for a while after a start, changes are
 /// likely and somebody waits for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Attention {
-    until: AtomicI64,
+    begun: Instant,
+    /// Milliseconds from then on: clocks are set, this is not.
+    until: AtomicU64,
     network_ready: AtomicBool,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Self {
+            begun: Instant::now(),
+            until: AtomicU64::new(0),
+            network_ready: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Attention {
     /// Asks for close attention for the next seconds.
     pub fn raise(&self) {
-        let until = Timestamp::now().as_millisecond() + 3000;
+        let until = self.elapsed() + 3000;
         self.until.fetch_max(until, Ordering::Relaxed);
     }
 
     /// Whether close attention is asked for.
     #[must_use]
     pub fn is_raised(&self) -> bool {
-        self.until.load(Ordering::Relaxed) > Timestamp::now().as_millisecond()
+        self.until.load(Ordering::Relaxed) > self.elapsed()
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes whether the runtime's network is ready.

@@ -125,9 +125,9 @@ pub(crate) fn shared(
     }
 }
 
-/// The pod `web`.
-pub(crate) fn pod(spec: serde_json::Value, deleting: bool) -> Arc<Pod> {
-    let mut metadata = serde_json::json!({"name": "web", "namespace": "default", "uid": "u"});
+/// A pod.
+pub(crate) fn pod(name: &str, spec: serde_json::Value, deleting: bool) -> Arc<Pod> {
+    let mut metadata = serde_json::json!({"name": name, "namespace": "default", "uid": "u"});
     if deleting {
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         metadata["deletionGracePeriodSeconds"] = 1.into();
@@ -141,11 +141,12 @@ pub(crate) fn pod(spec: serde_json::Value, deleting: bool) -> Arc<Pod> {
 pub(crate) struct Run {
     pub(crate) runtime: Fake,
     pub(crate) handle: Handle,
+    name: String,
     spec: serde_json::Value,
     pub(crate) shared: Arc<Shared>,
     pub(crate) written: Written,
     done: mpsc::UnboundedReceiver<String>,
-    _root: tempfile::TempDir,
+    root: tempfile::TempDir,
 }
 
 impl Run {
@@ -159,6 +160,16 @@ impl Run {
         runtime: Fake,
         change: impl FnOnce(&mut Shared),
     ) -> Self {
+        Self::begin_named("web", spec, runtime, change)
+    }
+
+    /// A pod of that name.
+    pub(crate) fn begin_named(
+        name: &str,
+        spec: serde_json::Value,
+        runtime: Fake,
+        change: impl FnOnce(&mut Shared),
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (orders, mut ordered) = mpsc::unbounded_channel();
         let written = Written::default();
@@ -166,7 +177,7 @@ impl Run {
         change(&mut shared);
         let shared = Arc::new(shared);
         let (sender, done) = mpsc::unbounded_channel();
-        let handle = worker::spawn(shared.clone(), pod(spec.clone(), false), sender);
+        let handle = worker::spawn(shared.clone(), pod(name, spec.clone(), false), sender);
         let other_end = handle.clone();
         // as the manager does
         tokio::spawn(async move {
@@ -180,16 +191,17 @@ impl Run {
         Self {
             runtime,
             handle,
+            name: name.to_owned(),
             spec,
             shared,
             written,
             done,
-            _root: root,
+            root,
         }
     }
 
     pub(crate) fn phase(&self) -> String {
-        let found = self.shared.pods.find("default", "web");
+        let found = self.shared.pods.find("default", &self.name);
         found.map_or(String::new(), |e| e.status.phase.clone())
     }
 
@@ -214,8 +226,13 @@ impl Run {
         panic!("not {what}:\n{}{:?}", self.runtime, self.runtime.calls());
     }
 
-    pub(crate) async fn delete(mut self) {
-        self.handle.set(pod(self.spec.clone(), true));
+    pub(crate) async fn delete(self) {
+        self.delete_and_keep().await;
+    }
+
+    /// Its folder is there as long as what is returned.
+    pub(crate) async fn delete_and_keep(mut self) -> tempfile::TempDir {
+        self.handle.set(pod(&self.name, self.spec.clone(), true));
         let uid = tokio::time::timeout(Duration::from_secs(90), self.done.recv()).await;
         assert_eq!(
             uid.expect("a deleted pod ends").as_deref(),
@@ -224,5 +241,44 @@ impl Run {
             self.runtime
         );
         assert!(self.runtime.is_empty(), "left:\n{}", self.runtime);
+        self.root
+    }
+}
+
+/// A disk of that many KiB that can be filled. Mounts need root; without it
+/// there is none.
+pub(crate) struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    pub(crate) fn new(kib: u32) -> Option<Self> {
+        if !rustix::process::getuid().is_root() {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let options = std::ffi::CString::new(format!("size={kib}k")).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("orlop-test", dir.path(), "tmpfs", flags, options.as_c_str()).unwrap();
+        Some(Self(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Takes all that is left.
+    pub(crate) fn fill(&self) {
+        let mut file = std::fs::File::create(self.path().join("filler")).unwrap();
+        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    }
+
+    /// Gives it back.
+    pub(crate) fn free(&self) {
+        std::fs::remove_file(self.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.path(), rustix::mount::UnmountFlags::DETACH);
     }
 }

@@ -141,3 +141,44 @@ fn error(method: &'static str, status: &tonic::Status) -> Error {
         message: status.message().to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::api;
+
+    /// Whatever it does not answer, a runtime keeps nobody for longer than the
+    /// limit of the call.
+    #[tokio::test]
+    async fn a_call_ends_though_the_runtime_hangs() {
+        let dir = tempfile::tempdir().unwrap();
+        let ask = |socket: PathBuf| async move {
+            let client = Client::new(&socket.display().to_string());
+            let request = api::StatusRequest { verbose: false };
+            let limit = Some(Duration::from_millis(300));
+            let answer: Result<api::StatusResponse> = client
+                .unary("runtime.v1.RuntimeService/Status", request, limit)
+                .await;
+            answer.unwrap_err().code
+        };
+        // it takes connections and says nothing
+        let mute = dir.path().join("mute.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&mute).unwrap();
+        assert_eq!(ask(mute).await, tonic::Code::DeadlineExceeded);
+        // it speaks, and never answers the call
+        let slow = dir.path().join("slow.sock");
+        let (at, end) = (slow.clone(), tokio_util::sync::CancellationToken::new());
+        let stop = end.clone();
+        let server = tokio::spawn(async move {
+            crate::grpc::listen(&at, stop, |_| std::future::pending()).await;
+        });
+        while !slow.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(ask(slow).await, tonic::Code::DeadlineExceeded);
+        end.cancel();
+        server.await.unwrap();
+        // it is not there
+        assert_eq!(ask(dir.path().join("none")).await, tonic::Code::Unavailable);
+    }
+}

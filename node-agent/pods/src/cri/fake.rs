@@ -7,7 +7,7 @@
 //! real one breaks: see [`Fault`]. It has no images to fetch, no processes and
 //! no network; what a container does is for the test to say ([`Fake::exit`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -59,6 +59,8 @@ struct State {
     calls: Vec<String>,
     counter: u32,
     clock: i64,
+    /// Images that nobody has.
+    absent: BTreeSet<String>,
     listeners: Vec<mpsc::UnboundedSender<api::ContainerEventResponse>>,
     deaf: bool,
 }
@@ -77,6 +79,11 @@ impl Fake {
     pub fn fail(&self, method: &'static str, fault: Fault) {
         let mut state = self.state();
         state.faults.entry(method).or_default().push_back(fault);
+    }
+
+    /// There is no such image, here or elsewhere.
+    pub fn lacks_image(&self, name: &str) {
+        self.state().absent.insert(name.to_owned());
     }
 
     /// From now on nobody hears of events.
@@ -519,11 +526,20 @@ simple! {
     port_forward, "PortForward", PortForwardRequest -> StreamUrl, |_, _| Err(error("PortForward", tonic::Code::Unimplemented, "the fake has no streams"));
     list_container_stats, "ListContainerStats", ListContainerStatsRequest -> ListContainerStatsResponse, |_, _| Ok(Default::default());
     list_images, "ListImages", ListImagesRequest -> ListImagesResponse, |_, _| Ok(Default::default());
-    image_status, "ImageStatus", ImageRequest -> ImageStatusResponse, |_, request| {
+    image_status, "ImageStatus", ImageRequest -> ImageStatusResponse, |state, request| {
         let name = request.image.unwrap_or_default().image;
+        if state.absent.contains(&name) {
+            return Ok(api::ImageStatusResponse::default());
+        }
         Ok(api::ImageStatusResponse { image: Some(api::Image { id: name, ..Default::default() }) })
     };
-    pull_image, "PullImage", PullImageRequest -> PullImageResponse, |_, _| Ok(Default::default());
+    pull_image, "PullImage", PullImageRequest -> PullImageResponse, |state, request| {
+        let name = request.image.unwrap_or_default().image;
+        if state.absent.contains(&name) {
+            return Err(missing("PullImage", &name));
+        }
+        Ok(Default::default())
+    };
     remove_image, "RemoveImage", ImageRequest -> RemoveImageResponse, |_, _| Ok(Default::default());
     image_fs_info, "ImageFsInfo", ImageFsInfoRequest -> ImageFsInfoResponse, |_, _| Ok(Default::default());
 }

@@ -26,6 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How often an unchanged status is written.
 const WRITE_EVERY: Duration = Duration::from_secs(300);
 
+/// How long the runtime may take to say how it is; the node is not ready then.
+const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
+
 /// What the node says of itself.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -286,7 +289,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
     let mut written: Option<(Instant, Value, Vec<Condition>)> = None;
     let mut told_ready = None;
     loop {
-        let answer = runtime_status(&*shared.runtime).await;
+        let answer = runtime_status(&*shared.runtime, RUNTIME_PATIENCE).await;
         let told = answer.as_ref().map(runtime_facts).unwrap_or_default();
         let runtime = answer.map(|answer| answer.status.unwrap_or_default());
         let network = runtime.as_ref().is_ok_and(|s| {
@@ -297,7 +300,12 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         shared.attention.set_network_ready(network);
         let found = conditions(&runtime, &shared.pressure(), shared.leaving.is_now());
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
-        let images = images(&*shared.runtime, shared.settings.status_images).await;
+        let images = images(
+            &*shared.runtime,
+            shared.settings.status_images,
+            RUNTIME_PATIENCE,
+        )
+        .await;
         let mut status = facts(&identity);
         if let Some(map) = status.as_object_mut() {
             if let Some(images) = images {
@@ -388,19 +396,21 @@ fn runtime_facts(answer: &api::StatusResponse) -> Map<String, Value> {
     facts
 }
 
-async fn runtime_status(runtime: &dyn Runtime) -> Result<api::StatusResponse, String> {
-    runtime
-        .status(api::StatusRequest { verbose: false })
-        .await
-        .map_err(|e| e.to_string())
+async fn runtime_status(
+    runtime: &dyn Runtime,
+    patience: Duration,
+) -> Result<api::StatusResponse, String> {
+    let asked = runtime.status(api::StatusRequest { verbose: false });
+    match tokio::time::timeout(patience, asked).await {
+        Ok(answer) => answer.map_err(|e| e.to_string()),
+        Err(_) => Err("container runtime status check may not have completed yet".to_owned()),
+    }
 }
 
-async fn images(runtime: &dyn Runtime, most: usize) -> Option<Value> {
-    let mut all = runtime
-        .list_images(api::ListImagesRequest { filter: None })
-        .await
-        .ok()?
-        .images;
+async fn images(runtime: &dyn Runtime, most: usize, patience: Duration) -> Option<Value> {
+    let asked = runtime.list_images(api::ListImagesRequest { filter: None });
+    let answer = tokio::time::timeout(patience, asked).await.ok()?;
+    let mut all = answer.ok()?.images;
     all.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
     let list: Vec<Value> = all
         .into_iter()
@@ -476,6 +486,21 @@ mod tests {
                 condition("NetworkReady", network),
             ],
         })
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_hangs_is_down_and_keeps_nobody_waiting() {
+        use crate::cri::fake::{Fake, Fault};
+        let (runtime, patience) = (Fake::default(), Duration::from_millis(100));
+        runtime.fail("Status", Fault::Hang);
+        runtime.fail("ListImages", Fault::Hang);
+        let hangs = runtime_status(&runtime, patience).await;
+        let hangs = hangs.map(|answer| answer.status.unwrap_or_default());
+        let found = conditions(&hangs, &machine::Pressure::default(), false);
+        let ready = found.iter().find(|c| c.kind == "Ready").unwrap();
+        assert!(!ready.status && ready.message.contains("may not have completed"));
+        assert_eq!(images(&runtime, 50, patience).await, None);
+        assert!(runtime_status(&runtime, RUNTIME_PATIENCE).await.is_ok());
     }
 
     #[test]

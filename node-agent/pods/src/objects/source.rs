@@ -316,6 +316,10 @@ pub mod fake {
         pub tokens: std::sync::atomic::AtomicUsize,
         /// Claims, each with the volume that it is bound to.
         pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
+        /// Whether config maps and secrets are never answered about.
+        pub silent: std::sync::atomic::AtomicBool,
+        /// Who is told when one of them changes.
+        pub followers: Mutex<Vec<Arc<Notify>>>,
         /// Claims of devices.
         pub resource_claims: Mutex<Vec<ResourceClaim>>,
         /// By name: the annotations of service accounts; others have none.
@@ -334,6 +338,13 @@ pub mod fake {
                 .lock()
                 .unwrap()
                 .insert(name.to_owned(), all.collect());
+        }
+
+        /// Has everybody look at what they follow.
+        pub fn changed(&self) {
+            for wake in self.followers.lock().unwrap().iter() {
+                wake.notify_one();
+            }
         }
 
         /// Puts an object in place of the one before.
@@ -360,6 +371,9 @@ pub mod fake {
             namespace: &'a str,
             name: &'a str,
         ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
+            if self.silent.load(std::sync::atomic::Ordering::Relaxed) {
+                return Box::pin(std::future::pending());
+            }
             let all = self.data.lock().unwrap();
             let found = all
                 .iter()
@@ -470,6 +484,10 @@ pub mod fake {
             let found = all.iter().filter(|(_, s, _)| s == signer);
             let found = found.map(|(.., text)| text.clone()).collect();
             Box::pin(std::future::ready(Ok(found)))
+        }
+
+        fn follow(&self, _: &str, _: &BTreeSet<super::super::follow::Key>, wake: &Arc<Notify>) {
+            self.followers.lock().unwrap().push(wake.clone());
         }
 
         fn services(&self, _namespace: &str) -> Vec<Arc<Service>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::backoff::later;
+use super::backoff::Wait;
 use super::limits;
 use super::qos;
 use super::resize::{self, Amounts, Change};
@@ -39,7 +39,7 @@ impl State {
                     self.shared.warning(&self.pod, None, "ResizeError", message);
                 }
                 self.memory.resize_error = Some(error);
-                self.memory.resize_retry = Some(later(Timestamp::now(), RETRY));
+                self.memory.resize_retry = Some(Wait::new(Timestamp::now(), RETRY));
             }
         }
     }

@@ -47,8 +47,7 @@ impl Backoff {
         if self.expired(now) {
             return None;
         }
-        let due = later(failed, self.current);
-        (due > now).then_some(due)
+        Wait::new(failed, self.current).due(now)
     }
 
     /// Notes a try: the wait before the next one is the longer.
@@ -64,6 +63,31 @@ impl Backoff {
     fn expired(&self, now: Timestamp) -> bool {
         self.updated
             .is_none_or(|updated| later(updated, self.longest * 2) < now)
+    }
+}
+
+/// A wait before something is tried again. A clock that was set back before it
+/// began ends it: nobody would wait for the time to come again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    since: Timestamp,
+    until: Timestamp,
+}
+
+impl Wait {
+    /// So long from a time on.
+    #[must_use]
+    pub fn new(since: Timestamp, long: Duration) -> Self {
+        Self {
+            since,
+            until: later(since, long),
+        }
+    }
+
+    /// When it ends; none when it has.
+    #[must_use]
+    pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.since <= now && now < self.until).then_some(self.until)
     }
 }
 
@@ -107,6 +131,20 @@ mod tests {
         assert_eq!(backoff.due(at(601), at(601)), None);
         backoff.note(at(601));
         assert_eq!(backoff.current(), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_waits_and_one_set_forward_too() {
+        let wait = Wait::new(at(0), Duration::from_secs(10));
+        assert_eq!(wait.due(at(0)), Some(at(10)));
+        assert_eq!(wait.due(at(9)), Some(at(10)));
+        for jumped in [-1, -3600, 10, 3600] {
+            assert_eq!(wait.due(at(jumped)), None, "{jumped}");
+        }
+        let mut backoff = Backoff::restarts();
+        backoff.note(at(0));
+        assert_eq!(backoff.due(at(0), at(5)), Some(at(10)));
+        assert_eq!(backoff.due(at(0), at(-3600)), None);
     }
 
     proptest! {

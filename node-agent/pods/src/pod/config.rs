@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::dns;
 use super::env::Variable;
-use super::expand::expand;
+use rustc_hash::FxHashMap;
+
+use super::expand::{Room, TooLong, expand};
 use super::limits;
 use super::next::definition_hash;
 use super::observed::key;
@@ -163,22 +165,32 @@ pub struct Ingredients {
 }
 
 /// One container.
-#[must_use]
+///
+/// # Errors
+/// When its command is longer than any can be.
 pub fn container(
     pod: &Pod,
     container: &Container,
     node: &NodeFacts,
     ingredients: Ingredients,
-) -> ContainerConfig {
+) -> Result<ContainerConfig, TooLong> {
     let spec = &pod.spec;
-    let lookup = |name: &str| {
-        ingredients
-            .variables
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| value.as_str())
+    let variables = ingredients.variables.iter();
+    let variables: FxHashMap<&str, &str> = variables
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let mut room = Room::default();
+    let mut expand_all = |list: &[String]| -> Result<Vec<String>, TooLong> {
+        let mut all = Vec::with_capacity(list.len());
+        for text in list {
+            let text = expand(text, |name| variables.get(name).copied())?;
+            room.take(text.len())?;
+            all.push(text);
+        }
+        Ok(all)
     };
-    let expand_all = |list: &[String]| list.iter().map(|text| expand(text, lookup)).collect();
+    let command = expand_all(&container.command)?;
+    let args = expand_all(&container.args)?;
     let mut labels: BTreeMap<String, String> = pod_labels(pod).collect();
     labels.insert(key::CONTAINER_NAME.to_owned(), container.name.clone());
     let mut annotations = BTreeMap::from([
@@ -211,10 +223,7 @@ pub fn container(
             serde_json::Value::from(ports).to_string(),
         );
     }
-    let mut command: Vec<String> = expand_all(&container.command);
-    let args: Vec<String> = expand_all(&container.args);
-    command.shrink_to_fit();
-    ContainerConfig {
+    Ok(ContainerConfig {
         metadata: Some(ContainerMetadata {
             name: container.name.clone(),
             attempt: ingredients.restarts,
@@ -266,7 +275,7 @@ pub fn container(
             .as_ref()
             .and_then(|l| l.stop_signal.as_deref())
             .map_or(0, signal),
-    }
+    })
 }
 
 fn pod_labels(pod: &Pod) -> impl Iterator<Item = (String, String)> {

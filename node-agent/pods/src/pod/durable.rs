@@ -31,6 +31,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_disk_keeps_what_was_there_whole_and_takes_more_when_there_is_room() {
+        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+            return;
+        };
+        let path = disk.path().join("state/checkpoint");
+        write(&path, "old").unwrap();
+        disk.fill();
+        for size in [5000, 100_000] {
+            let error = write(&path, &"x".repeat(size)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        }
+        let names = fs::read_dir(disk.path().join("state")).unwrap();
+        assert_eq!(names.count(), 1, "nothing half written is left");
+        disk.free();
+        write(&path, &"x".repeat(100_000)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
+    }
+
+    #[test]
     fn what_cannot_be_put_in_place_leaves_nothing_beside_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::expand::expand;
+use rustc_hash::FxHashMap;
+
+use super::expand::{Room, TooLong, expand};
 use super::fields::{self, Facts};
 use crate::objects::pod::{Container, EnvVar, Pod};
 use crate::objects::source::{Data, DataError, DataKind, Objects, Service};
@@ -41,6 +43,14 @@ pub enum Error {
     /// A reference to a resource that does not exist.
     #[error("unsupported container resource: {0}")]
     Resource(String),
+    /// More than any program can be started with.
+    #[error("variable `{variable}`: {source}")]
+    TooLong {
+        /// The variable that is too much.
+        variable: String,
+        /// What is too long.
+        source: TooLong,
+    },
     /// A source that this agent does not know.
     #[error("variable `{0}` has a source that this node does not support")]
     Source(String),
@@ -56,8 +66,7 @@ pub async fn variables(
     facts: &Facts,
     objects: &dyn Objects,
 ) -> Result<Vec<Variable>, Error> {
-    let mut result: Vec<Variable> = Vec::new();
-    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let mut known = Known::default();
     let services = service_variables(
         &objects.services(pod.namespace()),
         pod.namespace(),
@@ -82,34 +91,53 @@ pub async fn variables(
             let value = String::from_utf8(value.clone()).map_err(|_| Error::Text {
                 variable: name.clone(),
             })?;
-            set(&mut result, &mut known, name, value);
+            known.set(name, value)?;
         }
     }
     for variable in &container.env {
         if let Some(value) =
             value(pod, container, facts, objects, variable, &known, &services).await?
         {
-            set(&mut result, &mut known, variable.name.clone(), value);
+            known.set(variable.name.clone(), value)?;
         }
     }
     for (name, value) in services {
-        if !known.contains_key(&name) {
-            result.push((name, value));
+        if known.get(&name).is_none() {
+            known.set(name, value)?;
         }
     }
-    Ok(result)
+    Ok(known.all.into_iter().flatten().collect())
 }
 
-fn set(
-    result: &mut Vec<Variable>,
-    known: &mut BTreeMap<String, String>,
-    name: String,
-    value: String,
-) {
-    if known.insert(name.clone(), value.clone()).is_some() {
-        result.retain(|(n, _)| *n != name);
+/// The variables so far: of each name the last counts, in its place.
+#[derive(Default)]
+struct Known {
+    all: Vec<Option<Variable>>,
+    /// By name: where it is.
+    places: FxHashMap<String, usize>,
+    room: Room,
+}
+
+impl Known {
+    fn get(&self, name: &str) -> Option<&str> {
+        let place = *self.places.get(name)?;
+        let (_, value) = self.all.get(place)?.as_ref()?;
+        Some(value)
     }
-    result.push((name, value));
+
+    fn set(&mut self, name: String, value: String) -> Result<(), Error> {
+        let taken = self.room.take(name.len() + value.len());
+        taken.map_err(|source| Error::TooLong {
+            variable: name.clone(),
+            source,
+        })?;
+        let before = self.places.insert(name.clone(), self.all.len());
+        if let Some(before) = before.and_then(|place| self.all.get_mut(place)) {
+            *before = None;
+        }
+        self.all.push(Some((name, value)));
+        Ok(())
+    }
 }
 
 async fn value(
@@ -118,16 +146,18 @@ async fn value(
     facts: &Facts,
     objects: &dyn Objects,
     variable: &EnvVar,
-    known: &BTreeMap<String, String>,
+    known: &Known,
     services: &BTreeMap<String, String>,
 ) -> Result<Option<String>, Error> {
     let Some(from) = &variable.value_from else {
-        return Ok(Some(expand(&variable.value, |name| {
-            known
-                .get(name)
-                .or_else(|| services.get(name))
-                .map(String::as_str)
-        })));
+        let known = |name: &str| known.get(name);
+        let value = expand(&variable.value, |name| {
+            known(name).or_else(|| services.get(name).map(String::as_str))
+        });
+        return value.map(Some).map_err(|source| Error::TooLong {
+            variable: variable.name.clone(),
+            source,
+        });
     };
     if let Some(reference) = &from.field_ref {
         return fields::field(pod, facts, &reference.field_path)
@@ -300,6 +330,57 @@ mod tests {
         ];
         let env: Vec<(&str, &str)> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(env, expected);
+    }
+
+    #[tokio::test]
+    async fn ten_thousand_variables_are_made_and_what_no_program_can_have_is_not() {
+        let objects = FakeObjects::default();
+        let keys: Vec<String> = (0..10_000).map(|n| format!("K{n:05}")).collect();
+        let entries: Vec<(&str, &str)> = keys.iter().map(|k| (k.as_str(), "v")).collect();
+        objects.put(DataKind::ConfigMap, "many", &entries);
+        // all of them from a map, and all of them again, each with the one before
+        let own = keys
+            .windows(2)
+            .map(|two| format!(r#"{{"name":"{}","value":"$({})+"}}"#, two[1], two[0]));
+        let own: Vec<String> = own.take(1000).collect();
+        let again = keys.iter().skip(1001);
+        let again = again.map(|key| format!(r#"{{"name":"{key}","value":"w"}}"#));
+        let own: Vec<String> = own.into_iter().chain(again).collect();
+        let container = format!(
+            r#"{{"name":"c","envFrom":[{{"configMapRef":{{"name":"many"}}}}],"env":[{}]}}"#,
+            own.join(",")
+        );
+        let found = environment(&objects, &container).await.unwrap();
+        assert_eq!(found.len(), 10_000);
+        assert_eq!(found[0], ("K00000".to_owned(), "v".to_owned()));
+        assert_eq!(found[1000].1, format!("v{}", "+".repeat(1000)));
+        assert_eq!(found[9999], ("K09999".to_owned(), "w".to_owned()));
+
+        // forty lines that mean a terabyte
+        let double = (1..40).map(|n| {
+            let before = n - 1;
+            format!(r#"{{"name":"A{n}","value":"$(A{before})$(A{before})"}}"#)
+        });
+        let double: Vec<String> = double.collect();
+        let container = format!(
+            r#"{{"name":"c","env":[{{"name":"A0","value":"xxxx"}},{}]}}"#,
+            double.join(",")
+        );
+        let error = environment(&objects, &container).await.unwrap_err();
+        assert!(error.to_string().starts_with("variable `A15`:"), "{error}");
+
+        // one large value in each of a hundred variables
+        let large = "x".repeat(100_000);
+        objects.put(DataKind::ConfigMap, "large", &[("k", large.as_str())]);
+        let each = (0..100).map(|n| {
+            format!(
+                r#"{{"name":"L{n}","valueFrom":{{"configMapKeyRef":{{"name":"large","key":"k"}}}}}}"#
+            )
+        });
+        let each: Vec<String> = each.collect();
+        let container = format!(r#"{{"name":"c","env":[{}]}}"#, each.join(","));
+        let error = environment(&objects, &container).await.unwrap_err();
+        assert!(error.to_string().starts_with("variable `L62`:"), "{error}");
     }
 
     #[tokio::test]

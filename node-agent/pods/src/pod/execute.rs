@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::backoff::{Backoff, later};
+use super::backoff::{Backoff, Wait};
 use super::config::{self, Ingredients};
 use super::env;
 use super::fields::Facts;
@@ -179,7 +179,7 @@ impl State {
         let name = &container.name;
         let mut failure = Failure {
             at: now,
-            retry: later(now, WANT),
+            retry: Wait::new(now, WANT),
             reason: reason.to_owned(),
             message,
             then: None,
@@ -190,7 +190,7 @@ impl State {
                 .entry(name.clone())
                 .or_insert_with(Backoff::restarts);
             backoff.note(now);
-            failure.retry = later(now, backoff.current());
+            failure.retry = Wait::new(now, backoff.current());
             failure.then = Some(Waiting {
                 reason: "ImagePullBackOff".to_owned(),
                 message: format!(
@@ -307,7 +307,8 @@ impl State {
                 target,
                 binding: shared.managers.binding(pod.uid(), name),
             },
-        );
+        )
+        .map_err(|e| refused("CreateContainerConfigError", e))?;
         let ended = self.observed.latest(name);
         if ended.is_some_and(|record| self.memory.again.contains(&record.id)) {
             // it may be started anew for other resources than it had

@@ -1,11 +1,63 @@
 //! `$(NAME)` in commands, arguments and values of variables.
+//!
+//! Values may hold references to values before them, so few lines can mean
+//! more than any memory holds. Nothing is made that no program could be started
+//! with (execve(2)).
+
+/// The longest argument or variable: Linux's `MAX_ARG_STRLEN`.
+const LONGEST: usize = 128 << 10;
+
+/// The most bytes of arguments and of variables: three quarters of Linux's
+/// `_STK_LIM`.
+const MOST: usize = 6 << 20;
+
+/// What no program can be started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLong {
+    /// One of them is.
+    #[error("a value of more than {LONGEST} bytes: no program can be started with that")]
+    One,
+    /// All of them are.
+    #[error("values of more than {MOST} bytes in all: no program can be started with that")]
+    All,
+}
+
+/// How much is left of what a program can be started with.
+#[derive(Clone, Copy, Debug)]
+pub struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(MOST)
+    }
+}
+
+impl Room {
+    /// Takes so many bytes.
+    ///
+    /// # Errors
+    /// When they are more than there is.
+    pub fn take(&mut self, bytes: usize) -> Result<(), TooLong> {
+        if bytes > LONGEST {
+            return Err(TooLong::One);
+        }
+        self.0 = self.0.checked_sub(bytes).ok_or(TooLong::All)?;
+        Ok(())
+    }
+}
 
 /// Puts values in place of references. `$(NAME)` becomes `lookup(NAME)`, or
 /// stays as it is when there is no such variable; `$$` becomes `$`.
-pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> String {
+///
+/// # Errors
+/// When more would come of it than a program can be started with.
+pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Result<String, TooLong> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
+        if out.len() > LONGEST {
+            return Err(TooLong::One);
+        }
         let (before, from) = rest.split_at(at);
         out.push_str(before);
         let after = from.get(1..).unwrap_or_default();
@@ -28,13 +80,17 @@ pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Option<&'a str>) -> Strin
         }
     }
     out.push_str(rest);
-    out
+    if out.len() > LONGEST {
+        return Err(TooLong::One);
+    }
+    Ok(out)
 }
 
-/// As [`expand`], but every reference must be known: gives the first that is not.
+/// As [`expand`], but every reference must be known.
 ///
 /// # Errors
-/// The name of the first variable that does not exist.
+/// A sentence that names the first variable that does not exist, or says that
+/// the value is too long.
 pub fn expand_strictly<'a>(
     text: &str,
     lookup: impl Fn(&str) -> Option<&'a str>,
@@ -48,8 +104,8 @@ pub fn expand_strictly<'a>(
         found
     });
     match missing.into_inner() {
-        Some(name) => Err(name),
-        None => Ok(out),
+        Some(name) => Err(format!("no environment variable `{name}`")),
+        None => out.map_err(|e| e.to_string()),
     }
 }
 
@@ -78,9 +134,35 @@ mod tests {
             ("ü$(A)ö", "ü1ö"),
         ];
         for (text, wanted) in cases {
-            assert_eq!(expand(text, lookup), wanted, "{text}");
+            assert_eq!(expand(text, lookup).unwrap(), wanted, "{text}");
         }
-        assert_eq!(expand_strictly("$(A)/$(B)", lookup), Err("B".to_owned()));
+        let missing = expand_strictly("$(A)/$(B)", lookup).unwrap_err();
+        assert_eq!(missing, "no environment variable `B`");
+    }
+
+    #[test]
+    fn nothing_is_made_that_no_program_could_be_started_with() {
+        let value = "x".repeat(LONGEST / 2);
+        let lookup = |_: &str| Some(value.as_str());
+        assert_eq!(expand("$(A)$(A)", lookup).unwrap().len(), LONGEST);
+        // a hundred thousand references of 64 KiB each: 6 GB
+        let many = "$(A)".repeat(100_000);
+        assert_eq!(expand(&many, lookup), Err(TooLong::One));
+        assert!(
+            expand_strictly(&many, lookup)
+                .unwrap_err()
+                .contains("started")
+        );
+        assert_eq!(
+            expand(&"x".repeat(LONGEST + 1), |_| None),
+            Err(TooLong::One)
+        );
+        let mut room = Room::default();
+        for _ in 0..MOST / LONGEST {
+            room.take(LONGEST).unwrap();
+        }
+        assert_eq!(room.take(1), Err(TooLong::All));
+        assert_eq!(Room::default().take(LONGEST + 1), Err(TooLong::One));
     }
 
     proptest::proptest! {

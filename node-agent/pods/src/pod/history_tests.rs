@@ -180,7 +180,7 @@ impl World {
             if let Action::Start { name } = action {
                 let failure = Failure {
                     at: self.now,
-                    retry: self.now + SignedDuration::from_secs(2),
+                    retry: Wait::new(self.now, Duration::from_secs(2)),
                     reason: "CreateContainerError".into(),
                     message: "no".into(),
                     then: None,

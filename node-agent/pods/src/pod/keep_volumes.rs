@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::backoff::later;
+use super::backoff::Wait;
 use super::worker::State;
 use crate::volumes::{Failed, Mounting, Volumes};
 
@@ -44,7 +44,7 @@ impl State {
             Err(error) => {
                 self.volumes_failed = self.volumes_failed.saturating_add(1);
                 let wait = Duration::from_millis(500) * 2_u32.pow(self.volumes_failed.min(6) - 1);
-                self.memory.volumes_retry = Some(later(Timestamp::now(), wait));
+                self.memory.volumes_retry = Some(Wait::new(Timestamp::now(), wait));
                 self.shared
                     .warning(&self.pod, None, "FailedMount", error.to_string());
             }

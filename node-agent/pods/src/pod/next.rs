@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, Wait};
 use super::observed::{self, Observed};
 use super::resize::{self, Change};
 use crate::cri::api::ContainerState;
@@ -80,8 +80,8 @@ pub enum Verdict {
 pub struct Failure {
     /// When it failed.
     pub at: Timestamp,
-    /// When to try again.
-    pub retry: Timestamp,
+    /// How long to wait before it is tried again.
+    pub retry: Wait,
     /// The waiting reason to show.
     pub reason: String,
     /// The waiting message to show.
@@ -98,7 +98,7 @@ pub struct Memory {
     /// By container name.
     pub failures: FxHashMap<String, Failure>,
     /// Sandboxes are not made before.
-    pub sandbox_retry: Option<Timestamp>,
+    pub sandbox_retry: Option<Wait>,
     /// By container id: whether the startup probe and hook are through.
     pub started: FxHashMap<String, bool>,
     /// By container id.
@@ -110,11 +110,11 @@ pub struct Memory {
     /// Why the last change of resources failed.
     pub resize_error: Option<String>,
     /// Resources are not changed before.
-    pub resize_retry: Option<Timestamp>,
+    pub resize_retry: Option<Wait>,
     /// Whether the pod's volumes are there.
     pub volumes_ready: bool,
     /// Volumes are not tried before.
-    pub volumes_retry: Option<Timestamp>,
+    pub volumes_retry: Option<Wait>,
 }
 
 /// What is meant to become of the pod.
@@ -380,9 +380,9 @@ fn run(input: &Input<'_>) -> Step {
             .iter()
             .any(|a| matches!(a, Action::Kill { again: true, .. }))
     {
-        match input.memory.resize_retry {
-            Some(retry) if retry > input.now => wake(&mut step, retry),
-            _ => step.actions.push(Action::Resize),
+        match input.memory.resize_retry.and_then(|w| w.due(input.now)) {
+            Some(retry) => wake(&mut step, retry),
+            None => step.actions.push(Action::Resize),
         }
     }
     step
@@ -428,9 +428,9 @@ fn create(input: &Input<'_>, attempt: u32) -> Step {
     if !prepare_volumes(input, &mut step) {
         return step;
     }
-    match input.memory.sandbox_retry {
-        Some(retry) if retry > input.now => wake(&mut step, retry),
-        _ => step.actions.push(Action::CreateSandbox { attempt }),
+    match input.memory.sandbox_retry.and_then(|w| w.due(input.now)) {
+        Some(retry) => wake(&mut step, retry),
+        None => step.actions.push(Action::CreateSandbox { attempt }),
     }
     step
 }
@@ -440,9 +440,9 @@ fn prepare_volumes(input: &Input<'_>, step: &mut Step) -> bool {
     if input.memory.volumes_ready {
         return true;
     }
-    match input.memory.volumes_retry {
-        Some(retry) if retry > input.now => wake(step, retry),
-        _ => step.actions.push(Action::MountVolumes),
+    match input.memory.volumes_retry.and_then(|w| w.due(input.now)) {
+        Some(retry) => wake(step, retry),
+        None => step.actions.push(Action::MountVolumes),
     }
     false
 }
@@ -628,7 +628,7 @@ fn start(
 ) {
     let name = &container.name;
     if let Some(failure) = input.memory.failures.get(name)
-        && failure.retry > input.now
+        && let Some(retry) = failure.retry.due(input.now)
     {
         let change = super::backoff::later(failure.at, Duration::from_secs(1));
         let waiting = match &failure.then {
@@ -644,7 +644,7 @@ fn start(
             }
         };
         step.waiting.insert(name.clone(), waiting);
-        wake(step, failure.retry);
+        wake(step, retry);
         return;
     }
     if let Some(before) = before.filter(|b| b.exited() && !input.memory.again.contains(&b.id)) {

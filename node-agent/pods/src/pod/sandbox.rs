@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::backoff::{Backoff, later};
+use super::backoff::{Backoff, Wait};
 use super::cgroup::Beyond;
 use super::config;
 use super::worker::State;
@@ -36,7 +36,7 @@ impl State {
             Some((reason, message)) => {
                 let now = Timestamp::now();
                 self.sandbox_backoff.note(now);
-                self.memory.sandbox_retry = Some(later(now, self.sandbox_backoff.current()));
+                self.memory.sandbox_retry = Some(Wait::new(now, self.sandbox_backoff.current()));
                 shared.warning(&pod, None, reason, message);
             }
         }

@@ -164,8 +164,13 @@ impl Worker {
         self.state.take_resources().await;
         loop {
             self.take();
-            self.state.refresh_volumes().await;
             let aim = self.state.aim();
+            // what never answers does not keep the pod from its end
+            tokio::select! {
+                biased;
+                () = self.state.refresh_volumes() => {}
+                () = aim_changed(&mut self.changes, aim) => continue,
+            }
             self.state.decide(aim);
             self.state.publish(false);
             if self.state.is_sentenced_now(aim) {
@@ -382,11 +387,12 @@ impl State {
         }
         self.take_mirror(wanted.mirror);
         if let Some((sentence, grace)) = wanted.ended
-            && self.sentence.is_none()
             && !self.terminal
         {
-            self.sentence = Some(sentence);
-            self.sentence_grace = Some(grace);
+            // the first reason counts, and the shortest time
+            self.sentence.get_or_insert(sentence);
+            let held = self.sentence_grace.unwrap_or(grace);
+            self.sentence_grace = Some(held.min(grace));
         }
         self.wanted = wanted.pod;
         self.allocate();
@@ -624,3 +630,7 @@ impl State {
 #[cfg(test)]
 #[path = "worker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile;

@@ -280,6 +280,67 @@ mod tests {
         );
     }
 
+    fn sized(files: &[(&str, usize)]) -> Payload {
+        let file = |size: usize| File {
+            data: vec![b'x'; size],
+            mode: 0o644,
+            user: None,
+        };
+        files
+            .iter()
+            .map(|(path, size)| ((*path).to_owned(), file(*size)))
+            .collect()
+    }
+
+    #[test]
+    fn a_full_disk_or_a_name_that_no_file_can_have_keeps_the_old_files() {
+        let Some(disk) = crate::testing::SmallDisk::new(512) else {
+            return;
+        };
+        let root = disk.path().join("volume");
+        fs::create_dir(&root).unwrap();
+        let old = sized(&[("a", 3), ("b/c", 3)]);
+        write(&root, &old, None).unwrap();
+        let names = |root: &Path| {
+            let all = fs::read_dir(root).unwrap();
+            let mut all: Vec<_> = all.flatten().map(|e| e.file_name()).collect();
+            all.sort();
+            all
+        };
+        let before = names(&root);
+        let is_old = || {
+            assert_eq!(fs::read(root.join("a")).unwrap(), b"xxx");
+            assert_eq!(fs::read(root.join("b/c")).unwrap(), b"xxx");
+            assert_eq!(names(&root), before, "nothing is left of what was tried");
+        };
+        disk.fill();
+        let more = sized(&[("a", 4), ("b/c", 300_000)]);
+        assert!(write(&root, &more, None).is_err());
+        is_old();
+        disk.free();
+        let long = "n".repeat(256);
+        assert!(write(&root, &sized(&[("a", 4), (&long, 1)]), None).is_err());
+        is_old();
+        write(&root, &more, None).unwrap();
+        assert_eq!(fs::metadata(root.join("b/c")).unwrap().len(), 300_000);
+    }
+
+    #[test]
+    fn a_giant_config_map_is_a_volume_like_any_other() {
+        let dir = tempfile::tempdir().unwrap();
+        // as large as an object can be: many keys of the longest name
+        let keys: Vec<String> = (0..1000).map(|n| format!("{n:0>253}")).collect();
+        let files: Vec<(&str, usize)> = keys.iter().map(|k| (k.as_str(), 700)).collect();
+        assert!(write(dir.path(), &sized(&files), None).unwrap());
+        assert!(
+            !write(dir.path(), &sized(&files), None).unwrap(),
+            "as it is"
+        );
+        assert!(write(dir.path(), &sized(&files[..1]), None).unwrap());
+        assert_eq!(fs::read(dir.path().join(&keys[0])).unwrap().len(), 700);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
     #[test]
     fn paths_that_lead_out_are_refused() {
         let dir = tempfile::tempdir().unwrap();

@@ -81,8 +81,7 @@ impl Volumes {
                         .find(|(n, _)| n == name)
                         .map(|(_, value)| value.as_str())
                 };
-                expand_strictly(&wanted.sub_path_expr, lookup)
-                    .map_err(|name| refused(format!("no environment variable `{name}`")))?
+                expand_strictly(&wanted.sub_path_expr, lookup).map_err(refused)?
             };
             let container_path = if wanted.mount_path.starts_with('/') {
                 wanted.mount_path.clone()

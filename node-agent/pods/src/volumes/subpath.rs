@@ -110,6 +110,44 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_is_put_in_place_of_a_folder_meanwhile_leads_nowhere() {
+        use rustix::fs::{RenameFlags, renameat_with};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let volume = dir.path().join("volume");
+        fs::create_dir_all(volume.join("a/b")).unwrap();
+        symlink(outside.path(), volume.join("link")).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // one is the other all the time, as a container could do it
+                while !stop.load(Ordering::Relaxed) {
+                    let (a, link) = (volume.join("a"), volume.join("link"));
+                    renameat_with(CWD, &a, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            let (mut found, mut refused) = (0, 0);
+            for round in 0..20_000 {
+                match open(&volume, &format!("a/b/{}", round % 7)) {
+                    Err(_) => refused += 1,
+                    Ok(part) => {
+                        found += 1;
+                        let path = format!("/proc/self/fd/{}", part.as_raw_fd());
+                        let path = fs::read_link(path).unwrap();
+                        assert!(path.starts_with(&volume), "{}", path.display());
+                    }
+                }
+                if round > 2000 && found > 100 && refused > 100 {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn links_that_lead_out_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
