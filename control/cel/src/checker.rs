@@ -270,6 +270,11 @@ impl Checker<'_> {
     }
 
     fn method(&mut self, at: &Expr, function: &str, target: &Expr, arguments: &[Expr]) -> Type {
+        if self.env.bindings
+            && let Some((variable, init, body)) = bind(function, Some(target), arguments)
+        {
+            return self.binding(variable, init, body);
+        }
         // `optional.of(x)`: a function whose name has a dot
         if let Some(name) = dotted(target) {
             let name = format!("{name}.{function}");
@@ -318,6 +323,18 @@ impl Checker<'_> {
             }
         }
         self.resolve(at, function, true, &types, arguments)
+    }
+
+    fn binding(&mut self, variable: &Expr, init: &Expr, body: &Expr) -> Type {
+        let Kind::Ident(name) = &variable.kind else {
+            let message = "cel.bind() variable names must be simple identifiers";
+            return self.report(variable, message.to_owned());
+        };
+        let of = self.infer(init);
+        self.scopes.push((name.clone(), of));
+        let of = self.infer(body);
+        self.scopes.pop();
+        of
     }
 
     fn optional_map(
@@ -617,6 +634,19 @@ fn made_field(of: &str, field: &str) -> Option<Type> {
 /// `Object`, and the types of its parts: `Object.spec`, …
 fn is_object(name: &str) -> bool {
     name == "Object" || name.starts_with("Object.")
+}
+
+/// The variable, its value and the expression of a `cel.bind`.
+pub(crate) fn bind<'e>(
+    function: &str,
+    target: Option<&Expr>,
+    arguments: &'e [Expr],
+) -> Option<(&'e Expr, &'e Expr, &'e Expr)> {
+    let named = matches!(&target?.kind, Kind::Ident(name) if name == "cel");
+    match arguments {
+        [variable, init, body] if named && function == "bind" => Some((variable, init, body)),
+        _ => None,
+    }
 }
 
 /// `a.b.c` as one name, if the expression is nothing else.

@@ -4,7 +4,7 @@
 //! resource may have.
 
 use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
-use crate::checker::{Checked, dotted};
+use crate::checker::{Checked, bind, dotted};
 use crate::functions::{self, Overload};
 use crate::schema::Schema;
 use crate::types::{Bindings, Type};
@@ -101,6 +101,9 @@ struct Inner {
 }
 
 /// What is known of a part of an expression.
+/// What the loop over nothing costs as which `cel.bind` is written.
+const LOOP: u64 = 10;
+
 #[derive(Clone, Debug, Default)]
 struct Part {
     cost: Option<Estimate>,
@@ -323,6 +326,21 @@ impl Estimator<'_> {
             && let Kind::Ident(name) = &variable.kind
         {
             return self.bound(function, target, name, value);
+        }
+        if let Some((variable, init, body)) = bind(function, target, arguments)
+            && let Kind::Ident(name) = &variable.kind
+        {
+            let init = self.part(init);
+            let cost = init.cost();
+            let body = self.with(vec![(name.clone(), Part { cost: None, ..init })], |this| {
+                this.part(body)
+            });
+            // with an empty loop around
+            let cost = cost.add(body.cost()).add(Estimate::fixed(LOOP));
+            return Part {
+                cost: Some(cost),
+                ..body
+            };
         }
         let (function, target) = match &namespaced {
             Some(name) => (name.as_str(), None),

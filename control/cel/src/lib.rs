@@ -53,6 +53,7 @@ pub use types::{Object, Type};
 pub struct Env {
     variables: Vec<(&'static str, Type)>,
     patches: bool,
+    bindings: bool,
 }
 
 impl Env {
@@ -62,6 +63,7 @@ impl Env {
         Self {
             variables: Vec::new(),
             patches: false,
+            bindings: false,
         }
     }
 
@@ -77,6 +79,14 @@ impl Env {
     #[must_use]
     pub const fn with_patches(mut self) -> Self {
         self.patches = true;
+        self
+    }
+
+    /// The environment in which parts of an expression are named, too:
+    /// `cel.bind(name, value, expression)`.
+    #[must_use]
+    pub const fn with_bindings(mut self) -> Self {
+        self.bindings = true;
         self
     }
 

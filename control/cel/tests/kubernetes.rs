@@ -245,3 +245,24 @@ fn mutations_make_objects_and_patches() {
         assert!(issues.starts_with(wrong), "{source}: {issues}");
     }
 }
+
+#[test]
+fn parts_are_named_where_that_is_allowed() {
+    let env = Env::new().with("n", Type::Int).with_bindings();
+    let bindings = Bindings::new().with("n", Val::Int(4));
+    for rule in [
+        "cel.bind(a, n + 1, cel.bind(b, a * 2, a + b + [a].map(a, a * 10)[0])) == 65",
+        "[1, 2].all(x, cel.bind(y, x * n, y == x * n))",
+        "cel.bind(n, n + 1, n) == n + 1",
+    ] {
+        let found = made(rule, &env).evaluate(&bindings, &mut Budget::new(1000));
+        assert_eq!(found.map(|it| it.as_bool()), Ok(Some(true)), "{rule}");
+    }
+    let why = |text: &str| compile(text, &env).expect_err("wrong").to_string();
+    assert!(why("cel.bind(a, 'x', a + 1)").contains("no matching overload"));
+    assert!(why("cel.bind(a.b, 1, a)").contains("variable names must be simple identifiers"));
+    assert!(why("cel.bind(a, 1, a) == a").contains("undeclared reference to 'a'"));
+    let plain = Env::new().with("n", Type::Int);
+    let why = compile("cel.bind(a, n, a)", &plain).expect_err("not allowed here");
+    assert!(why.to_string().contains("undeclared reference to 'cel'"));
+}

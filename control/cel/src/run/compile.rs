@@ -10,7 +10,7 @@ use super::native;
 use super::node::{Base, By, Call, Const, Fold, Meter, Node, Step};
 use crate::Env;
 use crate::ast::{Comprehension, Expr, Kind, Literal};
-use crate::checker::{Checked, dotted, type_constant};
+use crate::checker::{Checked, bind, dotted, type_constant};
 use crate::functions;
 use crate::regex;
 use crate::types::Type;
@@ -243,6 +243,16 @@ impl Compiler<'_> {
                 });
             }
             _ => {}
+        }
+        if let Some((variable, init, body)) = bind(function, target, arguments)
+            && let Kind::Ident(name) = &variable.kind
+        {
+            let init = self.node(init)?;
+            let slot = self.scopes.len();
+            self.scopes.push(name.clone());
+            let body = self.node(body);
+            self.scopes.pop();
+            return Ok(Node::Bind(Box::new([init, body?]), slot));
         }
         // `optional.of(x)`: a function whose name has a dot
         let namespaced = target

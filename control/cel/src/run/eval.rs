@@ -61,6 +61,11 @@ impl<'a> Machine<'a, '_> {
             Node::Map(entries) => self.map(entries),
             Node::Made(name, fields) => self.made(name, fields),
             Node::Fold(fold) => self.fold(fold),
+            Node::Bind(parts, slot) => {
+                let value = self.eval(&parts[0])?;
+                self.set(*slot, value);
+                self.eval(&parts[1])
+            }
             Node::OptMap(parts, slot, flat) => self.opt_map(parts, *slot, *flat),
             Node::SortBy(parts, slot) => self.sort_by(parts, *slot),
         }

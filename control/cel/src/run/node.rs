@@ -57,6 +57,8 @@ pub(crate) enum Node {
     Fold(Box<Fold>),
     /// `x.optMap(v, …)`; the flag: `optFlatMap`.
     OptMap(Box<[Node; 2]>, usize, bool),
+    /// `cel.bind(v, x, …)`
+    Bind(Box<[Node; 2]>, usize),
     /// `x.sortBy(v, …)`
     SortBy(Box<[Node; 2]>, usize),
 }

@@ -226,7 +226,9 @@ pub(crate) fn selectors(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
             errors.too_long(&at, EXPRESSION);
             continue;
         }
-        let env = Env::new().with("device", Type::Object(&DEVICE));
+        let env = Env::new()
+            .with("device", Type::Object(&DEVICE))
+            .with_bindings();
         match control_cel::check(expression, &env) {
             Ok(Type::Bool | Type::Dyn) => {
                 let cost = control_cel::estimate(expression, &env, &LARGEST_DEVICE);
