@@ -555,7 +555,7 @@ async fn tokens(
             })
             .await
             .map_err(|e| Error::Waiting(format!("failed to fetch token: {e}")))?;
-        let expires = crate::pod::status::rfc3339(token.expires);
+        let expires = crate::pod::times::rfc3339(token.expires);
         let value = json!({"token": token.token, "expirationTimestamp": expires});
         all.insert(wanted.audience.clone(), value);
     }

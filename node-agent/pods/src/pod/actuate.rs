@@ -13,7 +13,7 @@ use super::backoff::Wait;
 use super::limits;
 use super::qos;
 use super::resize::{self, Amounts, Change};
-use super::worker::State;
+use super::state::State;
 use crate::cri::api;
 use crate::objects::pod::{Container, PodSpec};
 

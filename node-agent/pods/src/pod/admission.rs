@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::admit;
 use super::resize::{self, Grant, Pending};
+use super::state::State;
 use super::status::Sentence;
-use super::worker::State;
 use crate::managers::Reason;
 use crate::objects::pod::Pod;
 use crate::shared::Entry;

@@ -12,9 +12,9 @@ use super::env;
 use super::fields::Facts;
 use super::hooks::{self, Outcome, Place};
 use super::images::{Had, image_uid};
-use super::next::{self, Action, Failure, definition_hash};
-use super::worker::State;
-use super::{dns, kill};
+use super::next::{Action, Failure, definition_hash};
+use super::state::State;
+use super::{dns, kill, restarts};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::Container;
 use crate::objects::status::Waiting;
@@ -514,7 +514,7 @@ impl State {
     /// How often a container of that name was started before.
     fn restarts_of(&self, name: &str) -> u32 {
         let newest = self.observed.latest(name).map(|record| &**record);
-        next::restarts_before(newest, self.status.container(name))
+        restarts::restarts_before(newest, self.status.container(name))
     }
 }
 

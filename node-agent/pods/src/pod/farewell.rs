@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::backoff::later;
 use super::config;
-use super::worker::State;
+use super::state::State;
 use crate::cri::api::{ContainerId, SandboxId};
 use crate::objects::pod::Pod;
 

@@ -273,7 +273,7 @@ impl World {
                 .or_insert_with(Backoff::restarts)
                 .note(self.now);
         }
-        let restarts = restarts_before(
+        let restarts = crate::pod::restarts::restarts_before(
             self.observed.latest(name).map(|b| &**b),
             self.status.container(name),
         );

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::backoff::Wait;
-use super::worker::State;
+use super::state::State;
 use crate::volumes::{Failed, Mounting, Volumes};
 
 /// How often volumes made of API objects are brought up to date.

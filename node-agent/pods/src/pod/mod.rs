@@ -1,13 +1,14 @@
 //! One pod: what is wanted, what is there, what to do.
 //!
-//! `next` decides and `status` reports, both pure; `worker` drives them,
-//! `execute` and `kill` do what was decided.
+//! `next` decides and `status` reports, both pure; `worker` drives them over a
+//! pod's `state`, `execute` and `kill` do what was decided.
 
 mod actuate;
 mod admission;
 pub mod admit;
 pub mod backoff;
 pub mod cgroup;
+pub mod conditions;
 pub mod config;
 pub mod credentials;
 pub mod dns;
@@ -33,7 +34,10 @@ pub mod qos;
 pub mod quantity;
 pub mod report;
 pub mod resize;
+pub mod restarts;
 mod sandbox;
+mod state;
 pub mod status;
+pub mod times;
 pub mod userns;
 pub mod worker;

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::hooks::{self, Outcome, Place};
-use super::next::from_nanos;
 use super::observed::{self, Observed};
+use super::times::from_nanos;
 use crate::cri::Runtime;
 use crate::objects::pod::{Container, Pod, Probe};
 

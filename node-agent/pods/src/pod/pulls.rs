@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::{Account, Credential, Secret, Source, digest, repository};
 use super::durable;
-use super::status::rfc3339;
+use super::times::rfc3339;
 
 /// What is verified of images that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use control_client::{Client, Error, Patch, View};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::status::{DISRUPTION, OWN_CONDITIONS, RESETTING, RESIZE_CONDITIONS};
+use super::conditions::{DISRUPTION, OWN_CONDITIONS, RESETTING, RESIZE_CONDITIONS};
 use crate::objects::pod::Pod;
 use crate::objects::status::PodStatus;
 

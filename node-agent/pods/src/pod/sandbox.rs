@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::backoff::{Backoff, Wait};
 use super::cgroup::Beyond;
 use super::config;
-use super::worker::State;
+use super::state::State;
 use super::{dns, hugepages, kill, limits, qos};
 use crate::cri::api;
 use crate::node::guard;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Body, query, reply, text};
 use crate::cri::api;
-use crate::pod::status::rfc3339;
+use crate::pod::times::rfc3339;
 use crate::shared::Shared;
 
 /// The seconds that a query gives the runtime; none is as long as it needs.

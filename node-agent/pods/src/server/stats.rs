@@ -14,10 +14,10 @@ use crate::cri::api;
 use crate::node::guard::size;
 use crate::objects::volume::{Source, Volume};
 use crate::pod::config::log_directory;
-use crate::pod::next::from_nanos;
 use crate::pod::observed::key;
 use crate::pod::qos;
-use crate::pod::status::rfc3339;
+use crate::pod::times::from_nanos;
+use crate::pod::times::rfc3339;
 use crate::shared::{Entry, Shared};
 use crate::volumes::Volumes;
 

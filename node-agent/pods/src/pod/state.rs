@@ -1,0 +1,385 @@
+//! All that is known of one pod, and how it is kept up with what happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+use tokio::sync::{Notify, mpsc};
+
+use super::backoff::{Backoff, later};
+use super::conditions::RESETTING;
+use super::next::{self, Aim, Memory, Step, Verdict};
+use super::observe;
+use super::observed::Observed;
+use super::probe::{Kind, Probes, Report};
+use super::report::Reporter;
+use super::resize::{Grant, Pending};
+use super::status::{self, Sentence};
+use super::worker::{Wanted, end_grace};
+use crate::objects::pod::Pod;
+use crate::objects::status::{PodStatus, ResourceStatus};
+use crate::shared::{Entry, Shared};
+use crate::volumes::{Tokens, Volumes};
+
+/// All that is known of one pod.
+pub(super) struct State {
+    pub(super) shared: Arc<Shared>,
+    /// The pod with the resources that it was granted.
+    pub(super) pod: Arc<Pod>,
+    /// The pod as the API has it.
+    pub(super) wanted: Arc<Pod>,
+    pub(super) grant: Grant,
+    pub(super) pending: Option<Pending>,
+    pub(super) observed: Arc<Observed>,
+    pub(super) memory: Memory,
+    pub(super) volumes: Volumes,
+    pub(super) tokens: Tokens,
+    pub(super) volumes_failed: u32,
+    pub(super) sandbox_backoff: Backoff,
+    pub(super) image_backoff: FxHashMap<String, Backoff>,
+    pub(super) gone: bool,
+    pub(super) volumes_made: Option<Instant>,
+    ready: FxHashMap<String, bool>,
+    pub(super) step: Step,
+    pub(super) status: Arc<PodStatus>,
+    pub(super) sentence: Option<Sentence>,
+    sentence_grace: Option<i64>,
+    pub(super) terminal: bool,
+    pub(super) probes: Probes,
+    /// None for a pod that the API does not know (yet).
+    pub(super) reporter: Option<Reporter>,
+    mirror: Option<Arc<Pod>>,
+    pub(super) looked: Instant,
+    /// Notified when an object in a volume changed.
+    pub(super) stale: Arc<Notify>,
+}
+
+impl State {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        pod: Arc<Pod>,
+        reports: mpsc::UnboundedSender<Report>,
+    ) -> Self {
+        let reporter =
+            (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()));
+        let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
+        let volumes = Volumes::new(&shared.root, pod.uid());
+        let grant = Grant::told(&pod.spec, &pod.status);
+        let wanted = pod;
+        let pod = if grant.covers(&wanted.spec) {
+            wanted.clone()
+        } else {
+            Arc::new(grant.applied(&wanted))
+        };
+        Self {
+            wanted,
+            grant,
+            pending: None,
+            status: Arc::new(pod.status.clone()),
+            observed: Arc::new(Observed::default()),
+            memory: Memory::default(),
+            volumes,
+            tokens: Tokens::default(),
+            volumes_failed: 0,
+            sandbox_backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+            image_backoff: FxHashMap::default(),
+            gone: false,
+            volumes_made: None,
+            ready: FxHashMap::default(),
+            step: Step::default(),
+            sentence: None,
+            sentence_grace: None,
+            terminal: false,
+            probes,
+            reporter,
+            mirror: None,
+            looked: Instant::now(),
+            stale: Arc::default(),
+            shared,
+            pod,
+        }
+    }
+
+    /// Has itself told of changes of what is in the volumes.
+    pub(super) fn follow(&self) {
+        let keys = Volumes::objects(&self.pod);
+        self.shared
+            .objects
+            .follow(self.pod.uid(), &keys, &self.stale);
+    }
+
+    /// Takes over what an agent before this one left running: what the API
+    /// says of those very containers still holds.
+    pub(super) async fn adopt(&mut self) {
+        self.refresh().await;
+        for record in self.observed.containers.clone() {
+            let told = self.pod.status.container(&record.name);
+            let same = told.filter(|t| t.container_id.ends_with(&format!("//{}", record.id)));
+            if let Some(told) = same.filter(|_| record.running()) {
+                if told.started == Some(true) {
+                    self.memory.started.insert(record.id.clone(), true);
+                }
+                if told.ready {
+                    self.ready.insert(record.id.clone(), true);
+                }
+                let in_force = told.resources.clone().or_else(|| {
+                    let container = self.pod.spec.container(&record.name);
+                    container.map(|c| c.resources.clone())
+                });
+                if let Some(in_force) = in_force {
+                    self.memory.in_force.insert(record.id.clone(), in_force);
+                }
+            }
+        }
+        self.after_refresh();
+    }
+
+    pub(super) fn take_pod(&mut self, wanted: Wanted) {
+        self.gone |= wanted.gone;
+        if !wanted.gone
+            && !wanted.pod.is_static()
+            && let Some(reporter) = &self.reporter
+        {
+            reporter.seen(wanted.pod.clone());
+        }
+        self.take_mirror(wanted.mirror);
+        if let Some((sentence, grace)) = wanted.ended
+            && !self.terminal
+        {
+            // the first reason counts, and the shortest time
+            self.sentence.get_or_insert(sentence);
+            let held = self.sentence_grace.unwrap_or(grace);
+            self.sentence_grace = Some(held.min(grace));
+        }
+        self.wanted = wanted.pod;
+        self.allocate();
+        // labels and annotations may be in a volume
+        if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
+            self.volumes_made = self.volumes_made.filter(|_| {
+                !self.pod.spec.volumes.iter().any(|v| {
+                    matches!(
+                        v.source,
+                        crate::objects::volume::Source::DownwardApi(_)
+                            | crate::objects::volume::Source::Projected(_)
+                    )
+                })
+            });
+        }
+    }
+
+    /// Takes over the API's image of a static pod: its status is written there.
+    fn take_mirror(&mut self, mirror: Option<Arc<Pod>>) {
+        let uid = |pod: &Option<Arc<Pod>>| pod.as_ref().map(|p| p.uid().to_owned());
+        match (&mirror, &self.reporter) {
+            (None, _) if self.mirror.is_some() => self.reporter = None,
+            (None, _) => return,
+            (Some(now), Some(reporter)) if uid(&self.mirror) == uid(&mirror) => {
+                reporter.seen(now.clone());
+            }
+            (Some(now), _) => {
+                let reporter = Reporter::new(self.shared.client.clone(), now.clone());
+                reporter.set(self.status.clone(), true);
+                self.reporter = Some(reporter);
+            }
+        }
+        self.mirror = mirror;
+    }
+
+    pub(super) fn take_report(&mut self, report: Report) {
+        match report {
+            Report::Note(note) => {
+                self.shared
+                    .warning(&self.pod, Some(&note.container), "Unhealthy", note.message);
+            }
+            Report::Found(found) => match (found.kind, found.good) {
+                (Kind::Readiness, good) => {
+                    self.ready.insert(found.id, good);
+                }
+                (Kind::Startup, true) => {
+                    self.memory.started.insert(found.id, true);
+                    self.after_refresh();
+                }
+                (Kind::Startup, false) => {
+                    self.memory.verdicts.insert(found.id, Verdict::NeverStarted);
+                }
+                (Kind::Liveness, true) => {}
+                (Kind::Liveness, false) => {
+                    self.memory.verdicts.insert(found.id, Verdict::Dead);
+                }
+            },
+        }
+    }
+
+    pub(super) fn aim(&self) -> Aim {
+        let wanted = Wanted {
+            pod: self.pod.clone(),
+            gone: self.gone,
+            ended: self.sentence.clone().zip(self.sentence_grace),
+            mirror: None,
+        };
+        if let Some(grace) = end_grace(&wanted) {
+            return Aim::End { grace };
+        }
+        if self.sentence.is_some() || self.status.is_terminal() || self.pod.status.is_terminal() {
+            return Aim::End {
+                grace: self.pod.spec.grace_period(),
+            };
+        }
+        Aim::Run
+    }
+
+    /// Decides what is next.
+    pub(super) fn decide(&mut self, aim: Aim) {
+        self.step = next::next(&next::Input {
+            pod: &self.pod,
+            aim,
+            observed: &self.observed,
+            memory: &self.memory,
+            now: Timestamp::now(),
+        });
+        let live = aim == Aim::Run;
+        for (name, waiting) in &self.step.waiting {
+            let told = self
+                .status
+                .container(name)
+                .and_then(|c| c.state.waiting.as_ref());
+            if waiting.reason == "CrashLoopBackOff"
+                && told.is_none_or(|t| t.reason != waiting.reason)
+            {
+                let message = format!(
+                    "Back-off restarting failed container {name} in pod {}",
+                    next::describe(&self.pod)
+                );
+                self.shared
+                    .warning(&self.pod, Some(name), "BackOff", message);
+            }
+        }
+        self.probes
+            .sync(&self.pod, &self.observed, &self.memory.started, live);
+    }
+
+    /// Whether the pod's time is over now: the sentence is passed once.
+    pub(super) fn is_sentenced_now(&mut self, aim: Aim) -> bool {
+        if aim != Aim::Run || self.deadline().is_none_or(|at| at > Timestamp::now()) {
+            return false;
+        }
+        let message = "Pod was active on the node longer than the specified deadline";
+        self.shared
+            .normal(&self.pod, None, "DeadlineExceeded", message);
+        self.sentence = Some(Sentence {
+            reason: "DeadlineExceeded".to_owned(),
+            message: message.to_owned(),
+            disruption: false,
+        });
+        true
+    }
+
+    /// When the pod's `activeDeadlineSeconds` are over.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        if self.sentence.is_some() {
+            return None;
+        }
+        let seconds = u64::try_from(self.pod.spec.active_deadline_seconds?).ok()?;
+        let start: Timestamp = self.status.start_time.as_ref()?.parse().ok()?;
+        Some(later(start, Duration::from_secs(seconds)))
+    }
+
+    /// When the next token has to be renewed.
+    pub(super) fn token_refresh(&self) -> Option<Timestamp> {
+        self.tokens
+            .values()
+            .map(crate::objects::source::Token::refresh_at)
+            .min()
+    }
+
+    /// Asks the runtime anew. What cannot be asked stays as it was.
+    pub(super) async fn refresh(&mut self) {
+        let before = self.observed.clone();
+        match observe::pod(&*self.shared.runtime, self.pod.uid(), &before).await {
+            Ok(observed) => {
+                self.looked = Instant::now();
+                self.observed = Arc::new(observed);
+            }
+            Err(error) => {
+                tracing::warn!(pod = self.pod.name(), %error, "cannot ask the runtime");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+        self.after_refresh();
+        self.prune().await;
+    }
+
+    /// What follows from containers as they are.
+    fn after_refresh(&mut self) {
+        for record in self.observed.containers.iter().filter(|c| c.running()) {
+            let waits = self
+                .pod
+                .spec
+                .container(&record.name)
+                .is_some_and(|c| c.startup_probe.is_some());
+            if !waits {
+                self.memory.started.insert(record.id.clone(), true);
+            }
+        }
+        let lives = |id: &String| self.observed.containers.iter().any(|c| c.id == *id);
+        self.memory.started.retain(|id, _| lives(id));
+        self.memory.verdicts.retain(|id, _| lives(id));
+        self.memory.in_force.retain(|id, _| lives(id));
+        self.memory.again.retain(lives);
+        self.ready.retain(|id, _| lives(id));
+    }
+
+    /// By container: how the devices are that it was given.
+    fn health(&self) -> BTreeMap<String, Vec<ResourceStatus>> {
+        let mut all = self.shared.devices.health(self.pod.uid());
+        for (container, own) in self.shared.claims.health(&self.pod) {
+            all.entry(container).or_default().extend(own);
+        }
+        all
+    }
+
+    /// Makes the status and has it written. What somebody may wait for is
+    /// written at once.
+    pub(super) fn publish(&mut self, at_once: bool) {
+        let status = status::compute(&status::Input {
+            pod: &self.pod,
+            old: &self.status,
+            observed: &self.observed,
+            memory: &self.memory,
+            waiting: &self.step.waiting,
+            ready: &self.ready,
+            terminal: self.terminal || self.step.finished,
+            sentence: self.sentence.as_ref(),
+            pending: self.pending.as_ref(),
+            health: &self.health(),
+            held: self.shared.claims.holds(self.pod.uid()),
+            host_ips: &self.shared.host_ips,
+            runtime: &self.shared.runtime_name,
+            now: Timestamp::now(),
+        });
+        let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
+        let is_resetting =
+            |s: &PodStatus| s.condition(RESETTING).is_some_and(|c| c.status == "True");
+        let urgent = at_once
+            || status.is_terminal()
+            || is_resetting(&status) != is_resetting(&self.status)
+            || (status.phase == "Running" && self.status.phase != "Running")
+            || is_ready(&status) != is_ready(&self.status)
+                && !self.status.phase.is_empty()
+                && status.phase != "Pending";
+        if *self.status != status {
+            self.status = Arc::new(status);
+        }
+        if let Some(reporter) = self.reporter.as_ref().filter(|_| !self.gone) {
+            reporter.set(self.status.clone(), urgent);
+        }
+        self.shared.pods.put(Entry {
+            pod: self.pod.clone(),
+            observed: self.observed.clone(),
+            status: self.status.clone(),
+            places: self.volumes.places(),
+        });
+    }
+}
