@@ -42,6 +42,10 @@ const SCENARIOS: &[Scenario] = &[
     ),
     ("traffic_and_rollout_survive_kill_9", scenarios::crash::run),
     (
+        "kubelet_and_agent_take_over_from_each_other",
+        scenarios::adoption::run,
+    ),
+    (
         "nothing_is_left_of_pods_when_programs_are_killed",
         scenarios::leaks::run,
     ),

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::{
@@ -69,10 +70,8 @@ impl Traces {
 /// Whether the process only waits for its parent to ask how it ended, which is
 /// the business of the machine's first process for those whose parent is gone.
 fn has_ended(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it is in brackets and may hold anything.
-    stat.rsplit_once(')')
-        .is_none_or(|(_, rest)| matches!(rest.trim_start().as_bytes().first(), Some(b'Z' | b'X')))
+    let state = stat(pid).and_then(|fields| fields.into_iter().next());
+    matches!(state.as_deref(), None | Some("Z" | "X"))
 }
 
 fn ours(path: &Path) -> bool {
@@ -114,22 +113,27 @@ fn processes() -> Vec<i32> {
         .collect()
 }
 
+/// The control group of the programs of the test host `node` of the cluster in `dir`.
+pub fn group_of(dir: &Path, node: &str) -> Option<String> {
+    let record = fs::read(dir.join("cluster.json")).ok()?;
+    let record: serde_json::Value = serde_json::from_slice(&record).ok()?;
+    let id = record["id"].as_str()?;
+    Some(format!("/{id}/{node}/system"))
+}
+
 /// The processes of the test host `node` of the cluster in `dir` whose command
 /// line contains all `words`.
 pub fn processes_of(dir: &Path, node: &str, words: &[&str]) -> Vec<i32> {
-    let Ok(record) = fs::read(dir.join("cluster.json")) else {
-        return Vec::new();
-    };
-    let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
-    let Some(id) = record["id"].as_str() else {
-        return Vec::new();
-    };
-    let group = format!("/{id}/{node}/system");
+    group_of(dir, node).map_or_else(Vec::new, |group| processes_in(&group, words))
+}
+
+/// The processes of a control group whose command line contains all `words`.
+pub fn processes_in(group: &str, words: &[&str]) -> Vec<i32> {
     processes()
         .into_iter()
         .filter(|pid| {
             fs::read_to_string(format!("/proc/{pid}/cgroup"))
-                .is_ok_and(|text| text.lines().any(|line| line.ends_with(&group)))
+                .is_ok_and(|text| text.lines().any(|line| line.ends_with(group)))
                 && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
                     let line = String::from_utf8_lossy(&line).replace('\0', " ");
                     words.iter().all(|word| line.contains(word))
@@ -149,12 +153,53 @@ pub fn kill_program(dir: &Path, node: &str, words: &[&str]) -> usize {
 
 /// Resident memory of a process in KiB.
 pub fn resident(pid: i32) -> Option<u64> {
-    fs::read_to_string(format!("/proc/{pid}/status"))
+    kib(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+/// Memory of a process in KiB, what it shares with others counted in shares.
+pub fn proportional(pid: i32) -> Option<u64> {
+    kib(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+fn kib(path: &str, key: &str) -> Option<u64> {
+    fs::read_to_string(path)
         .ok()?
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?
+        .find_map(|line| line.strip_prefix(key))?
         .split_whitespace()
         .next()?
         .parse()
         .ok()
+}
+
+/// Processor time that a process has taken since its start, of all its threads.
+pub fn processor_time(pid: i32) -> Option<Duration> {
+    let fields = stat(pid)?;
+    // utime and stime, the 14th and 15th field of proc_pid_stat(5)
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS))
+}
+
+/// When a process started, from the machine's start on.
+pub fn started(pid: i32) -> Option<Duration> {
+    let ticks: u64 = stat(pid)?.get(19)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS))
+}
+
+/// How long the machine has been up.
+pub fn uptime() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = text.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_secs_f64(seconds))
+}
+
+/// What the kernel counts times of processes in, for users of /proc (`USER_HZ`).
+const TICKS: u64 = 100;
+
+/// The fields of `/proc/PID/stat` from the third on.
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before them is in brackets and may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
 }

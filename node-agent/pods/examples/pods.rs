@@ -2,11 +2,13 @@
 //! API server and container runtime.
 //!
 //! `pods KUBECONFIG NODE NODE-IP RUNTIME-SOCKET ROOT CGROUP [CERT KEY CLIENT-CA]`
+//!
+//! `KUBELET_CONFIG` may name a file with the kubelet's configuration.
 
 use std::path::PathBuf;
 
 use control_client::Client;
-use node_agent_pods::{Options, server::Tls};
+use node_agent_pods::{Options, server::Tls, settings::Settings};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -32,6 +34,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?),
         _ => None,
     };
+    let settings = match std::env::var_os("KUBELET_CONFIG") {
+        Some(file) => Settings::parse(&std::fs::read_to_string(file)?)?,
+        None => Settings::default(),
+    };
     let options = Options {
         client: Client::from_kubeconfig(kubeconfig).await?,
         node_name: name.clone(),
@@ -46,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cgroup: cgroup.clone(),
         most_pods: 110,
         providers: None,
-        settings: node_agent_pods::settings::Settings::default(),
+        settings,
         listen: format!("{ip}:10250").parse()?,
         serving,
         further: None,

@@ -50,6 +50,7 @@ use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
+use crate::pod::allocation::{self, Allocations};
 use crate::pod::cgroup::{Cgroups, Layout, Version};
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
@@ -298,6 +299,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             memory: qos::memory(&allocatable).unwrap_or(0),
         },
         leaving: Leaving::new(&options.root),
+        allocations: Allocations::default(),
         grants: Mutex::default(),
         allocatable,
         root: options.root.clone(),
@@ -342,6 +344,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         settings,
         shutdown.clone(),
     ));
+    let granted = tokio::spawn(allocation::keep(shared.clone(), shutdown.clone()));
     let bound = tokio::spawn(reconcile::keep(shared.clone(), shutdown.clone()));
     let leaving = tokio::spawn(follow_shutdowns(shared.clone(), shutdown.clone()));
     // Static pods run before there is an API: it may be they that bring it.
@@ -361,7 +364,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard, plugins, sockets, leaving, bound] {
+    for task in [rotation, guard, plugins, sockets, leaving, bound, granted] {
         task.abort();
     }
     result

@@ -21,6 +21,7 @@ use crate::node::shutdown::Leaving;
 use crate::objects::pod::Pod;
 use crate::objects::source::Objects;
 use crate::objects::status::PodStatus;
+use crate::pod::allocation::Allocations;
 use crate::pod::cgroup::Cgroups;
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::NodeDns;
@@ -76,6 +77,8 @@ pub struct Shared {
     pub room: Room,
     /// Whether the machine is going down.
     pub leaving: Leaving,
+    /// What pods were granted, for who comes after this agent.
+    pub allocations: Allocations,
     /// Held while resources are granted.
     pub grants: Mutex<()>,
     /// The agent's own folder: `/var/lib/kubelet`.

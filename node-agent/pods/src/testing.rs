@@ -112,6 +112,7 @@ pub(crate) fn shared(
         allocatable: Default::default(),
         room: Default::default(),
         leaving: Default::default(),
+        allocations: Default::default(),
         grants: Mutex::default(),
         root: root.to_owned(),
         short: Mutex::default(),

@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+pub mod adoption;
 pub mod apply;
 pub mod crash;
 pub mod exec;

@@ -13,7 +13,7 @@
 //! their own are kept off those of others by [`reconcile`].
 
 mod assign;
-mod checkpoint;
+pub mod checkpoint;
 pub mod cpu;
 pub mod cpuset;
 pub mod hints;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::definition::definition_hash;
 use super::dns;
 use super::env::Variable;
 use rustc_hash::FxHashMap;
 
 use super::expand::{Room, TooLong, expand};
 use super::limits;
-use super::next::definition_hash;
 use super::observed::key;
 use super::qos;
 use crate::cri::api::Device;

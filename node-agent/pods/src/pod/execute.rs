@@ -8,11 +8,12 @@ use jiff::Timestamp;
 
 use super::backoff::{Backoff, Wait};
 use super::config::{self, Ingredients};
+use super::definition::definition_hash;
 use super::env;
 use super::fields::Facts;
 use super::hooks::{self, Outcome, Place};
 use super::images::{Had, image_uid};
-use super::next::{Action, Failure, definition_hash};
+use super::next::{Action, Failure};
 use super::state::State;
 use super::{dns, kill, restarts};
 use crate::cri::api::{self, ContainerId};
@@ -365,8 +366,8 @@ impl State {
             ip: kill::address(&self.shared, &self.pod, &self.observed),
         };
         let limit = Duration::from_secs(24 * 3600);
-        match hooks::run(hook, place, limit).await {
-            Outcome::Success => Ok(()),
+        match hooks::hook(hook, place, limit).await {
+            Outcome::Success | Outcome::Warning(_) => Ok(()),
             Outcome::Failure(why) | Outcome::Unknown(why) => {
                 let name = &container.name;
                 tracing::warn!(

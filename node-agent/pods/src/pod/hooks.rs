@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::http_get;
 use crate::cri::{Runtime, api};
-use crate::objects::pod::{Container, GrpcAction, Handler, HttpGet};
+use crate::objects::pod::{Container, GrpcAction, Handler};
 
 /// How much of an answer is read and shown.
-const OUTPUT_MOST: usize = 10 << 10;
+pub(super) const OUTPUT_MOST: usize = 10 << 10;
 
 /// How it went: whether well, and what to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// As it should.
     Success,
+    /// As it should, and yet there is something to tell.
+    Warning(String),
     /// Not as it should.
     Failure(String),
     /// It could not be done; probes that only watch for failures ignore that.
@@ -36,14 +37,26 @@ pub struct Place<'a> {
     pub ip: &'a str,
 }
 
-/// Runs a handler, for at most `limit`.
+/// Runs a lifecycle hook, for at most `limit`. Over HTTP any answer is as it should.
+pub async fn hook(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcome {
+    match &handler.http_get {
+        None => run(handler, place, limit).await,
+        Some(get) => match tokio::time::timeout(limit, http_get::ask(get, place)).await {
+            Ok(Ok(_)) => Outcome::Success,
+            Ok(Err(outcome)) => outcome,
+            Err(_) => Outcome::Failure(timed_out(handler, place)),
+        },
+    }
+}
+
+/// Runs a probe's handler, for at most `limit`.
 pub async fn run(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcome {
     if let Some(exec) = &handler.exec {
         return command(&exec.command, place, limit).await;
     }
     let asked = async {
         if let Some(get) = &handler.http_get {
-            http(get, place).await
+            http_get::probe(get, place).await
         } else if let Some(tcp) = &handler.tcp_socket {
             let Some(port) = place.container.resolve_port(&tcp.port) else {
                 return Outcome::Unknown(format!("couldn't find port: {:?}", tcp.port));
@@ -76,7 +89,7 @@ fn timed_out(handler: &Handler, place: Place<'_>) -> String {
     match &handler.http_get {
         Some(get) => format!(
             "Get \"{}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
-            url(get, place)
+            http_get::url(get, place)
         ),
         None => "i/o timeout".to_owned(),
     }
@@ -113,137 +126,6 @@ fn clipped(mut text: String) -> String {
     }
     text.truncate(at);
     text
-}
-
-fn url(get: &HttpGet, place: Place<'_>) -> String {
-    let scheme = if get.scheme.eq_ignore_ascii_case("HTTPS") {
-        "https"
-    } else {
-        "http"
-    };
-    let host = if get.host.is_empty() {
-        place.ip
-    } else {
-        &get.host
-    };
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
-    };
-    let port = place.container.resolve_port(&get.port).unwrap_or(0);
-    let slash = if get.path.starts_with('/') { "" } else { "/" };
-    format!("{scheme}://{host}:{port}{slash}{}", get.path)
-}
-
-async fn http(get: &HttpGet, place: Place<'_>) -> Outcome {
-    let Some(port) = place.container.resolve_port(&get.port) else {
-        return Outcome::Unknown(format!("couldn't find port: {:?}", get.port));
-    };
-    let host = if get.host.is_empty() {
-        place.ip
-    } else {
-        &get.host
-    };
-    let shown = url(get, place);
-    let failure = |error: String| Outcome::Failure(format!("Get \"{shown}\": {error}"));
-    let stream = match TcpStream::connect((host, port)).await {
-        Ok(stream) => stream,
-        Err(error) => return failure(format!("dial tcp {host}:{port}: {error}")),
-    };
-    let path = if get.path.starts_with('/') {
-        get.path.clone()
-    } else {
-        format!("/{}", get.path)
-    };
-    let named = |name: &str| {
-        get.http_headers
-            .iter()
-            .find(|h| h.name.eq_ignore_ascii_case(name))
-            .map(|h| h.value.clone())
-    };
-    let authority = if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    };
-    let mut request = http::Request::builder()
-        .method("GET")
-        .uri(path)
-        .header("Host", named("Host").unwrap_or(authority))
-        .header("Connection", "close");
-    if named("User-Agent").is_none() {
-        request = request.header("User-Agent", "kube-probe/1.36");
-    }
-    if named("Accept").is_none() {
-        request = request.header("Accept", "*/*");
-    }
-    for header in get
-        .http_headers
-        .iter()
-        .filter(|h| !h.name.eq_ignore_ascii_case("Host"))
-    {
-        request = request.header(&header.name, &header.value);
-    }
-    let request = match request.body(Empty::<bytes::Bytes>::new()) {
-        Ok(request) => request,
-        Err(error) => return Outcome::Unknown(error.to_string()),
-    };
-    let answer = if get.scheme.eq_ignore_ascii_case("HTTPS") {
-        match tls(stream, host).await {
-            Ok(stream) => exchange(TokioIo::new(stream), request).await,
-            Err(error) => return failure(error.to_string()),
-        }
-    } else {
-        exchange(TokioIo::new(stream), request).await
-    };
-    match answer {
-        Ok((status, _)) if (200..400).contains(&status) => Outcome::Success,
-        Ok((status, _)) => Outcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
-        Err(error) => failure(error),
-    }
-}
-
-async fn exchange<T>(
-    io: T,
-    request: http::Request<Empty<bytes::Bytes>>,
-) -> Result<(u16, usize), String>
-where
-    T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io)
-        .await
-        .map_err(|e| e.to_string())?;
-    let driver = tokio::spawn(connection);
-    let answer = sender
-        .send_request(request)
-        .await
-        .map_err(|e| e.to_string());
-    let result = match answer {
-        Ok(answer) => {
-            let status = answer.status().as_u16();
-            // read, so that the server does not see a broken connection
-            let read = Limited::new(answer.into_body(), OUTPUT_MOST)
-                .collect()
-                .await
-                .map_or(0, |body| body.to_bytes().len());
-            Ok((status, read))
-        }
-        Err(error) => Err(error),
-    };
-    driver.abort();
-    result
-}
-
-async fn tls(
-    stream: TcpStream,
-    host: &str,
-) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let name = rustls::pki_types::ServerName::try_from(host.to_owned())
-        .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e))?;
-    tokio_rustls::TlsConnector::from(crate::tls::unverified())
-        .connect(name, stream)
-        .await
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

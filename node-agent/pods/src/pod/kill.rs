@@ -105,7 +105,7 @@ pub async fn container(
             ip: address(shared, pod, observed),
         };
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::run(hook, place, limit).await
+        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::hook(hook, place, limit).await
         {
             tracing::warn!(
                 pod = pod.name(),

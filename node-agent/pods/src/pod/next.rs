@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backoff::{Backoff, Wait};
+use super::definition::definition_hash;
 use super::observed::{self, Observed};
 use super::resize::{self, Change};
 use super::restarts::{init_restarts, reset, restarts};
@@ -567,23 +568,6 @@ fn start(
 
 fn wake(step: &mut Step, at: Timestamp) {
     step.wake = Some(step.wake.map_or(at, |now| now.min(at)));
-}
-
-/// What tells one definition of a container from another: a change of the
-/// image restarts it, nothing else may change in a running pod.
-#[must_use]
-pub fn definition_hash(container: &Container) -> String {
-    // FNV-1a: it is kept on containers, so it must never change.
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in container
-        .name
-        .bytes()
-        .chain([0])
-        .chain(container.image.bytes())
-    {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    format!("{hash:x}")
 }
 
 /// `name_namespace(uid)`: how messages name a pod.

@@ -88,6 +88,8 @@ pub struct Found {
 pub struct Note {
     /// The container's name.
     pub container: String,
+    /// The event's reason.
+    pub reason: &'static str,
     /// The event's message.
     pub message: String,
 }
@@ -293,22 +295,29 @@ impl Task {
             };
             let outcome = hooks::run(&probe.handler, place, limit).await;
             let result = match &outcome {
-                Outcome::Success => "successful",
+                Outcome::Success | Outcome::Warning(_) => "successful",
                 Outcome::Failure(_) => "failed",
                 Outcome::Unknown(_) => "unknown",
             };
             self.counts.note(&counted, result);
             let good = match outcome {
                 Outcome::Success => true,
+                Outcome::Warning(message) => {
+                    let message = format!("{} probe warning: {message}", self.kind.title());
+                    self.tell("ProbeWarning", message);
+                    true
+                }
                 Outcome::Failure(message) => {
-                    self.tell(format!("{} probe failed: {message}", self.kind.title()));
+                    let message = format!("{} probe failed: {message}", self.kind.title());
+                    self.tell("Unhealthy", message);
                     false
                 }
                 Outcome::Unknown(message) => {
-                    let title = self.kind.title();
-                    self.tell(format!(
-                        "{title} probe errored and resulted in unknown state: {message}"
-                    ));
+                    let message = format!(
+                        "{} probe errored and resulted in unknown state: {message}",
+                        self.kind.title()
+                    );
+                    self.tell("Unhealthy", message);
                     continue;
                 }
             };
@@ -338,8 +347,9 @@ impl Task {
         }
     }
 
-    fn tell(&self, message: String) {
+    fn tell(&self, reason: &'static str, message: String) {
         let note = Note {
+            reason,
             container: self.name.clone(),
             message,
         };

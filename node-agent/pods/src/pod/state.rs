@@ -191,7 +191,7 @@ impl State {
         match report {
             Report::Note(note) => {
                 self.shared
-                    .warning(&self.pod, Some(&note.container), "Unhealthy", note.message);
+                    .warning(&self.pod, Some(&note.container), note.reason, note.message);
             }
             Report::Found(found) => match (found.kind, found.good) {
                 (Kind::Readiness, good) => {
@@ -375,6 +375,12 @@ impl State {
         if let Some(reporter) = self.reporter.as_ref().filter(|_| !self.gone) {
             reporter.set(self.status.clone(), urgent);
         }
+        self.shared.allocations.note(
+            self.pod.uid(),
+            &self.pod.spec,
+            &self.observed,
+            &self.memory.in_force,
+        );
         self.shared.pods.put(Entry {
             pod: self.pod.clone(),
             observed: self.observed.clone(),

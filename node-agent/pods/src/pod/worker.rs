@@ -102,6 +102,7 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         Box::pin(worker.run()).await;
         shared.pods.remove(&uid);
         shared.probes.forget(&uid);
+        shared.allocations.forget(&uid);
         let _ = done.send(uid);
     });
     handle

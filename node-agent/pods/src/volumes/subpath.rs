@@ -20,6 +20,7 @@ use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
 pub fn open(volume: &Path, sub: &str) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let root = openat(CWD, volume, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&root)?.st_mode & 0o7777);
     let mut parts = Vec::new();
     for component in Path::new(sub).components() {
         match component {
@@ -61,6 +62,8 @@ pub fn open(volume: &Path, sub: &str) -> io::Result<OwnedFd> {
             Err(rustix::io::Errno::NOENT) => {
                 rustix::fs::mkdirat(&at, part, Mode::from_raw_mode(0o750))?;
                 at = find(&path)?;
+                // as the volume: what a group may that has it, it may in its parts
+                rustix::fs::chmod(format!("/proc/self/fd/{}", at.as_raw_fd()), mode)?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -95,13 +98,18 @@ pub fn bind(part: &OwnedFd, target: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
     fn parts_are_made_and_links_inside_are_followed() {
         let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o2773)).unwrap();
         open(dir.path(), "a/b/c").unwrap();
-        assert!(dir.path().join("a/b/c").is_dir());
+        for part in ["a", "a/b", "a/b/c"] {
+            let found = fs::metadata(dir.path().join(part)).unwrap();
+            assert!(found.is_dir());
+            assert_eq!(found.permissions().mode() & 0o7777, 0o2773, "{part}");
+        }
         fs::write(dir.path().join("a/file"), "x").unwrap();
         symlink("a", dir.path().join("link")).unwrap();
         open(dir.path(), "link/file").unwrap();

@@ -1,28 +1,23 @@
 //! Logs of containers: served from the files that the runtime writes, and
 //! those files kept small.
 
-use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+mod copy;
+mod rotate;
+
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::{Body, query, streamed, text};
-use crate::cri::api::ContainerId;
 use crate::objects::status::PodStatus;
 use crate::pod::config;
 use crate::shared::Shared;
 
-/// How often a log that is followed is looked at, and all logs for rotation.
-const FOLLOW_EVERY: Duration = Duration::from_millis(100);
-const ROTATE_EVERY: Duration = Duration::from_secs(10);
+pub use rotate::rotate;
 
 /// What of a log is wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -246,10 +241,10 @@ pub(super) fn answer(
                 .any(|c| c.id == id && c.running())
         }
     };
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = copy(&path, wanted, running, &sender) {
+    tokio::spawn(async move {
+        if let Err(error) = copy::copy(path.clone(), wanted, running, &sender).await {
             let message = format!("failed to read the log `{}`: {error}\n", path.display());
-            let _ = sender.blocking_send(Bytes::from(message));
+            let _ = sender.send(Bytes::from(message)).await;
         }
     });
     streamed(receiver)
@@ -299,165 +294,5 @@ fn meant<'a>(
     Ok(id.split_once("://").map_or(id, |(_, id)| id))
 }
 
-/// Sends what is wanted of a log, to its end or for as long as it grows.
-fn copy(
-    path: &Path,
-    wanted: Wanted,
-    running: impl Fn() -> bool,
-    out: &mpsc::Sender<Bytes>,
-) -> io::Result<()> {
-    let mut file = fs::File::open(path)?;
-    if let Some(lines) = wanted.tail {
-        let at = tail_offset(&mut file, lines)?;
-        file.seek(SeekFrom::Start(at))?;
-    }
-    let follow = wanted.follow;
-    let mut inode = file.metadata()?.ino();
-    let mut filter = Filter::new(wanted);
-    let mut reader = BufReader::with_capacity(64 << 10, file);
-    let mut line = Vec::new();
-    let mut chunk = Vec::new();
-    loop {
-        let ran = running();
-        // to the end of the file
-        loop {
-            let read = reader.read_until(b'\n', &mut line)?;
-            if line.ends_with(b"\n") {
-                filter.take(&line, &mut chunk);
-                line.clear();
-            }
-            let full = chunk.len() >= 32 << 10;
-            if (read == 0 || full || filter.is_done())
-                && !chunk.is_empty()
-                && out
-                    .blocking_send(std::mem::take(&mut chunk).into())
-                    .is_err()
-            {
-                return Ok(());
-            }
-            if filter.is_done() {
-                return Ok(());
-            }
-            if read == 0 {
-                break;
-            }
-        }
-        if !follow || !ran || out.is_closed() {
-            return Ok(());
-        }
-        std::thread::sleep(FOLLOW_EVERY);
-        if let Ok(now) = fs::metadata(path)
-            && now.ino() != inode
-        {
-            // rotated: the old file was read to its end above, but for what
-            // came while this slept
-            let mut rest = Vec::new();
-            reader.read_to_end(&mut rest)?;
-            for bytes in rest.split_inclusive(|b| *b == b'\n') {
-                filter.take(bytes, &mut chunk);
-            }
-            inode = now.ino();
-            reader = BufReader::with_capacity(64 << 10, fs::File::open(path)?);
-            line.clear();
-        }
-    }
-}
-
-/// Where the last `lines` lines of a file begin.
-fn tail_offset(file: &mut fs::File, lines: u64) -> io::Result<u64> {
-    const STEP: u64 = 16 << 10;
-    let end = file.metadata()?.len();
-    if lines == 0 {
-        return Ok(end);
-    }
-    let mut at = end;
-    let mut found = 0;
-    let mut buffer = Vec::new();
-    while at > 0 {
-        let from = at.saturating_sub(STEP);
-        file.seek(SeekFrom::Start(from))?;
-        buffer.clear();
-        file.by_ref().take(at - from).read_to_end(&mut buffer)?;
-        for (index, byte) in buffer.iter().enumerate().rev() {
-            let position = from + index as u64;
-            // the end of the last line begins no line
-            if *byte == b'\n' && position + 1 != end {
-                found += 1;
-                if found == lines {
-                    return Ok(position + 1);
-                }
-            }
-        }
-        at = from;
-    }
-    Ok(0)
-}
-
-/// Rotates logs that have grown too long, until `shutdown`.
-pub async fn rotate(shared: Arc<Shared>, shutdown: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(ROTATE_EVERY) => {}
-        }
-        for entry in shared.pods.all() {
-            for record in entry.observed.containers.iter().filter(|c| c.running()) {
-                let path = Path::new(&record.log_path);
-                if record.log_path.is_empty()
-                    || fs::metadata(path).map_or(0, |m| m.len()) < shared.settings.log_most
-                {
-                    continue;
-                }
-                let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
-                let aside = PathBuf::from(format!("{}.{stamp}", record.log_path));
-                if let Err(error) = fs::rename(path, &aside) {
-                    tracing::warn!(path = %path.display(), %error, "cannot rotate the log");
-                    continue;
-                }
-                let reopened = shared
-                    .runtime
-                    .reopen_container_log(ContainerId {
-                        container_id: record.id.clone(),
-                    })
-                    .await;
-                if let Err(error) = reopened {
-                    // the runtime goes on writing the old file
-                    tracing::warn!(path = %path.display(), %error, "cannot reopen the log");
-                    let _ = fs::rename(&aside, path);
-                    continue;
-                }
-                drop_old(path, shared.settings.log_files);
-            }
-        }
-    }
-}
-
-/// Removes all but the newest of a log's rotated files.
-fn drop_old(path: &Path, most: usize) {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
-    else {
-        return;
-    };
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    let mut rotated: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|e| {
-            e.file_name()
-                .to_str()
-                .and_then(|n| n.strip_prefix(name))
-                .is_some_and(|rest| rest.starts_with('.'))
-        })
-        .map(|e| e.path())
-        .collect();
-    rotated.sort();
-    let excess = rotated.len().saturating_sub(most.saturating_sub(1));
-    for old in rotated.into_iter().take(excess) {
-        let _ = fs::remove_file(old);
-    }
-}
-
 #[cfg(test)]
-#[path = "logs_tests.rs"]
 mod tests;

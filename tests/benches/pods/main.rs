@@ -1,0 +1,107 @@
+//! What a node's pods wait for, and what the node's agent costs meanwhile.
+//!
+//! `cargo bench -p tests --bench pods` brings one test host up and measures it;
+//! `-- --figures start,logs` takes only some of the figures. The same figures of another
+//! agent, here of a stock kubelet with kube-proxy whose programs are in the control group
+//! `stock-1/system`:
+//!
+//! ```text
+//! cargo bench -p tests --bench pods -- --kubeconfig FILE --node stock-1 \
+//!     --group /stock-1/system --agent bin/kubelet --agent bin/kube-proxy \
+//!     --image registry.k8s.io/pause:3.10.2
+//! ```
+//!
+//! Pods are bound to the node by who makes them, so that no scheduler is measured. Times
+//! are those at which a watch of the API delivers what is waited for. Needs root and
+//! kubectl. What else runs on the machine spoils times, so its load is printed beside.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use tests::Failure;
+
+mod cost;
+mod idle;
+mod logs;
+mod restart;
+mod start;
+mod subject;
+mod watching;
+
+use subject::Subject;
+
+#[derive(Parser)]
+struct Options {
+    /// Which figures.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Figure::value_variants().to_vec())]
+    figures: Vec<Figure>,
+    /// Another cluster than one of its own.
+    #[arg(long, requires_all = ["group", "agent"])]
+    kubeconfig: Option<PathBuf>,
+    /// The node that is measured.
+    #[arg(long, default_value = "node-1")]
+    node: String,
+    /// The control group of the node's programs.
+    #[arg(long)]
+    group: Option<String>,
+    /// What the command lines of the agent's programs contain; the first is who runs pods.
+    #[arg(long)]
+    agent: Vec<String>,
+    /// The image of the pods, which the node has; it must stay without arguments.
+    #[arg(long, default_value = "registry.orlop.dev/pause:1")]
+    image: String,
+    /// How many pods are many.
+    #[arg(long, default_value_t = 110)]
+    pods: usize,
+    /// How many pods start one after the other.
+    #[arg(long, default_value_t = 20)]
+    singles: usize,
+    /// How many pods start at once.
+    #[arg(long, default_value_t = 100)]
+    batch: usize,
+    /// Seconds of idleness before and while costs are measured.
+    #[arg(long, default_value_t = 60)]
+    idle: u64,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Figure {
+    /// From bind to Ready, one pod after the other.
+    Start,
+    /// From the first bind to the last Ready of many at once.
+    Batch,
+    /// Memory and processor time of an idle node, without and with many pods.
+    Idle,
+    /// The agent's end and start beside many pods.
+    Restart,
+    /// A container's log to one reader.
+    Logs,
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse();
+    if !nix::unistd::geteuid().is_root() || tests::kubectl_program().is_none() {
+        println!("skipped: clusters need root and kubectl");
+        return Ok(());
+    }
+    tokio::runtime::Runtime::new()?.block_on(measure(&options))
+}
+
+async fn measure(options: &Options) -> Result<(), Failure> {
+    let subject = Subject::find(options).await?;
+    println!("load average at the start: {}", cost::load());
+    for figure in &options.figures {
+        match figure {
+            Figure::Start => start::singles(&subject, options.singles).await?,
+            Figure::Batch => start::batch(&subject, options.batch).await?,
+            Figure::Idle => idle::run(&subject, options.pods, options.idle).await?,
+            Figure::Restart => restart::run(&subject, options.pods).await?,
+            Figure::Logs => logs::run(&subject).await?,
+        }
+    }
+    println!("load average at the end: {}", cost::load());
+    subject.end()
+}

@@ -1,0 +1,244 @@
+//! A stock kubelet takes a node's place over from the agent, and the agent from the
+//! kubelet: no container is restarted, no pod stops being ready, and each ends what the
+//! other started.
+//!
+//! `ORLOP_KUBELET=/path/to/kubelet cargo test -p tests --test e2e -- take_over` does it;
+//! without that program it is not done.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use tests::{Cluster, Failure, ensure, eventually, machine};
+
+use super::IMAGE;
+
+const NODE: &str = "node-2";
+const AGENT: &[&str] = &["orlop", "node-agent"];
+const KUBELET: &[&str] = &["kubelet", "--hostname-override"];
+
+/// Pods of each kind that is adopted in its own way.
+const PODS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: taken}
+data: {word: first}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: taken-plain, labels: {take: over}}
+spec:
+  nodeName: NODE
+  containers: [{name: main, image: IMAGE}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: taken-probed, labels: {take: over}}
+spec:
+  nodeName: NODE
+  containers:
+  - name: main
+    image: IMAGE
+    readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+    livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 2}
+    startupProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: taken-limited, labels: {take: over}}
+spec:
+  nodeName: NODE
+  containers:
+  - name: main
+    image: IMAGE
+    resources: {requests: {cpu: 20m, memory: 20Mi}, limits: {cpu: 300m, memory: 60Mi}}
+    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: taken-together, labels: {take: over}}
+spec:
+  nodeName: NODE
+  initContainers:
+  - {name: before, image: IMAGE, args: [env]}
+  - {name: beside, image: IMAGE, args: [serve, '8081', '7778'], restartPolicy: Always}
+  containers:
+  - name: main
+    image: IMAGE
+    volumeMounts: [{name: config, mountPath: /config}, {name: scratch, mountPath: /scratch}]
+  volumes:
+  - {name: config, configMap: {name: taken}}
+  - {name: scratch, emptyDir: {medium: Memory}}
+";
+
+pub fn run(cluster: &Cluster) -> Result<(), Failure> {
+    let Some(kubelet) = std::env::var_os("ORLOP_KUBELET").map(PathBuf::from) else {
+        println!("    skipped: ORLOP_KUBELET names no kubelet");
+        return Ok(());
+    };
+    let pods = PODS.replace("NODE", NODE).replace("IMAGE", IMAGE);
+    cluster.kubectl_with("apply -f -", &pods)?;
+    let ready = "wait pod -l take=over --for=condition=Ready --timeout=60s";
+    cluster.kubectl(ready)?;
+    let before = containers(cluster)?;
+
+    let place = Place::of(cluster)?;
+    place.hand_over(cluster, &kubelet)?;
+    stays_so(cluster, &before, "after the kubelet took over")?;
+    serves(cluster)?;
+    // One of the agent's pods ends under the kubelet, and one of the kubelet's begins.
+    cluster.kubectl("delete pod taken-plain --grace-period=1 --timeout=60s")?;
+    let late = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: taken-late, labels: {{take: over}}}}\nspec:\n  \
+         nodeName: {NODE}\n  hostNetwork: true\n  \
+         containers: [{{name: main, image: {IMAGE}, args: [serve, '18080', '17777']}}]\n"
+    );
+    cluster.kubectl_with("apply -f -", &late)?;
+    cluster.kubectl(ready)?;
+    let before = containers(cluster)?;
+
+    place.take_back(cluster)?;
+    stays_so(cluster, &before, "after the agent took over")?;
+    serves(cluster)?;
+    cluster.kubectl("delete pod -l take=over --grace-period=1 --timeout=60s")?;
+    cluster.kubectl("delete configmap taken").map(drop)
+}
+
+/// By pod and container: its id, how often it was restarted, and whether it is ready.
+fn containers(cluster: &Cluster) -> Result<Vec<String>, Failure> {
+    let pods = cluster.get("pods -l take=over")?;
+    let mut found = Vec::new();
+    for pod in pods["items"].as_array().into_iter().flatten() {
+        for key in ["initContainerStatuses", "containerStatuses"] {
+            for status in pod["status"][key].as_array().into_iter().flatten() {
+                found.push(format!(
+                    "{} {} {} {} {}",
+                    pod["metadata"]["name"],
+                    status["name"],
+                    status["containerID"],
+                    status["restartCount"],
+                    status["ready"]
+                ));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Looks for longer than either takes to look at everything once.
+fn stays_so(cluster: &Cluster, before: &[String], when: &str) -> Result<(), Failure> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(15) {
+        let now = containers(cluster)?;
+        ensure(
+            now == before,
+            format!("{when}: {before:#?} before, {now:#?}"),
+        )?;
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok(())
+}
+
+fn serves(cluster: &Cluster) -> Result<(), Failure> {
+    let log = cluster.kubectl("logs taken-probed")?;
+    ensure(log.contains("serves HTTP"), format!("log: {log}"))?;
+    let word = cluster.kubectl("exec taken-together -c main -- /program cat /config/word")?;
+    ensure(word == "first", format!("exec: {word}"))
+}
+
+/// The node, whose first process starts `orlop node-agent` again whenever it ends.
+struct Place {
+    folder: PathBuf,
+    group: String,
+    address: String,
+}
+
+impl Place {
+    fn of(cluster: &Cluster) -> Result<Self, Failure> {
+        let node = cluster.get(&format!("node {NODE}"))?;
+        let address = node["status"]["addresses"][0]["address"].as_str();
+        let group = machine::group_of(&cluster.dir, NODE).ok_or("no record of the cluster")?;
+        Ok(Self {
+            folder: cluster.dir.join("nodes").join(NODE),
+            group: group.trim_end_matches("/system").to_owned(),
+            address: address.unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Puts a script in the program's place, as this node alone sees it, and ends the agent.
+    fn hand_over(&self, cluster: &Cluster, kubelet: &Path) -> Result<(), Failure> {
+        let given = fs::read_to_string(self.folder.join("kubelet.yaml"))?;
+        let config = format!(
+            "{given}
+containerRuntimeEndpoint: unix:///mnt/containerd.sock
+tlsCertFile: /mnt/credentials/serving.crt
+tlsPrivateKeyFile: /mnt/credentials/serving.key
+authentication: {{anonymous: {{enabled: false}}, x509: {{clientCAFile: /mnt/credentials/ca.crt}}}}
+authorization: {{mode: Webhook}}
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+cgroupDriver: cgroupfs
+cgroupRoot: {}
+failCgroupV1: false
+failSwapOn: false
+# Without CAP_SYS_RESOURCE nobody may lower a process's OOM score.
+oomScoreAdj: 0
+",
+            self.group
+        );
+        fs::write(self.folder.join("stock.yaml"), config)?;
+        let script = self.folder.join("stock");
+        let words = format!(
+            "#!/bin/sh\nexec {} --config=/mnt/stock.yaml --kubeconfig=/mnt/credentials/kubeconfig \
+             --hostname-override={NODE} --node-ip={}\n",
+            kubelet.display(),
+            self.address
+        );
+        fs::write(&script, words)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        self.mounts(
+            cluster,
+            &["mount", "--bind", "/mnt/stock", "/mnt/bin/orlop"],
+        )?;
+        machine::kill_program(&cluster.dir, NODE, AGENT);
+        self.answers(cluster, KUBELET)
+    }
+
+    fn take_back(&self, cluster: &Cluster) -> Result<(), Failure> {
+        self.mounts(cluster, &["umount", "/mnt/bin/orlop"])?;
+        machine::kill_program(&cluster.dir, NODE, KUBELET);
+        self.answers(cluster, AGENT)
+    }
+
+    fn mounts(&self, cluster: &Cluster, words: &[&str]) -> Result<(), Failure> {
+        let inside = machine::processes_of(&cluster.dir, NODE, &["containerd --config"]);
+        let inside = inside.first().ok_or("no container runtime")?;
+        let done = Command::new("nsenter")
+            .args(["--mount", "--target", &inside.to_string(), "--"])
+            .args(words)
+            .output()?;
+        ensure(
+            done.status.success(),
+            String::from_utf8_lossy(&done.stderr).into_owned(),
+        )
+    }
+
+    /// Waits until the program runs and tells of the pods that it found.
+    fn answers(&self, cluster: &Cluster, words: &[&str]) -> Result<(), Failure> {
+        eventually(&format!("{words:?} on {NODE}"), 60, || {
+            let running = machine::processes_of(&cluster.dir, NODE, words);
+            ensure(!running.is_empty(), "it does not run")?;
+            let path = format!("get --raw /api/v1/nodes/{NODE}/proxy/metrics");
+            let metrics = cluster.kubectl(&path)?;
+            let name = "kubelet_running_containers{container_state=\"running\"} ";
+            let told = metrics.lines().find_map(|line| line.strip_prefix(name));
+            let count: usize = told.and_then(|count| count.parse().ok()).unwrap_or(0);
+            ensure(count >= 4, format!("{count} containers run"))
+        })
+    }
+}
