@@ -235,8 +235,13 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
     nothing_is_left();
     std::fs::remove_file(&socket).expect("the socket");
 
+    // With a bandwidth, as containerd hands it over.
+    let mut config = plugin.config.clone();
+    config["runtimeConfig"] = json!({"bandwidth": {
+        "IngressRate": 10_000_000, "IngressBurst": u32::MAX, "EgressRate": 0, "EgressBurst": 0,
+    }});
     let asked = agent(&socket, &node.0, json!({}));
-    let (ok, value) = plugin.call("ADD", Some(("one", &one)));
+    let (ok, value) = plugin.call_with("ADD", Some(("one", &one)), &config);
     let asked = asked.join().expect("asked");
     assert!(ok, "{value}");
     assert_eq!(asked["state"], "DOWN", "{asked}");
@@ -245,9 +250,22 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
         [&asked["namespace"], &asked["name"], &asked["uid"]],
         ["x", "one", "u"]
     );
+    assert_eq!(
+        asked["bandwidth"],
+        json!({
+            "ingressRate": 10_000_000, "ingressBurst": u32::MAX, "egressRate": 0, "egressBurst": 0,
+        })
+    );
     for index in 0..2 {
         assert_eq!(asked["addresses"][index], address(&value, index));
         assert!(reach(&one, &node, &address(&value, index)), "node to pod");
     }
     assert!(plugin.call("DEL", Some(("one", &one))).0);
+
+    // Without an agent there is nobody who would enforce it.
+    config.as_object_mut().expect("a map").remove("agent");
+    let (ok, value) = plugin.call_with("ADD", Some(("one", &one)), &config);
+    assert!(!ok);
+    assert_eq!(value["code"], 7, "{value}");
+    nothing_is_left();
 }

@@ -32,8 +32,8 @@ use hyper::{
 };
 use nix::sched::{CloneFlags, unshare};
 use node_agent_datapath::{
-    Capacity, Device, Engine, Globs, Options as DatapathOptions, Patterns, PolicyEntries, TcWay,
-    ensure_bpffs,
+    Bandwidths, Capacity, Device, Engine, Globs, Options as DatapathOptions, Patterns,
+    PolicyEntries, TcWay, ensure_bpffs,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -332,11 +332,11 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
 }
 
 /// Sends the CNI plugin's question, and gives where the answer will be.
-async fn ask(pins: &Path, device: &str) -> BufReader<UnixStream> {
+async fn ask(pins: &Path, device: &str, bandwidth: Value) -> BufReader<UnixStream> {
     let mut stream = UnixStream::connect(socket(pins)).await.expect("an agent");
     let question = json!({
         "namespace": "x", "name": "web", "uid": "web", "device": device,
-        "addresses": [Ipv4Addr::new(10, 0, 0, 1)],
+        "addresses": [Ipv4Addr::new(10, 0, 0, 1)], "bandwidth": bandwidth,
     });
     let line = format!("{question}\n");
     stream.write_all(line.as_bytes()).await.expect("asked");
@@ -362,27 +362,15 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
         ));
         let maps = Policy::open(&pins).expect("maps");
         settled(&maps, |it| it.endpoints == 6).await;
-        let patterns = Patterns {
-            guarded: Globs::new("orl*").expect("patterns"),
-            ..Patterns::default()
-        };
         let mut waited = Vec::new();
         for round in 0..ROUNDS {
             let name = format!("orl{round}");
             ip(&format!("link add {name} type veth peer name pod{round}"));
-            let mut answer = ask(&pins, &name).await;
+            let mut answer = ask(&pins, &name, Value::Null).await;
             // By then it waits for programs, or it has nothing to wait for.
             tokio::time::sleep(Duration::from_millis(50)).await;
             let begun = Instant::now();
-            let device = Device {
-                index: nix::net::if_::if_nametoindex(name.as_str()).expect("a device"),
-                name,
-                kind: "veth".to_owned(),
-                ethernet: true,
-                ..Device::default()
-            };
-            let followed = engine.follow_devices(&[device], &patterns);
-            assert_eq!(followed.expect("followed").failed, 0);
+            follow(engine, &name);
             wished.programs.send_replace(());
             let mut line = String::new();
             answer.read_line(&mut line).await.expect("an answer");
@@ -393,6 +381,72 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
         // Whoever is not told would look again so much later, each time.
         let all: Duration = waited.iter().sum();
         assert!(all < LOOK_AGAIN * ROUNDS * 4 / 5, "{waited:?}");
+        end.cancel();
+        task.await.expect("no panic").expect("it ends");
+    });
+}
+
+/// Attaches the programs that a device of a pod needs now.
+fn follow(engine: &mut Engine, name: &str) {
+    let patterns = Patterns {
+        guarded: Globs::new("orl*").expect("patterns"),
+        ..Patterns::default()
+    };
+    let device = Device {
+        index: index(name),
+        name: name.to_owned(),
+        kind: "veth".to_owned(),
+        ethernet: true,
+        ..Device::default()
+    };
+    let followed = engine.follow_devices(&[device], &patterns);
+    assert_eq!(followed.expect("followed").failed, 0);
+}
+
+fn index(name: &str) -> u32 {
+    nix::net::if_::if_nametoindex(name).expect("a device")
+}
+
+#[test]
+fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
+    with_maps(async |pins, engine| {
+        let (api, end) = (Api::default(), CancellationToken::new());
+        let ((wishes, mut wished), (_asks, asked)) = (wishes(), asks());
+        let task = tokio::spawn(run(
+            api.client(),
+            options(&pins),
+            Joined { asked, wishes },
+            end.clone(),
+        ));
+        let maps = Policy::open(&pins).expect("maps");
+        settled(&maps, |it| it.endpoints == 6).await;
+        let map = Bandwidths::open(&pins).expect("the map");
+        ip("link add orl0 type veth peer name pod0");
+        follow(engine, "orl0");
+        // As containerd makes it of a Pod's annotations.
+        let said = json!({"IngressRate": 10_000_000, "IngressBurst": u32::MAX});
+        let mut answer = ask(&pins, "orl0", said).await;
+        // What it wants of the node's own traffic comes first.
+        while !matches!(
+            wished.asked.recv().await.expect("a wish"),
+            wishes::Wish::Bandwidth
+        ) {}
+        assert!(!map.is_in_force(index("orl0")), "nobody is answered yet");
+        let [ingress, egress] = map.get(index("orl0")).expect("read");
+        let second = ebpf_abi::Bandwidth::new(10_000_000, 10_000_000);
+        assert!(ingress.is_some_and(|it| it.equals(&second)) && egress.is_none());
+        follow(engine, "orl0");
+        wished.programs.send_replace(());
+        let mut line = String::new();
+        answer.read_line(&mut line).await.expect("an answer");
+        assert_eq!(line, "{}\n");
+        assert!(map.is_in_force(index("orl0")));
+        // The next one has none, and nothing is left of what was said before.
+        let mut answer = ask(&pins, "orl0", Value::Null).await;
+        line.clear();
+        answer.read_line(&mut line).await.expect("an answer");
+        assert_eq!(line, "{}\n");
+        assert_eq!(map.get(index("orl0")).expect("read"), [None; 2]);
         end.cancel();
         task.await.expect("no panic").expect("it ends");
     });

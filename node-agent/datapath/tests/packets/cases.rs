@@ -244,7 +244,7 @@ pub fn packet(random: &mut Random, known: &[Vec<u8>]) -> (Origin, Vec<u8>) {
     }
     let family = random.below(2) as usize;
     let from = random.of(&CLIENTS[family]);
-    let to = match random.below(9) {
+    let mut to = match random.below(9) {
         0..3 => NODE[family],
         3 => CLIENTS[family][random.below(2) as usize],
         _ => random.of(&VIPS[family]),
@@ -257,6 +257,9 @@ pub fn packet(random: &mut Random, known: &[Vec<u8>]) -> (Origin, Vec<u8>) {
     if random.one_in(8) {
         protocol = ECHO[family];
         ports = random.of(&[(ports.0, 0), (ports.0, 0), (0, ports.0)]);
+        if random.one_in(2) {
+            to = CLIENTS[family][random.below(2) as usize];
+        }
     }
     let mut frame = build(random, ip(from), ip(to), ports, protocol);
     let seen = origin(random, &frame);
