@@ -9,19 +9,16 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::crypto::aws_lc_rs;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme, version,
-};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, version};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use crate::authority::check_certificate;
+use crate::possession::Possession;
 use crate::vouched::Vouched;
 use crate::{Error, Issued};
 
@@ -32,13 +29,6 @@ pub struct ClientTrust(Arc<dyn ClientCertVerifier>);
 /// A server's certificate, which can be replaced while it serves.
 #[derive(Debug)]
 pub struct ServingIdentity(RwLock<Arc<CertifiedKey>>);
-
-/// Takes any certificate whose key the client holds.
-#[derive(Debug)]
-struct Possession {
-    provider: Arc<CryptoProvider>,
-    hints: Vec<DistinguishedName>,
-}
 
 /// What a server speaks at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -249,53 +239,6 @@ impl ResolvesServerCert for ServingIdentity {
     }
 }
 
-// === impl Possession ===
-
-impl ClientCertVerifier for Possession {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.hints
-    }
-
-    fn verify_client_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rustls::{ClientConnection, ServerConnection};
@@ -419,6 +362,28 @@ mod tests {
                 .is_err()
         );
         assert!(trust.verify(&[]).is_err());
+    }
+
+    #[test]
+    fn a_client_that_takes_any_server_takes_only_one_that_holds_its_key() {
+        let ca = Authority::create("kubernetes").expect("an authority");
+        let any = ClientConfig::clone(&crate::unverified_client_config());
+        assert_eq!(shake(server(&ca).0, any.clone()), Ok(None));
+        // another's certificate, with a key of its own
+        let issue = || {
+            ca.issue(&Spec::server("s", ["kubernetes"]))
+                .expect("issued")
+        };
+        let (shown, own) = (issue(), issue());
+        let identity = ServingIdentity::new(&own, Path::new("s.crt")).expect("an identity");
+        let forged = CertifiedKey::new(
+            parse_certificates(&shown.cert_pem).expect("parsed"),
+            identity.0.read().expect("no panic").key.clone(),
+        );
+        *identity.0.write().expect("no panic") = Arc::new(forged);
+        let server = server_config(identity, &[]).expect("a configuration");
+        let error = shake(server, any).expect_err("no signature of that key");
+        assert!(error.contains("BadSignature"), "{error}");
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! Whom this server believes when it connects, and how it speaks TLS then.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use control_pki::Issued;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::ClientConfig;
 
 /// Where systems keep the authorities that they believe.
 const SYSTEM_ROOTS: [&str; 3] = [
@@ -58,7 +55,9 @@ pub fn tls(trust: Trust<'_>, own: Option<&Issued>) -> Result<ClientConfig, contr
     match bundle {
         Some(pem) => {
             let mut config = control_pki::client_config(pem, own)?;
-            config.dangerous().set_certificate_verifier(unverified());
+            config
+                .dangerous()
+                .set_certificate_verifier(control_pki::any_server());
             Ok(config)
         }
         None => Ok(ClientConfig::clone(&unverified_tls())),
@@ -70,68 +69,5 @@ pub fn tls(trust: Trust<'_>, own: Option<&Issued>) -> Result<ClientConfig, contr
 /// server's or the caller's credentials is sent there.
 #[must_use]
 pub fn unverified_tls() -> Arc<ClientConfig> {
-    static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
-        let config = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map(|builder| {
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(unverified())
-                    .with_no_client_auth()
-            });
-        // The provider is compiled in and has both versions.
-        Arc::new(config.unwrap_or_else(|_| unreachable!("aws-lc-rs has TLS 1.2 and 1.3")))
-    });
-    Arc::clone(&CONFIG)
-}
-
-/// Takes any certificate whose key the server holds.
-pub(crate) fn unverified() -> Arc<dyn ServerCertVerifier> {
-    Arc::new(AnyCertificate(provider()))
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
-    Arc::clone(&PROVIDER)
-}
-
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    control_pki::unverified_client_config()
 }

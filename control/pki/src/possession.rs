@@ -1,0 +1,123 @@
+//! Peers that only prove that they hold the key of the certificate they show.
+//!
+//! Of a server's clients it is judged later who they are
+//! ([`ClientTrust`](crate::ClientTrust)); of a client's server nobody asks where
+//! nothing secret is sent.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+/// Takes any certificate whose key the peer holds.
+#[derive(Debug)]
+pub(crate) struct Possession {
+    /// What signatures are checked with.
+    pub provider: Arc<CryptoProvider>,
+    /// Authorities that are named to clients, to help them choose.
+    pub hints: Vec<DistinguishedName>,
+}
+
+/// Takes any server that holds the key of its certificate.
+#[must_use]
+pub fn any_server() -> Arc<dyn ServerCertVerifier> {
+    Arc::new(Possession {
+        provider: provider(),
+        hints: Vec::new(),
+    })
+}
+
+/// A client that takes [any server](any_server) and shows no certificate. No
+/// ALPN: the caller's HTTP library sets it.
+#[must_use]
+pub fn unverified_client_config() -> Arc<ClientConfig> {
+    static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+        let config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map(|builder| {
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(any_server())
+                    .with_no_client_auth()
+            });
+        // the provider is compiled in and has both versions
+        Arc::new(config.unwrap_or_else(|_| unreachable!("aws-lc-rs has TLS 1.2 and 1.3")))
+    });
+    CONFIG.clone()
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+        LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
+    PROVIDER.clone()
+}
+
+/// That the peer holds the key: what remains to be checked, at either end.
+macro_rules! signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            let algorithms = &self.provider.signature_verification_algorithms;
+            rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.provider
+                .signature_verification_algorithms
+                .supported_schemes()
+        }
+    };
+}
+
+impl ClientCertVerifier for Possession {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    signatures!();
+}
+
+impl ServerCertVerifier for Possession {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    signatures!();
+}
