@@ -265,13 +265,17 @@ pub async fn run(
         let policy = async move {
             let reader = match network {
                 Some(network) => {
-                    network_account::client(own, &options.node, network, &until).await?
+                    network_account::client(own.clone(), &options.node, network, &until).await?
                 }
-                None => Some(own),
+                None => Some(own.clone()),
             };
             match reader {
                 Some(reader) => {
-                    policy::run(reader.named("orlop-policy"), options, joined, until).await
+                    let clients = policy::Clients {
+                        objects: reader.named("orlop-policy"),
+                        node: own.named("orlop-policy"),
+                    };
+                    policy::run(clients, options, joined, until).await
                 }
                 None => Ok(()),
             }

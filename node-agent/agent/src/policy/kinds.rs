@@ -12,7 +12,7 @@ use super::{
 };
 
 /// How often it is asked whether the API has the kind by now.
-const KINDS: Duration = Duration::from_secs(60);
+const KINDS: Duration = Duration::from_secs(5);
 
 /// What is known of ClusterNetworkPolicies.
 pub enum Found {

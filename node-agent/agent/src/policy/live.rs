@@ -59,6 +59,8 @@ struct Api {
     watchers: Arc<Mutex<Vec<Watcher>>>,
     /// Of objects that do not change.
     others: Arc<Mutex<Vec<Watcher>>>,
+    /// Paths that were asked for, and the methods.
+    asked: Arc<Mutex<Vec<String>>>,
 }
 
 type Watcher = mpsc::UnboundedSender<Bytes>;
@@ -70,9 +72,18 @@ impl Api {
         watchers.retain(|it| it.send(line.clone()).is_ok());
     }
 
+    fn clients(&self) -> Clients {
+        Clients {
+            objects: self.client(),
+            node: self.client(),
+        }
+    }
+
     fn client(&self) -> Client {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<control_client::RequestBody>| {
+            let asked = format!("{} {}", request.method(), request.uri().path());
+            api.asked.lock().expect("not poisoned").push(asked);
             let answer = api.answer(request.uri().path(), request.uri().query());
             async move { Ok::<_, Infallible>(answer) }
         });
@@ -315,7 +326,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
         let (api, end) = (Api::default(), CancellationToken::new());
         let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
         let task = tokio::spawn(run(
-            api.client(),
+            api.clients(),
             options(&pins),
             Joined { asked, wishes },
             end.clone(),
@@ -355,7 +366,7 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
         let (api, end) = (Api::default(), CancellationToken::new());
         let ((wishes, wished), (_asks, asked)) = (wishes(), asks());
         let task = tokio::spawn(run(
-            api.client(),
+            api.clients(),
             options(&pins),
             Joined { asked, wishes },
             end.clone(),
@@ -413,7 +424,7 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         let (api, end) = (Api::default(), CancellationToken::new());
         let ((wishes, mut wished), (_asks, asked)) = (wishes(), asks());
         let task = tokio::spawn(run(
-            api.client(),
+            api.clients(),
             options(&pins),
             Joined { asked, wishes },
             end.clone(),
@@ -427,10 +438,7 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         let said = json!({"IngressRate": 10_000_000, "IngressBurst": u32::MAX});
         let mut answer = ask(&pins, "orl0", said).await;
         // What it wants of the node's own traffic comes first.
-        while !matches!(
-            wished.asked.recv().await.expect("a wish"),
-            wishes::Wish::Bandwidth
-        ) {}
+        while !matches!(wished.asked.recv().await.expect("a wish"), Wish::Bandwidth) {}
         assert!(!map.is_in_force(index("orl0")), "nobody is answered yet");
         let [ingress, egress] = map.get(index("orl0")).expect("read");
         let second = ebpf_abi::Bandwidth::new(10_000_000, 10_000_000);
@@ -447,6 +455,47 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         answer.read_line(&mut line).await.expect("an answer");
         assert_eq!(line, "{}\n");
         assert_eq!(map.get(index("orl0")).expect("read"), [None; 2]);
+        end.cancel();
+        task.await.expect("no panic").expect("it ends");
+    });
+}
+
+#[test]
+fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
+    const MAY_READ: [&str; 5] = [
+        "GET /api/v1/namespaces",
+        "GET /api/v1/pods",
+        "GET /api/v1/nodes",
+        "GET /apis/networking.k8s.io/v1/networkpolicies",
+        // Whether there is the kind anybody may ask.
+        "GET /apis/policy.networking.k8s.io/v1alpha2",
+    ];
+    with_maps(async |pins, _| {
+        let (objects, node, end) = (Api::default(), Api::default(), CancellationToken::new());
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+        let clients = Clients {
+            objects: objects.client(),
+            node: node.client(),
+        };
+        let joined = Joined { asked, wishes };
+        let task = tokio::spawn(run(clients, options(&pins), joined, end.clone()));
+        let maps = Policy::open(&pins).expect("maps");
+        settled(&maps, |it| it.endpoints == 6).await;
+        let until = Instant::now() + LONG;
+        let own = || node.asked.lock().expect("not poisoned").clone();
+        let has = |wanted: &str| own().iter().any(|it| it.starts_with(wanted));
+        while !(has("PATCH /api/v1/nodes/n/status")
+            && has("GET /apis/discovery.k8s.io/v1/namespaces/default/endpointslices"))
+        {
+            assert!(Instant::now() < until, "{:?}", own());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let foreign = objects.asked.lock().expect("not poisoned").clone();
+        let foreign: Vec<_> = foreign
+            .into_iter()
+            .filter(|it| !MAY_READ.contains(&it.as_str()))
+            .collect();
+        assert_eq!(foreign, Vec::<String>::new());
         end.cancel();
         task.await.expect("no panic").expect("it ends");
     });
@@ -492,7 +541,7 @@ async fn churn(pins: PathBuf, count: u32) {
     let (api, end) = (Api::default(), CancellationToken::new());
     let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
     let task = tokio::spawn(run(
-        api.client(),
+        api.clients(),
         options(&pins),
         Joined { asked, wishes },
         end.clone(),

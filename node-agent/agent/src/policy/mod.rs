@@ -91,6 +91,16 @@ pub struct Options {
     pub tunnel: Option<u16>,
 }
 
+/// As whom the API is asked.
+pub struct Clients {
+    /// Reads what policies are about, and nothing else: on a node whose user may
+    /// not, the account of network plugins.
+    pub objects: Client,
+    /// The node's own, which reads where the API server is and writes the Node's
+    /// status.
+    pub node: Client,
+}
+
 /// How other parts are joined to this one.
 pub struct Joined {
     /// What they ask.
@@ -105,7 +115,10 @@ pub struct Joined {
 /// [`Error::Datapath`] when the maps are not as they must be,
 /// [`Error::File`] when the CNI plugin's questions cannot be listened for.
 pub async fn run(
-    client: Client,
+    Clients {
+        objects: client,
+        node,
+    }: Clients,
     options: Options,
     Joined {
         asked: mut asks,
@@ -127,12 +140,11 @@ pub async fn run(
         policies.changes(),
     );
     let own = Selection::all().namespace("default");
-    let api =
-        reflect::<EndpointSlice>(&client, own.labels("kubernetes.io/service-name=kubernetes"));
+    let api = reflect::<EndpointSlice>(&node, own.labels("kubernetes.io/service-name=kubernetes"));
     let mut api_changes = api.changes();
     let (full, is_full) = watch::channel(None);
     tokio::spawn(told::follow(
-        client.clone(),
+        node,
         options.node.clone(),
         is_full,
         shutdown.clone(),
