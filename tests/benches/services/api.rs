@@ -138,7 +138,10 @@ impl Api {
             return reply(StatusCode::NOT_FOUND, body.boxed_unsync());
         }
         // Events and conditions are taken as they come.
-        let sent = body.collect().await.map(|it| it.to_bytes());
+        let sent = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes);
         let body = Full::new(sent.unwrap_or_default());
         reply(StatusCode::OK, body.boxed_unsync())
     }

@@ -128,11 +128,11 @@ impl Host {
         let maps = node_agent_datapath::inspect(&self.pins())?.maps;
         ensure(
             maps.services.len() > services && maps.names.len() > services,
-            &format!("the maps hold {} entries of services", maps.services.len()),
+            format!("the maps hold {} entries of services", maps.services.len()),
         )?;
         ensure(
             maps.slots.len() == services * endpoints + 1,
-            &format!("the maps hold {} endpoints", maps.slots.len()),
+            format!("the maps hold {} endpoints", maps.slots.len()),
         )
     }
 }
@@ -173,7 +173,7 @@ fn enter(group: &Path) -> Result<(), Failure> {
 
 fn ip(arguments: &str) -> Result<(), Failure> {
     let status = Command::new("ip").args(arguments.split(' ')).status()?;
-    ensure(status.success(), &format!("ip {arguments}"))
+    ensure(status.success(), format!("ip {arguments}"))
 }
 
 /// The processor time of a control group.

@@ -107,7 +107,7 @@ fn start(
     let used = agent.used()?;
     row(
         what,
-        &format!("{took:.2?}, {:.2?} of processor time ({said})", used),
+        &format!("{took:.2?}, {used:.2?} of processor time ({said})"),
     );
     Ok(agent)
 }
