@@ -92,6 +92,7 @@ pub struct Planner {
     started: bool,
     gone: Vec<Gone>,
     health: BTreeMap<Arc<str>, HealthCheck>,
+    health_version: u64,
     problems: BTreeMap<Owner, Vec<Reason>>,
     problems_version: u64,
     /// Whose sets did not find room.
@@ -132,6 +133,7 @@ impl Planner {
             started: false,
             gone: Vec::new(),
             health: BTreeMap::new(),
+            health_version: 0,
             problems: BTreeMap::new(),
             problems_version: 0,
             starved: BTreeSet::new(),
@@ -320,6 +322,12 @@ impl Planner {
         self.health.values()
     }
 
+    /// Changes whenever [`health_checks`](Self::health_checks) do.
+    #[must_use]
+    pub const fn health_version(&self) -> u64 {
+        self.health_version
+    }
+
     /// Everything that objects ask for and do not get, in the order of objects.
     pub fn problems(&self) -> impl Iterator<Item = Problem> + '_ {
         self.problems.iter().flat_map(|(owner, reasons)| {
@@ -468,9 +476,12 @@ impl Planner {
                 port,
                 local_ready: compiled.local_ready,
             };
-            self.health.insert(key.clone(), check);
-        } else {
-            self.health.remove(key);
+            if self.health.get(key) != Some(&check) {
+                self.health.insert(key.clone(), check);
+                self.health_version += 1;
+            }
+        } else if self.health.remove(key).is_some() {
+            self.health_version += 1;
         }
         Some((std::mem::take(&mut known.sets), created, compiled.sets))
     }

@@ -149,7 +149,7 @@ pub async fn run(
         interfaces: interfaces.borrow_and_update().clone(),
         node: node::Own::default(),
         checks: Checks::default(),
-        checked: Vec::new(),
+        checked: None,
         node_ports,
         movers,
         told,
@@ -244,8 +244,8 @@ struct State {
     interfaces: Interfaces,
     node: node::Own,
     checks: Checks,
-    /// What is served now.
-    checked: Vec<Check>,
+    /// Of what the plan said of health checks, what is served now.
+    checked: Option<u64>,
     node_ports: NodePortAddresses,
     movers: Movers,
     told: Told,
@@ -406,21 +406,23 @@ impl State {
     async fn after(&mut self) {
         self.movers.push(self.engine.take_gone());
         let planner = self.engine.planner();
-        let checks: Vec<_> = planner
-            .health_checks()
-            .map(|it| Check {
-                namespace: it.namespace.to_string(),
-                name: it.name.to_string(),
-                port: it.port,
-                local_endpoints: it.local_ready,
-            })
-            .collect();
         self.told.problems(planner, |namespace, name| {
             let service = self.services.get(namespace, name)?;
             Some(service.meta().uid.to_string())
         });
         self.told.fullness(&planner.fullness());
-        if checks != self.checked {
+        let version = planner.health_version();
+        if self.checked != Some(version) {
+            self.checked = Some(version);
+            let checks: Vec<_> = planner
+                .health_checks()
+                .map(|it| Check {
+                    namespace: it.namespace.to_string(),
+                    name: it.name.to_string(),
+                    port: it.port,
+                    local_endpoints: it.local_ready,
+                })
+                .collect();
             let failed = self
                 .checks
                 .follow(&self.health, &checks, &self.shutdown)
@@ -428,7 +430,6 @@ impl State {
             for (check, error) in failed {
                 self.told.health_check(&check, &error);
             }
-            self.checked = checks;
         }
     }
 

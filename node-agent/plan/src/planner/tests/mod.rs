@@ -567,6 +567,7 @@ proptest! {
         let first = planner.resync(&maps);
         apply(&mut maps, &first);
         let mut cut: Option<usize> = None;
+        let mut told = None;
         for event in events {
             let actions = match event {
                 Event::Service(name, wanted) => {
@@ -614,6 +615,7 @@ proptest! {
                 planner = cluster.told();
                 let healing = planner.resync(&maps);
                 apply(&mut maps, &healing);
+                told = None;
             } else {
                 apply(&mut maps, &actions);
             }
@@ -623,7 +625,11 @@ proptest! {
             let problems: Vec<_> = planner.problems().collect();
             prop_assert_eq!(problems, other.problems().collect::<Vec<_>>());
             let checks: Vec<_> = planner.health_checks().cloned().collect();
-            prop_assert_eq!(checks, other.health_checks().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(&checks, &other.health_checks().cloned().collect::<Vec<_>>());
+            let now = (planner.health_version(), checks);
+            if let Some((version, checks)) = told.replace(now.clone()) {
+                prop_assert_eq!(version != now.0, checks != now.1, "whoever looks at it sees");
+            }
             prop_assert_eq!(planner.used, other.used);
             prop_assert_eq!(planner.used.slots, maps.slots.len());
             prop_assert_eq!(planner.used.services, maps.services.len());
