@@ -107,7 +107,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let given = std::env::args_os().collect();
+    let given: Vec<_> = std::env::args_os().collect();
+    allocator::without_huge_pages(&given);
     let arguments = match config::expand(&Arguments::command(), given) {
         Ok(arguments) => arguments,
         Err(error) => {

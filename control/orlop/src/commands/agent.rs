@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::node_agent::{Node, with_network_tokens};
 use crate::{
+    allocator,
     error::Error,
     join::{self, Folder, Join},
     run,
@@ -54,6 +55,7 @@ pub struct Options {
 /// # Errors
 /// Why the machine cannot join, or lacks what a node needs.
 pub async fn run(options: Options) -> Result<(), Error> {
+    allocator::thrifty_at_first();
     let shutdown = run::shutdown_on_signals()?;
     let name = options.node.name()?;
     let folder = Folder::new(&options.data_dir);

@@ -192,9 +192,6 @@ pub async fn run(options: Options) -> Result<(), Error> {
             "name the API server and its user by --kubeconfig FILE".to_owned(),
         ));
     };
-    // Huge pages would keep ten times as much memory as the agent's small
-    // objects take. Where they cannot be declined, it only takes more.
-    let _ = nix::sys::prctl::set_thp_disable(true);
     allocator::thrifty_at_first();
     let client = Client::from_kubeconfig(&kubeconfig)
         .await
