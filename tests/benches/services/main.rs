@@ -21,9 +21,10 @@ use host::{Agent, Host, Probe};
 
 const SERVICES: usize = 10_000;
 const ENDPOINTS: usize = 10;
-/// Changes of other Services' endpoints, and of the one that is asked.
-const CHANGES: usize = 200;
-const PAUSE: Duration = Duration::from_millis(40);
+/// Changes that come one by one, as an agent mostly sees them, and such as come while
+/// the former one is still warm: how many, and how long after each other.
+const RARE: (usize, Duration) = (200, Duration::from_millis(40));
+const DENSE: (usize, Duration) = (1_000, Duration::from_millis(2));
 const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 
 fn main() -> Result<(), Failure> {
@@ -51,7 +52,9 @@ fn main() -> Result<(), Failure> {
     std::thread::sleep(Duration::from_secs(3));
     row("resident, 3 s later", &agent.memory()?);
     idle(&agent)?;
-    others(&agent, &api, services)?;
+    let mut fewer = vec![false; services];
+    others(&agent, &api, &mut fewer, RARE, 200_000)?;
+    others(&agent, &api, &mut fewer, DENSE, 250_000)?;
     probed(&agent, &api, &mut probe)?;
     row("resident, after them", &agent.memory()?);
     agent.end()?;
@@ -59,6 +62,8 @@ fn main() -> Result<(), Failure> {
     let agent = start(&host, &program, &kubeconfig, "start with full maps")?;
     std::thread::sleep(Duration::from_secs(3));
     row("resident, 3 s later", &agent.memory()?);
+    std::thread::sleep(Duration::from_secs(12));
+    row("resident, 15 s later", &agent.memory()?);
     if let Some(seconds) = std::env::var_os("ORLOP_STAY") {
         let seconds = seconds.to_string_lossy().parse().unwrap_or(60);
         println!("agent {} stays for {seconds} s", agent.id());
@@ -124,25 +129,32 @@ fn idle(agent: &Agent) -> Result<(), Failure> {
 }
 
 /// An endpoint of one of many Services goes, or comes back.
-fn others(agent: &Agent, api: &Api, services: usize) -> Result<(), Failure> {
-    let changed: Vec<_> = (0..CHANGES)
-        .map(|change| {
-            let number = change * 7_919 % services;
-            let endpoints = ENDPOINTS - 1 + change / services % 2;
-            event(
-                "MODIFIED",
-                &objects::slice(number, endpoints, 200_000 + change),
-            )
-        })
-        .collect();
+fn others(
+    agent: &Agent,
+    api: &Api,
+    fewer: &mut [bool],
+    (count, pause): (usize, Duration),
+    revision: usize,
+) -> Result<(), Failure> {
+    let mut changed = Vec::with_capacity(count);
+    for change in 0..count {
+        let number = change * 7_919 % fewer.len();
+        let Some(is_fewer) = fewer.get_mut(number) else {
+            continue;
+        };
+        *is_fewer = !*is_fewer;
+        let endpoints = ENDPOINTS - usize::from(*is_fewer);
+        let object = objects::slice(number, endpoints, revision + change);
+        changed.push(event("MODIFIED", &object));
+    }
     let before = agent.used()?;
     for change in &changed {
         api.tell(SLICES, change);
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
-    let used = (agent.used()? - before) / u32::try_from(CHANGES)?;
+    let used = (agent.used()? - before) / u32::try_from(count)?;
     row(
-        &format!("processor time of a change, one every {PAUSE:?}"),
+        &format!("processor time of a change, one every {pause:?}"),
         &micros(used),
     );
     Ok(())
@@ -150,25 +162,26 @@ fn others(agent: &Agent, api: &Api, services: usize) -> Result<(), Failure> {
 
 /// The probe's endpoint moves: from the server's event to the first answer.
 fn probed(agent: &Agent, api: &Api, probe: &mut Probe) -> Result<(), Failure> {
-    let mut took = Vec::with_capacity(CHANGES);
+    let (count, pause) = RARE;
+    let mut took = Vec::with_capacity(count);
     let before = agent.used()?;
-    for change in 1..=CHANGES {
+    for change in 1..=count {
         let changed = event("MODIFIED", &objects::probe_slice(change, 300_000 + change));
         let begun = Instant::now();
         api.tell(SLICES, &changed);
         probe.until(change % 2)?;
         took.push(begun.elapsed());
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
-    let used = (agent.used()? - before) / u32::try_from(CHANGES)?;
+    let used = (agent.used()? - before) / u32::try_from(count)?;
     took.sort_unstable();
-    let at = |share: usize| took.get(CHANGES * share / 100).copied().unwrap_or_default();
+    let at = |share: usize| took.get(count * share / 100).copied().unwrap_or_default();
     row(
         "an event until the new endpoint answers: p50, p90, p99",
         &format!("{}, {}, {}", micros(at(50)), micros(at(90)), micros(at(99))),
     );
     row(
-        "processor time of such a change, which destroys no socket",
+        "processor time of such a change, after which connected sockets are looked for",
         &micros(used),
     );
     Ok(())
