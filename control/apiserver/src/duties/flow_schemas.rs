@@ -9,17 +9,20 @@ use futures::FutureExt;
 
 use super::conditions::{self, Condition};
 use super::flow_control::{GROUP, LEVELS, SCHEMAS};
-use super::{Duty, SETTLE, own};
+use super::{Duty, own};
 use crate::api::Api;
 
 pub(super) static DUTY: Duty = Duty {
     name: "flow schemas",
     follows: &[(GROUP, LEVELS), (GROUP, SCHEMAS)],
     every: Duration::from_secs(60),
-    settle: SETTLE,
+    settle: AT_ONCE,
     run: |api| run(api).boxed(),
     stop: None,
 };
+
+/// Schemas change seldom, and who made one looks at once whether it is dangling.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Under which name it is told.
 const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
