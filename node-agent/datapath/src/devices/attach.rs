@@ -38,9 +38,12 @@ const fn priority(hook: DeviceHook) -> u16 {
     }
 }
 
-/// The places that they had before there were limits.
-const fn former_priority(hook: DeviceHook) -> u16 {
-    priority(hook) - 1
+/// The places that they had before there were limits, which had none.
+const fn former_priority(hook: DeviceHook) -> Option<u16> {
+    match hook {
+        DeviceHook::LimitEgress | DeviceHook::LimitIngress => None,
+        _ => Some(priority(hook) - 1),
+    }
 }
 const HANDLE: u32 = 0x6f72;
 /// Name of the mark of a qdisc that we made.
@@ -191,6 +194,8 @@ impl DeviceLinks {
     pub(crate) fn adopt(&mut self) -> Result<(), Error> {
         fs::create_dir_all(&self.directory).map_err(self.file("create"))?;
         Hurry::end_former(&self.directory);
+        // In the order of their names, in which the host's filters leave their former
+        // place before those of services come to it.
         for (name, path) in pins(&self.directory)? {
             let Some(at) = parse(&name) else { continue };
             let kind = if path.is_dir() {
@@ -353,7 +358,7 @@ impl DeviceLinks {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let handle = TcHandle::from(HANDLE);
-        let place = former_priority(at.hook);
+        let place = former_priority(at.hook).ok_or(io::ErrorKind::NotFound)?;
         let link = SchedClassifierLink::attached(&name, side(at.hook), place, handle, None)
             .map_err(ProgramError::from)
             .and_then(|link| program.attach_to_link(link))
