@@ -29,10 +29,11 @@
 //! not older. `FRESH` is less than `STALE`, so when others hold it for dead it
 //! knows itself that it is cut off.
 //!
-//! Who was cut off itself knows nothing of others' deaths: for [`STALE`] after its
-//! return it takes nothing that another claims, so that an outage of the API server,
-//! after which one is heard before the other, moves nothing; and gives up what another
-//! claims to have taken, of which it may hear later than of its own former words.
+//! Who was cut off itself knows nothing of others' deaths, and its watch goes on where
+//! it was, with words from before. So for [`STALE`] after its return it takes nothing
+//! at all, and gives up what another claims to have taken; an outage of the API server,
+//! after which one is heard before the other, moves nothing. Who just started has
+//! listed what all say: it leaves only what a dead one claims, for as long.
 //!
 //! Who is cut off goes on answering for what it has: if the API server is away for
 //! all, nobody could take over, and Services would go down for nothing. But it takes
@@ -167,11 +168,20 @@ impl Lives {
             .is_some_and(|life| life.claims.contains(&address))
     }
 
-    /// Who else lives and answers for an address.
+    /// Whether another that lives answers for an address, other than those it was
+    /// `taken_from`.
     #[must_use]
-    pub fn is_claimed_by_other(&self, own: &str, address: IpAddr, now: Instant) -> bool {
-        let mut others = self.seen.keys().filter(|node| node.as_str() != own);
-        others.any(|node| self.claims(node, address) && self.is_live(node, now))
+    pub fn is_claimed_by_other(
+        &self,
+        own: &str,
+        address: IpAddr,
+        taken_from: &BTreeSet<Text>,
+        now: Instant,
+    ) -> bool {
+        let others = self.seen.keys().filter(|node| node.as_str() != own);
+        others
+            .filter(|node| !taken_from.contains(*node))
+            .any(|node| self.claims(node, address) && self.is_live(node, now))
     }
 
     /// Who said last that it answers for an address, and is dead.
@@ -203,6 +213,8 @@ pub struct Held {
     pub taken_from: BTreeMap<IpAddr, BTreeSet<Text>>,
     /// Since when it is in touch, if it is.
     pub in_touch: Option<Instant>,
+    /// Whether it was in touch before it was out of touch last.
+    pub returned: bool,
     /// Since when it may answer for each address.
     pub since: BTreeMap<IpAddr, Instant>,
 }
@@ -269,6 +281,7 @@ pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant
     let may_judge = in_touch.is_some_and(|since| now.saturating_duration_since(since) >= STALE);
     let mut held = Held {
         in_touch,
+        returned: before.returned || (before.in_touch.is_some() && in_touch.is_none()),
         ..Held::default()
     };
     for (address, it) in wanted {
@@ -283,9 +296,9 @@ pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant
         let doubtful = held_before && before.doubtful.contains(address);
         let holds = if in_touch.is_some() {
             let lost = if held_before {
-                doubtful && lives.is_claimed_by_other(own, *address, now)
+                doubtful && lives.is_claimed_by_other(own, *address, &taken_from, now)
             } else {
-                !may_judge && !lives.claimed_by_dead(*address, now).is_empty()
+                !may_judge && (held.returned || !lives.claimed_by_dead(*address, now).is_empty())
             };
             let holder = held_before.then_some(own);
             let winner = winner(*address, &it.nodes, lives, holder, &taken_from, since, now);
@@ -537,7 +550,62 @@ mod tests {
         // in touch again: the others say who has it
         say(&mut lives, first, "2", &[], late);
         let back = decide(first, &wanted, &lives, &after, late);
-        assert!(back.yielded.is_empty() && back.addresses.len() == 1);
+        assert!(back.yielded.is_empty() && back.addresses.is_empty());
+        // Nobody said so for as long as it takes to be heard.
+        for (n, at) in [("3", 1500), ("4", 2500)] {
+            say(&mut lives, first, n, &[], late + MS(at));
+        }
+        let later = decide(first, &wanted, &lives, &back, late + MS(2500));
+        assert_eq!(later.addresses.len(), 1);
+    }
+
+    /// It heard the announcement first, then its own former words, and last the claim.
+    #[test]
+    fn who_gave_way_while_cut_off_does_not_take_it_back_on_its_return() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let (cut, taker) = (names[0].as_str(), names[1].as_str());
+        let mut lives = Lives::default();
+        say(&mut lives, cut, "1", &[ADDRESS], t0);
+        say(&mut lives, taker, "1", &[], t0);
+        let held = decide(cut, &wanted, &lives, &heard(t0), t0);
+        let mut held = decide(cut, &wanted, &lives, &held, t0 + MS(2900));
+        held.addresses.remove(&ip(ADDRESS));
+        held.yielded.insert(ip(ADDRESS));
+        let held = decide(cut, &wanted, &lives, &held, t0 + MS(2910));
+        say(&mut lives, taker, "2", &[], t0 + MS(2920));
+        say(&mut lives, cut, "2", &[ADDRESS], t0 + MS(2930));
+        let held = decide(cut, &wanted, &lives, &held, t0 + MS(2930));
+        assert!(
+            held.addresses.is_empty(),
+            "its own former claim is no right"
+        );
+        say(&mut lives, taker, "3", &[ADDRESS], t0 + MS(2940));
+        say(&mut lives, cut, "3", &[], t0 + MS(2950));
+        for at in [2950, 5000] {
+            say(&mut lives, cut, &at.to_string(), &[], t0 + MS(at));
+            say(&mut lives, taker, &at.to_string(), &[ADDRESS], t0 + MS(at));
+            let held = decide(cut, &wanted, &lives, &held, t0 + MS(at));
+            assert!(held.addresses.is_empty());
+        }
+    }
+
+    #[test]
+    fn who_took_an_address_and_was_out_of_touch_then_keeps_it() {
+        let (names, t0) = (order(), Instant::now());
+        let wanted = wanted(&["a", "b", "c"]);
+        let (cut, taker) = (names[0].as_str(), names[1].as_str());
+        let mut lives = Lives::default();
+        say(&mut lives, cut, "1", &[ADDRESS], t0);
+        say(&mut lives, taker, "1", &[], t0 + MS(2400));
+        let held = decide(taker, &wanted, &lives, &heard(t0), t0 + MS(2500));
+        let held = decide(taker, &wanted, &lives, &held, t0 + MS(4500));
+        assert_eq!((held.addresses.len(), held.doubtful.len()), (1, 1));
+        // Both are back, and neither has heard the other.
+        say(&mut lives, cut, "2", &[ADDRESS], t0 + MS(4600));
+        say(&mut lives, taker, "2", &[ADDRESS], t0 + MS(4610));
+        let held = decide(taker, &wanted, &lives, &held, t0 + MS(4610));
+        assert_eq!(held.addresses.len(), 1);
     }
 
     #[test]

@@ -419,8 +419,9 @@ impl Announcing<'_> {
             addresses: former.claims.clone(),
             ..Held::default()
         };
-        held.addresses
-            .retain(|address| !lives.is_claimed_by_other(&self.node, *address, now));
+        held.addresses.retain(|address| {
+            !lives.is_claimed_by_other(&self.node, *address, &BTreeSet::new(), now)
+        });
         held
     }
 
