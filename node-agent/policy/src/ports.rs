@@ -3,12 +3,21 @@
 //! A class is the signature of the ranges that hold a port. Class 0 is that of
 //! ports in no range, and of protocols without ports. There may be 65 535
 //! classes; each takes a range of its own, so policies name fewer.
+//!
+//! A range that comes or goes is looked at where it lies and nowhere else: a
+//! policy's ports cost the same beside ten others and beside ten thousand.
+
+mod pieces;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ebpf_abi::Protocol;
 use ebpf_abi::policy::PortClasses;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use self::pieces::Pieces;
 use crate::intern::Interner;
 use crate::policy::PortRange;
 
@@ -21,13 +30,38 @@ pub type ClassId = u16;
 #[derive(Debug)]
 pub struct Ports {
     ranges: Interner<PortRange>,
-    numbers: FxHashMap<Box<[PortId]>, ClassId>,
-    signatures: FxHashMap<ClassId, Box<[PortId]>>,
+    /// Ranges that came or went since classes were settled.
+    moved: BTreeMap<PortId, Moved>,
+    /// Of each protocol.
+    pieces: [Pieces; PROTOCOLS.len()],
+    classes: Classes,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    range: PortRange,
+    /// It came; else it went.
+    came: bool,
+}
+
+/// Ranges that came or went, of those that hold a port.
+type Moves = SmallVec<[(PortId, Moved); 2]>;
+
+#[derive(Debug, Default)]
+struct Classes {
+    numbers: FxHashMap<Arc<[PortId]>, ClassId>,
+    known: FxHashMap<ClassId, Class>,
     of_range: FxHashMap<PortId, SmallVec<[ClassId; 4]>>,
-    /// Three protocols, each port's class.
-    table: Vec<ClassId>,
-    next: ClassId,
-    dirty: bool,
+    /// The number that was given last.
+    last: ClassId,
+}
+
+#[derive(Debug)]
+struct Class {
+    /// The ranges that hold its ports, sorted.
+    signature: Arc<[PortId]>,
+    /// How many pieces are of it.
+    pieces: usize,
 }
 
 /// What became of the classes.
@@ -39,212 +73,218 @@ pub struct Changed {
     pub elements: Vec<(u32, PortClasses)>,
 }
 
+const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
+
 impl Default for Ports {
     fn default() -> Self {
         Self {
             ranges: Interner::starting_at(1),
-            numbers: FxHashMap::default(),
-            signatures: FxHashMap::default(),
-            of_range: FxHashMap::default(),
-            table: vec![0; 3 << 16],
-            next: 0,
-            dirty: false,
+            moved: BTreeMap::new(),
+            pieces: Default::default(),
+            classes: Classes::default(),
         }
     }
 }
-
-const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
 
 impl Ports {
     /// Holds a range.
     pub fn acquire(&mut self, range: PortRange) -> PortId {
         let (number, new) = self.ranges.acquire(range);
-        self.dirty |= new;
+        if new {
+            self.moved.insert(number, Moved { range, came: true });
+        }
         number
     }
 
     /// Holds it once less.
     pub fn release(&mut self, number: PortId) {
-        self.dirty |= self.ranges.release(number).is_some();
+        let Some(range) = self.ranges.release(number) else {
+            return;
+        };
+        // What came and went before anybody looked was never there.
+        if self.moved.remove(&number).is_none() {
+            let range = *range;
+            self.moved.insert(number, Moved { range, came: false });
+        }
     }
 
     /// Is there something to settle?
-    pub const fn is_dirty(&self) -> bool {
-        self.dirty
+    pub fn is_dirty(&self) -> bool {
+        !self.moved.is_empty()
     }
 
     /// The classes in a range.
     pub fn classes(&self, range: PortId) -> &[ClassId] {
-        self.of_range.get(&range).map_or(&[], SmallVec::as_slice)
+        let classes = self.classes.of_range.get(&range);
+        classes.map_or(&[], SmallVec::as_slice)
     }
 
     /// The ranges that make a class.
     pub fn signature(&self, class: ClassId) -> &[PortId] {
-        self.signatures.get(&class).map_or(&[], |it| it)
+        let class = self.classes.known.get(&class);
+        class.map_or(&[], |it| &it.signature)
     }
 
     /// The class of a port.
     pub fn class(&self, protocol: Protocol, port: u16) -> ClassId {
-        PROTOCOLS
-            .iter()
-            .position(|it| *it == protocol)
-            .and_then(|row| self.table.get((row << 16) + usize::from(port)))
-            .copied()
-            .unwrap_or(0)
+        let row = PROTOCOLS.iter().position(|it| *it == protocol);
+        let pieces = row.and_then(|row| self.pieces.get(row));
+        pieces.map_or(0, |it| it.class(port))
     }
 
     /// How many classes there are.
     pub fn len(&self) -> usize {
-        self.signatures.len()
+        self.classes.known.len()
     }
 
-    /// Makes the classes anew. Those that stay keep their numbers, those that
-    /// go keep theirs until the next time.
+    /// Makes the classes of what came and went. Those that stay keep their
+    /// numbers, those that go keep theirs until the next time.
     pub fn settle(&mut self, epoch: u32) -> Changed {
         let mut changed = Changed::default();
-        if !std::mem::take(&mut self.dirty) {
-            return changed;
-        }
-        let mut numbers: FxHashMap<Box<[PortId]>, ClassId> = FxHashMap::default();
-        let mut table = vec![0; 3 << 16];
-        for (row, protocol) in PROTOCOLS.into_iter().enumerate() {
-            // Where ranges begin and end, and in between, who is open.
-            let mut edges: Vec<(u32, bool, PortId)> = Vec::new();
-            for (number, range) in self.ranges.iter() {
-                if range.protocol == protocol {
-                    edges.push((u32::from(range.first), true, number));
-                    edges.push((u32::from(range.last) + 1, false, number));
+        let moved = std::mem::take(&mut self.moved);
+        let mut left = FxHashSet::default();
+        for (protocol, pieces) in PROTOCOLS.into_iter().zip(&mut self.pieces) {
+            let moved: Vec<(PortId, Moved)> = moved
+                .iter()
+                .filter(|(_, it)| it.range.protocol == protocol)
+                .map(|(number, it)| (*number, *it))
+                .collect();
+            let edges = || {
+                let of = |range: PortRange| [Some(range.first), range.last.checked_add(1)];
+                moved.iter().flat_map(move |(_, it)| of(it.range)).flatten()
+            };
+            for at in edges() {
+                if let Some(class) = pieces.cut(at) {
+                    self.classes.gain(class);
                 }
             }
-            edges.sort_unstable();
-            let mut open: Vec<PortId> = Vec::new();
-            let mut from = 0;
-            for (at, begins, number) in edges {
-                if at > from && !open.is_empty() {
-                    let class = self.class_of(&open, &mut numbers, &mut changed);
-                    let (from, to) = ((row << 16) + from as usize, (row << 16) + at as usize);
-                    if let Some(part) = table.get_mut(from..to) {
-                        part.fill(class);
-                    }
-                }
-                from = at;
-                match (begins, open.binary_search(&number)) {
-                    (true, Err(place)) => open.insert(place, number),
-                    (false, Ok(place)) => {
-                        open.remove(place);
-                    }
-                    (true, Ok(_)) | (false, Err(_)) => {}
+            let mut written: Vec<u16> = Vec::new();
+            for (first, moves) in within(pieces, &moved) {
+                let old = pieces.class(first);
+                let new = self.classes.beside(old, &moves, &mut changed);
+                if new != old {
+                    self.classes.gain(new);
+                    self.classes.lose(old);
+                    left.insert(old);
+                    let elements = pieces.put(first, new);
+                    let next = written.last().map_or(0, |it| it + 1);
+                    written.extend(elements.skip_while(|it| *it < next));
                 }
             }
-        }
-        for (signature, class) in &self.numbers {
-            if !numbers.contains_key(signature) {
-                changed.ranges.extend(signature.iter().copied());
-                self.signatures.remove(class);
+            for at in edges() {
+                if let Some(class) = pieces.join(at) {
+                    self.classes.lose(class);
+                }
             }
+            changed
+                .elements
+                .extend(written.into_iter().filter_map(|it| {
+                    let (element, classes) = pieces.element(it);
+                    let (place, _) = PortClasses::place(epoch, protocol, element)?;
+                    Some((place, classes))
+                }));
         }
-        self.of_range.clear();
-        for (signature, class) in &numbers {
-            for range in signature {
-                self.of_range.entry(*range).or_default().push(*class);
-            }
-        }
-        let before = self.table.chunks_exact(4);
-        for (number, (old, new)) in before.zip(table.chunks_exact(4)).enumerate() {
-            if let (true, [a, b, c, d]) = (old != new, new) {
-                let number = u32::try_from(number).unwrap_or(u32::MAX);
-                let element = (epoch & 1) * PortClasses::HALF + number;
-                changed
-                    .elements
-                    .push((element, PortClasses([*a, *b, *c, *d])));
-            }
-        }
-        self.numbers = numbers;
-        self.table = table;
+        self.classes.forget(left, &mut changed);
         changed
     }
+}
 
-    fn class_of(
+/// The pieces that ranges hold, with those that hold each.
+fn within(pieces: &Pieces, moved: &[(PortId, Moved)]) -> BTreeMap<u16, Moves> {
+    let mut all: BTreeMap<u16, Moves> = BTreeMap::new();
+    for it in moved {
+        for first in pieces.within(it.1.range.first, it.1.range.last) {
+            all.entry(first).or_default().push(*it);
+        }
+    }
+    all
+}
+
+// === impl Classes ===
+
+impl Classes {
+    /// The class whose ranges are those of another one but for what moved.
+    fn beside(
         &mut self,
-        open: &[PortId],
-        numbers: &mut FxHashMap<Box<[PortId]>, ClassId>,
+        old: ClassId,
+        moves: &[(PortId, Moved)],
         changed: &mut Changed,
     ) -> ClassId {
-        if let Some(&class) = numbers.get(open) {
+        let before = self.known.get(&old).map(|it| Arc::clone(&it.signature));
+        let mut signature: SmallVec<[PortId; 8]> =
+            before.iter().flat_map(|it| &**it).copied().collect();
+        for (number, moved) in moves {
+            match (moved.came, signature.binary_search(number)) {
+                (true, Err(place)) => signature.insert(place, *number),
+                (false, Ok(place)) => {
+                    signature.remove(place);
+                }
+                (true, Ok(_)) | (false, Err(_)) => {}
+            }
+        }
+        if signature.is_empty() {
+            return 0;
+        }
+        if let Some(&class) = self.numbers.get(&*signature) {
             return class;
         }
-        let class = self.numbers.get(open).copied().unwrap_or_else(|| {
-            changed.ranges.extend(open.iter().copied());
-            // A number that was free before this round began.
-            let mut tries = 0_u32;
-            loop {
-                self.next = self.next.checked_add(1).unwrap_or(1);
-                tries += 1;
-                if !self.signatures.contains_key(&self.next) || tries > u32::from(u16::MAX) {
-                    break self.next;
+        let class = self.free();
+        let signature: Arc<[PortId]> = signature.as_slice().into();
+        for range in &*signature {
+            self.of_range.entry(*range).or_default().push(class);
+        }
+        changed.ranges.extend(signature.iter().copied());
+        self.numbers.insert(Arc::clone(&signature), class);
+        let pieces = 0;
+        self.known.insert(class, Class { signature, pieces });
+        class
+    }
+
+    /// A number that is nobody's, and was not before this round began.
+    fn free(&mut self) -> ClassId {
+        for _ in 0..u16::MAX {
+            self.last = self.last.checked_add(1).unwrap_or(1);
+            if !self.known.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.last
+    }
+
+    fn gain(&mut self, class: ClassId) {
+        if let Some(class) = self.known.get_mut(&class) {
+            class.pieces += 1;
+        }
+    }
+
+    fn lose(&mut self, class: ClassId) {
+        if let Some(class) = self.known.get_mut(&class) {
+            class.pieces -= 1;
+        }
+    }
+
+    /// Forgets those of these classes that no port is of any more.
+    fn forget(&mut self, left: FxHashSet<ClassId>, changed: &mut Changed) {
+        for number in left {
+            if self.known.get(&number).is_none_or(|it| it.pieces > 0) {
+                continue;
+            }
+            let Some(class) = self.known.remove(&number) else {
+                continue;
+            };
+            self.numbers.remove(&class.signature);
+            for range in &*class.signature {
+                if let Some(classes) = self.of_range.get_mut(range) {
+                    classes.retain(|it| *it != number);
+                    if classes.is_empty() {
+                        self.of_range.remove(range);
+                    }
                 }
             }
-        });
-        self.signatures.insert(class, open.into());
-        numbers.insert(open.into(), class);
-        class
+            changed.ranges.extend(class.signature.iter().copied());
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tcp(first: u16, last: u16) -> PortRange {
-        PortRange {
-            protocol: Protocol::TCP,
-            first,
-            last,
-        }
-    }
-
-    #[test]
-    fn ports_in_the_same_ranges_share_a_class() {
-        let mut ports = Ports::default();
-        let wide = ports.acquire(tcp(80, 90));
-        let narrow = ports.acquire(tcp(85, 85));
-        let changed = ports.settle(0);
-        assert_eq!(changed.elements.len(), 3);
-        let class = |port| ports.class(Protocol::TCP, port);
-        assert_eq!(class(79), 0);
-        assert_eq!(class(80), class(90));
-        assert_ne!(class(80), class(85));
-        assert_eq!(class(91), 0);
-        assert_eq!(ports.class(Protocol::UDP, 80), 0);
-        assert_eq!(ports.signature(class(85)), [wide, narrow]);
-        assert_eq!(ports.classes(wide).len(), 2);
-        assert_eq!(ports.classes(narrow), [class(85)]);
-    }
-
-    #[test]
-    fn what_stays_keeps_its_number() {
-        let mut ports = Ports::default();
-        ports.acquire(tcp(80, 80));
-        ports.settle(0);
-        let class = ports.class(Protocol::TCP, 80);
-        let other = ports.acquire(tcp(443, 443));
-        let changed = ports.settle(0);
-        assert_eq!(ports.class(Protocol::TCP, 80), class);
-        assert_eq!(changed.elements.len(), 1);
-        assert_eq!(changed.ranges, FxHashSet::from_iter([other]));
-        ports.release(other);
-        ports.settle(0);
-        assert_eq!(ports.class(Protocol::TCP, 443), 0);
-        assert_eq!(ports.class(Protocol::TCP, 80), class);
-    }
-
-    #[test]
-    fn ends_of_the_space_count() {
-        let mut ports = Ports::default();
-        ports.acquire(tcp(0, 65535));
-        ports.settle(1);
-        let class = ports.class(Protocol::TCP, 0);
-        assert_ne!(class, 0);
-        assert_eq!(ports.class(Protocol::TCP, 65535), class);
-    }
-}
+mod tests;
