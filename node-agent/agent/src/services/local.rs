@@ -21,7 +21,7 @@ use control_client::{Cache, View};
 use http_body_util::{BodyExt, Empty};
 use hyper::{Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use node_agent_plan::{Account, Planner, explain};
+use node_agent_plan::{Account, Planner, SliceState, explain};
 use serde::{Deserialize, Serialize};
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -29,10 +29,7 @@ use tokio::{
 };
 
 use super::{http::Answer, metrics::Now};
-use crate::{
-    Error,
-    views::{EndpointSlice, Service},
-};
+use crate::{Error, views::Service};
 
 /// Where sockets are; root's alone.
 const FOLDER: &str = "/run/orlop";
@@ -54,9 +51,12 @@ pub struct Placed {
     /// Until all is listed, the plan only collects, and knows no reasons.
     complete: bool,
     zone: Option<String>,
-    services: Vec<Account>,
+    services: Vec<WithSlices>,
     others: Vec<Account>,
 }
+
+/// What became of a Service's addresses, and the slices that its endpoints are in.
+type WithSlices = (Account, Vec<Arc<SliceState>>);
 
 /// What the socket answers.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -73,7 +73,6 @@ struct Portion {
 pub struct Clerk {
     pub node: String,
     pub services: Cache<Service>,
-    pub slices: Cache<EndpointSlice>,
     pub asks: mpsc::Sender<Ask>,
 }
 
@@ -199,7 +198,11 @@ impl Placed {
             zone: planner.zone().map(str::to_owned),
             services: wanted
                 .iter()
-                .map(|(namespace, name)| planner.service_account(namespace, name))
+                .map(|(namespace, name)| {
+                    let slices = planner.service_slices(namespace, name);
+                    let account = planner.service_account(namespace, name);
+                    (account, slices.cloned().collect())
+                })
                 .collect(),
             others: if others {
                 planner.other_accounts()
@@ -279,17 +282,11 @@ impl Clerk {
     fn explained(
         &self,
         services: &[Arc<Service>],
-        accounts: Vec<Account>,
+        accounts: Vec<WithSlices>,
         zone: Option<&str>,
     ) -> Vec<Account> {
-        let slices = self.slices.snapshot();
-        let with = |(service, account): (&Arc<Service>, Account)| {
-            let meta = service.meta();
-            let its: Vec<_> = slices
-                .namespace(&meta.namespace)
-                .map(|it| &**it.state())
-                .filter(|it| it.service() == Some(meta.name.as_str()))
-                .collect();
+        let with = |(service, (account, slices)): (&Arc<Service>, WithSlices)| {
+            let its: Vec<_> = slices.iter().map(|it| &**it).collect();
             let state = service.state();
             account.with(state, &explain(&self.node, zone, state, &its))
         };
@@ -304,7 +301,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::services::http;
+    use crate::{services::http, views::EndpointSlice};
 
     const SERVICES: usize = 2 * PORTION + 7;
 
@@ -323,19 +320,21 @@ mod tests {
             }))
             .expect("a Service")
         };
-        let slice: EndpointSlice = serde_json::from_value(json!({
+        Clerk {
+            node: "node-1".to_owned(),
+            services: Cache::fixed((0..SERVICES).map(service)),
+            asks,
+        }
+    }
+
+    fn slice() -> EndpointSlice {
+        serde_json::from_value(json!({
             "metadata": {"namespace": "ns", "name": "x", "labels": {"kubernetes.io/service-name": name(3)}},
             "addressType": "IPv4",
             "ports": [{"port": 80}],
             "endpoints": [{"addresses": ["10.244.0.1"], "conditions": {"ready": false}}],
         }))
-        .expect("a slice");
-        Clerk {
-            node: "node-1".to_owned(),
-            services: Cache::fixed((0..SERVICES).map(service)),
-            slices: Cache::fixed([slice]),
-            asks,
-        }
+        .expect("a slice")
     }
 
     /// The task that owns the plan, in small.
@@ -346,6 +345,7 @@ mod tests {
             let state = Arc::clone(it.state());
             planner.service_changed(&meta.namespace, &meta.name, Some(state));
         }
+        planner.slice_changed("ns", "x", Some(Arc::clone(slice().state())));
         planner.resync(&Current::default());
         tokio::spawn(async move {
             while let Some(ask) = asked.recv().await {

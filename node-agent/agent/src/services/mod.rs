@@ -119,7 +119,6 @@ pub async fn run(
         Clerk {
             node: options.node_name.clone(),
             services: services.cache(),
-            slices: slices.cache(),
             asks,
         },
         &shutdown,

@@ -7,6 +7,7 @@ use ebpf_abi::ServiceKey;
 use super::{Claimant, Owner, Planner, Set, join};
 use crate::account::{Account, FrontAccount};
 use crate::compile::Rank;
+use crate::slice::SliceState;
 
 impl Planner {
     /// What became of a Service's addresses, and its problems; without its
@@ -16,6 +17,17 @@ impl Planner {
         let key = join(namespace, name);
         let ids = self.services.get(&key).map(|known| known.sets.as_slice());
         self.account(&Owner::Service(key), ids.unwrap_or_default())
+    }
+
+    /// The EndpointSlices of a Service, in the order of their names.
+    pub fn service_slices(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &Arc<SliceState>> {
+        let known = self.services.get(&join(namespace, name));
+        let slices = known.into_iter().flat_map(|known| &known.slices);
+        slices.map(|(_, slice)| slice)
     }
 
     /// The same of the Pods of this node that want host ports, and of what the
