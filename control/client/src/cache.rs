@@ -25,9 +25,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::meta::Meta;
 use crate::reflector::Handle;
-use crate::resource::View;
+use crate::resource::Object;
 
 /// Most objects in a chunk. Larger chunks make writes slower, smaller ones the
 /// list of chunks longer; around the square root of the largest expected
@@ -63,8 +62,8 @@ pub(crate) struct Store<V> {
 /// Namespace and name, as objects are sorted.
 type Key<'a> = (&'a str, &'a str);
 
-fn key(meta: &Meta) -> Key<'_> {
-    (meta.namespace.as_str(), meta.name.as_str())
+fn key<V: Object>(object: &V) -> Key<'_> {
+    (object.namespace(), object.name())
 }
 
 // === impl Cache ===
@@ -77,7 +76,7 @@ impl<V> Clone for Cache<V> {
     }
 }
 
-impl<V: View> Cache<V> {
+impl<V: Object> Cache<V> {
     /// A cache of these objects that nothing changes: for tests.
     #[must_use]
     pub fn fixed(objects: impl IntoIterator<Item = V>) -> Self {
@@ -135,7 +134,7 @@ impl<V> Clone for Snapshot<V> {
     }
 }
 
-impl<V: View> Snapshot<V> {
+impl<V: Object> Snapshot<V> {
     /// One object. `namespace` is empty for cluster-scoped kinds.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<V>> {
@@ -151,7 +150,7 @@ impl<V: View> Snapshot<V> {
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
         self.root
             .starting_at((namespace, ""))
-            .take_while(move |object| object.meta().namespace == namespace)
+            .take_while(move |object| object.namespace() == namespace)
     }
 
     /// How many objects there are.
@@ -167,7 +166,7 @@ impl<V: View> Snapshot<V> {
     }
 }
 
-impl<V: View> FromIterator<V> for Snapshot<V> {
+impl<V: Object> FromIterator<V> for Snapshot<V> {
     fn from_iter<I: IntoIterator<Item = V>>(objects: I) -> Self {
         Self {
             root: Store::of(objects.into_iter().map(Arc::new).collect()).root,
@@ -195,21 +194,19 @@ impl<V> Clone for Chunk<V> {
     }
 }
 
-impl<V: View> Chunk<V> {
+impl<V: Object> Chunk<V> {
     /// Where the key is, or where it would be.
     fn find(&self, wanted: Key<'_>) -> Result<usize, usize> {
         self.0
-            .binary_search_by(|object| key(object.meta()).cmp(&wanted))
+            .binary_search_by(|object| key(&**object).cmp(&wanted))
     }
 
     fn starts_after(&self, wanted: Key<'_>) -> bool {
-        self.0
-            .first()
-            .is_some_and(|object| key(object.meta()) > wanted)
+        self.0.first().is_some_and(|object| key(&**object) > wanted)
     }
 }
 
-impl<V: View> Root<V> {
+impl<V: Object> Root<V> {
     /// The chunk that has the key, if any has.
     fn chunk_of(&self, wanted: Key<'_>) -> usize {
         self.chunks
@@ -242,12 +239,12 @@ impl<V: View> Root<V> {
 
 // === impl Store ===
 
-impl<V: View> Store<V> {
+impl<V: Object> Store<V> {
     /// A store of these objects; of objects with one key, the last counts.
     pub(crate) fn of(mut objects: Vec<Arc<V>>) -> Self {
-        objects.sort_by(|a, b| key(a.meta()).cmp(&key(b.meta())));
+        objects.sort_by(|a, b| key(&**a).cmp(&key(&**b)));
         objects.dedup_by(|later, kept| {
-            let same = key(later.meta()) == key(kept.meta());
+            let same = key(&**later) == key(&**kept);
             if same {
                 std::mem::swap(later, kept);
             }
@@ -272,8 +269,9 @@ impl<V: View> Store<V> {
         to.store(Arc::clone(&self.root));
     }
 
-    pub(crate) fn get(&self, meta: &Meta) -> Option<&Arc<V>> {
-        self.root.get(key(meta))
+    /// The object in the place of this one.
+    pub(crate) fn get(&self, object: &V) -> Option<&Arc<V>> {
+        self.root.get(key(object))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
@@ -283,7 +281,7 @@ impl<V: View> Store<V> {
     /// Puts an object in; the one that it replaces, if any.
     pub(crate) fn insert(&mut self, object: Arc<V>) -> Option<Arc<V>> {
         let root = Arc::make_mut(&mut self.root);
-        let wanted = key(object.meta());
+        let wanted = key(&*object);
         let at = root.chunk_of(wanted);
         let Some(chunk) = root.chunks.get_mut(at) else {
             root.chunks.push(Arc::new(Chunk(vec![object])));
@@ -310,8 +308,8 @@ impl<V: View> Store<V> {
     }
 
     /// Takes an object out.
-    pub(crate) fn remove(&mut self, meta: &Meta) -> Option<Arc<V>> {
-        let wanted = key(meta);
+    pub(crate) fn remove(&mut self, object: &V) -> Option<Arc<V>> {
+        let wanted = key(object);
         let at = self.root.chunk_of(wanted);
         let place = self.root.chunks.get(at)?.find(wanted).ok()?;
         let root = Arc::make_mut(&mut self.root);
@@ -342,7 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::meta::Metadata;
+    use crate::meta::{Meta, Metadata};
 
     fn object(namespace: &str, name: &str, version: u32) -> Metadata {
         Metadata {
@@ -356,7 +354,7 @@ mod tests {
     }
 
     fn assert_sound(store: &Store<Metadata>) {
-        let keys: Vec<_> = store.iter().map(|object| key(object.meta())).collect();
+        let keys: Vec<_> = store.iter().map(|object| key(&**object)).collect();
         assert!(keys.is_sorted_by(|a, b| a < b));
         assert_eq!(keys.len(), store.root.len);
         for chunk in &store.root.chunks {
@@ -389,7 +387,7 @@ mod tests {
                     prop_assert_eq!(before.is_some(), model.insert((namespace, name), step).is_some());
                     before
                 } else {
-                    let before = store.remove(&object.metadata);
+                    let before = store.remove(&object);
                     prop_assert_eq!(before.is_some(), model.remove(&(namespace, name)).is_some());
                     before
                 };

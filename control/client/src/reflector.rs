@@ -39,7 +39,7 @@ use crate::cache::{Cache, Root, Store};
 use crate::client::{Client, Query, path, read_status};
 use crate::error::Error;
 use crate::meta::Metadata;
-use crate::resource::{Resource, View};
+use crate::resource::{Object, Resource};
 use crate::transport::RequestBody;
 use crate::wire::{Frame, Lines, Page};
 
@@ -98,14 +98,14 @@ pub struct Stats {
 /// Follows the objects of `V`'s resource. Must be called within a tokio
 /// runtime.
 #[must_use]
-pub fn reflect<V: View>(client: &Client, selection: Selection) -> Reflector<V> {
+pub fn reflect<V: Object>(client: &Client, selection: Selection) -> Reflector<V> {
     reflect_resource(client, V::RESOURCE, selection)
 }
 
 /// Follows the objects of any resource that `V` can read, such as custom
 /// resources as [`Metadata`]. Must be called within a tokio runtime.
 #[must_use]
-pub fn reflect_resource<V: View>(
+pub fn reflect_resource<V: Object>(
     client: &Client,
     resource: Resource,
     selection: Selection,
@@ -184,7 +184,7 @@ impl<V> Clone for Reflector<V> {
     }
 }
 
-impl<V: View> Reflector<V> {
+impl<V: Object> Reflector<V> {
     /// The cache that this reflector writes.
     #[must_use]
     pub fn cache(&self) -> Cache<V> {
@@ -271,7 +271,7 @@ struct Shared<V> {
     counters: Counters,
 }
 
-impl<V: View> Handle<V> {
+impl<V: Object> Handle<V> {
     pub(crate) fn detached(objects: Vec<V>) -> Self {
         let store = Store::of(objects.into_iter().map(Arc::new).collect());
         Self {
@@ -301,7 +301,7 @@ impl<V> Handle<V> {
     }
 }
 
-impl<V: View> Shared<V> {
+impl<V: Object> Shared<V> {
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the store is published and done"
@@ -342,7 +342,7 @@ struct Writer<V> {
     shared: Arc<Shared<V>>,
 }
 
-impl<V: View> Writer<V> {
+impl<V: Object> Writer<V> {
     fn new(shared: Arc<Shared<V>>) -> Self {
         Self {
             store: Store::of(Vec::new()),
@@ -352,8 +352,8 @@ impl<V: View> Writer<V> {
     }
 
     fn apply(&mut self, object: V) {
-        if let Some(known) = self.store.get(object.meta())
-            && !is_newer(object.meta(), known.meta())
+        if let Some(known) = self.store.get(&object)
+            && !is_newer(&object, known)
         {
             return;
         }
@@ -366,15 +366,14 @@ impl<V: View> Writer<V> {
     }
 
     fn delete(&mut self, object: &V) {
-        if let Some(known) = self.store.get(object.meta())
-            && known.meta().uid == object.meta().uid
-            && let (Some(deleted), Some(known)) =
-                (object.meta().revision(), known.meta().revision())
+        if let Some(known) = self.store.get(object)
+            && known.has_uid_of(object)
+            && let (Some(deleted), Some(known)) = (object.revision(), known.revision())
             && deleted < known
         {
             return;
         }
-        if let Some(previous) = self.store.remove(object.meta()) {
+        if let Some(previous) = self.store.remove(object) {
             self.pending.push(Change {
                 previous: Some(previous),
                 current: None,
@@ -387,14 +386,14 @@ impl<V: View> Writer<V> {
         let mut next: Vec<Arc<V>> = Vec::with_capacity(objects.len());
         for object in objects {
             // what did not change stays the same allocation
-            match self.store.get(object.meta()) {
-                Some(known) if is_same(object.meta(), known.meta()) => next.push(Arc::clone(known)),
+            match self.store.get(&object) {
+                Some(known) if is_same(&object, known) => next.push(Arc::clone(known)),
                 _ => next.push(Arc::new(object)),
             }
         }
         let next = Store::of(next);
         for current in next.iter() {
-            let previous = self.store.get(current.meta());
+            let previous = self.store.get(current);
             if !previous.is_some_and(|previous| Arc::ptr_eq(previous, current)) {
                 self.pending.push(Change {
                     previous: previous.cloned(),
@@ -403,7 +402,7 @@ impl<V: View> Writer<V> {
             }
         }
         for previous in self.store.iter() {
-            if next.get(previous.meta()).is_none() {
+            if next.get(previous).is_none() {
                 self.pending.push(Change {
                     previous: Some(Arc::clone(previous)),
                     current: None,
@@ -443,17 +442,17 @@ impl<V: View> Writer<V> {
     }
 }
 
-fn is_same(new: &crate::Meta, known: &crate::Meta) -> bool {
-    new.uid == known.uid
-        && new.resource_version == known.resource_version
-        && !new.resource_version.is_empty()
+fn is_same<V: Object>(new: &V, known: &V) -> bool {
+    new.has_uid_of(known)
+        && new.resource_version() == known.resource_version()
+        && !new.resource_version().is_empty()
 }
 
 /// Whether an event is not one of the past. Revisions are comparable within
 /// the life of an object (KEP-5504); where they are no numbers, the order of
 /// arrival counts.
-fn is_newer(new: &crate::Meta, known: &crate::Meta) -> bool {
-    if new.uid != known.uid {
+fn is_newer<V: Object>(new: &V, known: &V) -> bool {
+    if !new.has_uid_of(known) {
         return true;
     }
     match (new.revision(), known.revision()) {
@@ -508,7 +507,7 @@ enum End {
     Broken(&'static str),
 }
 
-impl<V: View> Follower<V> {
+impl<V: Object> Follower<V> {
     async fn run(mut self) {
         loop {
             let began = Instant::now();
@@ -742,19 +741,18 @@ impl<V: View> Follower<V> {
             (Frame::Applied(object), Some(initial)) => initial.push(object),
             (Frame::Applied(object), None) => {
                 self.count().events.fetch_add(1, Ordering::Relaxed);
-                self.seen(&object.meta().resource_version);
+                self.seen(object.resource_version());
                 self.writer.apply(object);
             }
             (Frame::Deleted(object), None) => {
                 self.count().events.fetch_add(1, Ordering::Relaxed);
-                self.seen(&object.meta().resource_version);
+                self.seen(object.resource_version());
                 self.writer.delete(&object);
             }
             // changes may be mixed in with the initial events
             (Frame::Deleted(object), Some(initial)) => {
-                let gone = object.meta();
                 initial.retain(|known| {
-                    known.meta().name != gone.name || known.meta().namespace != gone.namespace
+                    known.name() != object.name() || known.namespace() != object.namespace()
                 });
             }
             (Frame::Bookmark(bookmark), _) => {
@@ -794,9 +792,9 @@ impl<V: View> Follower<V> {
     }
 
     /// The watch may resume after this revision.
-    fn seen(&mut self, revision: &CompactString) {
+    fn seen(&mut self, revision: &str) {
         if !revision.is_empty() && self.revision.is_some() {
-            self.revision = Some(revision.clone());
+            self.revision = Some(revision.into());
         }
     }
 

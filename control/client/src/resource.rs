@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
+#[cfg(doc)]
+use crate::identity::Identity;
 use crate::meta::Meta;
 
 /// A resource of the API: where its objects are served and what they are called.
@@ -112,6 +114,51 @@ pub trait View: DeserializeOwned + Send + Sync + 'static {
 
     /// The object's metadata.
     fn meta(&self) -> &Meta;
+}
+
+/// What caches ask of an object. Every [`View`] answers from its metadata; a view
+/// that keeps less has an [`Identity`].
+pub trait Object: DeserializeOwned + Send + Sync + 'static {
+    /// The resource whose objects this is a view of.
+    const RESOURCE: Resource;
+
+    /// Its namespace; empty for cluster-scoped objects.
+    fn namespace(&self) -> &str;
+
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// The revision this was read at.
+    fn resource_version(&self) -> &str;
+
+    /// Is it the same one, or was it deleted and created again in between?
+    fn has_uid_of(&self, other: &Self) -> bool;
+
+    /// The revision as a number, for comparing (KEP-5504); `None` when the server's
+    /// are not numbers.
+    fn revision(&self) -> Option<u64> {
+        self.resource_version().parse().ok()
+    }
+}
+
+impl<V: View> Object for V {
+    const RESOURCE: Resource = <V as View>::RESOURCE;
+
+    fn namespace(&self) -> &str {
+        &self.meta().namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.meta().name
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.meta().resource_version
+    }
+
+    fn has_uid_of(&self, other: &Self) -> bool {
+        self.meta().uid == other.meta().uid
+    }
 }
 
 /// The resources that Orlop's own components read and write.

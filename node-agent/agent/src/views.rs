@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use cni_addresses::Pool;
 use compact_str::CompactString;
-use control_client::{Meta, Resource, View, resources};
+use control_client::{Identity, Meta, Object, Resource, Uid, View, resources};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use node_agent_plan as plan;
@@ -12,12 +12,37 @@ use serde::Deserialize;
 
 use crate::routes::NodeNetwork;
 
+/// Of these there are tens of thousands: of their metadata only the identity is kept.
+macro_rules! objects {
+    ($view:ident of $resource:expr) => {
+        impl Object for $view {
+            const RESOURCE: Resource = $resource;
+
+            fn namespace(&self) -> &str {
+                &self.identity.namespace
+            }
+
+            fn name(&self) -> &str {
+                &self.identity.name
+            }
+
+            fn resource_version(&self) -> &str {
+                &self.identity.resource_version
+            }
+
+            fn has_uid_of(&self, other: &Self) -> bool {
+                self.identity.uid == other.identity.uid
+            }
+        }
+    };
+}
+
 /// A Service: who it is, and what the plan reads of it, which is kept once for
 /// the cache and the plan.
 #[derive(Debug, Deserialize)]
 #[serde(from = "ReadService")]
 pub struct Service {
-    metadata: Meta,
+    identity: Identity,
     state: Arc<plan::ServiceState>,
 }
 
@@ -39,21 +64,20 @@ impl From<ReadService> for Service {
             status: read.status,
         };
         Self {
-            metadata: identity(read.metadata),
+            identity: read.metadata.into(),
             state: Arc::new((&service).into()),
         }
     }
 }
 
-impl View for Service {
-    const RESOURCE: Resource = resources::SERVICES;
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
+objects!(Service of resources::SERVICES);
 
 impl Service {
+    /// Which one it is of those that had its name.
+    pub const fn uid(&self) -> &Uid {
+        &self.identity.uid
+    }
+
     /// The plan's form of it.
     pub const fn state(&self) -> &Arc<plan::ServiceState> {
         &self.state
@@ -65,7 +89,7 @@ impl Service {
 #[derive(Debug, Deserialize)]
 #[serde(from = "ReadSlice")]
 pub struct EndpointSlice {
-    metadata: Meta,
+    identity: Identity,
     triggered: Option<Timestamp>,
     state: Arc<plan::SliceState>,
 }
@@ -95,19 +119,13 @@ impl From<ReadSlice> for EndpointSlice {
         let triggered = read.metadata.annotations.get(TRIGGER);
         Self {
             triggered: triggered.and_then(|text| text.parse().ok()),
-            metadata: identity(read.metadata),
+            identity: read.metadata.into(),
             state: Arc::new(state),
         }
     }
 }
 
-impl View for EndpointSlice {
-    const RESOURCE: Resource = resources::ENDPOINT_SLICES;
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
+objects!(EndpointSlice of resources::ENDPOINT_SLICES);
 
 impl EndpointSlice {
     /// The plan's form of it.
@@ -280,17 +298,6 @@ impl Node {
     }
 }
 
-/// Who an object is, and no more.
-fn identity(meta: Meta) -> Meta {
-    Meta {
-        name: meta.name,
-        namespace: meta.namespace,
-        uid: meta.uid,
-        resource_version: meta.resource_version,
-        ..Meta::default()
-    }
-}
-
 fn metadata(meta: &Meta) -> plan::Metadata {
     plan::Metadata {
         name: meta.name.to_string(),
@@ -347,7 +354,7 @@ mod tests {
             assert_eq!(**slice.state(), plan::SliceState::from(&whole));
             assert_eq!(slice.state(), of_text.state());
             assert_eq!(slice.state().service(), (!headless).then_some("web"));
-            assert_eq!(slice.meta().resource_version, "7");
+            assert_eq!(slice.resource_version(), "7");
             let triggered = slice.triggered().map(|it| it.to_string());
             assert_eq!(triggered.as_deref(), Some("2026-01-01T00:00:00Z"));
         }

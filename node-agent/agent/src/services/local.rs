@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use control_client::{Cache, View};
+use control_client::{Cache, Object};
 use http_body_util::{BodyExt, Empty};
 use hyper::{Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -232,7 +232,7 @@ impl Clerk {
         let (services, next) = self.portion(place.as_ref());
         let names: Vec<_> = services
             .iter()
-            .map(|it| (it.meta().namespace.to_string(), it.meta().name.to_string()))
+            .map(|it| (it.namespace().to_owned(), it.name().to_owned()))
             .collect();
         let (ask, told) = oneshot::channel();
         // Without the task there is nothing to be told.
@@ -268,7 +268,7 @@ impl Clerk {
             let one = snapshot.get(namespace, name).cloned();
             return (one.into_iter().collect(), None);
         }
-        let key = |it: &Service| (it.meta().namespace.to_string(), it.meta().name.to_string());
+        let key = |it: &Service| (it.namespace().to_owned(), it.name().to_owned());
         let mut rest = snapshot
             .iter()
             .filter(|it| place.is_none_or(|(_, after)| key(it) > *after));
@@ -341,9 +341,8 @@ mod tests {
     fn owner(clerk: &Clerk, mut asked: mpsc::Receiver<Ask>, complete: bool) {
         let mut planner = Planner::new(Config::default());
         for it in clerk.services.snapshot().iter() {
-            let meta = it.meta();
             let state = Arc::clone(it.state());
-            planner.service_changed(&meta.namespace, &meta.name, Some(state));
+            planner.service_changed(it.namespace(), it.name(), Some(state));
         }
         planner.slice_changed("ns", "x", Some(Arc::clone(slice().state())));
         planner.resync(&Current::default());

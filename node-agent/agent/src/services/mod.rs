@@ -35,7 +35,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Cache, Change, Changes, Client, Reflector, Selection, View, reflect};
+use control_client::{Cache, Change, Changes, Client, Object, Reflector, Selection, reflect};
 use ebpf_abi::Protocol;
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -407,7 +407,7 @@ impl State {
         let planner = self.engine.planner();
         self.told.problems(planner, |namespace, name| {
             let service = self.services.get(namespace, name)?;
-            Some(service.meta().uid.to_string())
+            Some(service.uid().to_string())
         });
         self.told.fullness(&planner.fullness());
         let version = planner.health_version();
@@ -637,10 +637,9 @@ fn overrides(addresses: &[IpAddr]) -> Vec<Override> {
 }
 
 /// Which object a change is about: its namespace and name.
-fn subject<V: View>(change: &Change<V>) -> Option<(&str, &str)> {
-    let object = change.current.as_ref().or(change.previous.as_ref())?;
-    let meta = object.meta();
-    Some((&meta.namespace, &meta.name))
+fn subject<V: Object>(change: &Change<V>) -> Option<(&str, &str)> {
+    let object = change.latest()?;
+    Some((object.namespace(), object.name()))
 }
 
 #[cfg(test)]
