@@ -36,8 +36,10 @@ use crate::ruleset::{AtomId, Binding, Key, Peer, PeerId, PolicyId, Ruleset, Rule
 
 mod entities;
 mod explain;
+mod peers;
 mod policies;
 mod round;
+mod rulesets;
 mod view;
 
 pub use explain::{Decided, End, Explanation, Reason, Side};

@@ -1,0 +1,234 @@
+//! Who is who: peers of addresses, and the rulesets that tell them apart.
+
+use ebpf_abi::policy::PeerEntry;
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::round::{Out, key};
+use super::{Compiler, Owner};
+use crate::action::Action;
+use crate::address::Prefix;
+use crate::ruleset::{AtomId, Binding, Peer, PeerId, RulesetId, atom};
+
+impl Compiler {
+    /// Peers of dirty addresses and prefixes: those that are new, those that
+    /// are held once less, and bindings that are.
+    pub(super) fn resolve(&mut self, out: &mut Out) -> (Vec<PeerId>, Vec<PeerId>, Vec<u32>) {
+        let (mut new, mut old, mut old_bindings) = (Vec::new(), Vec::new(), Vec::new());
+        let epoch = self.root.epoch;
+        for prefix in std::mem::take(&mut self.dirty.mentions) {
+            let before = self.mentions.get(&prefix).copied();
+            if self.prefixes.is_mentioned(prefix) {
+                let peer = Peer {
+                    kind: PeerEntry::other_kind(prefix.address()),
+                    atoms: self.prefixes.signature(prefix).as_ref().into(),
+                };
+                let id = self.hold_peer(peer, &mut new);
+                self.mentions.insert(prefix, id);
+                old.extend(before);
+                if before != Some(id) {
+                    let entry = PeerEntry { peer: id, flags: 0 };
+                    // A host's own entry is under the same key as its prefix.
+                    if !self.is_host(prefix) {
+                        out.peers.push(Action::PutPeer(epoch, prefix, entry));
+                    }
+                }
+            } else if let Some(before) = before {
+                self.mentions.remove(&prefix);
+                old.push(before);
+                if !self.is_host(prefix) {
+                    out.gone.push(Action::DeletePeer(epoch, prefix));
+                }
+            }
+        }
+        for address in std::mem::take(&mut self.dirty.hosts) {
+            let prefix = Prefix::of(address, 128);
+            let (wanted, bindings) = match self.describe(address) {
+                Some((peer, flags, bindings)) => {
+                    let id = self.hold_peer(peer, &mut new);
+                    (Some(PeerEntry { peer: id, flags }), bindings)
+                }
+                None => (None, SmallVec::new()),
+            };
+            let Some(host) = self.hosts.get_mut(&address) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut host.said, wanted);
+            old_bindings.extend(std::mem::replace(&mut host.bindings, bindings));
+            old.extend(before.map(|it| it.peer));
+            if wanted.is_none() && host.pods.is_empty() && host.nodes.is_empty() && !host.own {
+                self.hosts.remove(&address);
+            }
+            match (before, wanted) {
+                (_, Some(wanted)) if before != Some(wanted) => {
+                    out.peers.push(Action::PutPeer(epoch, prefix, wanted));
+                }
+                (Some(_), None) => match self.mentions.get(&prefix) {
+                    Some(peer) => out.peers.push(Action::PutPeer(
+                        epoch,
+                        prefix,
+                        PeerEntry {
+                            peer: *peer,
+                            flags: 0,
+                        },
+                    )),
+                    None => out.gone.push(Action::DeletePeer(epoch, prefix)),
+                },
+                _ => {}
+            }
+        }
+        (new, old, old_bindings)
+    }
+
+    fn is_host(&self, prefix: Prefix) -> bool {
+        prefix.bits() == 128
+            && self
+                .hosts
+                .get(&prefix.first())
+                .is_some_and(|it| it.said.is_some())
+    }
+
+    /// Who has an address: its peer, its flags, and the bindings it now holds.
+    fn describe(&mut self, address: u128) -> Option<(Peer, u32, SmallVec<[u32; 1]>)> {
+        let prefix = Prefix::of(address, 128);
+        let other = PeerEntry::other_kind(prefix.address());
+        let mut atoms: SmallVec<[AtomId; 16]> = SmallVec::new();
+        let mut held: SmallVec<[u32; 1]> = SmallVec::new();
+        let own = self.hosts.get(&address).is_some_and(|it| it.own);
+        let here = |local: bool| u32::from(local && self.config.node.is_some()) * PeerEntry::LOCAL;
+        let owner = self.owner(address);
+        let (kind, flags) = match owner {
+            Some(Owner::Node(id)) => {
+                let node = self.nodes.get(&id)?;
+                let selectors = self.node_atoms.iter();
+                atoms.extend(
+                    selectors
+                        .filter(|(_, selector)| selector.matches(&node.labels))
+                        .map(|(number, _)| atom::of(atom::NODES, number)),
+                );
+                (other, PeerEntry::NODE | here(node.local || own))
+            }
+            None if own => (other, PeerEntry::NODE | here(true)),
+            None => return None,
+            Some(Owner::Pod(id)) => {
+                let pod = self.pods.get(&id)?;
+                let state = self.namespaces.get(&pod.namespace)?;
+                let selectors = state.atoms.candidates(&pod.labels).filter(|number| {
+                    let selector = self.pod_atoms.get(*number);
+                    selector.is_some_and(|it| it.pods.matches(&pod.labels))
+                });
+                atoms.extend(selectors.map(|number| atom::of(atom::PODS, number)));
+                let wanted: SmallVec<[Binding; 2]> = pod
+                    .ports
+                    .iter()
+                    .filter(|it| self.names.contains_key(&it.name))
+                    .cloned()
+                    .collect();
+                let flags = PeerEntry::POD | here(pod.local);
+                for binding in wanted {
+                    let number = self.hold_binding(binding);
+                    held.push(number);
+                    atoms.push(atom::of(atom::PORT, number));
+                }
+                (other | 2, flags)
+            }
+        };
+        atoms.extend(self.prefixes.signature(prefix).iter().copied());
+        atoms.sort_unstable();
+        atoms.dedup();
+        let atoms = atoms.as_slice().into();
+        Some((Peer { kind, atoms }, flags, held))
+    }
+
+    fn hold_binding(&mut self, binding: Binding) -> u32 {
+        let (name, range) = (binding.name.clone(), binding.port);
+        let (number, new) = self.bindings.acquire(binding);
+        if new {
+            let port = self.ports.acquire(range);
+            self.binding_ports.insert(number, port);
+            let atoms = self.bindings_of.entry(name).or_default();
+            atoms.push(atom::of(atom::PORT, number));
+        }
+        number
+    }
+
+    pub(super) fn release_binding(&mut self, number: u32) {
+        let Some(binding) = self.bindings.release(number) else {
+            return;
+        };
+        if let Some(port) = self.binding_ports.remove(&number) {
+            self.ports.release(port);
+        }
+        if let Some(atoms) = self.bindings_of.get_mut(&binding.name) {
+            atoms.retain(|it| *it != atom::of(atom::PORT, number));
+            if atoms.is_empty() {
+                self.bindings_of.remove(&binding.name);
+            }
+        }
+    }
+
+    fn hold_peer(&mut self, peer: Peer, new: &mut Vec<PeerId>) -> PeerId {
+        if peer.atoms.is_empty() {
+            return peer.kind;
+        }
+        let atoms = peer.atoms.clone();
+        let (id, is_new) = self.peers.acquire(peer);
+        if is_new {
+            for atom in atoms {
+                self.peers_of.entry(atom).or_default().insert(id);
+            }
+            new.push(id);
+        }
+        id
+    }
+
+    pub(super) fn release_peer(&mut self, id: PeerId, out: &mut Out) {
+        if id < PeerEntry::FIRST {
+            return;
+        }
+        let Some(peer) = self.peers.release(id) else {
+            return;
+        };
+        let seers = self.seers(&peer);
+        for atom in &peer.atoms {
+            if let Some(peers) = self.peers_of.get_mut(atom) {
+                peers.remove(&id);
+                if peers.is_empty() {
+                    self.peers_of.remove(atom);
+                }
+            }
+        }
+        for ruleset in seers {
+            let Some(state) = self.rulesets.get_mut(&ruleset) else {
+                continue;
+            };
+            if let Some(row) = state.rows.remove(&id) {
+                let classes = row.entries().map(|(class, _)| class);
+                let epoch = self.root.epoch;
+                out.gone.extend(
+                    classes.map(|class| Action::DeleteVerdict(key(epoch, ruleset, id, class))),
+                );
+            }
+        }
+    }
+
+    /// Rulesets that tell a peer from others of its kind.
+    pub(super) fn seers(&self, peer: &Peer) -> FxHashSet<RulesetId> {
+        let mut seers = FxHashSet::default();
+        for atom in &peer.atoms {
+            if atom::sort(*atom) == atom::PORT {
+                if let Some(binding) = self.bindings.get(atom::number(*atom)) {
+                    seers.extend(
+                        self.rulesets_of_name
+                            .get(&binding.name)
+                            .into_iter()
+                            .flatten(),
+                    );
+                }
+            } else {
+                seers.extend(self.rulesets_of.get(atom).into_iter().flatten());
+            }
+        }
+        seers
+    }
+}
