@@ -19,6 +19,7 @@
 //! EGRESS    (0, range)                       ──► 1 or 2        pods leave as themselves or as the node
 //! CONFIG    0                                ──► Config        the node
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
+//! FLOW_PORTS (which, protocol, port / 8)       ──► bytes         ports under which no flow was ever made
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
 //! FRAGMENTS (source, destination, id)        ──► ports         of a first fragment
 //! BANDWIDTH (device, direction)              ──► Bandwidth     buckets of pods that have a rate
@@ -48,6 +49,7 @@ mod bandwidth;
 mod config;
 mod counter;
 mod flow;
+mod flow_ports;
 mod maglev;
 mod node;
 pub mod policy;
@@ -62,6 +64,7 @@ pub use bandwidth::{Bandwidth, BandwidthKey};
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
+pub use flow_ports::{FlowPort, FlowPortPlace, FlowPorts};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{AS_NODE, AS_POD, NodeFlags, Prefix, Range};
 pub use record::FlowRecord;
@@ -114,6 +117,8 @@ pub mod maps {
     pub const FLOWS: &str = "FLOWS";
     /// A queue of [`Tuple`](crate::Tuple).
     pub const FLOW_LOG: &str = "FLOW_LOG";
+    /// [`FlowPorts`](crate::FlowPorts) by their place.
+    pub const FLOW_PORTS: &str = "FLOW_PORTS";
     /// [`FragmentKey`](crate::FragmentKey) to [`Sealed`](crate::Sealed)`<`[`FragmentPorts`](crate::FragmentPorts)`>`.
     pub const FRAGMENTS: &str = "FRAGMENTS";
     /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
@@ -146,7 +151,7 @@ pub mod maps {
     pub const FLOW_RECORDS: &str = "FLOW_RECORDS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 28] = [
+    pub const ALL: [&str; 29] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -163,6 +168,7 @@ pub mod maps {
         CONFIG,
         FLOWS,
         FLOW_LOG,
+        FLOW_PORTS,
         FRAGMENTS,
         COUNTERS,
         POLICY_ROOT,

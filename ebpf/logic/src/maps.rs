@@ -82,6 +82,12 @@ pub trait Flows: Maps + Entropy {
     fn leaves(&self, address: Address) -> bool;
     /// Is the address in one of the set's source ranges?
     fn is_source(&self, set: u32, address: Address) -> bool;
+    /// May there be an entry under this key? Where that is known at less cost than
+    /// by a look at it; no only if there is none.
+    #[inline(always)]
+    fn may_be_flow(&self, _key: &Tuple) -> bool {
+        true
+    }
     /// Copies a flow's entry to `into`.
     fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<Self::Place>;
     /// Writes the changing part of an entry.

@@ -224,6 +224,10 @@ impl Flows for Model {
         holds(&self.sources, set, address)
     }
 
+    fn may_be_flow(&self, key: &Tuple) -> bool {
+        self.flows.borrow().contains_key(key)
+    }
+
     fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<Tuple> {
         *into = *self.flows.borrow().get(key)?;
         Some(*key)

@@ -32,6 +32,7 @@ mod crc;
 mod egress;
 mod error;
 mod fragments;
+mod glance;
 pub(crate) mod headers;
 mod lifetime;
 mod nat;
@@ -47,6 +48,7 @@ pub use begin::begin;
 pub use checksum::{difference, fold, replace};
 pub use crc::change as sctp_change;
 pub use error::rewrite_error;
+pub use glance::is_foreign;
 pub use headers::{Fragment, Headers, Kind, parse, parse_front};
 pub use lifetime::{collect, is_over, together};
 pub use nat::{relay, rewrite};
@@ -67,7 +69,17 @@ pub trait Packet: Copy {
     }
     /// The packet's first bytes, if they lie where they cost nothing.
     fn front(self) -> Option<Front>;
-    /// The same of a packet of IPv6.
+    /// What tells most packets that are none of ours from others, likewise.
+    #[inline(always)]
+    fn glance(self) -> Option<Glance> {
+        let Front { link, words } = self.front()?;
+        let [a, b, c, d, e, f, ..] = words;
+        Some(Glance {
+            link,
+            words: [a, b, c, d, e, f],
+        })
+    }
+    /// The same as [`front`](Self::front) of a packet of IPv6.
     fn front_v6(self) -> Option<FrontV6>;
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
@@ -154,6 +166,22 @@ impl Front {
     pub const LENGTH: usize = Self::START + Self::WORDS * 4;
     /// Words of a [`FrontV6`].
     pub const WORDS_V6: usize = 14;
+}
+
+/// Of a packet's first bytes, as little as tells that it is of no service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glance {
+    /// What the Ethernet header carries, in network order.
+    pub link: u16,
+    /// What follows it, as [`Front::words`]: as far as a transport header's ports.
+    pub words: [u32; Self::WORDS],
+}
+
+impl Glance {
+    /// How many words there are.
+    pub const WORDS: usize = 6;
+    /// Bytes of all.
+    pub const LENGTH: usize = Front::START + Self::WORDS * 4;
 }
 
 /// What follows the Ethernet header: one of IPv6, and the most that is read of a

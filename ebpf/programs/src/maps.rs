@@ -13,11 +13,11 @@ use ebpf_abi::policy::{
 };
 use ebpf_abi::{
     AS_NODE, Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config,
-    ConfigFlags, Counter, FlowEntry, FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk,
-    MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS,
-    Sealed, Served, Service, ServiceKey, SetName, SlotKey, Tuple,
+    ConfigFlags, Counter, FlowEntry, FlowFlags, FlowPort, FlowPorts, FragmentKey, FragmentPorts,
+    Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain,
+    Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey, SetName, SlotKey, Tuple,
 };
-use ebpf_logic::packet::{Front, FrontV6, Origin, Step, Verdict, Work};
+use ebpf_logic::packet::{Front, FrontV6, Glance, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
@@ -63,6 +63,8 @@ pub(crate) static CONFIG: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
 // of room.
 #[map]
 static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
+#[map]
+static FLOW_PORTS: Array<FlowPorts> = Array::with_max_entries(FlowPorts::ELEMENTS, 0);
 // A place for each flow that fits into FLOWS: two entries a flow.
 #[map]
 static FLOW_LOG: Queue<Tuple> = Queue::with_max_entries(65_536, 0);
@@ -287,6 +289,14 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
+    fn may_be_flow(&self, key: &Tuple) -> bool {
+        let (from, to) = (key.source_port, key.destination_port);
+        may_be(FlowPort::Asked, key.protocol, to)
+            || (may_be(FlowPort::Answering, key.protocol, from)
+                && may_be(FlowPort::Answered, key.protocol, to))
+    }
+
+    #[inline(always)]
     fn flow(&self, key: &Tuple, into: &mut FlowEntry) -> Option<*mut FlowEntry> {
         let place = FLOWS.get_ptr_mut(key)?;
         copy_to(place, into);
@@ -302,6 +312,7 @@ impl Flows for Kernel {
 
     #[inline(always)]
     fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+        take_ports(key, entry);
         match FLOWS.insert(key, entry, u64::from(BPF_NOEXIST)) {
             Ok(()) => Inserted::Yes,
             Err(error) if error == -EEXIST => Inserted::Taken,
@@ -311,6 +322,7 @@ impl Flows for Kernel {
 
     #[inline(always)]
     fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+        take_ports(key, entry);
         FLOWS.insert(key, entry, 0).is_ok()
     }
 
@@ -424,6 +436,51 @@ impl PolicyFlows for Kernel {
     }
 }
 
+/// May there be flows under a port?
+#[inline(always)]
+fn may_be(which: FlowPort, protocol: Protocol, port: Port) -> bool {
+    let Some(place) = FlowPorts::place(which, protocol, port) else {
+        return true;
+    };
+    // SAFETY: as for `copy`; a single byte of the element is read.
+    FLOW_PORTS
+        .get_ptr(place.element)
+        .is_none_or(|element| unsafe {
+            element
+                .cast::<u8>()
+                .add(place.byte as usize)
+                .read_volatile()
+                != 1
+        })
+}
+
+/// Says that there may be flows under the ports of a key, before there is one.
+#[inline(always)]
+fn take_ports(key: &Tuple, entry: &FlowEntry) {
+    let reply = entry.flow.as_unchecked().flags.contains(FlowFlags::REPLY);
+    for place in FlowPorts::of(key, reply).into_iter().flatten() {
+        orlop_take_port(place.element, place.byte);
+    }
+}
+
+/// A function of its own for its stack: those that make flows have none to spare.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_take_port(element: u32, byte: u32) -> u32 {
+    if let Some(ports) = FLOW_PORTS.get_ptr_mut(element) {
+        // SAFETY: as for `copy`; programs write no other values, and a single byte at
+        // once. It is read first: what others read is not to be written anew for each
+        // flow.
+        unsafe {
+            let byte = ports.cast::<u8>().add((byte % 8) as usize);
+            if byte.read_volatile() != 0 {
+                byte.write_volatile(0);
+            }
+        }
+    }
+    0
+}
+
 /// Copies a value of a map to memory of this processor, word by word.
 #[inline(always)]
 fn copy_to<T: Plain>(value: *const T, into: &mut T) {
@@ -448,6 +505,21 @@ pub(crate) fn front(start: usize, end: usize) -> Option<Front> {
     // SAFETY: as many bytes lie there.
     unsafe {
         Some(Front {
+            link: ((start + Front::LINK) as *const u16).read_volatile(),
+            words: words(start + Front::START),
+        })
+    }
+}
+
+/// As little of them as tells most packets that are none of ours.
+#[inline(always)]
+pub(crate) fn glance(start: usize, end: usize) -> Option<Glance> {
+    if start + Glance::LENGTH > end {
+        return None;
+    }
+    // SAFETY: as many bytes lie there.
+    unsafe {
+        Some(Glance {
             link: ((start + Front::LINK) as *const u16).read_volatile(),
             words: words(start + Front::START),
         })

@@ -13,11 +13,11 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::{Counter, Protocol};
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Fragment, Front, FrontV6, Kind, Origin, Outer, Packet, Verdict, Work, answer, decapsulate,
-    encapsulate, parse, parse_front, relay, rewrite, rewrite_error,
+    Fragment, Front, FrontV6, Glance, Kind, Origin, Outer, Packet, Verdict, Work, answer,
+    decapsulate, encapsulate, is_foreign, parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front, front_v6, link_address};
+use crate::maps::{Kernel, front, front_v6, glance, link_address};
 use crate::record;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
@@ -73,6 +73,9 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     if field!(skb, vlan_present) != 0 {
         return TC_ACT_UNSPEC;
     }
+    if origin != Origin::Pod && orlop_tc_foreign(skb) != 0 {
+        return TC_ACT_UNSPEC;
+    }
     let Some(work) = work() else {
         return TC_ACT_UNSPEC;
     };
@@ -92,6 +95,15 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
         return TC_ACT_UNSPEC;
     }
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
+}
+
+/// Is a packet none of ours at first sight? A function of its own, as others below, for
+/// its stack: what follows has none to spare.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_tc_foreign(skb: *mut __sk_buff) -> u32 {
+    let glance = Skb(skb).glance();
+    u32::from(glance.is_some_and(|glance| is_foreign(&Kernel, &glance)))
 }
 
 /// Reads a packet's headers: at once, as those of most, or one by one.
@@ -311,6 +323,14 @@ impl Packet for Skb {
     #[inline(always)]
     fn front(self) -> Option<Front> {
         front(
+            field!(self.0, data) as usize,
+            field!(self.0, data_end) as usize,
+        )
+    }
+
+    #[inline(always)]
+    fn glance(self) -> Option<Glance> {
+        glance(
             field!(self.0, data) as usize,
             field!(self.0, data_end) as usize,
         )

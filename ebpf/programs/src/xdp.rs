@@ -11,11 +11,11 @@ use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Front, FrontV6, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, parse, parse_front,
-    relay, rewrite, rewrite_error,
+    Front, FrontV6, Glance, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, is_foreign,
+    parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front, front_v6};
+use crate::maps::{Kernel, front, front_v6, glance};
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
@@ -23,6 +23,9 @@ use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_
 /// of its own for them.
 #[xdp]
 fn orlop_xdp(ctx: XdpContext) -> u32 {
+    if orlop_xdp_foreign(ctx.ctx) != 0 {
+        return xdp_action::XDP_PASS;
+    }
     let Some(work) = work() else {
         return xdp_action::XDP_PASS;
     };
@@ -40,6 +43,13 @@ fn orlop_xdp(ctx: XdpContext) -> u32 {
         return xdp_action::XDP_PASS;
     }
     orlop_xdp_act(ctx.ctx, verdict)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_xdp_foreign(xdp: *mut xdp_md) -> u32 {
+    let glance = Xdp(xdp).glance();
+    u32::from(glance.is_some_and(|glance| is_foreign(&Kernel, &glance)))
 }
 
 #[unsafe(no_mangle)]
@@ -177,6 +187,12 @@ impl Packet for Xdp {
     }
 
     #[inline(always)]
+    fn glance(self) -> Option<Glance> {
+        let (start, end) = self.ends();
+        glance(start, end)
+    }
+
+    #[inline(always)]
     fn front_v6(self) -> Option<FrontV6> {
         let (start, end) = self.ends();
         front_v6(start, end)
@@ -268,6 +284,11 @@ impl Packet for Direct {
     #[inline(always)]
     fn front(self) -> Option<Front> {
         self.0.front()
+    }
+
+    #[inline(always)]
+    fn glance(self) -> Option<Glance> {
+        self.0.glance()
     }
 
     #[inline(always)]

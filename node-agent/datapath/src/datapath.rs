@@ -12,8 +12,8 @@ use ebpf_abi::policy::{
 };
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config, Counter,
-    FlowEntry, FragmentKey, FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
-    OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    FlowEntry, FlowPorts, FragmentKey, FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
@@ -24,6 +24,7 @@ use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
 use crate::error::Error;
+use crate::flow_ports;
 use crate::growth;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
@@ -160,6 +161,7 @@ impl Datapath {
             recording: options.recording,
             directory: directory.clone(),
         };
+        let new = flow_ports::is_new(&directory);
         let mut ebpf = source.load(&elsewhere)?;
         growth::fill(&directory, &outgrown)?;
         let former = versions(&options.pin_dir)?;
@@ -167,6 +169,7 @@ impl Datapath {
             growth::carry_over(version, &directory)?;
         }
         tables::serve_what_stands(&directory)?;
+        flow_ports::prepare(&directory, new)?;
         // What is at devices already is replaced with the rest; what is not
         // there yet is loaded when a device needs it.
         let device_links = links.join(DEVICE_LINKS);
@@ -595,6 +598,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
     Layout::of::<u32, Sealed<Config>>(maps::CONFIG, MapType::Array),
     Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),
+    Layout::of::<u32, FlowPorts>(maps::FLOW_PORTS, MapType::Array),
     Layout::of::<(), Tuple>(maps::FLOW_LOG, MapType::Queue),
     Layout::of::<FragmentKey, Sealed<FragmentPorts>>(maps::FRAGMENTS, MapType::LruHash),
     Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),

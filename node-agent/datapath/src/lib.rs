@@ -40,6 +40,7 @@ mod egress;
 mod engine;
 mod environment;
 mod error;
+mod flow_ports;
 mod flows;
 mod growth;
 mod links;

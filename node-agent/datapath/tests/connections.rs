@@ -9,7 +9,8 @@ mod host;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use ebpf_abi::{Address, Config, Counter, Protocol, Timeouts};
+use aya::maps::{Array, Map, MapData};
+use ebpf_abi::{Address, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Timeouts, maps};
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
     Capacity, Decision, Engine, Flows, How, Load, Loads, Options, PathKind, Patterns, Question,
@@ -419,6 +420,54 @@ fn a_process_of_the_node_serves_clients_outside_as_they_are() {
 
 /// A table of 64 connections: it becomes full, says so, refuses what has no room,
 /// and has some again when connections are over.
+/// As after a build whose programs did not say which ports flows have.
+#[test]
+fn flows_that_stand_are_found_though_nobody_said_under_which_ports() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let pinned = world.host.pin_dir.join(format!("v{}", ebpf_abi::VERSION));
+    let pinned = pinned.join(maps::FLOW_PORTS);
+    let open = || -> Array<MapData, u64> {
+        let map = Map::from_map_data(MapData::from_pin(&pinned).unwrap()).unwrap();
+        map.try_into().unwrap()
+    };
+    let said = || {
+        [
+            (FlowPort::Asked, 30_001),
+            (FlowPort::Answering, 8_080),
+            (FlowPort::Asked, 30_999),
+        ]
+        .map(|(which, port)| {
+            let place = FlowPorts::place(which, Protocol::TCP, Port::new(port)).unwrap();
+            FlowPorts(open().get(&place.element, 0).unwrap()).may_be(place.byte)
+        })
+    };
+    assert_eq!(said(), [false; 3]);
+    world.put("web", 1, true, |_| {});
+    world.ask(40_001, node(30_001)).unwrap();
+    assert_eq!(said(), [true, true, false]);
+
+    let mut ports = open();
+    for element in 0..FlowPorts::ELEMENTS {
+        ports.set(element, FlowPorts::NONE.0, 0).unwrap();
+    }
+    // Other agents take over.
+    drop(world.engine);
+    let open_engine = || Engine::open(&world.host.options(), Host::config()).unwrap();
+    drop(open_engine());
+    assert_eq!(said(), [true, true, false], "as the flows that stand say");
+    std::fs::remove_file(&pinned).unwrap();
+    let _engine = open_engine();
+    assert_eq!(said(), [true; 3], "nothing is known");
+    world.host.within_reach(false);
+    let again = world
+        .client
+        .run(|| ask_from(40_002, node(30_001)).map(drop));
+    world.host.within_reach(true);
+    again.unwrap();
+}
+
 #[test]
 fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
     const ROOM: u16 = 64;

@@ -17,6 +17,8 @@ pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
 const IPIP: u8 = 4;
 const IPV6: u8 = 41;
+/// Of the word that says where a fragment belongs: what is zero of all that is whole.
+pub(super) const FRAGMENTED: u16 = 0x3fff;
 /// Where an echo's identifier lies in its message.
 pub(super) const IDENTIFIER: u32 = 4;
 /// Extension headers that are walked through.
@@ -192,7 +194,6 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
 #[inline(always)]
 fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
     const NETWORK: u32 = 20;
-    const FRAGMENTED: u16 = 0x3fff;
     const WHOLE: u16 = 0x4000;
     let [w0, w1, w2, source, destination, ports, w6, _, w8, _] = front.words;
     let [first, _, l0, l1] = w0.to_ne_bytes();

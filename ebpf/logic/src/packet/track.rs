@@ -18,6 +18,9 @@ const WALKED: u32 = 32;
 #[inline(always)]
 pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     work.stale = 0;
+    if !maps.may_be_flow(&work.headers.tuple) {
+        return Verdict::Unknown;
+    }
     let Some(place) = maps.flow(&work.headers.tuple, &mut work.entry) else {
         return Verdict::Unknown;
     };

@@ -9,8 +9,8 @@ use aya::maps::{Array, HashMap, Map, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{
-    AS_NODE, Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FragmentKey,
-    FragmentPorts, Life, Plain, Range, Sealed, Served, Tuple, maps,
+    AS_NODE, Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FlowFlags, FlowPorts,
+    FragmentKey, FragmentPorts, Life, Plain, Range, Sealed, Served, Tuple, maps,
 };
 use ebpf_logic::Maps;
 use ebpf_logic::model::Model;
@@ -38,6 +38,8 @@ pub struct Kernel {
     ebpf: Ebpf,
     device: u32,
     out: Vec<u8>,
+    /// The elements of `FLOW_PORTS` that say that there may be flows.
+    elements: Option<BTreeSet<u32>>,
 }
 
 /// Why this machine cannot run them.
@@ -116,6 +118,7 @@ impl Kernel {
             ebpf,
             device: 0,
             out: vec![0; 1 << 16],
+            elements: None,
         })
     }
 
@@ -143,6 +146,7 @@ impl Kernel {
         fill(self.map(maps::NODES), &model.nodes);
         serve(self.map(maps::SERVED), model);
         fill(self.map(maps::FLOWS), &model.flows.borrow());
+        self.write_flow_ports(model);
         fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
         fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
         ranges(self.map(maps::INSIDE), &model.inside, 1);
@@ -154,6 +158,30 @@ impl Kernel {
             self.map(maps::CONFIG).try_into().expect("CONFIG");
         let sealed = Sealed::new(&CONFIG_KEY, model.config.expect("a node"));
         map.set(0, Raw(sealed), 0).expect("write CONFIG");
+    }
+
+    /// Says that there are the model's flows and no others.
+    fn write_flow_ports(&mut self, model: &Model) {
+        let mut elements: BTreeMap<u32, FlowPorts> = BTreeMap::new();
+        for (key, entry) in model.flows.borrow().iter() {
+            let reply = entry.flow.unchecked().flags.contains(FlowFlags::REPLY);
+            for place in FlowPorts::of(key, reply).into_iter().flatten() {
+                let element = elements.entry(place.element).or_insert(FlowPorts::NONE);
+                *element = element.taken(place.byte);
+            }
+        }
+        let former = match &self.elements {
+            Some(former) => former.clone(),
+            None => (0..FlowPorts::ELEMENTS).collect(),
+        };
+        for element in former {
+            elements.entry(element).or_insert(FlowPorts::NONE);
+        }
+        let mut map: Array<_, u64> = self.map(maps::FLOW_PORTS).try_into().expect("FLOW_PORTS");
+        for (element, ports) in &elements {
+            map.set(*element, ports.0, 0).expect("write FLOW_PORTS");
+        }
+        self.elements = Some(elements.into_keys().collect());
     }
 
     /// All flows, without the times of their use.
@@ -168,6 +196,16 @@ impl Kernel {
             })
             .collect();
         flows.sort_unstable_by_key(|(key, ..)| *key);
+        // What programs said of flows that are gone stays said.
+        let places = |(key, ..): &(Tuple, _, _)| {
+            [false, true]
+                .map(|reply| FlowPorts::of(key, reply))
+                .into_iter()
+                .flatten()
+                .flatten()
+        };
+        let elements = flows.iter().flat_map(places).map(|place| place.element);
+        self.elements.get_or_insert_default().extend(elements);
         flows
     }
 
