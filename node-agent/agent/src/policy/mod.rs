@@ -237,7 +237,13 @@ pub async fn run(
                     state.own = own;
                 }
             }
-            Some(question) = asked.recv() => state.waiting.push_back(Waiting::new(question)),
+            Some(question) = asked.recv() => {
+                state.waiting.push_back(Waiting::new(question));
+                // A crowd's are looked at together, not all again for each.
+                while let Ok(question) = asked.try_recv() {
+                    state.waiting.push_back(Waiting::new(question));
+                }
+            }
             Some(ask) = asks.recv() => state.answer(ask),
             Ok(()) = programs.changed(), if waits => {}
             () = tokio::time::sleep(LOOK_AGAIN), if waits => {}

@@ -20,7 +20,8 @@ use tracing::warn;
 
 use crate::Error;
 
-/// Messages come in crowds: a new pod's device makes five.
+/// How long after a look no other one: messages come in crowds, a new pod's device
+/// makes five. The first of them is not waited with, since its pod waits for it.
 const SETTLE: Duration = Duration::from_millis(5);
 /// How often all is read even if no message came.
 const COMPARE: Duration = Duration::from_secs(30);
@@ -60,10 +61,7 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
                 () = sender.closed() => return,
                 () = tokio::time::sleep(pause) => {}
                 // An end of the messages leaves the comparisons in time.
-                Some(_) = messages.next() => {
-                    tokio::time::sleep(SETTLE).await;
-                    while messages.try_recv().is_ok() {}
-                }
+                Some(_) = messages.next() => while messages.try_recv().is_ok() {},
             }
             match read(&handle).await {
                 Ok(found) => {
@@ -84,6 +82,7 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
                     );
                 }
             }
+            tokio::time::sleep(SETTLE).await;
         }
     });
     Ok(receiver)
