@@ -696,17 +696,31 @@ impl<V: Object> Follower<V> {
             self.count().watches.fetch_add(1, Ordering::Relaxed);
         }
         let mut lines = Lines::default();
+        // One timer for all events, which each would have to enter and leave otherwise.
+        let mut patience = std::pin::pin!(tokio::time::sleep_until(deadline));
         loop {
             let until = match initial {
                 Some(_) => deadline.min(tokio::time::Instant::now() + INITIAL_PAUSE),
                 None => deadline,
             };
-            let frame = match tokio::time::timeout_at(until, body.frame()).await {
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => return Some(End::Failed(Error::Body(error))),
-                Ok(None) => return Some(End::Closed),
-                Err(_) if initial.is_some() => return Some(End::NoStreaming),
-                Err(_) => return Some(End::Broken("the server did not end it in time")),
+            if patience.deadline() != until {
+                patience.as_mut().reset(until);
+            }
+            let frame = tokio::select! {
+                biased;
+                frame = body.frame() => frame,
+                () = &mut patience => {
+                    return Some(if initial.is_some() {
+                        End::NoStreaming
+                    } else {
+                        End::Broken("the server did not end it in time")
+                    });
+                }
+            };
+            let frame = match frame {
+                Some(Ok(frame)) => frame,
+                Some(Err(error)) => return Some(End::Failed(Error::Body(error))),
+                None => return Some(End::Closed),
             };
             let Ok(chunk) = frame.into_data() else {
                 continue;
