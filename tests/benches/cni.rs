@@ -13,7 +13,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::{
-        Barrier, Mutex,
+        Barrier, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -124,7 +124,7 @@ fn on_the_node(pods: &[(String, String)]) -> Result<(), Failure> {
             let figures = call("ADD").and_then(|added| Ok((added, call("DEL")?)));
             match figures {
                 Ok((added, removed)) => {
-                    println!("| {name}, {width} at a time | {added} | {removed} |")
+                    println!("| {name}, {width} at a time | {added} | {removed} |");
                 }
                 Err(error) => done = Err(error),
             }
@@ -173,13 +173,13 @@ fn all(
                     let called = call(verb, plugin, configuration, number, pod);
                     let called = called.map_err(|error| error.to_string());
                     took.lock()
-                        .unwrap_or_else(|it| it.into_inner())
+                        .unwrap_or_else(PoisonError::into_inner)
                         .push(called);
                 }
             });
         }
     });
-    let took = took.into_inner().unwrap_or_else(|it| it.into_inner());
+    let took = took.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut took = took
         .into_iter()
         .collect::<Result<Vec<Duration>, String>>()?;
