@@ -45,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cri::Runtime;
 use crate::managers::{Managers, reconcile};
 use crate::node::Identity;
+use crate::node::allocatable::{NodeLimits, enforce};
 use crate::node::machine::{Machine, may_lower_oom_score};
 use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
 use crate::objects::api::ApiObjects;
@@ -344,6 +345,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         settings,
         shutdown.clone(),
     ));
+    let limits = NodeLimits::of(&machine, &shared.settings);
+    let limited = tokio::spawn(enforce(shared.clone(), limits, shutdown.clone()));
     let granted = tokio::spawn(allocation::keep(shared.clone(), shutdown.clone()));
     let bound = tokio::spawn(reconcile::keep(shared.clone(), shutdown.clone()));
     let leaving = tokio::spawn(follow_shutdowns(shared.clone(), shutdown.clone()));
@@ -364,7 +367,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             }
         },
     };
-    for task in [rotation, guard, plugins, sockets, leaving, bound, granted] {
+    for task in [
+        rotation, guard, plugins, sockets, leaving, bound, granted, limited,
+    ] {
         task.abort();
     }
     result

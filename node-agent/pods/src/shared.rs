@@ -107,6 +107,19 @@ pub struct Order {
 }
 
 impl Shared {
+    /// The node, as its events name it: it is perhaps not known yet, and who looks for
+    /// them goes by the name.
+    #[must_use]
+    pub fn node_reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node_name.clone(),
+            uid: self.node_name.clone(),
+            ..ObjectReference::default()
+        }
+    }
+
     /// What the node is short of.
     #[must_use]
     pub fn pressure(&self) -> Pressure {

@@ -100,11 +100,10 @@ fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, Reading> {
         Signal::ImageDisk,
         Signal::ImageInodes,
     );
-    let number = |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
     let tasks = fs::read_to_string("/proc/loadavg")
         .ok()
         .and_then(|text| text.split(['/', ' ']).nth(4)?.parse::<u64>().ok());
-    if let Some((tasks, most)) = tasks.zip(number("/proc/sys/kernel/pid_max")) {
+    if let Some((tasks, most)) = tasks.zip(super::machine::most_tasks()) {
         let reading = Reading {
             available: most.saturating_sub(tasks),
             capacity: most,

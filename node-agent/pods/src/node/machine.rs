@@ -22,6 +22,8 @@ pub struct Machine {
     pub swap: u64,
     /// Bytes of a page of memory.
     pub page: u64,
+    /// Processes and threads that there may be at once; none where it is not told.
+    pub tasks: Option<u64>,
     /// By bytes of a huge page: how many there are.
     pub hugepages: BTreeMap<u64, u64>,
     /// Kernel release.
@@ -78,6 +80,7 @@ impl Machine {
             disk: disk(root).map_or(0, |(total, _)| total),
             swap: meminfo(&text("/proc/meminfo"), "SwapTotal").unwrap_or(0),
             page: meminfo(&text("/proc/self/smaps"), "KernelPageSize").unwrap_or(4096),
+            tasks: most_tasks(),
             hugepages: hugepages::pages(Path::new(hugepages::FOLDER)),
             kernel: text("/proc/sys/kernel/osrelease"),
             os_image,
@@ -149,6 +152,16 @@ impl Machine {
     }
 }
 
+/// How many processes and threads there may be at once: there must be ids for them, and
+/// room.
+pub(super) fn most_tasks() -> Option<u64> {
+    ["pid_max", "threads-max"]
+        .iter()
+        .filter_map(|name| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok())
+        .filter_map(|text| text.trim().parse().ok())
+        .min()
+}
+
 /// The processor's name as Go and Kubernetes write it.
 #[must_use]
 pub fn architecture() -> &'static str {
@@ -197,6 +210,7 @@ mod tests {
     fn machine_has_something_of_everything() {
         let machine = Machine::read(Path::new("/"));
         assert!(machine.cpus > 0 && machine.memory > 1 << 20 && machine.disk > 0);
+        assert!(machine.tasks.is_some_and(|most| most > 300));
         assert!(!machine.kernel.is_empty() && !machine.boot_id.is_empty());
         let capacity = machine.capacity(110);
         assert_eq!(capacity["pods"], "110");

@@ -1,5 +1,6 @@
 //! The node's own object: registered once, then kept true.
 
+pub mod allocatable;
 pub mod evict;
 pub mod guard;
 pub mod images;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::qos::{CPU_PERIOD, PodLimits, class, cpu_shares, pod_request};
 use crate::cri::api::HugepageLimit;
+use crate::node::allocatable::NodeLimits;
 use crate::objects::pod::{PodSpec, QosClass};
 use crate::settings::MemoryQos;
 
@@ -170,6 +171,27 @@ impl Cgroups {
         Ok(())
     }
 
+    /// Limits all pods together.
+    ///
+    /// # Errors
+    /// When the group cannot be configured: they may use more than that now.
+    pub fn limit_node(&self, limits: &NodeLimits) -> io::Result<()> {
+        let group = self.layout.root();
+        self.set_shares(group, limits.cpu_shares)?;
+        self.set_huge(group, &limits.huge)?;
+        if let Some(tasks) = limits.tasks {
+            self.write("pids", group, "pids.max", &tasks.to_string())?;
+        }
+        let file = match self.version {
+            Version::One => "memory.limit_in_bytes",
+            Version::Two => "memory.max",
+        };
+        if limits.memory > 0 {
+            self.write("memory", group, file, &limits.memory.to_string())?;
+        }
+        Ok(())
+    }
+
     /// Whether swap can be limited.
     #[must_use]
     pub fn limits_swap(&self) -> bool {
@@ -195,14 +217,7 @@ impl Cgroups {
         let group = self.layout.pod(class, uid);
         self.make(&group)?;
         self.set_shares(&group, limits.cpu_shares)?;
-        for limit in &beyond.huge {
-            let file = match self.version {
-                Version::One => "limit_in_bytes",
-                Version::Two => "max",
-            };
-            let file = format!("hugetlb.{}.{file}", limit.page_size);
-            self.write("hugetlb", &group, &file, &limit.limit.to_string())?;
-        }
+        self.set_huge(&group, &beyond.huge)?;
         if let Some((file, bytes)) = beyond.protected {
             self.write("memory", &group, file, &bytes.to_string())?;
         }
@@ -405,6 +420,18 @@ impl Cgroups {
                 self.write("", group, "cpu.weight", &weight.to_string())
             }
         }
+    }
+
+    fn set_huge(&self, group: &str, limits: &[HugepageLimit]) -> io::Result<()> {
+        let file = match self.version {
+            Version::One => "limit_in_bytes",
+            Version::Two => "max",
+        };
+        for limit in limits {
+            let file = format!("hugetlb.{}.{file}", limit.page_size);
+            self.write("hugetlb", group, &file, &limit.limit.to_string())?;
+        }
+        Ok(())
     }
 
     /// Where a controller's tree is mounted; `None` when the kernel lacks it.

@@ -97,6 +97,15 @@ fn version_two_has_one_tree_with_weights() {
         (&*read("memory.min"), &*read("burstable/memory.low")),
         ("300", "100")
     );
+    let limits = NodeLimits {
+        cpu_shares: 2048,
+        memory: 1 << 30,
+        tasks: Some(1000),
+        huge: beyond.huge.clone(),
+    };
+    groups.limit_node(&limits).unwrap();
+    let node = ["cpu.weight", "memory.max", "pids.max", "hugetlb.2MB.max"].map(read);
+    assert_eq!(node, ["79", "1073741824", "1000", "8192"]);
     assert!(!groups.limits_swap());
     fs::write(all.join("memory.swap.max"), "max").unwrap();
     assert!(groups.limits_swap());

@@ -19,6 +19,10 @@ pub(super) fn is_done_anyway(key: &str, value: &Value) -> bool {
         | "cpuCFSQuota"
         | "localStorageCapacityIsolation"
         | "enableDebuggingHandlers" => value == &Value::Bool(true),
+        // the groups of others are left to who made them
+        "enforceNodeAllocatable" => value
+            .as_array()
+            .is_some_and(|list| list.iter().all(|what| what == "pods" || what == "none")),
         "cgroupDriver" => value == "cgroupfs",
         "configMapAndSecretChangeDetectionStrategy" => value == "Watch",
         "address" => value == "0.0.0.0" || value == "::",

@@ -64,6 +64,8 @@ pub struct Settings {
     pub images: ImageCollection,
     /// By resource: what is kept from pods, of both reservations.
     pub reserved: BTreeMap<String, String>,
+    /// Whether the reservations are kept from pods by the kernel, too.
+    pub enforce_pods: bool,
     /// Taints that the node registers with.
     pub taints: Vec<Value>,
     /// How many images the node's status names.
@@ -155,6 +157,7 @@ struct File {
     image_most_age: Option<String>,
     kube_reserved: BTreeMap<String, String>,
     system_reserved: BTreeMap<String, String>,
+    enforce_node_allocatable: Option<Vec<String>>,
     register_with_taints: Vec<Value>,
     node_status_max_images: Option<i64>,
     authentication: Authentication,
@@ -301,6 +304,9 @@ impl Settings {
                     .filter(|age| !age.is_zero()),
             },
             reserved,
+            enforce_pods: file
+                .enforce_node_allocatable
+                .is_none_or(|list| list.iter().any(|what| what == "pods")),
             alignment,
             memory: MemoryLimits::from_file(file.memory, &file.feature_gates)?,
             taints: file.register_with_taints,

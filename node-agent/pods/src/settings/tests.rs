@@ -18,9 +18,23 @@ fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
     );
     assert_eq!(settings.eviction.transition, Duration::ZERO);
     assert_eq!(settings.reserved["cpu"], "1100m");
+    assert!(settings.enforce_pods);
     let mut unsupported = settings.unsupported;
     unsupported.sort();
     assert_eq!(unsupported, ["cgroupDriver", "hairpinMode", "logging"]);
+}
+
+#[test]
+fn reservations_are_enforced_on_pods_and_on_nobody_else() {
+    let read = |list: &str| {
+        let text = format!("{HEAD}enforceNodeAllocatable: {list}\n");
+        let settings = Settings::parse(&text).unwrap();
+        (settings.enforce_pods, settings.unsupported.len())
+    };
+    assert_eq!(read("[pods]"), (true, 0));
+    assert_eq!(read("[none]"), (false, 0));
+    assert_eq!(read("[]"), (false, 0));
+    assert_eq!(read("[pods, system-reserved]"), (true, 1));
 }
 
 #[test]

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use control_client::events::ObjectReference;
 use futures::StreamExt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -188,13 +187,7 @@ async fn follow(
     );
     while let Some(begins) = shutdowns.next().await {
         let what = if begins { "event" } else { "cancellation" };
-        let node = ObjectReference {
-            api_version: "v1".to_owned(),
-            kind: "Node".to_owned(),
-            name: shared.node_name.clone(),
-            uid: shared.node_name.clone(),
-            ..ObjectReference::default()
-        };
+        let node = shared.node_reference();
         let message = format!("Shutdown manager detected shutdown {what}");
         shared.events.normal(&node, "NodeShutdown", message);
         shared.leaving.set(begins);
