@@ -17,6 +17,7 @@ pub mod api;
 #[cfg(test)]
 pub(crate) mod fake;
 mod health;
+mod metrics;
 mod plan;
 mod plugins;
 mod state;
@@ -25,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control_client::Client as Api;
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -231,13 +232,26 @@ impl Claims {
         if used.is_empty() {
             return Ok(());
         }
+        let begun = Instant::now();
+        let done = self.prepare_used(pod, &used, objects).await;
+        let metrics = self.plugins.metrics();
+        metrics.operation("PrepareResources", done.is_err(), begun.elapsed());
+        done
+    }
+
+    async fn prepare_used(
+        &self,
+        pod: &Pod,
+        used: &[plan::Used<'_>],
+        objects: &dyn Objects,
+    ) -> Result<(), Error> {
         let key = |claim: &str| (pod.namespace().to_owned(), claim.to_owned());
         let keys: BTreeSet<Key> = used.iter().map(|used| key(used.claim)).collect();
         let _turns = self.turns(&keys).await;
         // all of it is looked at first: a pod that cannot have all of its claims
         // has none, and nobody needs to be there for it to go
         let mut usable = Vec::with_capacity(used.len());
-        for one in &used {
+        for one in used {
             let claim = objects.resource_claim(pod.namespace(), one.claim).await;
             let claim = claim.map_err(|why| Error::Fetch {
                 claim: one.claim.to_owned(),
@@ -267,7 +281,7 @@ impl Claims {
         self.save()?;
         for (driver, asked) in batches.iter() {
             let claims = asked.iter().map(|(_, claim)| claim.clone()).collect();
-            let told = self.plugins.find(driver)?.prepare(claims).await?;
+            let told = self.plugins.prepare(driver, claims).await?;
             let answers = plan::answers(PREPARE, asked, told.claims, |a| &a.error)?;
             for (key, answer) in answers {
                 self.table().set(&key, driver, answer.devices);
@@ -294,6 +308,14 @@ impl Claims {
             let saved = *self.saved.lock().unwrap_or_else(PoisonError::into_inner);
             return if saved { Ok(()) } else { self.save() };
         }
+        let begun = Instant::now();
+        let done = self.unprepare_all(pod, keys).await;
+        let metrics = self.plugins.metrics();
+        metrics.operation("UnprepareResources", done.is_err(), begun.elapsed());
+        done
+    }
+
+    async fn unprepare_all(&self, pod: &str, keys: BTreeSet<Key>) -> Result<(), Error> {
         let _turns = self.turns(&keys).await;
         let mut batches = Batches::default();
         let mut last = Vec::new();
@@ -306,13 +328,19 @@ impl Claims {
         }
         for (driver, asked) in batches.iter() {
             let claims = asked.iter().map(|(_, claim)| claim.clone()).collect();
-            let told = self.plugins.find(driver)?.unprepare(claims).await?;
+            let told = self.plugins.unprepare(driver, claims).await?;
             plan::answers(UNPREPARE, asked, told.claims, |a| &a.error)?;
         }
         for key in last {
             self.table().remove(key);
         }
         self.save()
+    }
+
+    /// What `/metrics` says of claims and drivers.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.plugins.metrics().text(&self.table())
     }
 
     /// Whether the pod uses a claim: then it is not over.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::api;
 use super::health::{Health, Place};
+use super::metrics::Metrics;
 use super::state::Table;
 use crate::cri::Client as Socket;
 use crate::plugins::Kind;
@@ -77,38 +78,16 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Has it prepare claims.
-    pub async fn prepare(&self, claims: Vec<api::Claim>) -> Result<api::PrepareResponse, Error> {
-        let method = match self.service {
-            Service::V1 => "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
-            Service::V1Beta1 => {
-                "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources"
-            }
-        };
-        self.call(method, claims).await
-    }
-
-    /// Has it take claims back.
-    pub async fn unprepare(
+    async fn call<A>(
         &self,
+        method: &'static str,
         claims: Vec<api::Claim>,
-    ) -> Result<api::UnprepareResponse, Error> {
-        let method = match self.service {
-            Service::V1 => "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources",
-            Service::V1Beta1 => {
-                "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources"
-            }
-        };
-        self.call(method, claims).await
-    }
-
-    async fn call<A>(&self, method: &'static str, claims: Vec<api::Claim>) -> Result<A, Error>
+    ) -> Result<A, crate::cri::Error>
     where
         A: prost::Message + Default + 'static,
     {
         let request = api::ClaimsRequest { claims };
-        let answer = self.socket.unary(method, request, PATIENCE).await;
-        answer.map_err(Error::Call)
+        self.socket.unary(method, request, PATIENCE).await
     }
 }
 
@@ -124,6 +103,7 @@ pub struct Plugins {
     health: Mutex<Health>,
     /// Who uses what.
     table: Arc<Mutex<Table>>,
+    metrics: Metrics,
     /// Gets the uids of pods whose devices are not as they were.
     changed: mpsc::UnboundedSender<String>,
     shutdown: CancellationToken,
@@ -150,6 +130,7 @@ impl Plugins {
             wipes: Mutex::default(),
             health: Mutex::default(),
             table,
+            metrics: Metrics::default(),
             changed,
             shutdown,
         }
@@ -166,6 +147,65 @@ impl Plugins {
         let connected = own.iter().rev().find(|plugin| plugin.connected);
         let found = connected.or(own.last()).cloned();
         found.ok_or_else(|| Error::Driver(driver.to_owned()))
+    }
+
+    /// Has a driver prepare claims.
+    ///
+    /// # Errors
+    /// When it is not there, or cannot be asked.
+    pub(super) async fn prepare(
+        &self,
+        driver: &str,
+        claims: Vec<api::Claim>,
+    ) -> Result<api::PrepareResponse, Error> {
+        let methods = [
+            "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
+            "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources",
+        ];
+        self.call(driver, methods, claims).await
+    }
+
+    /// Has a driver take claims back.
+    ///
+    /// # Errors
+    /// When it is not there, or cannot be asked.
+    pub(super) async fn unprepare(
+        &self,
+        driver: &str,
+        claims: Vec<api::Claim>,
+    ) -> Result<api::UnprepareResponse, Error> {
+        let methods = [
+            "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources",
+            "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources",
+        ];
+        self.call(driver, methods, claims).await
+    }
+
+    /// By a method, as `v1` and `v1beta1` name it.
+    async fn call<A>(
+        &self,
+        driver: &str,
+        [v1, v1beta1]: [&'static str; 2],
+        claims: Vec<api::Claim>,
+    ) -> Result<A, Error>
+    where
+        A: prost::Message + Default + 'static,
+    {
+        let plugin = self.find(driver)?;
+        let method = match plugin.service {
+            Service::V1 => v1,
+            Service::V1Beta1 => v1beta1,
+        };
+        let begun = Instant::now();
+        let answer = plugin.call(method, claims).await;
+        let code = answer.as_ref().err().map_or(tonic::Code::Ok, |e| e.code);
+        self.metrics.call(driver, method, code, begun.elapsed());
+        answer.map_err(Error::Call)
+    }
+
+    /// How long calls and claims took.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// How a device is, and what its driver says to that.

@@ -129,6 +129,23 @@ async fn a_claim_is_prepared_for_the_first_pod_and_taken_back_after_the_last() {
     let devices = claims.cdi_devices(&p1, &p1.spec.containers[0]).unwrap();
     assert_eq!(devices, ["d.io/x=gpu", "d.io/x=nic"]);
     assert!(claims.holds("p1") && claims.holds("p2"));
+    let says = |line: &str| {
+        let text = claims.metrics();
+        assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
+    };
+    says("dra_resource_claims_in_use{driver_name=\"<any>\"} 2");
+    says("dra_resource_claims_in_use{driver_name=\"d.io\"} 2");
+    let prepared = "operation_name=\"PrepareResources\"";
+    says(&format!(
+        "dra_operations_duration_seconds_count{{{prepared},is_error=\"true\"}} 1"
+    ));
+    says(&format!(
+        "dra_operations_duration_seconds_count{{{prepared},is_error=\"false\"}} 3"
+    ));
+    says(
+        "dra_grpc_operations_duration_seconds_count{driver_name=\"d.io\",method_name=\"/k8s.io.\
+         kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources\",grpc_status_code=\"OK\"} 1",
+    );
 
     driver.refuse("Unprepare", "busy");
     let busy = claims.unprepare("p1").await.unwrap_err().to_string();
@@ -144,6 +161,7 @@ async fn a_claim_is_prepared_for_the_first_pod_and_taken_back_after_the_last() {
     claims.unprepare("p2").await.unwrap();
     assert_eq!(driver.calls(), ["v1 Unprepare gpu"]);
     assert!(claims.pods().is_empty());
+    says("dra_resource_claims_in_use{driver_name=\"<any>\"} 0");
     agent.end.cancel();
 }
 

@@ -292,6 +292,7 @@ pub(super) fn metrics(shared: &Shared) -> Response<Body> {
              # TYPE {name} gauge\n{name} {seconds}\n"
         );
     }
+    text.push_str(&shared.claims.metrics());
     reply(StatusCode::OK, METRICS, text)
 }
 
