@@ -1,8 +1,9 @@
 //! `cargo xtask vm`: kernel-dependent tests on other kernels, by emulation.
 //!
 //! A Debian kernel boots in qemu without hardware virtualisation; its first
-//! process runs the datapath's tests, built as static programs, and switches
-//! the machine off. What the verifier walked through is printed of each.
+//! process runs a suite of static programs and switches the machine off. The
+//! datapath's suite is its tests, which print what the verifier walked through;
+//! the pods' suite is a node whose control groups are of version 2 alone.
 
 use std::{
     collections::BTreeSet,
@@ -13,19 +14,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::{
     build::{self, TRIPLE},
     ebpf,
     error::{Error, at},
+    images,
     run::{Step, cargo, output, run, say, target, which, workspace},
     setup,
 };
 
 /// What Debian's kernels have as modules and the tests need, in the order in which
-/// they need each other: devices, filters at devices, and a look at sockets.
-const MODULES: [&str; 9] = [
+/// they need each other: devices, filters at devices, a look at sockets, images' layers.
+const MODULES: [&str; 10] = [
     "veth",
     "llc",
     "stp",
@@ -35,7 +37,26 @@ const MODULES: [&str; 9] = [
     "inet_diag",
     "tcp_diag",
     "udp_diag",
+    "overlay",
 ];
+
+/// What a node of pods consists of, besides its own programs.
+const NODE_PROGRAMS: [&str; 5] = [
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+    "runc",
+    "kubectl",
+];
+
+/// What runs in the machines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Suite {
+    /// The datapath's tests.
+    Datapath,
+    /// Pods on control groups of version 2.
+    Pods,
+}
 
 /// Which kernels.
 #[derive(Args)]
@@ -43,6 +64,12 @@ pub struct Options {
     /// Kernel series of Debian's packages.
     #[arg(long, value_delimiter = ',', default_value = "6.1,6.12")]
     kernels: Vec<String>,
+    /// What runs in them; pods take a quarter of an hour.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Suite::Datapath])]
+    suites: Vec<Suite>,
+    /// Folder of the programs that run pods; without, they are built.
+    #[arg(long)]
+    programs: Option<PathBuf>,
     /// Longest time for one machine, in seconds.
     #[arg(long, default_value_t = 1500)]
     timeout: u64,
@@ -65,6 +92,43 @@ pub fn vm(options: &Options) -> Result<(), Error> {
                 .env("DEBIAN_FRONTEND", "noninteractive"))?;
         }
     }
+    for suite in &options.suites {
+        let files = match suite {
+            Suite::Datapath => datapath_files()?,
+            Suite::Pods => pods_files(options.programs.as_deref())?,
+        };
+        for series in &options.kernels {
+            run_suite(*suite, series, &files, options)?;
+        }
+    }
+    Ok(())
+}
+
+/// Boots one kernel with one suite.
+fn run_suite(
+    suite: Suite,
+    series: &str,
+    files: &[(String, PathBuf)],
+    options: &Options,
+) -> Result<(), Error> {
+    let step = Step::begin(format!("kernel {series}"));
+    let kernel = kernel(series)?;
+    let image = target().join("vm").join(format!("{series}.cpio"));
+    let mut files = files.to_vec();
+    files.extend(modules(&kernel));
+    write_initramfs(&image, &files)?;
+    // Of pods, images and layers are in memory, too.
+    let (name, mebibytes) = match suite {
+        Suite::Datapath => (series.to_owned(), 1024),
+        Suite::Pods => (format!("{series}-pods"), 2560),
+    };
+    let limit = Duration::from_secs(options.timeout);
+    boot(&name, &find(&kernel, "vmlinuz")?, &image, mebibytes, limit)?;
+    step.done();
+    Ok(())
+}
+
+fn datapath_files() -> Result<Vec<(String, PathBuf)>, Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     let step = Step::begin("tests as static programs");
     let tests = static_tests()?;
@@ -75,28 +139,57 @@ pub fn vm(options: &Options) -> Result<(), Error> {
         let name = test.file_name().unwrap_or_default().to_string_lossy();
         files.push((format!("tests/{name}"), test.clone()));
     }
-    for program in ["ip", "tc", "insmod"] {
-        files.extend(program_with_libraries(program)?);
+    with_programs(files, &["ip", "tc", "insmod"])
+}
+
+fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error> {
+    let built = match built {
+        Some(folder) => folder.to_owned(),
+        None => {
+            build::build()?;
+            target().join("release")
+        }
+    };
+    let archive = images::build()?;
+    let programs = build::images_programs()?;
+    // Names of functions are a quarter of it.
+    let folder = target().join("vm");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    let orlop = folder.join("orlop");
+    run(Command::new("strip")
+        .arg("-o")
+        .arg(&orlop)
+        .arg(built.join("orlop")))?;
+    let mut files = vec![
+        ("init".to_owned(), programs.join("vm-init")),
+        ("tests/pods".to_owned(), programs.join("vm-pods")),
+        ("images.tar".to_owned(), archive),
+        ("bin/orlop".to_owned(), orlop.clone()),
+        ("bin/orlop-cni".to_owned(), built.join("orlop-cni")),
+    ];
+    files.extend(libraries(&orlop)?);
+    files.extend(libraries(&built.join("orlop-cni"))?);
+    let programs: Vec<&str> = ["ip", "insmod"].into_iter().chain(NODE_PROGRAMS).collect();
+    with_programs(files, &programs)
+}
+
+/// These files with programs of this machine.
+fn with_programs(
+    mut files: Vec<(String, PathBuf)>,
+    programs: &[&str],
+) -> Result<Vec<(String, PathBuf)>, Error> {
+    for program in programs {
+        let path = which(program).ok_or_else(|| Error::Missing {
+            what: format!("`{program}`"),
+            how: "`cargo xtask setup` installs what Debian has; kubectl is looked for on the path"
+                .to_owned(),
+        })?;
+        files.extend(libraries(&path)?);
+        files.push((format!("bin/{program}"), path));
     }
     files.sort();
     files.dedup();
-    for series in &options.kernels {
-        let step = Step::begin(format!("kernel {series}"));
-        let kernel = kernel(series)?;
-        let folder = target().join("vm");
-        let image = folder.join(format!("{series}.cpio"));
-        let mut files = files.clone();
-        files.extend(modules(&kernel));
-        write_initramfs(&image, &files)?;
-        boot(
-            series,
-            &find(&kernel, "vmlinuz")?,
-            &image,
-            Duration::from_secs(options.timeout),
-        )?;
-        step.done();
-    }
-    Ok(())
+    Ok(files)
 }
 
 /// The datapath's integration tests, linked statically.
@@ -225,19 +318,17 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
     taken.unwrap_or(Ok(())).map_err(at(package))
 }
 
-/// A program of this machine and the libraries that it is linked with.
-fn program_with_libraries(name: &str) -> Result<Vec<(String, PathBuf)>, Error> {
-    let program = which(name).ok_or_else(|| Error::Missing {
-        what: format!("`{name}`"),
-        how: "`cargo xtask setup` installs it".to_owned(),
-    })?;
-    let text = output(Command::new("ldd").arg(&program))?;
-    let libraries = text
+/// The libraries that a program is linked with; a static one has none.
+fn libraries(program: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let found = Command::new("ldd")
+        .arg(program)
+        .output()
+        .map_err(at(Path::new("ldd")))?;
+    let text = String::from_utf8_lossy(&found.stdout);
+    Ok(text
         .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-        .map(|path| (path.trim_start_matches('/').to_owned(), PathBuf::from(path)));
-    Ok(std::iter::once((format!("bin/{name}"), program.clone()))
-        .chain(libraries)
+        .filter(|word| word.starts_with('/') && !word.ends_with(':'))
+        .map(|path| (path.trim_start_matches('/').to_owned(), PathBuf::from(path)))
         .collect())
 }
 
@@ -303,8 +394,14 @@ fn entry(archive: &mut Vec<u8>, name: &str, mode: u32, bytes: &[u8]) {
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
-fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<(), Error> {
-    let log = target().join("vm").join(format!("{series}.log"));
+fn boot(
+    name: &str,
+    kernel: &Path,
+    image: &Path,
+    mebibytes: u32,
+    limit: Duration,
+) -> Result<(), Error> {
+    let log = target().join("vm").join(format!("{name}.log"));
     let mut machine = Command::new("qemu-system-x86_64")
         .args([
             "-accel",
@@ -313,11 +410,10 @@ fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<()
             "max",
             "-smp",
             "2",
-            "-m",
-            "1024",
             "-nographic",
             "-no-reboot",
         ])
+        .args(["-m", &mebibytes.to_string()])
         .arg("-kernel")
         .arg(kernel)
         .arg("-initrd")
@@ -364,7 +460,7 @@ fn boot(series: &str, kernel: &Path, image: &Path, limit: Duration) -> Result<()
         Ok(())
     } else {
         Err(Error::Failed(format!(
-            "the tests did not pass on kernel {series}: see `{}`",
+            "the tests did not pass in machine {name}: see `{}`",
             log.display()
         )))
     }

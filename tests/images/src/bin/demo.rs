@@ -6,6 +6,8 @@
 //! demo watch HOST:PORT SECONDS         asks all the while, and counts
 //! demo echo HOST:PORT udp|tcp TEXT     sends TEXT, prints what comes back
 //! demo env | cat PATH                  prints its variables, or a file
+//! demo hold MEBIBYTES                  takes so much memory and keeps it
+//! demo fork COUNT                      has so many children at once, or as many as it may
 //! ```
 //!
 //! `get` prints one line an answer: the answer's body, or `error: …`.
@@ -54,10 +56,19 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["cat", path] => std::fs::read(path).and_then(|bytes| std::io::stdout().write_all(&bytes)),
+        ["hold", mebibytes] => match mebibytes.parse() {
+            Ok(mebibytes) => hold(mebibytes),
+            Err(error) => Err(other(error)),
+        },
+        ["fork", count] => match count.parse() {
+            Ok(count) => fork(count),
+            Err(error) => Err(other(error)),
+        },
+        ["child"] => pause(),
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | hold MEBIBYTES | fork COUNT",
         )),
     };
     match done {
@@ -203,6 +214,39 @@ fn get_once(target: &str) -> std::io::Result<String> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     String::from_utf8(body).map_err(other)
+}
+
+fn pause() -> ! {
+    loop {
+        thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+fn hold(mebibytes: usize) -> std::io::Result<()> {
+    end_on_signals()?;
+    let mut kept = Vec::new();
+    for _ in 0..mebibytes {
+        // bytes that are not zero take memory at once
+        kept.push(vec![1_u8; 1 << 20]);
+    }
+    println!("holds {mebibytes} MiB");
+    pause()
+}
+
+fn fork(count: u32) -> std::io::Result<()> {
+    end_on_signals()?;
+    let program = std::env::current_exe()?;
+    let mut children = Vec::new();
+    while children.len() < count as usize {
+        match std::process::Command::new(&program).arg("child").spawn() {
+            Ok(child) => children.push(child),
+            Err(error) => {
+                println!("{} of {count} children: {error}", children.len());
+                break;
+            }
+        }
+    }
+    pause()
 }
 
 fn echo_tcp(target: &str, text: &str) -> std::io::Result<()> {
