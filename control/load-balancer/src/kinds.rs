@@ -133,9 +133,23 @@ pub struct AnnouncerStatus {
     /// The addresses that this node answers for by ARP and NDP.
     #[serde(deserialize_with = "nullable")]
     pub addresses: Vec<Text>,
+    /// What it claims: those, and others that it is about to answer for.
+    #[serde(deserialize_with = "nullable")]
+    pub claims: Vec<AddressClaim>,
     /// The sessions with BGP peers, by the peers' names.
     #[serde(deserialize_with = "nullable")]
     pub peers: BTreeMap<Text, PeerStatus>,
+}
+
+/// An address that a node claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddressClaim {
+    /// The address.
+    pub address: Text,
+    /// The revision up to which the node had heard all others when it made the claim:
+    /// of two the higher counts.
+    pub term: u64,
 }
 
 /// A session with a BGP peer.

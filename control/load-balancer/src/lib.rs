@@ -19,8 +19,8 @@ mod range;
 mod selector;
 
 pub use kinds::{
-    AnnouncerStatus, BgpAdvertisementSpec, BgpPeerSpec, IpPoolSpec, L2AnnouncementSpec,
-    PasswordSecret, PeerStatus,
+    AddressClaim, AnnouncerStatus, BgpAdvertisementSpec, BgpPeerSpec, IpPoolSpec,
+    L2AnnouncementSpec, PasswordSecret, PeerStatus,
 };
 pub use range::{AddressRange, Pool, PoolError, RangeError};
 pub use selector::{Requirement, Selector};

@@ -19,9 +19,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control_client::{Change, Client, Discard, Patch, Reflector, Selection, View, reflect};
-use control_load_balancer::{ASSIGNED, AnnouncerStatus, Pool, Text};
-use serde_json::{Value, json};
+use control_client::{Change, Client, Reflector, Selection, View, reflect};
+use control_load_balancer::{ASSIGNED, Pool, Text};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -32,14 +31,16 @@ pub mod desired;
 pub mod election;
 pub mod l2;
 pub mod metrics;
+mod renewal;
 mod sys;
 pub mod view;
 
-use self::bgp::{Peer, Speaker, Statuses};
+use self::bgp::{Peer, Speaker};
 use self::desired::World;
-use self::election::{Held, Lives};
+use self::election::{Claimed, Claims, Held, Lives, Report, Said};
 use self::l2::{Answering, Conflict};
 use self::metrics::Metrics;
+use self::renewal::Renewal;
 use self::view::{
     ANNOUNCERS, Announcer, BgpAdvertisement, BgpPeer, IpPool, L2Announcement, Node, Service, Slice,
 };
@@ -50,11 +51,6 @@ const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(30);
 /// Changes that come within this time are looked at together.
 const GATHER: Duration = Duration::from_millis(10);
-/// How long a renewal may take: one that hangs must not keep the next from being
-/// tried.
-const RENEWAL: Duration = Duration::from_millis(1500);
-/// How often an agent says how its sessions are though nothing changed.
-const REPORT: Duration = Duration::from_secs(60);
 
 /// Announces what this node is to announce, until `shutdown`. Where the kinds are
 /// not defined, waits until they are.
@@ -286,18 +282,20 @@ impl Announcing<'_> {
             stop.clone(),
         ));
         let mut speaker = Speaker::new(self.client.clone(), self.metrics.clone(), stop.clone());
+        let former = followed.announcers.cache().get("", &self.node);
+        let former = former.map(|it| said(&it)).unwrap_or_default();
         let report = watch::Sender::new(Report::default());
-        tasks.spawn(renew(
-            self.client.clone(),
-            self.node.clone(),
-            report.subscribe(),
-            speaker.statuses(),
-            self.metrics.clone(),
-            stop.clone(),
-        ));
+        let (word_sender, mut words) = mpsc::unbounded_channel();
+        let renewal = Renewal {
+            client: self.client.clone(),
+            node: self.node.clone(),
+            metrics: self.metrics.clone(),
+            words: word_sender,
+            last: former.renewed.clone(),
+        };
+        tasks.spawn(renewal.run(report.subscribe(), speaker.statuses(), stop.clone()));
 
-        let mut lives = Lives::default();
-        let former = Former::of(&self.node, &followed.announcers);
+        let mut lives = Lives::of(&self.node);
         let mut held: Option<Held> = None;
         let (mut asked_bell, mut bell) = (self.asked.watch(), bell.subscribe());
         let mut world_changed = true;
@@ -326,21 +324,24 @@ impl Announcing<'_> {
                 });
             }
             while let Some(change) = lives_changes.try_recv() {
-                observe(&mut lives, &change, &former);
+                // What came back was said before.
+                while let Ok(word) = words.try_recv() {
+                    lives.say(word);
+                }
+                observe(&mut lives, &change);
             }
             let now = Instant::now();
-            let before = held.get_or_insert_with(|| self.resumed(&former, &lives, now));
+            let before = held.get_or_insert_with(|| Held::resumed(&former.claims, &lives, now));
             let decided = election::decide(&self.node, &wanted, &lives, before, now);
             if decided != *before {
-                self.log(before, &decided);
+                Self::log(before, &decided);
             }
             *before = decided;
-            self.metrics.holds(before.addresses.len());
             let table: Answering = before
-                .addresses
-                .iter()
-                .filter_map(|address| Some((*address, wanted.get(address)?.interfaces.clone())))
+                .addresses()
+                .filter_map(|address| Some((address, wanted.get(&address)?.interfaces.clone())))
                 .collect();
+            self.metrics.holds(table.len());
             answering.send_if_modified(|known| {
                 let other = **known != table;
                 if other {
@@ -348,20 +349,16 @@ impl Announcing<'_> {
                 }
                 other
             });
-            let contends = election::contends(&self.node, &wanted, before);
-            let said = Report {
-                contends,
-                addresses: before.addresses.clone(),
-            };
+            let said = Report::of(&self.node, &wanted, &lives, before, now);
             report.send_if_modified(|known| {
                 let other = *known != said;
                 *known = said;
                 other
             });
             let next = lives
-                .next_end(&self.node, now)
+                .next_end(now)
                 .into_iter()
-                .chain(before.next_end(now))
+                .chain(before.next_end())
                 .min();
             tokio::select! {
                 () = shutdown.cancelled() => break,
@@ -373,10 +370,14 @@ impl Announcing<'_> {
                     world_changed = changed.is_ok();
                     tokio::time::sleep(GATHER).await;
                 }
+                Some(word) = words.recv() => lives.say(word),
                 change = lives_changes.recv() => if let Some(change) = change {
-                    observe(&mut lives, &change, &former);
+                    while let Ok(word) = words.try_recv() {
+                        lives.say(word);
+                    }
+                    observe(&mut lives, &change);
                 },
-                Some(conflict) = conflicts.recv() => self.contested(conflict, &lives, &mut held),
+                Some(conflict) = conflicts.recv() => Self::contested(conflict, &lives, &mut held),
                 () = until(next) => {}
             }
         }
@@ -412,37 +413,24 @@ impl Announcing<'_> {
         }
     }
 
-    /// What the agent that ran here before answered for, unless another node does now:
-    /// a restart moves nothing.
-    fn resumed(&self, former: &Former, lives: &Lives, now: Instant) -> Held {
-        let mut held = Held {
-            addresses: former.claims.clone(),
-            ..Held::default()
-        };
-        held.addresses.retain(|address| {
-            !lives.is_claimed_by_other(&self.node, *address, &BTreeSet::new(), now)
-        });
-        held
-    }
-
-    fn contested(&self, conflict: Conflict, lives: &Lives, held: &mut Option<Held>) {
+    fn contested(conflict: Conflict, lives: &Lives, held: &mut Option<Held>) {
         let Conflict { address, mac } = conflict;
         let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
         let Some(held) = held else { return };
-        if lives.is_in_touch(&self.node, Instant::now()) {
-            // The other one gives way, or is no node of ours.
-            warn!(%address, mac, "another host answers for an address of a load balancer");
-        } else if held.addresses.remove(&address) {
+        if held.contested(address, lives, Instant::now()) {
             warn!(%address, mac, "out of touch, and another node announces the address: leaving it");
-            held.yielded.insert(address);
+        } else {
+            warn!(%address, mac, "another host answers for an address of a load balancer");
         }
     }
 
-    fn log(&self, before: &Held, now: &Held) {
-        for address in now.addresses.difference(&before.addresses) {
+    fn log(before: &Held, now: &Held) {
+        let (before, now): (BTreeSet<_>, BTreeSet<_>) =
+            (before.addresses().collect(), now.addresses().collect());
+        for address in now.difference(&before) {
             info!(%address, "answering for an address by ARP or NDP");
         }
-        for address in before.addresses.difference(&now.addresses) {
+        for address in before.difference(&now) {
             info!(%address, "no longer answering for an address");
         }
     }
@@ -463,43 +451,39 @@ fn sessions(
     all
 }
 
-/// What the agent that ran here before said last. It is not our word: it proves
-/// neither that we are in touch nor that we answer for anything.
-struct Former {
-    node: String,
-    renewed: Option<Text>,
-    claims: BTreeSet<IpAddr>,
-}
-
-impl Former {
-    fn of(node: &str, announcers: &Reflector<Announcer>) -> Self {
-        let known = announcers.cache().get("", node);
-        let (renewed, claims) = known.map_or_else(Default::default, |it| {
-            (it.status.renew_time.clone(), claims(&it))
-        });
-        let node = node.to_owned();
-        Self {
-            node,
-            renewed,
-            claims,
+fn said(announcer: &Announcer) -> Said {
+    let status = &announcer.status;
+    let answers = status.addresses.iter().filter_map(|text| text.parse().ok());
+    // Agents of before said no terms: any is higher.
+    let of_none = |address: IpAddr| {
+        (
+            address,
+            Claimed {
+                term: 0,
+                answers: true,
+            },
+        )
+    };
+    let mut claims: Claims = answers.map(of_none).collect();
+    for claim in &status.claims {
+        if let Ok(address) = claim.address.parse() {
+            let unheard = Claimed {
+                term: 0,
+                answers: false,
+            };
+            claims.entry(address).or_insert(unheard).term = claim.term;
         }
+    }
+    Said {
+        renewed: status.renew_time.clone(),
+        revision: announcer.metadata.revision().unwrap_or_default(),
+        claims,
     }
 }
 
-fn claims(announcer: &Announcer) -> BTreeSet<IpAddr> {
-    let addresses = announcer.status.addresses.iter();
-    addresses.filter_map(|text| text.parse().ok()).collect()
-}
-
-fn observe(lives: &mut Lives, change: &Change<Announcer>, former: &Former) {
+fn observe(lives: &mut Lives, change: &Change<Announcer>) {
     match (&change.current, &change.previous) {
-        (Some(it), _) => {
-            let (name, renewed) = (&it.metadata.name, it.status.renew_time.as_ref());
-            if *name == former.node && renewed == former.renewed.as_ref() {
-                return;
-            }
-            lives.observe(name, renewed, claims(it), Instant::now());
-        }
+        (Some(it), _) => lives.observe(&it.metadata.name, &said(it), Instant::now()),
         (None, Some(gone)) => lives.forget(&gone.metadata.name),
         (None, None) => {}
     }
@@ -509,147 +493,5 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
-    }
-}
-
-/// What the own Announcer is to say.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Report {
-    /// Whether renewals are needed.
-    contends: bool,
-    addresses: BTreeSet<IpAddr>,
-}
-
-/// Writes the own Announcer: at once when what it says changed, and as often as is
-/// needed to be held for alive.
-async fn renew(
-    client: Client,
-    node: String,
-    mut report: watch::Receiver<Report>,
-    mut sessions: watch::Receiver<Statuses>,
-    metrics: Metrics,
-    stop: CancellationToken,
-) {
-    let mut exists = false;
-    let mut told: Option<(Report, Statuses)> = None;
-    let mut failing = false;
-    loop {
-        let said = report.borrow_and_update().clone();
-        let peers = sessions.borrow_and_update().clone();
-        let silent = !said.contends && said.addresses.is_empty() && peers.is_empty();
-        let news = told.as_ref() != Some(&(said.clone(), peers.clone()));
-        // Who never had anything to say needs no Announcer.
-        if !(silent && (told.is_none() || !news)) {
-            let status = AnnouncerStatus {
-                renew_time: Some(control_client::time::micros(jiff::Timestamp::now()).into()),
-                addresses: said
-                    .addresses
-                    .iter()
-                    .map(|it| it.to_string().into())
-                    .collect(),
-                peers: peers.clone(),
-            };
-            let write = tell(
-                &client,
-                &node,
-                &status,
-                told.as_ref().map(|(_, peers)| peers),
-                &mut exists,
-            );
-            let failure = match tokio::time::timeout(RENEWAL, write).await {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.chain()),
-                Err(_) => Some("no answer in time".to_owned()),
-            };
-            match failure {
-                None => {
-                    if failing {
-                        info!("in touch with the API server again");
-                    }
-                    failing = false;
-                    told = Some((said.clone(), peers));
-                }
-                Some(error) => {
-                    metrics.missed_renewal();
-                    if !failing {
-                        warn!(
-                            error,
-                            "cannot say that this node lives; what it announces, it keeps"
-                        );
-                    }
-                    failing = true;
-                }
-            }
-        }
-        let pause = if said.contends || failing {
-            election::RENEW
-        } else {
-            REPORT
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            changed = report.changed() => if changed.is_err() { return },
-            // Sessions flap; a renewal tells of them soon enough.
-            changed = sessions.changed(), if !said.contends => if changed.is_err() { return },
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
-async fn tell(
-    client: &Client,
-    node: &str,
-    status: &AnnouncerStatus,
-    told: Option<&Statuses>,
-    exists: &mut bool,
-) -> Result<(), control_client::Error> {
-    let mut status = serde_json::to_value(status).unwrap_or_default();
-    let object = json!({
-        "apiVersion": "orlop.dev/v1alpha1",
-        "kind": "Announcer",
-        "metadata": {"name": node},
-        "status": status,
-    });
-    if !*exists {
-        let made = client.create::<Discard>(&ANNOUNCERS, "", &object).await;
-        match made {
-            Ok(_) => {
-                *exists = true;
-                return Ok(());
-            }
-            Err(error) if error.is_already_exists() => *exists = true,
-            Err(error) => return Err(error),
-        }
-    }
-    // A merge keeps what it does not name: peers that are gone are named as nothing.
-    match told {
-        Some(told) => {
-            if let Some(peers) = status.get_mut("peers").and_then(Value::as_object_mut) {
-                for gone in told.keys() {
-                    peers.entry(gone.as_str()).or_insert(Value::Null);
-                }
-                for peer in peers.values_mut().filter_map(Value::as_object_mut) {
-                    peer.entry("error").or_insert(Value::Null);
-                }
-            }
-        }
-        // What an earlier agent wrote goes whole.
-        None => {
-            let patch = json!({"status": {"peers": null}});
-            client
-                .patch::<Discard>(&ANNOUNCERS, "", node, "", Patch::Merge(&patch))
-                .await?;
-        }
-    }
-    let patch = json!({"status": status});
-    let done = client
-        .patch::<Discard>(&ANNOUNCERS, "", node, "", Patch::Merge(&patch))
-        .await;
-    match done {
-        Err(error) if error.is_not_found() => {
-            *exists = false;
-            Err(error)
-        }
-        other => other.map(drop),
     }
 }
