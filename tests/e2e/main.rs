@@ -7,54 +7,86 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use tests::{Cluster, Failure, ensure, eventually, machine::Traces};
+use tests::{Cluster, Failure, ensure, eventually, logs, machine::Traces};
 
 mod scenarios;
 
-type Scenario = (&'static str, fn(&Cluster) -> Result<(), Failure>);
+/// Its name, what runs, and a word of those lines of the programs' logs that are about it.
+type Scenario = (
+    &'static str,
+    fn(&Cluster) -> Result<(), Failure>,
+    &'static str,
+);
 
 /// What runs against the cluster, in order; those that break things come last.
 const SCENARIOS: &[Scenario] = &[
-    ("kubectl_reads_and_describes", scenarios::reading::run),
-    ("apply_twice_changes_nothing", scenarios::apply::run),
+    (
+        "kubectl_reads_and_describes",
+        scenarios::reading::run,
+        "apiserver",
+    ),
+    (
+        "apply_twice_changes_nothing",
+        scenarios::apply::run,
+        "apiserver",
+    ),
     (
         "deployment_scales_updates_and_goes_back",
         scenarios::rollout::run,
+        "controllers",
     ),
     (
         "containers_restart_and_pods_are_replaced",
         scenarios::replace::run,
+        "node_agent_pods",
     ),
-    ("logs_and_exec", scenarios::exec::run),
-    ("services_and_dns_from_pods", scenarios::services::run),
+    ("logs_and_exec", scenarios::exec::run, "streams"),
+    (
+        "services_and_dns_from_pods",
+        scenarios::services::run,
+        "dns",
+    ),
     (
         "policy_lets_friends_in_and_nobody_else",
         scenarios::policy::run,
+        "policy",
     ),
     (
         "a_load_balancer_address_outlives_its_node",
         scenarios::load_balancer::run,
+        "announce",
     ),
-    ("configuration_reaches_containers", scenarios::volumes::run),
+    (
+        "configuration_reaches_containers",
+        scenarios::volumes::run,
+        "volume",
+    ),
     (
         "namespace_is_deleted_with_all_in_it",
         scenarios::namespace::run,
+        "controllers",
     ),
-    ("traffic_and_rollout_survive_kill_9", scenarios::crash::run),
+    (
+        "traffic_and_rollout_survive_kill_9",
+        scenarios::crash::run,
+        "starting",
+    ),
     (
         "kubelet_and_agent_take_over_from_each_other",
         scenarios::adoption::run,
+        "adopt",
     ),
     (
         "nothing_is_left_of_pods_when_programs_are_killed",
         scenarios::leaks::run,
+        "adopt",
     ),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {
-        for (name, _) in SCENARIOS {
+        for (name, ..) in SCENARIOS {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -69,7 +101,7 @@ fn main() -> ExitCode {
         .collect();
     let chosen: Vec<_> = SCENARIOS
         .iter()
-        .filter(|(name, _)| {
+        .filter(|(name, ..)| {
             filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
         })
         .collect();
@@ -129,8 +161,14 @@ fn run(chosen: &[&Scenario]) -> (usize, usize) {
     match Cluster::up(&dir.path().join("cluster"), 2, true) {
         Ok(cluster) => {
             report("up_shows_the_main_job", started, Ok(()));
-            for (name, scenario) in chosen {
-                report(name, Instant::now(), scenario(&cluster));
+            for (name, scenario, subject) in chosen {
+                let started = Instant::now();
+                let result = scenario(&cluster);
+                let failed = result.is_err();
+                report(name, started, result);
+                if failed {
+                    print!("{}", logs::last(&cluster.dir, subject));
+                }
             }
             let started = Instant::now();
             let result = cluster.down().and_then(|()| {

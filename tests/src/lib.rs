@@ -7,6 +7,7 @@ use std::{
 };
 
 pub mod lan;
+pub mod logs;
 pub mod machine;
 
 use serde_json::Value;
