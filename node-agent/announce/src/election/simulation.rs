@@ -471,7 +471,7 @@ impl World {
             revision: self.log.len() as u64 + 1,
             claims: word.claims,
         };
-        self.note(|| format!("n{node} says {:?}", said));
+        self.note(|| format!("n{node} says {said:?}"));
         self.log.push((node, said));
         for to in 0..self.nodes.len() {
             let epoch = self.nodes[to].epoch;
