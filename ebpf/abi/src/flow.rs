@@ -69,6 +69,50 @@ impl Tuple {
     }
 }
 
+/// A flow's key as `FLOW_LOG` holds it: with the time at which it was put there, in
+/// bytes that are zero in a key. They hold the lower half of [`Life::TICK`]s, so that
+/// ages beyond nineteen hours begin anew.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(Debug))]
+pub struct Logged(Tuple);
+
+impl Logged {
+    /// No flow's.
+    pub const NOTHING: Self = Self(Tuple::new(
+        Address::UNSPECIFIED,
+        Port(0),
+        Address::UNSPECIFIED,
+        Port(0),
+        Protocol(0),
+    ));
+
+    /// A key that is logged at `now`, in ticks.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(key: &Tuple, now: u32) -> Self {
+        let mut logged = Self(*key);
+        logged.0.reserved16 = now as u16;
+        logged
+    }
+
+    /// The key.
+    #[inline(always)]
+    #[must_use]
+    pub const fn key(&self) -> Tuple {
+        let mut key = self.0;
+        key.reserved16 = 0;
+        key
+    }
+
+    /// How many ticks ago it was logged.
+    #[inline(always)]
+    #[must_use]
+    pub const fn age(&self, now: u32) -> u32 {
+        (now as u16).wrapping_sub(self.0.reserved16) as u32
+    }
+}
+
 /// Properties of a flow's entry.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -241,6 +285,8 @@ impl FragmentPorts {
 
 // SAFETY: 40 bytes: two Address (16), two u16, two u8, u16.
 unsafe impl Plain for Tuple {}
+// SAFETY: a Tuple.
+unsafe impl Plain for Logged {}
 // SAFETY: 56 bytes: Tuple (40), four u32.
 unsafe impl Plain for Flow {}
 // SAFETY: 72 bytes: Sealed<Flow> (64), u64.
@@ -257,3 +303,24 @@ const _: () = {
     assert!(size_of::<FragmentKey>() == 40);
     assert!(size_of::<FragmentPorts>() == 8);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logged_key_is_the_key_again_and_knows_its_age() {
+        let (client, server) = (Address::v4([10, 0, 0, 1]), Address::v4([10, 0, 0, 2]));
+        let key = Tuple::new(client, Port::new(5), server, Port::new(80), Protocol::TCP);
+        for (then, now, age) in [
+            (0, 0, 0),
+            (7, 17, 10),
+            (0xffff, 0x1_0003, 4),
+            (0x2_fffe, 0x3_0001, 3),
+        ] {
+            let logged = Logged::new(&key, then);
+            assert!(logged.key() == key);
+            assert_eq!(logged.age(now), age, "{then} {now}");
+        }
+    }
+}

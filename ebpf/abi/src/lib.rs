@@ -63,7 +63,7 @@ pub use address::{Address, Port, Protocol};
 pub use bandwidth::{Bandwidth, BandwidthKey};
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
-pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Tuple};
+pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Logged, Tuple};
 pub use flow_ports::{FlowPort, FlowPortPlace, FlowPorts};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{AS_NODE, AS_POD, NodeFlags, Prefix, Range};
@@ -115,7 +115,7 @@ pub mod maps {
     pub const CONFIG: &str = "CONFIG";
     /// [`Tuple`](crate::Tuple) to [`FlowEntry`](crate::FlowEntry).
     pub const FLOWS: &str = "FLOWS";
-    /// A queue of [`Tuple`](crate::Tuple).
+    /// A queue of [`Logged`](crate::Logged).
     pub const FLOW_LOG: &str = "FLOW_LOG";
     /// [`FlowPorts`](crate::FlowPorts) by their place.
     pub const FLOW_PORTS: &str = "FLOW_PORTS";

@@ -112,6 +112,19 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
     if served == Served::NONE || key.address == key.address.wildcard() {
         return Choice::NoService;
     }
+    choose_at::<ATTEMPTS, _, _>(maps, key, served, ask, found)
+}
+
+/// The same, where it is known that `key` may be an entry's: of an address, or of all
+/// that are the node's ([`addressed`]).
+#[inline(always)]
+pub fn choose_at<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
+    maps: &M,
+    key: &mut ServiceKey,
+    served: Served,
+    ask: &A,
+    found: &mut Found,
+) -> Choice {
     if ATTEMPTS == 3 {
         // Without a loop: Linux 6.1 takes none that a call falls back into.
         if let Some(choice) = once(maps, key, served, ask, found) {
@@ -132,19 +145,27 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
     Choice::Unstable
 }
 
-/// May a key lead to a service? If not, [`choose`] finds none.
+/// Is there an entry for who does not reach loopback addresses? `key` is then its own:
+/// that of the address, or of all the node's. If there is none, [`choose`] finds none
+/// either.
 #[inline(always)]
-pub fn is_addressed<M: Maps>(maps: &M, key: &ServiceKey) -> bool {
+pub fn addressed<M: Maps>(maps: &M, key: &mut ServiceKey) -> bool {
     let served = maps.served(key.protocol, key.port);
+    let any = key.address.wildcard();
+    // What stands for all addresses is not one.
+    if served == Served::NONE || key.address == any {
+        return false;
+    }
     if served.contains(Served::ADDRESS) && maps.is_service(key) {
         return true;
     }
-    let serves = |flags: NodeFlags| flags.contains(NodeFlags::PORTS);
-    served.contains(Served::NODE) && maps.node(&key.address).is_some_and(serves) && {
-        let mut any = *key;
-        any.address = key.address.wildcard();
-        maps.is_service(&any)
+    let serves =
+        |flags: NodeFlags| flags.contains(NodeFlags::PORTS) && !flags.contains(NodeFlags::LOOPBACK);
+    if !served.contains(Served::NODE) || !maps.node(&key.address).is_some_and(serves) {
+        return false;
     }
+    key.address = any;
+    maps.is_service(key)
 }
 
 /// Reads one entry: none if another is to be read, or the same again.

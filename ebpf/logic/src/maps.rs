@@ -2,8 +2,8 @@
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Config, ConfigFlags, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port, Protocol,
-    Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
+    FragmentPorts, Life, Logged, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
+    Protocol, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
 };
 
 use crate::packet::{Origin, Step, Verdict, Work};
@@ -99,9 +99,11 @@ pub trait Flows: Maps + Entropy {
     /// Removes an entry.
     fn remove_flow(&self, key: &Tuple);
     /// Appends a flow's key to the log.
-    fn log(&self, key: &Tuple);
+    fn log(&self, key: &Logged);
+    /// Copies the first key of the log; false if there is none.
+    fn first_logged(&self, into: &mut Logged) -> bool;
     /// Takes the first key out of the log.
-    fn unlog(&self, into: &mut Tuple) -> bool;
+    fn unlog(&self, into: &mut Logged) -> bool;
     /// The ports of a first fragment.
     fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>>;
     /// Takes a step of a packet's way.

@@ -10,8 +10,8 @@ use std::vec::Vec;
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, Life, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
-    Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
+    FragmentPorts, Life, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
+    OriginalKey, Port, Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
 };
 
 use crate::maps::{Entropy, Flows, Inserted, Maps};
@@ -46,7 +46,7 @@ pub struct Model {
     /// `FLOWS`.
     pub flows: RefCell<BTreeMap<Tuple, FlowEntry>>,
     /// `FLOW_LOG`.
-    pub log: RefCell<VecDeque<Tuple>>,
+    pub log: RefCell<VecDeque<Logged>>,
     /// `FRAGMENTS`.
     pub fragments: RefCell<BTreeMap<FragmentKey, Sealed<FragmentPorts>>>,
     /// How many entries `FLOWS` takes; none: any number.
@@ -264,18 +264,20 @@ impl Flows for Model {
         self.flows.borrow_mut().remove(key);
     }
 
-    fn log(&self, key: &Tuple) {
+    fn log(&self, key: &Logged) {
         self.log.borrow_mut().push_back(*key);
     }
 
-    fn unlog(&self, into: &mut Tuple) -> bool {
-        match self.log.borrow_mut().pop_front() {
-            Some(key) => {
-                *into = key;
-                true
-            }
-            None => false,
-        }
+    fn first_logged(&self, into: &mut Logged) -> bool {
+        let first = self.log.borrow().front().copied();
+        *into = first.unwrap_or(*into);
+        first.is_some()
+    }
+
+    fn unlog(&self, into: &mut Logged) -> bool {
+        let first = self.log.borrow_mut().pop_front();
+        *into = first.unwrap_or(*into);
+        first.is_some()
     }
 
     fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {

@@ -41,7 +41,8 @@ mod track;
 mod tunnel;
 
 use ebpf_abi::{
-    Address, Config, Counter, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Tuple,
+    Address, Config, Counter, Flow, FlowEntry, FlowFlags, Life, Logged, Port, Protocol, Sealed,
+    Tuple,
 };
 
 pub use begin::begin;
@@ -264,6 +265,8 @@ pub struct Work {
     pub other: FlowEntry,
     /// A key in the making.
     pub key: Tuple,
+    /// A key in the log, or on its way there.
+    pub logged: Logged,
     /// The node.
     pub config: Sealed<Config>,
     /// Now, in ticks.
@@ -328,6 +331,7 @@ impl Work {
             entry: nothing,
             other: nothing,
             key: NOBODY,
+            logged: Logged::NOTHING,
             config: Sealed::broken(Config::DEFAULT),
             now: 0,
             stale: 0,
@@ -434,11 +438,11 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
             }
         }
         Step::Collect => {
-            collect(maps, work, lifetime::EXAMINED);
+            collect(maps, work, lifetime::EXAMINED, lifetime::REST);
             Verdict::Unknown
         }
         Step::MakeRoom => {
-            collect(maps, work, lifetime::EXAMINED_WHEN_FULL);
+            collect(maps, work, lifetime::EXAMINED_WHEN_FULL, 0);
             Verdict::Unknown
         }
     }

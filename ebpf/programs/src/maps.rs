@@ -3,7 +3,10 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
-use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns};
+use aya_ebpf::helpers::{
+    bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns, bpf_map_peek_elem,
+    bpf_map_pop_elem,
+};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::lpm_trie::Key;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, Queue};
@@ -14,8 +17,9 @@ use ebpf_abi::policy::{
 use ebpf_abi::{
     AS_NODE, Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config,
     ConfigFlags, Counter, FlowEntry, FlowFlags, FlowPort, FlowPorts, FragmentKey, FragmentPorts,
-    Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain,
-    Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey, SetName, SlotKey, Tuple,
+    Life, Logged, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
+    OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey,
+    SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Front, FrontV6, Glance, Origin, Step, Verdict, Work};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
@@ -67,7 +71,7 @@ static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
 static FLOW_PORTS: Array<FlowPorts> = Array::with_max_entries(FlowPorts::ELEMENTS, 0);
 // A place for each flow that fits into FLOWS: two entries a flow.
 #[map]
-static FLOW_LOG: Queue<Tuple> = Queue::with_max_entries(65_536, 0);
+static FLOW_LOG: Queue<Logged> = Queue::with_max_entries(65_536, 0);
 #[map]
 static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
@@ -333,20 +337,22 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn log(&self, key: &Tuple) {
+    fn log(&self, key: &Logged) {
         // There is a place for each flow.
         let _ = FLOW_LOG.push(key, 0);
     }
 
+    // Into their place at once: those that make flows have no stack to spare.
     #[inline(always)]
-    fn unlog(&self, into: &mut Tuple) -> bool {
-        match FLOW_LOG.pop() {
-            Ok(Some(key)) => {
-                *into = key;
-                true
-            }
-            _ => false,
-        }
+    fn first_logged(&self, into: &mut Logged) -> bool {
+        // SAFETY: the map's values are as long as what they are copied to.
+        unsafe { bpf_map_peek_elem(flow_log(), core::ptr::from_mut(into).cast()) == 0 }
+    }
+
+    #[inline(always)]
+    fn unlog(&self, into: &mut Logged) -> bool {
+        // SAFETY: as above.
+        unsafe { bpf_map_pop_elem(flow_log(), core::ptr::from_mut(into).cast()) == 0 }
     }
 
     #[inline(always)]
@@ -434,6 +440,12 @@ impl PolicyFlows for Kernel {
     fn report(&self, guard: &Guard, why: &Why) {
         crate::record::verdict(guard, why);
     }
+}
+
+/// `FLOW_LOG` as helpers take it.
+#[inline(always)]
+fn flow_log() -> *mut core::ffi::c_void {
+    core::ptr::addr_of!(FLOW_LOG).cast_mut().cast()
 }
 
 /// May there be flows under a port?

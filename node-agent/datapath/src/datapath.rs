@@ -12,8 +12,9 @@ use ebpf_abi::policy::{
 };
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config, Counter,
-    FlowEntry, FlowPorts, FragmentKey, FragmentPorts, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
+    FlowEntry, FlowPorts, FragmentKey, FragmentPorts, Logged, MaglevChunk, MaglevKey, MemberKey,
+    NodeFlags, Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
+    maps,
 };
 use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
@@ -599,7 +600,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<u32, Sealed<Config>>(maps::CONFIG, MapType::Array),
     Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),
     Layout::of::<u32, FlowPorts>(maps::FLOW_PORTS, MapType::Array),
-    Layout::of::<(), Tuple>(maps::FLOW_LOG, MapType::Queue),
+    Layout::of::<(), Logged>(maps::FLOW_LOG, MapType::Queue),
     Layout::of::<FragmentKey, Sealed<FragmentPorts>>(maps::FRAGMENTS, MapType::LruHash),
     Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
     Layout::of::<u32, PolicyRoot>(maps::POLICY_ROOT, MapType::Array),

@@ -245,6 +245,30 @@ fn packets_of_known_flows_take() {
     }
 }
 
+/// Nanoseconds a packet takes that opens a connection through a node port. Each is
+/// another client's, so that memory is met as it is met by clients: cold.
+#[test]
+fn packets_that_begin_flows_take() {
+    let Some(mut kernel) = Kernel::new() else {
+        return;
+    };
+    let mut model = cases::node(&mut Random(1), kernel::ticks());
+    cases::busy(&mut model);
+    kernel.write(&model);
+    let mut all: Vec<_> = cases::openings(20_000)
+        .map(|packet| {
+            let ran = kernel.run("orlop_tc_ingress", &packet, 1);
+            assert_eq!(ran.code, native::REDIRECT);
+            ran.nanoseconds
+        })
+        .collect();
+    assert_eq!(kernel.flows().len(), 2 * all.len());
+    all.sort_unstable();
+    let (least, middle) = (all[0], all[all.len() / 2]);
+    let most = all[all.len() * 9 / 10];
+    println!("a flow begins: least {least} ns, middle {middle} ns, nine tenths within {most} ns");
+}
+
 /// Prints what a run takes, in nanoseconds, at least and mostly.
 fn time(
     kernel: &mut Kernel,

@@ -7,10 +7,10 @@ use ebpf_abi::{
 };
 
 use super::headers::TcpFlags;
-use super::lifetime::{is_over, together};
+use super::lifetime::{is_over, log, together};
 use super::track::{first_seen, way};
 use super::{Fragment, Origin, Step, Verdict, Work};
-use crate::lookup::{Admission, Ask, Choice, Found, choose, is_addressed, scale};
+use crate::lookup::{Admission, Ask, Choice, Found, addressed, choose_at, scale};
 use crate::maps::{Flows, Inserted};
 
 /// Entries that lead to the one that decides: the address's own, the node
@@ -61,22 +61,24 @@ pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
 }
 
 /// Does the packet address a service, as far as can be said without knowing its
-/// client?
+/// client? The address under which that stands is then the destination of `work.to`.
 #[inline(always)]
-pub(super) fn asks<M: Flows>(maps: &M, work: &Work) -> bool {
+pub(super) fn asks<M: Flows>(maps: &M, work: &mut Work) -> bool {
     let asked = &work.headers.tuple;
-    is_addressed(
-        maps,
-        &ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol),
-    )
+    let mut key = ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol);
+    let found = addressed(maps, &mut key);
+    work.to.destination = key.address;
+    found
 }
 
-/// Chooses a backend and says in `work.to`, `work.other.flow` and `work.entry`
-/// what becomes of the flow; [`Verdict::Unknown`] if all is well.
+/// Chooses a backend of the service that [`asks`] found and says in `work.to`,
+/// `work.other.flow` and `work.entry` what becomes of the flow; [`Verdict::Unknown`] if
+/// all is well. Else the destination of `work.to` is as it was.
 #[inline(always)]
 pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     let asked = work.headers.tuple;
-    let mut key = ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol);
+    let mut key = ServiceKey::internal(work.to.destination, asked.destination_port, asked.protocol);
+    let served = Served::ADDRESS.with(Served::NODE);
     if !maps.read_config(&mut work.config) {
         return Verdict::Pass;
     }
@@ -92,7 +94,7 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Ver
         },
     };
     let mut found = Found::NOTHING;
-    let choice = choose::<ENTRIES, _, _>(maps, &mut key, &client, &mut found);
+    let choice = choose_at::<ENTRIES, _, _>(maps, &mut key, served, &client, &mut found);
     work.found = found;
     match choice {
         Choice::NoService | Choice::Undecided => return Verdict::Pass,
@@ -239,7 +241,10 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
         maps.count(Counter::FlowCollected);
     } else {
         match maps.add_flow(&work.headers.tuple, &work.entry) {
-            Inserted::Yes => maps.log(&work.headers.tuple),
+            Inserted::Yes => {
+                work.key = work.headers.tuple;
+                log(maps, work);
+            }
             Inserted::Full => return full(maps, work),
             Inserted::Taken => {
                 // Another processor was faster with the same client's packet.

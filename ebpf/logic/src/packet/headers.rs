@@ -98,7 +98,8 @@ pub struct Headers {
     pub whole: bool,
     /// Is it the answer to an ICMP echo?
     pub answers: bool,
-    reserved8: [u8; 2],
+    /// The IPv4 header's checksum, as it stands there.
+    pub sum: u16,
 }
 
 impl Headers {
@@ -121,7 +122,7 @@ impl Headers {
         hops: 0,
         whole: false,
         answers: false,
-        reserved8: [0; 2],
+        sum: 0,
     };
 }
 
@@ -198,7 +199,7 @@ fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
     let [w0, w1, w2, source, destination, ports, w6, _, w8, _] = front.words;
     let [first, _, l0, l1] = w0.to_ne_bytes();
     let [i0, i1, c0, c1] = w1.to_ne_bytes();
-    let [hops, protocol, _, _] = w2.to_ne_bytes();
+    let [hops, protocol, x0, x1] = w2.to_ne_bytes();
     let length = u32::from(u16::from_be_bytes([l0, l1]));
     let cut = u16::from_be_bytes([c0, c1]);
     if front.link != V4.to_be() || first != 0x45 || cut & FRAGMENTED != 0 || LINK + length > total {
@@ -243,6 +244,7 @@ fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
     headers.fragment = Fragment::WHOLE;
     headers.flags = flags;
     headers.hops = hops;
+    headers.sum = u16::from_ne_bytes([x0, x1]);
     headers.whole = cut & WHOLE != 0;
     true
 }
@@ -327,6 +329,7 @@ pub(crate) fn network_v4<P: Packet>(packet: P, headers: &mut Headers) -> Option<
     headers.v4 = true;
     headers.length = length;
     headers.hops = h[8];
+    headers.sum = u16::from_ne_bytes([h[10], h[11]]);
     headers.transport = at + words * 4;
     headers.tuple.source = Address::v4([h[12], h[13], h[14], h[15]]);
     headers.tuple.destination = Address::v4([h[16], h[17], h[18], h[19]]);

@@ -6,15 +6,18 @@
 //!
 //! # Collection
 //!
-//! The key of each new flow is appended to a queue, and each new flow takes two
+//! The key of each new flow is appended to a queue, and each new flow takes up to two
 //! keys from the queue's other end: flows that are over are removed, others
 //! are appended again. So the hand goes round as fast as flows come, twice
 //! over, without any process: a flow that is over occupies its room for at
-//! most as many new flows as there are live ones. A queue (not a list per
+//! most as many new flows as there are live ones. Keys carry the time at which they
+//! were appended, and what was looked at a moment ago is left alone ([`REST`]): to
+//! look at a flow is to wait for memory that nobody else has used lately, and most
+//! flows of a burst would be looked at for nothing. A queue (not a list per
 //! processor, nor a walk through the map) keeps each key exactly once, with no
 //! atomics that older kernels or compilers lack.
 
-use ebpf_abi::{Counter, FlowFlags, Life, Protocol, Timeouts};
+use ebpf_abi::{Counter, FlowFlags, Life, Logged, Protocol, Timeouts};
 
 use super::Work;
 use crate::maps::Flows;
@@ -23,6 +26,9 @@ use crate::maps::Flows;
 pub(super) const EXAMINED: u32 = 2;
 /// Keys that it takes when there is no room.
 pub(super) const EXAMINED_WHEN_FULL: u32 = 8;
+/// For so many ticks a key rests in the queue, unless there is no room: the shortest
+/// timeout of [`Timeouts::DEFAULT`], so that flows that are reset are looked at once.
+pub(super) const REST: u32 = 10;
 /// Below this idle time, in ticks, no flow is over, whatever its state.
 pub(super) const FRESH: u32 = 4;
 
@@ -79,20 +85,34 @@ pub(super) fn idle(life: Life, now: u32) -> u32 {
     if (idle as i32) < 0 { 0 } else { idle }
 }
 
-/// Removes flows that are over, as far as the hand gets. `work.key`,
-/// `work.entry`, `work.other` and `work.to` are overwritten.
+/// Removes flows that are over, as far as the hand gets, but for those whose keys rest
+/// for fewer ticks than `rest`. `work.key`, `work.logged`, `work.entry`, `work.other` and
+/// `work.to` are overwritten.
 #[inline(always)]
-pub fn collect<M: Flows>(maps: &M, work: &mut Work, steps: u32) {
+pub fn collect<M: Flows>(maps: &M, work: &mut Work, steps: u32, rest: u32) {
     let mut step = 0;
     while step < steps {
-        if !maps.unlog(&mut work.key) {
+        // Another processor may take this one and leave the next, which is then looked
+        // at too soon: once more than is needed.
+        if rest != 0 && (!maps.first_logged(&mut work.logged) || work.logged.age(work.now) < rest) {
             return;
         }
+        if !maps.unlog(&mut work.logged) {
+            return;
+        }
+        work.key = work.logged.key();
         if examine(maps, work) {
-            maps.log(&work.key);
+            log(maps, work);
         }
         step += 1;
     }
+}
+
+/// Appends `work.key` to the queue.
+#[inline(always)]
+pub(super) fn log<M: Flows>(maps: &M, work: &mut Work) {
+    work.logged = Logged::new(&work.key, work.now);
+    maps.log(&work.logged);
 }
 
 /// Is the flow of a logged key alive? If not, it is gone.

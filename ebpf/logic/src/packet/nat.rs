@@ -2,7 +2,7 @@
 
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 
-use super::checksum::difference;
+use super::checksum::{add, difference, replace};
 use super::headers::{ICMP, ICMPV6, IDENTIFIER};
 use super::{Fragment, Packet, Work};
 
@@ -45,16 +45,37 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
             }
         }
     }
-    if forward && !hop(packet, work) {
-        return false;
-    }
     if headers.v4 {
-        packet.fix_header(at + 10, moved)
-            && packet.store(at + 12, &pair_v4(new.source, new.destination), false)
+        packet.store(at + 8, &end_v4(work, moved, forward), false)
     } else {
-        packet.store(at + 8, &new.source.octets(), true)
+        (!forward || hop(packet, work))
+            && packet.store(at + 8, &new.source.octets(), true)
             && packet.store(at + 24, &new.destination.octets(), true)
     }
+}
+
+/// An IPv4 header from its hop count to its addresses: what changes of it lies in a row,
+/// and is written at once.
+#[inline(always)]
+fn end_v4(work: &Work, moved: u32, forward: bool) -> [u8; 12] {
+    let headers = &work.headers;
+    let mut hops = headers.hops;
+    let mut change = moved;
+    if forward {
+        hops = hops.wrapping_sub(1);
+        change = add(change, hop_v4(headers.hops, hops));
+    }
+    let [x, y] = replace(headers.sum, change).to_ne_bytes();
+    let [a, b, c, d, e, f, g, h] = pair_v4(work.to.source, work.to.destination);
+    let Protocol(protocol) = headers.tuple.protocol;
+    [hops, protocol, x, y, a, b, c, d, e, f, g, h]
+}
+
+/// What another hop count changes of an IPv4 header's sum. The sum's word is that of the
+/// hop count and the protocol, as it stands in memory: the first byte is the low one.
+#[inline(always)]
+fn hop_v4(old: u8, new: u8) -> u32 {
+    difference(&[u32::from(old)], &[u32::from(new)])
 }
 
 /// Changes an echo's identifier and its checksum, which is over addresses in IPv6
@@ -115,11 +136,8 @@ pub(super) fn hop<P: Packet>(packet: P, work: &Work) -> bool {
     let headers = &work.headers;
     let left = headers.hops.wrapping_sub(1);
     if headers.v4 {
-        // The sum's word is that of the hop count and the protocol, as it
-        // stands in memory: the first byte is the low one.
-        let change = difference(&[u32::from(headers.hops)], &[u32::from(left)]);
         packet.store(headers.network + 8, &[left], false)
-            && packet.fix_header(headers.network + 10, change)
+            && packet.fix_header(headers.network + 10, hop_v4(headers.hops, left))
     } else {
         packet.store(headers.network + 7, &[left], true)
     }

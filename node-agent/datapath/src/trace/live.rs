@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ebpf_abi::{
     AS_NODE, Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter,
-    Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, MaglevChunk, MaglevKey,
+    Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Logged, MaglevChunk, MaglevKey,
     MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed,
     Served, Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
@@ -384,9 +384,13 @@ impl Flows for Live {
         self.made.borrow_mut().insert(*key, None);
     }
 
-    fn log(&self, _key: &Tuple) {}
+    fn log(&self, _key: &Logged) {}
 
-    fn unlog(&self, _into: &mut Tuple) -> bool {
+    fn first_logged(&self, _into: &mut Logged) -> bool {
+        false
+    }
+
+    fn unlog(&self, _into: &mut Logged) -> bool {
         // The log cannot be read without taking from it. What is over counts as
         // absent anyhow; only room is not found here where a packet would make it.
         false

@@ -543,6 +543,48 @@ pub fn circle(family: usize) -> [Tuple; 2] {
     ]
 }
 
+/// A node port's clients, and the packets with which they open connections.
+pub fn openings(count: u32) -> impl Iterator<Item = Vec<u8>> {
+    (0..count).map(|number| {
+        let [_, _, third, fourth] = (number / 1_000).to_be_bytes();
+        let client = IpAddr::from([198, 51, third, fourth]);
+        let port = 10_000 + (number % 1_000) as u16;
+        let to = (address(NODE[0]), Port::new(30_080));
+        let tuple = Tuple::new(client.into(), Port::new(port), to.0, to.1, Protocol::TCP);
+        let mut packet = of_tuple(&tuple);
+        packet[14 + 20 + 13] = 2;
+        packet
+    })
+}
+
+/// Nothing but a node port of ten backends on another machine.
+pub fn busy(model: &mut Model) {
+    model.services.clear();
+    model.slots.clear();
+    model.members.clear();
+    model.config = Some(Config {
+        node_v4: address(NODE[0]),
+        ..Config::DEFAULT
+    });
+    let any = address(NODE[0]).wildcard();
+    let key = ServiceKey::internal(any, Port::new(30_080), Protocol::TCP);
+    let backends: Vec<_> = (1..=10)
+        .map(|number| {
+            let at = IpAddr::from([10, 244, 2, number]);
+            Backend::new(at.into(), Port::new(8080), BackendFlags::NONE)
+        })
+        .collect();
+    let service = Service {
+        set: 1,
+        generation: 1,
+        count: 10,
+        flags: ServiceFlags::NONE,
+        affinity_seconds: 0,
+        table: 0,
+    };
+    model.put(key, service, &backends);
+}
+
 /// A packet of a tuple, with all hops.
 pub fn of_tuple(tuple: &Tuple) -> Vec<u8> {
     let (from, to) = (tuple.source.into(), tuple.destination.into());

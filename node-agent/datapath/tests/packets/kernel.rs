@@ -10,7 +10,7 @@ use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{
     AS_NODE, Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FlowFlags, FlowPorts,
-    FragmentKey, FragmentPorts, Life, Plain, Range, Sealed, Served, Tuple, maps,
+    FragmentKey, FragmentPorts, Life, Logged, Plain, Range, Sealed, Served, Tuple, maps,
 };
 use ebpf_logic::Maps;
 use ebpf_logic::model::Model;
@@ -152,7 +152,7 @@ impl Kernel {
         ranges(self.map(maps::INSIDE), &model.inside, 1);
         ranges(self.map(maps::SOURCES), &model.sources, 1);
         ranges(self.map(maps::EGRESS), &model.leaving, AS_NODE);
-        let mut log: Queue<_, Raw<Tuple>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
+        let mut log: Queue<_, Raw<Logged>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
         while log.pop(0).is_ok() {}
         let mut map: Array<_, Raw<Sealed<Config>>> =
             self.map(maps::CONFIG).try_into().expect("CONFIG");

@@ -488,6 +488,34 @@ fn flows_that_are_over_are_collected_by_those_that_come() {
     }
 }
 
+#[test]
+fn keys_rest_in_the_queue_before_they_are_looked_at() {
+    let model = ports(0, ServiceFlags::NONE, &[backend(REMOTE[0])]);
+    let begin = |client| {
+        let syn = tcp((CLIENT[0], client), (NODE[0], NODE_PORT), SYN, b"");
+        run(&model, Origin::Device, &syn);
+        let log = model.log.borrow();
+        log.iter()
+            .map(|it| it.key().source_port.get())
+            .collect::<Vec<_>>()
+    };
+    let pass = |ticks: u64| model.now.set(model.now.get() + (ticks << Life::TICK));
+    begin(1);
+    assert_eq!(begin(2), [1, 2]);
+    pass(9);
+    assert_eq!(
+        begin(3),
+        [1, 2, 3],
+        "those that came a moment ago are left alone"
+    );
+    pass(1);
+    // Two of those that rested are looked at, and live; the third rests.
+    assert_eq!(begin(4), [3, 4, 1, 2]);
+    // After a minute they are over, but for those that are looked at no sooner.
+    pass(60);
+    assert_eq!(begin(5), [1, 2, 5]);
+}
+
 /// Runs a script of packets: `>` from the client, `<` from the backend.
 fn life_after(script: &[(char, u8)]) -> (Model, Read) {
     let model = ports(0, ServiceFlags::NONE, &[backend(REMOTE[0])]);
