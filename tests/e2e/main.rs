@@ -52,6 +52,11 @@ const SCENARIOS: &[Scenario] = &[
         "policy",
     ),
     (
+        "why_says_where_two_nodes_differ",
+        scenarios::why::run,
+        "policy",
+    ),
+    (
         "a_load_balancer_address_outlives_its_node",
         scenarios::load_balancer::run,
         "announce",

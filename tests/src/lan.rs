@@ -5,21 +5,20 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    path::Path,
-    process::Command,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use nix::sched::{CloneFlags, setns};
 
-use crate::{Failure, ensure};
+use crate::{Failure, ensure, netns};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A machine on the bridge, without any part of the cluster.
 pub struct Lan {
-    pid: i64,
+    pid: i32,
 }
 
 impl Lan {
@@ -34,7 +33,9 @@ impl Lan {
         let pid = record["lan"]
             .as_i64()
             .ok_or("the cluster has no network of its own")?;
-        let lan = Self { pid };
+        let lan = Self {
+            pid: i32::try_from(pid)?,
+        };
         lan.ip(&format!("addr replace {address} dev br0"))?;
         Ok(lan)
     }
@@ -60,7 +61,7 @@ impl Lan {
     /// # Errors
     /// Those of the connection; nothing after a second is one.
     pub fn get(&self, target: SocketAddr) -> Result<String, Failure> {
-        let space = File::open(format!("/proc/{}/ns/net", self.pid))?;
+        let space = File::open(netns::of(self.pid))?;
         let asked = std::thread::spawn(move || -> std::io::Result<String> {
             setns(space, CloneFlags::CLONE_NEWNET)?;
             let mut stream = TcpStream::connect_timeout(&target, TIMEOUT)?;
@@ -82,12 +83,12 @@ impl Lan {
         Ok(answer)
     }
 
+    /// The bridge's network namespace.
+    pub fn network(&self) -> PathBuf {
+        netns::of(self.pid)
+    }
+
     fn ip(&self, words: &str) -> Result<(), Failure> {
-        let output = Command::new("nsenter")
-            .args(["--net", "--target", &self.pid.to_string(), "--", "ip"])
-            .args(words.split(' '))
-            .output()?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure(output.status.success(), format!("ip {words}: {error}"))
+        netns::inside(&netns::of(self.pid), &format!("ip {words}")).map(drop)
     }
 }

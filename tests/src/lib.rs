@@ -9,6 +9,7 @@ use std::{
 pub mod lan;
 pub mod logs;
 pub mod machine;
+pub mod netns;
 
 use serde_json::Value;
 
@@ -60,16 +61,23 @@ impl Cluster {
     /// # Errors
     /// What `xtask up` printed.
     pub fn up(dir: &Path, nodes: u8, demo: bool) -> Result<Self, Failure> {
+        let options: &[&str] = if demo { &[] } else { &["--no-demo"] };
+        Self::up_with(dir, nodes, options)
+    }
+
+    /// Brings a cluster up in `dir`, with these options of `xtask up`.
+    ///
+    /// # Errors
+    /// What `xtask up` printed.
+    pub fn up_with(dir: &Path, nodes: u8, options: &[&str]) -> Result<Self, Failure> {
         let kubectl = kubectl_program().ok_or("no kubectl on the PATH, and KUBECTL is not set")?;
         let mut command = xtask();
         command
             .args(["up", "--nodes", &nodes.to_string(), "--state"])
             .arg(dir)
             .arg("--programs")
-            .arg(node_programs());
-        if !demo {
-            command.arg("--no-demo");
-        }
+            .arg(node_programs())
+            .args(options);
         let output = command.stdin(Stdio::null()).output()?;
         print!("{}", String::from_utf8_lossy(&output.stdout));
         if !output.status.success() {

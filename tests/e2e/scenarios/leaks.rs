@@ -11,13 +11,12 @@ use std::{
     hash::{Hash, Hasher},
     net::IpAddr,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use node_agent_datapath::Policy;
 use serde_json::Value;
-use tests::{Cluster, Failure, ensure, eventually, machine};
+use tests::{Cluster, Failure, ensure, eventually, machine, netns};
 
 use super::IMAGE;
 
@@ -117,9 +116,10 @@ fn traces(cluster: &Cluster) -> Result<BTreeMap<String, usize>, Failure> {
         let agent = agents.first().ok_or(format!("no agent on {node}"))?;
         let root = PathBuf::from(format!("/proc/{agent}/root"));
         let maps = Policy::open(&root.join("sys/fs/bpf/orlop"))?.entries()?;
-        let links = inside(*agent, &["-o", "link"])?;
-        let mut routes = inside(*agent, &["-4", "route", "show", "table", "all"])?;
-        routes += &inside(*agent, &["-6", "route", "show", "table", "all"])?;
+        let network = netns::of(*agent);
+        let links = netns::inside(&network, "ip -o link")?;
+        let mut routes = netns::inside(&network, "ip -4 route show table all")?;
+        routes += &netns::inside(&network, "ip -6 route show table all")?;
         let count = |text: &str, word: &str| text.lines().filter(|it| it.contains(word)).count();
         for (what, count) in [
             ("links", count(&links, ": orl")),
@@ -138,16 +138,6 @@ fn traces(cluster: &Cluster) -> Result<BTreeMap<String, usize>, Failure> {
         }
     }
     Ok(found)
-}
-
-/// What `ip` prints in the network namespace of a process.
-fn inside(process: i32, words: &[&str]) -> Result<String, Failure> {
-    let output = Command::new("nsenter")
-        .arg(format!("--net=/proc/{process}/ns/net"))
-        .arg("ip")
-        .args(words)
-        .output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -13,6 +13,7 @@ pub mod replace;
 pub mod rollout;
 pub mod services;
 pub mod volumes;
+pub mod why;
 
 /// The image for scenarios: made by `xtask`, known to every node.
 pub const IMAGE: &str = "registry.orlop.dev/demo:1";
