@@ -19,6 +19,7 @@ mod supply_chain;
 mod test;
 mod vm;
 
+use cluster::network;
 use error::Error;
 
 #[derive(Parser)]
@@ -55,6 +56,12 @@ enum Verb {
         /// Folder with programs to run, `orlop` and `orlop-cni`, instead of building them.
         #[arg(long)]
         programs: Option<PathBuf>,
+        /// Nodes, pods and Services have IPv6 addresses beside those of IPv4.
+        #[arg(long, conflicts_with = "host")]
+        dual_stack: bool,
+        /// How pods of other nodes are reached: the agents' option of that name.
+        #[arg(long, conflicts_with = "host", value_name = "MODE")]
+        overlay: Option<String>,
     },
     /// End a cluster and remove everything that it left.
     Down {
@@ -152,11 +159,17 @@ fn perform(verb: Verb) -> Result<(), Error> {
             state,
             no_demo,
             programs,
+            dual_stack,
+            overlay,
         } => cluster::up::up(&cluster::up::Options {
             nodes,
             dir: state,
             no_demo,
             programs,
+            net: network::Net {
+                dual_stack,
+                overlay,
+            },
         }),
         Verb::Down { state, keep_state } => {
             let dir = std::fs::canonicalize(&state).unwrap_or(state);

@@ -1,15 +1,54 @@
 //! The bridge that joins test hosts, and their legs.
 
-use std::{net::Ipv4Addr, process::Command};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    process::Command,
+};
 
 use crate::{error::Error, run::output};
 
 /// The prefix length of the network between test hosts.
 pub const PREFIX: u8 = 24;
+/// That of their IPv6 network.
+const PREFIX_6: u8 = 64;
+
+/// Which addresses a cluster has, and how its nodes reach each other's pods.
+#[derive(Clone, Debug, Default)]
+pub struct Net {
+    /// IPv6 addresses beside those of IPv4.
+    pub dual_stack: bool,
+    /// The agents' `--overlay`; their default unless given.
+    pub overlay: Option<String>,
+}
+
+impl Net {
+    /// The addresses of the n-th test host, as the agent takes them.
+    pub fn addresses(&self, number: u8) -> String {
+        let mut all = address(number).to_string();
+        if self.dual_stack {
+            all += &format!(",{}", address_6(number));
+        }
+        all
+    }
+
+    /// The server's options that say which ranges Services and pods have.
+    pub fn ranges(&self) -> &'static str {
+        if self.dual_stack {
+            "--service-cluster-ip-range 10.96.0.0/16,fd88:96::/112 \
+             --cluster-cidr 10.244.0.0/16,fd88:244::/56"
+        } else {
+            "--service-cluster-ip-range 10.96.0.0/16 --cluster-cidr 10.244.0.0/16"
+        }
+    }
+}
 
 /// The address of the n-th test host, from 1.
 pub fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 88, 0, 10 + number)
+}
+
+fn address_6(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd88, 0, 0, 0, 0, 0, 0, u16::from(10 + number))
 }
 
 fn ip_in(pid: i32, words: &str) -> Result<(), Error> {
@@ -34,7 +73,7 @@ pub fn bridge(lan: i32) -> Result<(), Error> {
 ///
 /// # Errors
 /// What `ip` says.
-pub fn join(lan: i32, node: i32, number: u8) -> Result<(), Error> {
+pub fn join(lan: i32, node: i32, number: u8, net: &Net) -> Result<(), Error> {
     let address = address(number);
     ip_in(
         lan,
@@ -42,6 +81,14 @@ pub fn join(lan: i32, node: i32, number: u8) -> Result<(), Error> {
     )?;
     ip_in(node, &format!("addr add {address}/{PREFIX} dev eth0"))?;
     ip_in(node, "link set eth0 up")?;
+    if net.dual_stack {
+        let address = address_6(number);
+        // Nobody else has it, and who waits for that would start without it.
+        ip_in(
+            node,
+            &format!("addr add {address}/{PREFIX_6} dev eth0 nodad"),
+        )?;
+    }
     // A default route as a real machine has one; nobody answers there.
     ip_in(node, "route add default via 10.88.0.1")
 }

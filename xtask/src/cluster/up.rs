@@ -31,6 +31,8 @@ pub struct Options {
     pub no_demo: bool,
     /// Folder of the programs to run; without, they are built.
     pub programs: Option<PathBuf>,
+    /// The nodes' network.
+    pub net: network::Net,
 }
 
 impl Options {
@@ -147,13 +149,13 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     credentials(&programs.join("orlop"), dir, options.nodes, port)?;
     let mut socket = Some(OwnedFd::from(socket));
     for number in 1..=options.nodes {
-        let node = start_node(&programs, dir, &id, number, socket.take())?;
+        let node = start_node(&programs, dir, &id, number, &options.net, socket.take())?;
         cluster.nodes.push(node);
         cluster.save(dir)?;
     }
     for (number, node) in (1..).zip(&cluster.nodes) {
         namespace_of(node.pid)?;
-        network::join(lan, node.pid, number)?;
+        network::join(lan, node.pid, number, &options.net)?;
         let joined = node_dir(dir, &node.name).join("joined");
         File::create(&joined).map_err(at(&joined))?;
     }
@@ -284,6 +286,7 @@ fn start_node(
     dir: &Path,
     id: &str,
     number: u8,
+    net: &network::Net,
     socket: Option<OwnedFd>,
 ) -> Result<Node, Error> {
     let name = format!("node-{number}");
@@ -326,8 +329,8 @@ fn start_node(
             name: "server".to_owned(),
             command: words(format!(
                 "/mnt/bin/orlop server --data-dir /mnt/server --bind-address 0.0.0.0 \
-                 --secure-port 6443 --advertise-address {address} \
-                 --service-cluster-ip-range 10.96.0.0/16 --cluster-cidr 10.244.0.0/16"
+                 --secure-port 6443 --advertise-address {address} {}",
+                net.ranges()
             )),
             socket: socket.is_some(),
         });
@@ -336,12 +339,16 @@ fn start_node(
         name: "node-agent".to_owned(),
         command: words(format!(
             "/mnt/bin/orlop node-agent --kubeconfig /mnt/credentials/kubeconfig \
-             --node-name {name} --node-ip {address} --cgroup {} \
+             --node-name {name} --node-ip {} --cgroup {} \
              --tls-cert-file /mnt/credentials/serving.crt \
              --tls-private-key-file /mnt/credentials/serving.key \
              --client-ca-file /mnt/credentials/ca.crt --kubelet-config /mnt/kubelet.yaml \
-             --container-runtime-endpoint unix:///mnt/containerd.sock",
-            unified.display()
+             --container-runtime-endpoint unix:///mnt/containerd.sock {}",
+            net.addresses(number),
+            unified.display(),
+            net.overlay
+                .as_ref()
+                .map_or_else(String::new, |mode| format!("--overlay {mode}"))
         )),
         socket: false,
     });
