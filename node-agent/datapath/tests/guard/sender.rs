@@ -88,26 +88,39 @@ fn arp(operation: u8, hardware: Hardware, sender: Ipv4Addr, target: Ipv4Addr) ->
     message
 }
 
-/// A message of neighbour discovery to all nodes of the link.
-fn discovery(source: Ipv6Addr, mut message: Vec<u8>) -> Vec<u8> {
-    let all: Ipv6Addr = "ff02::1".parse().expect("an address");
-    let length = message.len() as u16;
+/// A packet of IPv6 whose content has its checksum at `at`.
+fn ipv6(from: Ipv6Addr, to: Ipv6Addr, next: u8, mut content: Vec<u8>, at: usize) -> Vec<u8> {
+    let length = content.len() as u16;
     let pseudo = [
-        &source.octets()[..],
-        &all.octets(),
+        &from.octets()[..],
+        &to.octets(),
         &[0, 0],
         &length.to_be_bytes(),
-        &[0, 0, 0, 58],
+        &[0, 0, 0, next],
     ];
-    let check = sum(&[&pseudo.concat(), &message]);
-    message[2..4].copy_from_slice(&check);
+    let check = sum(&[&pseudo.concat(), &content]);
+    content[at..at + 2].copy_from_slice(&check);
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend(length.to_be_bytes());
-    packet.extend([58, 255]);
-    packet.extend(source.octets());
-    packet.extend(all.octets());
-    packet.extend(message);
+    packet.extend([next, 255]);
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(content);
     packet
+}
+
+/// A message of neighbour discovery to all nodes of the link.
+fn discovery(source: Ipv6Addr, message: Vec<u8>) -> Vec<u8> {
+    let all = "ff02::1".parse().expect("an address");
+    ipv6(source, all, 58, message, 2)
+}
+
+/// The address of the link that the kernel makes of a hardware address.
+fn of_link([a, b, c, d, e, f]: Hardware) -> Ipv6Addr {
+    let eui = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+    let mut octets = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    octets[8..].copy_from_slice(&eui);
+    octets.into()
 }
 
 /// An announcement that `target` has a hardware address.
@@ -191,10 +204,15 @@ fn a_pod_says_by_arp_and_neighbour_discovery_what_is_its_own_alone() {
     let b = world.pod("x", "b", &json!({"app": "b"}));
     world.sync();
     let mut records = Records::open(world.pin_dir()).expect("the ring");
-    let (mac, all) = (own(&a), [0xff; 6]);
+    let (mac, node, all) = (own(&a), gateway(&a), [0xff; 6]);
     let wire = Wire::open(&a);
     let none = Ipv4Addr::UNSPECIFIED;
-    let link: Ipv6Addr = "fe80::aa".parse().expect("an address");
+    let link = of_link(mac);
+    assert!(
+        a.within(|| shown("-6 addr show dev eth0"))
+            .contains(&link.to_string())
+    );
+    let other_link: Ipv6Addr = "fe80::aa".parse().expect("an address");
     let router = [&[134, 0, 0, 0, 64, 0, 7, 8], &[0; 8][..], &[1, 1], &mac].concat();
     let arps = |sender, target| arp(1, mac, sender, target);
     let before = world.counted(Counter::DroppedNeighbour);
@@ -219,6 +237,12 @@ fn a_pod_says_by_arp_and_neighbour_discovery_what_is_its_own_alone() {
         (0x86dd, discovery(link, announcement(v6(&b), mac))),
         (0x86dd, discovery(v6(&a), announcement(v6(&a), STRANGER))),
         (0x86dd, discovery(link, router)),
+        (0x86dd, discovery(other_link, announcement(other_link, mac))),
+        (0x86dd, discovery(link, announcement(other_link, mac))),
+        (
+            0x86dd,
+            discovery(other_link, vec![143, 0, 0, 0, 0, 0, 0, 0]),
+        ),
     ];
     for (number, (protocol, message)) in lies.iter().enumerate() {
         wire.send(&frame(all, mac, *protocol, message));
@@ -234,12 +258,31 @@ fn a_pod_says_by_arp_and_neighbour_discovery_what_is_its_own_alone() {
         for lie in [
             b.v4.to_string(),
             b.v6.to_string(),
+            other_link.to_string(),
             "02:00:00:09:09:09".to_owned(),
         ] {
             assert!(!known.contains(&lie), "{known}");
         }
     }
     assert!(!shown("-6 route show").contains("proto ra"));
+    // Of the link, nothing else is sent: to nobody else, and not to the node.
+    let spoofed = world.counted(Counter::DroppedSpoofed);
+    let word = [
+        7_000_u16.to_be_bytes(),
+        7_000_u16.to_be_bytes(),
+        [0, 12],
+        [0, 0],
+        [1, 2],
+        [3, 4],
+    ];
+    for (number, (from, to)) in [(link, v6(&b)), (other_link, v6(&b)), (link, of_link(node))]
+        .into_iter()
+        .enumerate()
+    {
+        let packet = ipv6(from, to, 17, word.concat(), 6);
+        wire.send(&frame(node, mac, 0x86dd, &packet));
+        counted(&world, Counter::DroppedSpoofed, spoofed + 1 + number as u64);
+    }
     // Each is told of.
     let until = Instant::now() + PATIENCE;
     let mut seen = Vec::new();

@@ -6,8 +6,10 @@
 //! plugin made. That is asked once a flow; each further packet is compared with what
 //! the flow keeps ([`PolicyFlowEntry::mark`]).
 //!
-//! Addresses of a link alone (`fe80::/10`) are the pod's own affair, since nobody but
-//! the node is at the other end of its link.
+//! Of addresses of a link alone (`fe80::/10`) the node keeps no entry. The pod's own is
+//! the one that follows from its hardware address (RFC 4291, appendix A), as the kernel
+//! gives it; it may name no other, nor the node's, in neighbour discovery. Nothing else
+//! is ever sent from one: no ruleset is for it, and so it is closed.
 //!
 //! [`PolicyFlowEntry::mark`]: ebpf_abi::policy::PolicyFlowEntry::mark
 
@@ -66,6 +68,8 @@ pub fn way_back(guard: &Guard) -> Tuple {
 #[inline(always)]
 pub fn prove<M: PolicyFlows>(maps: &M, back: Back, link: bool, guard: &mut Guard) -> Ruling {
     let why = match back {
+        // The kernel knows ways to such addresses, but not whose they are.
+        _ if !link && is_of_link(way_back(guard).destination) => Counter::DroppedSpoofed,
         Back::To(hardware) if hardware != guard.hardware => Counter::DroppedHardware,
         Back::Elsewhere => Counter::DroppedSpoofed,
         _ => {
@@ -174,6 +178,10 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
         // Of listeners.
         _ => 0,
     };
+    // Also beside an address that is proven.
+    if is_of_link(source) && source != of_link(guard.hardware) {
+        return Said::Wrong;
+    }
     let mut whose = source;
     if options != 0 {
         // RFC 6980: such messages are never fragments.
@@ -195,6 +203,9 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
                 whose = target;
             }
         }
+    }
+    if is_of_link(whose) && whose != of_link(guard.hardware) {
+        return Said::Wrong;
     }
     if whose == Address::UNSPECIFIED || is_of_link(whose) {
         return Said::Nothing;
@@ -233,6 +244,19 @@ fn is_named<P: Packet>(packet: P, options: u32, guard: &Guard) -> bool {
 #[inline(always)]
 fn named<P: Packet>(packet: P, at: u32) -> u64 {
     hardware_of(packet.load::<6>(at).unwrap_or_default())
+}
+
+/// The address of the link that follows from a hardware address.
+#[inline(always)]
+const fn of_link(hardware: u64) -> Address {
+    let [a, b, c, d, e, f, _, _] = hardware.to_le_bytes();
+    Address::from_words([
+        u32::from_ne_bytes([0xfe, 0x80, 0, 0]),
+        0,
+        // The second bit says that it is one of its maker's (RFC 4291, 2.5.1).
+        u32::from_ne_bytes([a ^ 2, b, c, 0xff]),
+        u32::from_ne_bytes([0xfe, d, e, f]),
+    ])
 }
 
 /// `fe80::/10`.

@@ -7,7 +7,10 @@ use crate::model::Frame;
 
 const POD_V6: Address = Address::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 const PEER_V6: Address = Address::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
-const LINK_V6: Address = Address::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+/// What follows from [`OWN`], 02:02:03:04:05:06.
+const LINK_V6: Address = Address::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 3, 0xff, 0xfe, 4, 5, 6]);
+/// The node's, perhaps.
+const OTHER_LINK_V6: Address = Address::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
 const GROUP: Address = Address::v6([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 1]);
 const NOBODY: Address = Address::UNSPECIFIED;
 
@@ -242,7 +245,12 @@ fn neighbour_discovery_names_the_pods_own_addresses_alone() {
         &world,
         &discovery(NOBODY, 135, Some(POD_V6), &[14, 1, 1, 2, 3, 4, 5, 6]),
     );
-    for (source, target) in [(PEER_V6, POD_V6), (NOBODY, PEER_V6)] {
+    for (source, target) in [
+        (PEER_V6, POD_V6),
+        (NOBODY, PEER_V6),
+        (OTHER_LINK_V6, PEER_V6),
+        (NOBODY, OTHER_LINK_V6),
+    ] {
         is_dropped(&world, &discovery(source, 135, Some(target), &own));
     }
     // Answers and announcements.
@@ -251,7 +259,14 @@ fn neighbour_discovery_names_the_pods_own_addresses_alone() {
         passes(&world, &discovery(source, 136, Some(target), &own));
         passes(&world, &discovery(source, 136, Some(target), &[]));
     }
-    for (source, target) in [(POD_V6, PEER_V6), (LINK_V6, PEER_V6), (PEER_V6, POD_V6)] {
+    for (source, target) in [
+        (POD_V6, PEER_V6),
+        (LINK_V6, PEER_V6),
+        (PEER_V6, POD_V6),
+        (LINK_V6, OTHER_LINK_V6),
+        (OTHER_LINK_V6, OTHER_LINK_V6),
+        (OTHER_LINK_V6, POD_V6),
+    ] {
         is_dropped(&world, &discovery(source, 136, Some(target), &own));
     }
     // Another's hardware address, also behind others' options.
@@ -284,6 +299,13 @@ fn a_pod_is_no_router_but_may_look_for_one() {
     passes(&world, &discovery(NOBODY, 133, None, &[]));
     passes(&world, &discovery(NOBODY, 143, None, &[]));
     is_dropped(&world, &discovery(LINK_V6, 133, None, &option(1, OTHER)));
+    for kind in [133, 143] {
+        is_dropped(&world, &discovery(OTHER_LINK_V6, kind, None, &[]));
+    }
+    // Neither does another's hardware address make its address the pod's.
+    let mut frame = discovery(LINK_V6, 143, None, &[]);
+    frame[6..12].copy_from_slice(&OTHER.to_le_bytes()[..6]);
+    is_dropped(&world, &frame);
     is_dropped(&world, &discovery(PEER_V6, 133, None, &[]));
     is_dropped(&world, &discovery(PEER_V6, 143, None, &[]));
 }
@@ -313,6 +335,21 @@ fn an_error_is_from_the_pods_own_addresses_too() {
     assert_eq!(error(second), Ruling::Pass);
     assert_eq!(error(PEER), Ruling::Drop);
     assert_eq!(dropped(&world), [Counter::DroppedSpoofed]);
+}
+
+#[test]
+fn nothing_but_neighbour_discovery_is_sent_from_an_address_of_the_link() {
+    let world = World::new(true, true);
+    for own in [LINK_V6, OTHER_LINK_V6] {
+        // Even where the node's way to it leads to the pod.
+        world.ways.borrow_mut().push((own, Back::To(OWN)));
+        let first = Seen {
+            tuple: tuple(own, PEER_V6, Protocol::UDP),
+            ..sent(Protocol::UDP, 0)
+        };
+        assert!(!world.asked(first));
+        assert_eq!(dropped(&world), [Counter::DroppedSpoofed]);
+    }
 }
 
 #[test]
