@@ -82,6 +82,11 @@ pub trait Packet: Copy {
     }
     /// The same as [`front`](Self::front) of a packet of IPv6.
     fn front_v6(self) -> Option<FrontV6>;
+    /// What the Ethernet header carries, in host order.
+    #[inline(always)]
+    fn link(self) -> Option<u16> {
+        self.load::<2>(Front::LINK as u32).map(u16::from_be_bytes)
+    }
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
     /// A hardware address of the Ethernet header, in the lower six bytes; zero if

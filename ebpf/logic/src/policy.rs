@@ -16,8 +16,9 @@ mod guard;
 pub mod model;
 
 pub use guard::{
-    Back, Guard, PolicyFlows, Ruling, Told, Why, begin, describe, guard, host_begin, host_outline,
-    host_portless, neighbour, outline, portless, prove, unreadable, way_back,
+    Back, Guard, PolicyFlows, Recent, Ruling, Told, Why, begin, describe, guard, host_begin,
+    host_outline, host_portless, is_recent, neighbour, outline, portless, prove, unreadable,
+    way_back,
 };
 
 /// The maps of network policy.

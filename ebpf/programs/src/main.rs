@@ -9,6 +9,8 @@
 #[cfg(target_arch = "bpf")]
 mod bandwidth;
 #[cfg(target_arch = "bpf")]
+mod bytes;
+#[cfg(target_arch = "bpf")]
 mod host;
 #[cfg(target_arch = "bpf")]
 mod log;

@@ -4,8 +4,8 @@ use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
 use aya_ebpf::helpers::{
-    bpf_get_prandom_u32, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns, bpf_map_peek_elem,
-    bpf_map_pop_elem,
+    bpf_get_prandom_u32, bpf_jiffies64, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns,
+    bpf_map_peek_elem, bpf_map_pop_elem,
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::lpm_trie::Key;
@@ -21,8 +21,8 @@ use ebpf_abi::{
     OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey,
     SetName, SlotKey, Tuple,
 };
-use ebpf_logic::packet::{Front, FrontV6, Glance, Origin, Step, Verdict, Work};
-use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Why};
+use ebpf_logic::packet::{Origin, Step, Verdict, Work};
+use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, Why};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
 const WORD: usize = size_of::<u64>();
@@ -106,6 +106,11 @@ pub(crate) static BANDWIDTH: HashMap<BandwidthKey, Bandwidth> =
 /// What is known of a packet at a pod's interface.
 #[map]
 pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0);
+/// Packets that this processor let pass a moment ago: nobody else reads or writes it.
+#[map]
+static RECENT: PerCpuArray<Recent> = PerCpuArray::with_max_entries(Recent::PLACES, 0);
+/// Of a moment, in the kernel's own ticks (`HZ`), as a power of two: 32 to 320 ms.
+const MOMENT: u32 = 5;
 
 /// The kernel's maps, clock and random numbers.
 pub(crate) struct Kernel;
@@ -431,6 +436,39 @@ impl PolicyFlows for Kernel {
         self.ticks()
     }
 
+    // A load from memory, where a clock is a call.
+    #[inline(always)]
+    fn moment(&self) -> u32 {
+        // SAFETY: the helper takes nothing.
+        (unsafe { bpf_jiffies64() } >> MOMENT) as u32
+    }
+
+    #[inline(always)]
+    fn is_recent(&self, place: u32, recent: &Recent) -> bool {
+        let Some(kept) = RECENT.get_ptr(place) else {
+            return false;
+        };
+        let asked = core::ptr::from_ref(recent).cast::<u64>();
+        let mut word = 0;
+        while word < size_of::<Recent>() / WORD {
+            // SAFETY: this processor's value, which is as long and as aligned.
+            if unsafe { kept.cast::<u64>().add(word).read() != asked.add(word).read() } {
+                return false;
+            }
+            word += 1;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn keep_recent(&self, place: u32, recent: &Recent) {
+        if let Some(kept) = RECENT.get_ptr_mut(place) {
+            // SAFETY: this processor's value; programs at devices do not interrupt one
+            // another.
+            unsafe { kept.write(*recent) };
+        }
+    }
+
     #[inline(always)]
     fn tally(&self, counter: Counter) {
         self.count(counter);
@@ -506,77 +544,6 @@ fn copy_to<T: Plain>(value: *const T, into: &mut T) {
         }
         word += 1;
     }
-}
-
-/// A packet's first bytes, between two places that the kernel told.
-#[inline(always)]
-pub(crate) fn front(start: usize, end: usize) -> Option<Front> {
-    if start + Front::LENGTH > end {
-        return None;
-    }
-    // SAFETY: as many bytes lie there.
-    unsafe {
-        Some(Front {
-            link: ((start + Front::LINK) as *const u16).read_volatile(),
-            words: words(start + Front::START),
-        })
-    }
-}
-
-/// As little of them as tells most packets that are none of ours.
-#[inline(always)]
-pub(crate) fn glance(start: usize, end: usize) -> Option<Glance> {
-    if start + Glance::LENGTH > end {
-        return None;
-    }
-    // SAFETY: as many bytes lie there.
-    unsafe {
-        Some(Glance {
-            link: ((start + Front::LINK) as *const u16).read_volatile(),
-            words: words(start + Front::START),
-        })
-    }
-}
-
-/// A hardware address of the Ethernet header, as [`Packet::hardware`] gives it.
-///
-/// [`Packet::hardware`]: ebpf_logic::packet::Packet::hardware
-#[inline(always)]
-pub(crate) fn link_address(start: usize, end: usize, at: usize) -> u64 {
-    if start + Front::START > end {
-        return 0;
-    }
-    // SAFETY: both addresses lie there, aligned to two bytes.
-    let part = |i: usize| unsafe { ((start + at + i * 2) as *const u16).read_volatile() };
-    u64::from(part(0)) | u64::from(part(1)) << 16 | u64::from(part(2)) << 32
-}
-
-/// The same of a packet of IPv6.
-#[inline(always)]
-pub(crate) fn front_v6(start: usize, end: usize) -> Option<FrontV6> {
-    if start + Front::START + Front::WORDS_V6 * 4 > end {
-        return None;
-    }
-    // SAFETY: as many bytes lie there.
-    Some(unsafe { words(start + Front::START) })
-}
-
-/// Words of a packet.
-///
-/// # Safety
-///
-/// They all lie there. The verifier takes such pointers for aligned as an Ethernet
-/// header is: to two bytes, and to four behind it.
-#[inline(always)]
-unsafe fn words<const N: usize>(place: usize) -> [u32; N] {
-    let mut words = [0; N];
-    let mut at = 0;
-    while at < N {
-        // SAFETY: the caller's.
-        words[at] = unsafe { ((place + at * 4) as *const u32).read_volatile() };
-        at += 1;
-    }
-    words
 }
 
 /// Copies a value out of its map, once: what is checked afterwards is the

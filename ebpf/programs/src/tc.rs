@@ -17,7 +17,8 @@ use ebpf_logic::packet::{
     decapsulate, encapsulate, is_foreign, parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front, front_v6, glance, link_address};
+use crate::bytes::{front, front_v6, glance, link, link_address};
+use crate::maps::Kernel;
 use crate::record;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
@@ -339,6 +340,14 @@ impl Packet for Skb {
     #[inline(always)]
     fn front_v6(self) -> Option<FrontV6> {
         front_v6(
+            field!(self.0, data) as usize,
+            field!(self.0, data_end) as usize,
+        )
+    }
+
+    #[inline(always)]
+    fn link(self) -> Option<u16> {
+        link(
             field!(self.0, data) as usize,
             field!(self.0, data_end) as usize,
         )

@@ -15,7 +15,8 @@ use ebpf_logic::packet::{
     parse, parse_front, relay, rewrite, rewrite_error,
 };
 
-use crate::maps::{Kernel, front, front_v6, glance};
+use crate::bytes::{front, front_v6, glance};
+use crate::maps::Kernel;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 

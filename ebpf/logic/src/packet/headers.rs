@@ -131,22 +131,37 @@ impl Headers {
 #[inline(always)]
 pub fn parse_front<P: Packet>(packet: P, work: &mut Work) -> Kind {
     match packet.front() {
-        Some(front) if is_plain(packet.len(), &front, work) => Kind::Transport,
+        Some(front) if is_plain(packet.len(), &front, &mut work.headers) => {
+            work.tunnel = 0;
+            Kind::Transport
+        }
         _ => Kind::Other,
     }
+}
+
+/// Reads the headers of a packet that is as most are, of either family. False if
+/// [`parse`] is to say; then nothing is known.
+#[inline(always)]
+pub fn parse_plain<P: Packet>(packet: P, headers: &mut Headers) -> bool {
+    if packet.link() == Some(V6) {
+        let front = packet.front_v6();
+        return front.is_some_and(|front| is_plain_v6(packet.len(), &front, headers));
+    }
+    let front = packet.front();
+    front.is_some_and(|front| is_plain(packet.len(), &front, headers))
 }
 
 /// Reads a packet's headers.
 #[inline(always)]
 pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
-    let Some(link) = packet.load::<2>(12) else {
+    let Some(link) = packet.link() else {
         return Kind::Other;
     };
-    let link = u16::from_be_bytes(link);
     if link == V6
         && let Some(front) = packet.front_v6()
-        && is_plain_v6(packet.len(), &front, work)
+        && is_plain_v6(packet.len(), &front, &mut work.headers)
     {
+        work.tunnel = 0;
         return Kind::Transport;
     }
     let headers = &mut work.headers;
@@ -193,7 +208,7 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
 /// header that services know. False, and nothing is known, if it is anything
 /// else or anything is wrong with it.
 #[inline(always)]
-fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
+fn is_plain(total: u32, front: &Front, headers: &mut Headers) -> bool {
     const NETWORK: u32 = 20;
     const WHOLE: u16 = 0x4000;
     let [w0, w1, w2, source, destination, ports, w6, _, w8, _] = front.words;
@@ -226,8 +241,6 @@ fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
         Protocol::SCTP if length >= NETWORK + 12 => {}
         _ => return false,
     }
-    work.tunnel = 0;
-    let headers = &mut work.headers;
     let [s0, s1, d0, d1] = ports.to_ne_bytes();
     headers.tuple = Tuple::new(
         Address::v4(source.to_ne_bytes()),
@@ -251,7 +264,7 @@ fn is_plain(total: u32, front: &Front, work: &mut Work) -> bool {
 
 /// The same of IPv6 without extension headers.
 #[inline(always)]
-fn is_plain_v6(total: u32, front: &FrontV6, work: &mut Work) -> bool {
+fn is_plain_v6(total: u32, front: &FrontV6, headers: &mut Headers) -> bool {
     const NETWORK: u32 = 40;
     let [w0, w1, s0, s1, s2, s3, d0, d1, d2, d3, ports, w11, _, w13] = *front;
     let [first, _, _, _] = w0.to_ne_bytes();
@@ -285,8 +298,6 @@ fn is_plain_v6(total: u32, front: &FrontV6, work: &mut Work) -> bool {
     if source.is_v4() || destination.is_v4() {
         return false;
     }
-    work.tunnel = 0;
-    let headers = &mut work.headers;
     let [p0, p1, p2, p3] = ports.to_ne_bytes();
     headers.tuple = Tuple::new(
         source,

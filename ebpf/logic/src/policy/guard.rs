@@ -22,10 +22,8 @@
 //!
 //! [`Timeouts`]: ebpf_abi::Timeouts
 
-use ebpf_abi::policy::{
-    Direction, EndpointKey, PolicyFlow, PolicyFlowEntry, cookies, hardware_mark,
-};
-use ebpf_abi::{Address, Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
+use ebpf_abi::policy::{Direction, PolicyFlow, PolicyFlowEntry, cookies, hardware_mark};
+use ebpf_abi::{Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
 
 use super::{Flow, Place, PolicyDecision, PolicyMaps, policy};
 use crate::packet::headers::{
@@ -34,10 +32,14 @@ use crate::packet::headers::{
 use crate::packet::{Kind, Packet, Verdict, Work};
 
 mod host;
+mod portless;
+mod recent;
 mod report;
 mod sender;
 
 pub use host::{host_begin, host_outline, host_portless};
+pub use portless::portless;
+pub use recent::{Recent, is_recent};
 pub use report::{Why, describe};
 pub use sender::{Back, neighbour, prove, way_back};
 
@@ -56,6 +58,12 @@ pub trait PolicyFlows: PolicyMaps {
     fn read_node(&self, into: &mut Sealed<Config>) -> bool;
     /// Monotonic time in ticks of [`Life`](ebpf_abi::Life).
     fn clock(&self) -> u32;
+    /// Which moment it is: a number that changes a few times in a tick, and costs less.
+    fn moment(&self) -> u32;
+    /// Does this stand there, in the table of this processor's [recent](Recent) packets?
+    fn is_recent(&self, place: u32, recent: &Recent) -> bool;
+    /// Puts it there.
+    fn keep_recent(&self, place: u32, recent: &Recent);
     /// Counts.
     fn tally(&self, counter: Counter);
     /// Tells people of a verdict, if they want to know; never on the way of a
@@ -76,6 +84,8 @@ pub struct Guard {
     /// The headers that decide, where those of services do not: of another
     /// protocol, of an outer packet, of an error.
     pub headers: Headers,
+    /// What is kept in the table of [recent](is_recent) packets if it passes.
+    pub recent: Recent,
     /// The node.
     pub config: Sealed<Config>,
     /// Now, in ticks.
@@ -107,6 +117,7 @@ impl Guard {
                 used: 0,
             },
             headers: Headers::NOTHING,
+            recent: Recent::NOTHING,
             config: Sealed::broken(Config::DEFAULT),
             now: 0,
             opens: 0,
@@ -229,6 +240,10 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     guard.host = 0;
     guard.itself = u32::from(ingress && told.from == told.device);
     guard.place(told);
+    if kind != Kind::Transport || verdict != Verdict::Pass || work.tunnel != 0 {
+        // Nobody asked whether it is recent.
+        guard.recent.root.epoch = 0;
+    }
     let mut seen = work.headers.tuple;
     let mut far = seen;
     if kind == Kind::Transport && work.tunnel == 0 {
@@ -385,6 +400,7 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     if guard.entry.used != used {
         maps.touch(place, used);
     }
+    recent::keep(maps, root, guard);
     Ruling::Pass
 }
 
@@ -398,40 +414,6 @@ fn is_from_pod(guard: &Guard, mark: u32) -> bool {
         || guard.proven != 0
         || (hardware_mark(guard.hardware) == mark
             && (guard.about == 0 || guard.headers.tuple.source == guard.key.source))
-}
-
-/// Decides on a fragment whose first part, with the ports, was not seen: only
-/// a pod that no policy selects may have it, or, once that is [proven](prove), send
-/// it.
-#[inline(always)]
-pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told, guard: &mut Guard) -> Ruling {
-    let own = if told.direction == Direction::INGRESS {
-        tuple.destination
-    } else {
-        tuple.source
-    };
-    guard.unknown(told);
-    guard.name(tuple, tuple);
-    if is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS) {
-        return if guard.is_ingress() {
-            Ruling::Pass
-        } else {
-            Ruling::Prove
-        };
-    }
-    unreadable(maps, guard)
-}
-
-#[inline(always)]
-fn is_free<M: PolicyFlows>(maps: &M, own: Address, direction: Direction) -> bool {
-    let key = EndpointKey {
-        epoch: maps.policy_root().epoch,
-        direction,
-        address: own,
-    };
-    maps.endpoint(&key)
-        .and_then(|sealed| sealed.open(&key))
-        .is_some_and(|endpoint| endpoint.ruleset == 0)
 }
 
 /// Is the flow too old for an answer?

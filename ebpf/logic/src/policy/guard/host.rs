@@ -15,7 +15,7 @@ use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
 
 use super::{
     Guard, Kind, Outer, Packet, Place, PolicyFlows, Ruling, TcpFlags, Told, Why, Work, asked,
-    denied, is_free, keep, outer, policy, unnumbered, unreadable,
+    denied, keep, outer, policy, portless::is_free, unnumbered, unreadable,
 };
 use ebpf_abi::policy::Direction;
 
@@ -35,6 +35,7 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
     guard.itself = 0;
     guard.host = 1;
     guard.hardware = 0;
+    guard.recent.root.epoch = 0;
     guard.flow.device = 0;
     guard.flow.flags = if direction == Direction::INGRESS {
         PolicyFlow::INGRESS

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use ebpf_abi::policy::{
-    EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
+    EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
 };
-use ebpf_abi::{FlowRecord, Life, Range};
+use ebpf_abi::{Address, FlowRecord, Life, Range};
 
 use super::*;
 use crate::packet::headers::Fragment;
@@ -28,6 +28,10 @@ struct World {
     records: RefCell<Vec<FlowRecord>>,
     config: Cell<Config>,
     now: Cell<u32>,
+    moment: Cell<u32>,
+    recent: RefCell<BTreeMap<u32, Recent>>,
+    /// Lookups in the table of flows.
+    looked: Cell<u32>,
     /// Where the node's ways to addresses lead; to others, elsewhere.
     ways: RefCell<Vec<(Address, Back)>>,
 }
@@ -54,6 +58,7 @@ impl PolicyFlows for World {
     type Place = Tuple;
 
     fn policy_flow(&self, key: &Tuple, into: &mut PolicyFlowEntry) -> Option<Tuple> {
+        self.looked.set(self.looked.get() + 1);
         *into = *self.flows.borrow().get(key)?;
         Some(*key)
     }
@@ -72,6 +77,16 @@ impl PolicyFlows for World {
     }
     fn clock(&self) -> u32 {
         self.now.get()
+    }
+    fn moment(&self) -> u32 {
+        self.moment.get()
+    }
+    fn is_recent(&self, place: u32, recent: &Recent) -> bool {
+        assert!(place < Recent::PLACES);
+        self.recent.borrow().get(&place) == Some(recent)
+    }
+    fn keep_recent(&self, place: u32, recent: &Recent) {
+        self.recent.borrow_mut().insert(place, *recent);
     }
     fn tally(&self, counter: Counter) {
         self.counted.borrow_mut().push(counter);
@@ -98,6 +113,7 @@ struct Seen {
 const OWN: u64 = 0x0605_0403_0202;
 const OTHER: u64 = 0x0605_0403_0204;
 
+mod recent;
 mod sender;
 
 impl World {
@@ -109,6 +125,9 @@ impl World {
             records: RefCell::default(),
             config: Cell::new(Config::DEFAULT),
             now: Cell::new(1_000),
+            moment: Cell::new(7),
+            recent: RefCell::default(),
+            looked: Cell::new(0),
             ways: RefCell::new(std::vec![(POD, Back::To(OWN))]),
         };
         let node = PeerEntry {

@@ -1,0 +1,138 @@
+//! Packets of flows that this processor let pass a moment ago.
+//!
+//! Most packets follow another of their flow. Such a one is told by one comparison
+//! with what stands at its place of a small table of this processor's own: no lookup
+//! in the table of all flows, no clock, nothing that processors share is written.
+//! Whatever could change the answer is part of what is compared, or makes the packet
+//! one that is not looked for here:
+//!
+//! - the device, the direction, whence it came, the sender's hardware address;
+//! - the root: every change of policy moves it, so that a flow that is now forbidden
+//!   ends with its next packet;
+//! - the [moment](PolicyFlows::moment): a flow is looked up anew in each, by which its
+//!   entry learns that it is used;
+//! - a segment that opens a connection, a packet that is translated, a fragment, a
+//!   message about another packet take the long way.
+//!
+//! Places are shared by what falls on them: the last one has it.
+
+use ebpf_abi::policy::{Direction, PolicyFlow, PolicyRoot};
+use ebpf_abi::{Address, Protocol, Tuple};
+
+use super::{Guard, PolicyFlows, Told};
+use crate::packet::Packet;
+use crate::packet::headers::{Headers, TcpFlags, parse_plain};
+
+/// What packets of one direction of a flow have in common while nothing changes.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "model", derive(Debug))]
+pub struct Recent {
+    /// What they carry.
+    pub tuple: Tuple,
+    /// The pod's device.
+    pub device: u32,
+    /// The [moment](PolicyFlows::moment), and below it [`PolicyFlow::INGRESS`] and
+    /// [`PolicyFlow::RELAYED`].
+    pub when: u32,
+    /// Under which they pass. Epoch 0: nothing is to be kept.
+    pub root: PolicyRoot,
+    /// The hardware address of a pod that sends; zero of what it gets.
+    pub hardware: u64,
+}
+
+impl Recent {
+    /// How many the table holds: 64 KiB a processor.
+    pub const PLACES: u32 = 1 << Self::BITS;
+    const BITS: u32 = 10;
+    /// Bits of `when` below the moment.
+    const FLAGS: u32 = 2;
+
+    /// Of nothing.
+    pub const NOTHING: Self = Self {
+        tuple: Headers::NOTHING.tuple,
+        device: 0,
+        when: 0,
+        root: PolicyRoot {
+            epoch: 0,
+            generation: 0,
+        },
+        hardware: 0,
+    };
+
+    /// Where it stands in the table.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place(&self) -> u32 {
+        let tuple = &self.tuple;
+        let ports = (tuple.source_port.0 as u64)
+            | (tuple.destination_port.0 as u64) << 16
+            | (tuple.protocol.0 as u64) << 32;
+        // The upper bits of a product depend on all of its factors'. These were chosen for
+        // how they spread neighbouring addresses and ports.
+        let mixed = folded(tuple.source)
+            .wrapping_mul(0xac15_3076_cdc9_8667)
+            .wrapping_add(folded(tuple.destination).wrapping_mul(0xb2e2_3120_d5b2_0ccb))
+            .wrapping_add(ports.wrapping_mul(0x29fa_1e24_5576_5abf));
+        (mixed >> (u64::BITS - Self::BITS)) as u32
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Recent>() == 64);
+    assert!((PolicyFlow::INGRESS | PolicyFlow::RELAYED) >> Recent::FLAGS == 0);
+};
+
+#[inline(always)]
+const fn folded(address: Address) -> u64 {
+    let [a, b, c, d] = address.to_words();
+    (b ^ d) as u64 | ((a ^ c) as u64) << 32
+}
+
+/// Did a packet like this pass a moment ago? Asked of what services leave as it is.
+/// If not, the guard knows what is to be [kept](keep) once it passes.
+#[inline(always)]
+pub fn is_recent<M: PolicyFlows, P: Packet>(
+    maps: &M,
+    packet: P,
+    told: &Told,
+    guard: &mut Guard,
+) -> bool {
+    let mut headers = Headers::NOTHING;
+    if !parse_plain(packet, &mut headers) || opens(&headers) {
+        guard.recent.root.epoch = 0;
+        return false;
+    }
+    let ingress = told.direction == Direction::INGRESS;
+    let flags = match (ingress, told.from) {
+        (false, _) => 0,
+        (true, 0) => PolicyFlow::INGRESS,
+        (true, _) => PolicyFlow::INGRESS | PolicyFlow::RELAYED,
+    };
+    let recent = Recent {
+        tuple: headers.tuple,
+        device: told.device,
+        when: maps.moment() << Recent::FLAGS | flags as u32,
+        root: maps.policy_root(),
+        hardware: if ingress { 0 } else { told.hardware },
+    };
+    if maps.is_recent(recent.place(), &recent) {
+        return true;
+    }
+    guard.recent = recent;
+    false
+}
+
+#[inline(always)]
+fn opens(headers: &Headers) -> bool {
+    let flags = headers.flags;
+    headers.tuple.protocol == Protocol::TCP && flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK)
+}
+
+/// Takes note of a packet that passes, since its flow was allowed under this root.
+#[inline(always)]
+pub(super) fn keep<M: PolicyFlows>(maps: &M, root: PolicyRoot, guard: &Guard) {
+    if guard.recent.root == root {
+        maps.keep_recent(guard.recent.place(), &guard.recent);
+    }
+}
