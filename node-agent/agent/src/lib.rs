@@ -94,6 +94,9 @@ pub struct Options {
     /// The datapath. Pods' control groups are below its `cgroup`, so that
     /// they see services.
     pub datapath: Datapath,
+    /// Whether this agent runs the node's pods; if not, another kubelet does, and has
+    /// its port.
+    pub runs_pods: bool,
     /// The node's addresses, the primary first; if there are none, the source
     /// of the default route.
     pub node_ips: Vec<IpAddr>,
@@ -175,7 +178,9 @@ pub async fn check(options: &Options, shutdown: &CancellationToken) -> Result<()
         Some(address) => *address,
         None => routes::netlink::default_address()?,
     };
-    preflight::port(serving::address(address)).await?;
+    if options.runs_pods {
+        preflight::port(serving::address(address)).await?;
+    }
     preflight::runtime(&options.runtime_endpoint, shutdown).await
 }
 
@@ -201,7 +206,9 @@ pub async fn run(
     let primary = *node_ips.first().ok_or(Error::NoDefaultRoute)?;
     let serving = options.serving.as_ref().map(serving::tls).transpose()?;
     let listen = serving::address(primary);
-    preflight::port(listen).await?;
+    if options.runs_pods {
+        preflight::port(listen).await?;
+    }
     preflight::runtime(&options.runtime_endpoint, &shutdown).await?;
     info!(node = options.datapath.node_name, address = %primary, "starting");
 
@@ -348,7 +355,7 @@ pub async fn run(
         stop.clone(),
     ));
     parts.spawn(network.run(nodes.changes(), stop.clone()));
-    let pods = node_agent_pods::Options {
+    let pods = options.runs_pods.then(|| node_agent_pods::Options {
         client: client.named("kubelet"),
         node_name: options.datapath.node_name,
         node_ips,
@@ -366,9 +373,11 @@ pub async fn run(
         listen,
         serving,
         further: Some(further),
-    };
-    let until = stop.clone();
-    parts.spawn(async move { node_agent_pods::run(pods, until).await.map_err(Error::Pods) });
+    });
+    if let Some(pods) = pods {
+        let until = stop.clone();
+        parts.spawn(async move { node_agent_pods::run(pods, until).await.map_err(Error::Pods) });
+    }
 
     let mut result = Ok(());
     while let Some(ended) = parts.join_next().await {

@@ -31,6 +31,10 @@ pub struct Options {
     /// Only the datapath: beside another kubelet, in kube-proxy's place.
     #[arg(long)]
     datapath_only: bool,
+    /// All but the pods themselves: the network of another kubelet's node, with services, the CNI
+    /// plugin, routes and policy. Cluster DNS is left to its own pods.
+    #[arg(long, conflicts_with_all = ["datapath_only", "serving"])]
+    without_pods: bool,
     #[command(flatten)]
     node: Node,
     #[command(flatten)]
@@ -200,6 +204,13 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let done = if options.datapath_only {
         let datapath = options.node.datapath()?;
         node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await
+    } else if options.without_pods {
+        let options = node_agent::Options {
+            runs_pods: false,
+            cluster_dns: Vec::new(),
+            ..options.node.complete(None)?
+        };
+        node_agent::run(client, options, shutdown).await
     } else {
         let serving = options.serving.complete();
         let options = options.node.complete(serving)?;
@@ -355,6 +366,7 @@ impl NodeOptions {
         };
         Ok(node_agent::Options {
             datapath,
+            runs_pods: true,
             node_ips: self.node_ip.clone(),
             labels: self.node_labels.clone(),
             runtime_endpoint: self.container_runtime_endpoint.clone(),
