@@ -120,7 +120,12 @@ fn traces(cluster: &Cluster) -> Result<BTreeMap<String, usize>, Failure> {
         let links = netns::inside(&network, "ip -o link")?;
         let mut routes = netns::inside(&network, "ip -4 route show table all")?;
         routes += &netns::inside(&network, "ip -6 route show table all")?;
-        let count = |text: &str, word: &str| text.lines().filter(|it| it.contains(word)).count();
+        // The kernel's own come some time after an interface, once its address is sure.
+        let ours = |it: &&str| !it.contains(" proto kernel ");
+        let count = |text: &str, word: &str| {
+            let lines = text.lines().filter(ours);
+            lines.filter(|it| it.contains(word)).count()
+        };
         for (what, count) in [
             ("links", count(&links, ": orl")),
             ("routes", count(&routes, " dev orl")),
