@@ -62,9 +62,10 @@ pub use node_agent_datapath::{
 };
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::ProviderFiles;
-pub use node_agent_pods::settings::{self, Settings};
+pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
 pub use overlay::Overlay;
 pub use policy::why;
+pub use preflight::cgroup_folder;
 pub use reset::reset;
 pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
@@ -117,7 +118,7 @@ pub struct Options {
     pub cluster_domain: String,
     /// The node's `resolv.conf`: what is asked for names of other domains.
     pub resolv_conf: PathBuf,
-    /// Most pods on the node.
+    /// Most pods on the node, whatever `settings` say.
     pub most_pods: u32,
     /// The kubelet's configuration.
     pub settings: Settings,

@@ -113,9 +113,7 @@ impl Group {
     /// # Errors
     /// [`Error::NoCgroup`], [`Error::Cgroup`].
     pub fn of(named: Option<&Path>) -> Result<Self, Error> {
-        let mounts = Path::new("/proc/self/mounts");
-        let mounts = fs::read_to_string(mounts).map_err(Error::file("read", mounts))?;
-        let mount = unified(&mounts).ok_or(Error::NoCgroup)?;
+        let mount = hierarchy()?;
         let Some(named) = named else {
             return Self::in_hierarchy(&mount, &mount);
         };
@@ -136,6 +134,21 @@ impl Group {
             below_root: format!("/{}", below.display()),
         })
     }
+}
+
+/// The cgroup v2 folder of the group that a kubelet calls its `cgroupRoot`.
+///
+/// # Errors
+/// [`Error::NoCgroup`].
+pub fn cgroup_folder(root: &str) -> Result<PathBuf, Error> {
+    Ok(hierarchy()?.join(root.trim_start_matches('/')))
+}
+
+/// Where this machine has the cgroup v2 hierarchy.
+fn hierarchy() -> Result<PathBuf, Error> {
+    let mounts = Path::new("/proc/self/mounts");
+    let mounts = fs::read_to_string(mounts).map_err(Error::file("read", mounts))?;
+    unified(&mounts).ok_or(Error::NoCgroup)
 }
 
 /// Where a mount table has the cgroup v2 hierarchy.

@@ -182,7 +182,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         })?;
     let machine = Machine::read(&options.root);
     let settings = options.settings.clone();
-    let most_pods = settings.max_pods.unwrap_or(options.most_pods);
+    let most_pods = options.most_pods;
     let allocatable = machine.allocatable(most_pods, &settings);
     for field in &settings.unsupported {
         tracing::warn!(

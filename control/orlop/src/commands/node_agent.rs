@@ -1,20 +1,28 @@
 //! `orlop node-agent`: what runs on a node.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
 };
 
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{NetworkClient, NetworkPolicy, Overlay, Serving, cni::Places, flows};
+use node_agent::{
+    NetworkClient, NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows,
+};
 
 use super::service_options::ServiceArgs;
 use crate::{address, allocator, error::Error, run};
 
 /// Where pods' addresses come from unless it is said otherwise.
-const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 244, 0, 0), 16);
+const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
+
+/// Whom pods ask for names unless it is said otherwise.
+const CLUSTER_DNS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10));
+
+/// How many pods a node runs unless it is said otherwise; the kubelet's default.
+const MAX_PODS: u32 = 110;
 
 /// For which node, and where.
 #[derive(Args)]
@@ -102,38 +110,32 @@ struct NodeOptions {
     /// A label for the node. May be repeated.
     #[arg(long, value_parser = label, value_delimiter = ',', value_name = "KEY=VALUE")]
     node_labels: Vec<(String, String)>,
-    /// The container runtime's socket.
-    #[arg(
-        long,
-        default_value = "unix:///run/containerd/containerd.sock",
-        value_name = "SOCKET"
-    )]
-    container_runtime_endpoint: String,
+    /// The container runtime's socket; the kubelet's configuration may name it, else it is
+    /// unix:///run/containerd/containerd.sock.
+    #[arg(long, value_name = "SOCKET")]
+    container_runtime_endpoint: Option<String>,
     /// Where pods' volumes are.
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "FOLDER")]
     root_dir: PathBuf,
-    /// Where pods' logs are.
-    #[arg(long, default_value = "/var/log/pods", value_name = "FOLDER")]
-    pod_logs_dir: PathBuf,
-    /// The cluster DNS service's address, which the agent answers itself.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "10.96.0.10",
-        value_name = "ADDRESS"
-    )]
+    /// Where pods' logs are; the kubelet's configuration may name it, else it is /var/log/pods.
+    #[arg(long, value_name = "FOLDER")]
+    pod_logs_dir: Option<PathBuf>,
+    /// The cluster DNS service's address, which the agent answers itself; the kubelet's
+    /// configuration may name it, else it is 10.96.0.10.
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     cluster_dns: Vec<IpAddr>,
-    /// The cluster's domain.
-    #[arg(long, default_value = "cluster.local", value_name = "NAME")]
-    cluster_domain: String,
-    /// Names the resolvers for other domains.
-    #[arg(long, default_value = "/etc/resolv.conf", value_name = "FILE")]
-    resolv_conf: PathBuf,
-    /// Most pods on this node.
-    #[arg(long, default_value_t = 110, value_name = "NUMBER")]
-    max_pods: u32,
+    /// The cluster's domain; the kubelet's configuration may name it, else it is cluster.local.
+    #[arg(long, value_name = "NAME")]
+    cluster_domain: Option<String>,
+    /// Names the resolvers for other domains; the kubelet's configuration may name it, else it is
+    /// /etc/resolv.conf.
+    #[arg(long, value_name = "FILE")]
+    resolv_conf: Option<PathBuf>,
+    /// Most pods on this node; the kubelet's configuration may say it, else it is 110.
+    #[arg(long, value_name = "NUMBER")]
+    max_pods: Option<u32>,
     /// The kubelet's configuration (`KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`); what
-    /// it sets and this agent does not do is named at the start.
+    /// it sets and this agent does not do is named at the start. Options go before it.
     #[arg(long, value_name = "FILE")]
     kubelet_config: Option<PathBuf>,
     /// A `CredentialProviderConfig`, or a folder of such files; `credentialprovider/config.yaml` in
@@ -212,8 +214,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
         };
         node_agent::run(client, options, shutdown).await
     } else {
-        let serving = options.serving.complete();
-        let options = options.node.complete(serving)?;
+        let serving = options.serving;
+        let options = options
+            .node
+            .complete_with(|files| serving.complete(files))?;
         let options = with_network_tokens(options, kubeconfig);
         node_agent::run(client, options, shutdown).await
     };
@@ -289,11 +293,6 @@ impl Node {
         }
     }
 
-    /// The address of the DNS Service that the agent answers.
-    pub fn cluster_dns(&self) -> Option<IpAddr> {
-        self.whole.cluster_dns.first().copied()
-    }
-
     /// The ranges of the cluster's pods, for the server in the same process: at most one of
     /// each IP version. One option serves both.
     pub fn cluster_cidr(&self) -> Vec<IpNet> {
@@ -312,21 +311,43 @@ impl Node {
         })
     }
 
-    /// All that the agent needs, with this serving certificate.
+    /// All that the agent needs, with this serving certificate, whatever the kubelet's
+    /// configuration says of one.
     ///
     /// # Errors
-    /// [`Error::Start`] when the host's or this program's name cannot be read.
+    /// [`Error::Start`] when the host's or this program's name cannot be read, and what is
+    /// wrong with files that options name.
     pub fn complete(&self, serving: Option<Serving>) -> Result<node_agent::Options, Error> {
-        self.whole.complete(self.datapath()?, serving)
+        let mut options = self.complete_with(|_| serving)?;
+        let settings = &mut options.settings;
+        let idle = settings.places.serving.fields().map(str::to_owned);
+        settings.unsupported.extend(idle);
+        Ok(options)
+    }
+
+    /// The same, where the configuration's serving files are of use.
+    fn complete_with(
+        &self,
+        serving: impl FnOnce(&ServingPlaces) -> Option<Serving>,
+    ) -> Result<node_agent::Options, Error> {
+        let settings = self.whole.settings()?;
+        let mut datapath = self.datapath()?;
+        if let (None, Some(root)) = (&datapath.cgroup, &settings.places.cgroup_root) {
+            let folder = node_agent::cgroup_folder(root).map_err(Error::NodeAgent)?;
+            datapath.cgroup = Some(folder);
+        }
+        let serving = serving(&settings.places.serving);
+        self.whole.complete(datapath, settings, serving)
     }
 }
 
 impl ServingFiles {
-    fn complete(self) -> Option<Serving> {
+    fn complete(self, files: &ServingPlaces) -> Option<Serving> {
         let serving = self
             .tls_cert_file
-            .zip(self.tls_private_key_file)
-            .zip(self.client_ca_file)
+            .or_else(|| files.certificate.clone())
+            .zip(self.tls_private_key_file.or_else(|| files.key.clone()))
+            .zip(self.client_ca_file.or_else(|| files.client_ca.clone()))
             .map(|((certificate, key), client_ca)| Serving {
                 certificate,
                 key,
@@ -358,8 +379,17 @@ impl NodeOptions {
     fn complete(
         &self,
         datapath: node_agent::Datapath,
+        settings: node_agent::Settings,
         serving: Option<Serving>,
     ) -> Result<node_agent::Options, Error> {
+        let places = &settings.places;
+        let mut cluster_dns = self.cluster_dns.clone();
+        if cluster_dns.is_empty() {
+            cluster_dns.clone_from(&places.cluster_dns);
+        }
+        if cluster_dns.is_empty() {
+            cluster_dns.push(CLUSTER_DNS);
+        }
         let source = match &self.cni_plugin {
             Some(path) => path.clone(),
             None => beside_this_program("orlop-cni")?,
@@ -369,15 +399,21 @@ impl NodeOptions {
             runs_pods: true,
             node_ips: self.node_ip.clone(),
             labels: self.node_labels.clone(),
-            runtime_endpoint: self.container_runtime_endpoint.clone(),
+            runtime_endpoint: first(
+                [&self.container_runtime_endpoint, &places.runtime_endpoint],
+                "unix:///run/containerd/containerd.sock",
+            ),
             serving,
             root: self.root_dir.clone(),
-            log_root: self.pod_logs_dir.clone(),
-            cluster_dns: self.cluster_dns.clone(),
-            cluster_domain: self.cluster_domain.clone(),
-            resolv_conf: self.resolv_conf.clone(),
-            most_pods: self.max_pods,
-            settings: self.settings()?,
+            log_root: first([&self.pod_logs_dir, &places.log_root], "/var/log/pods"),
+            cluster_dns,
+            cluster_domain: first(
+                [&self.cluster_domain, &places.cluster_domain],
+                "cluster.local",
+            ),
+            resolv_conf: first([&self.resolv_conf, &places.resolv_conf], "/etc/resolv.conf"),
+            most_pods: self.max_pods.or(settings.max_pods).unwrap_or(MAX_PODS),
+            settings,
             providers: self
                 .image_credential_provider_config
                 .clone()
@@ -409,6 +445,12 @@ impl NodeOptions {
             },
         })
     }
+}
+
+/// What is said first, or else the default.
+fn first<T: Clone + From<&'static str>>(said: [&Option<T>; 2], default: &'static str) -> T {
+    let first = said.into_iter().flatten().next();
+    first.cloned().unwrap_or_else(|| default.into())
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -67,7 +67,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         })?;
     }
     let options = server::Options {
-        cluster_dns: options.node.cluster_dns(),
+        cluster_dns: agent.cluster_dns.first().copied(),
         cluster_cidr: options.node.cluster_cidr(),
         api: options.api,
         load_balancer: options.load_balancer,

@@ -42,6 +42,21 @@ impl Default for Access {
 pub(super) struct Authentication {
     anonymous: Switch,
     webhook: Switch,
+    x509: Certificates,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Certificates {
+    #[serde(rename = "clientCAFile")]
+    client_ca: String,
+}
+
+impl Authentication {
+    /// `x509.clientCAFile`.
+    pub(super) fn client_ca(&self) -> String {
+        self.x509.client_ca.clone()
+    }
 }
 
 #[derive(Default, Deserialize)]

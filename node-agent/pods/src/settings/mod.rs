@@ -11,6 +11,7 @@ mod eviction;
 mod fields;
 mod gates;
 mod memory;
+mod places;
 mod shutdown;
 mod units;
 
@@ -30,6 +31,7 @@ pub use access::Access;
 pub use alignment::Alignment;
 pub use eviction::{Amount, Eviction, Signal, Threshold};
 pub use memory::{MemoryLimits, MemoryQos};
+pub use places::{Places, ServingPlaces};
 pub use shutdown::ShutdownPeriod;
 pub(crate) use units::go_duration;
 
@@ -79,6 +81,8 @@ pub struct Settings {
     /// How long pods get when the machine shuts down, lowest priority first;
     /// none leaves them to their end.
     pub shutdown: Vec<ShutdownPeriod>,
+    /// Where things are, as far as the file says so.
+    pub places: Places,
     /// Fields of the file that the agent does not act on.
     pub unsupported: Vec<String>,
     /// The file as it was read, with what was not set left out.
@@ -169,6 +173,8 @@ struct File {
     alignment: alignment::File,
     #[serde(flatten)]
     memory: memory::File,
+    #[serde(flatten)]
+    places: places::File,
 }
 
 #[derive(Default, Deserialize)]
@@ -209,14 +215,6 @@ impl Settings {
             if !fields::is_done_anyway(key, value) {
                 unsupported.push(key.clone());
             }
-        }
-        let authority = raw.pointer("/authentication/x509/clientCAFile");
-        if authority
-            .and_then(Value::as_str)
-            .is_some_and(|file| !file.is_empty())
-        {
-            // it comes with what the node joined with
-            unsupported.push("authentication.x509.clientCAFile".to_owned());
         }
         let file: File =
             serde_json::from_value(raw.clone()).map_err(|e| Error::Form(e.to_string()))?;
@@ -314,6 +312,7 @@ impl Settings {
                 None => 50,
                 Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
             },
+            places: Places::from_file(file.places, file.authentication.client_ca())?,
             access: Access::from_file(file.authentication, file.authorization)?,
             shutdown: shutdown::periods(file.shutdown)?,
             unsupported: Vec::new(),

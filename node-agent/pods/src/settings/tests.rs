@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use super::*;
 
 const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
@@ -22,6 +24,44 @@ fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
     let mut unsupported = settings.unsupported;
     unsupported.sort();
     assert_eq!(unsupported, ["cgroupDriver", "hairpinMode", "logging"]);
+}
+
+#[test]
+fn places_are_those_that_the_file_names() {
+    assert_eq!(Settings::default().places, Places::default());
+    let text = format!(
+        "{HEAD}authentication: {{x509: {{clientCAFile: /pki/ca.crt}}}}\ntlsCertFile: /pki/n.crt\n\
+         tlsPrivateKeyFile: /pki/n.key\ncontainerRuntimeEndpoint: unix:///mnt/containerd.sock\n\
+         clusterDNS: [10.96.0.10, 'fd00::a']\nclusterDomain: example.org\nresolvConf: ''\n\
+         podLogsDir: /logs\ncgroupRoot: /node-1\n"
+    );
+    let settings = Settings::parse(&text).unwrap();
+    assert!(settings.unsupported.is_empty());
+    let places = settings.places;
+    assert_eq!(
+        places.cluster_dns,
+        [
+            "10.96.0.10".parse::<IpAddr>().unwrap(),
+            "fd00::a".parse().unwrap()
+        ]
+    );
+    assert_eq!(places.cluster_domain.as_deref(), Some("example.org"));
+    assert_eq!(places.resolv_conf, None);
+    assert_eq!(
+        places.runtime_endpoint.as_deref(),
+        Some("unix:///mnt/containerd.sock")
+    );
+    assert_eq!(places.log_root, Some("/logs".into()));
+    assert_eq!(places.cgroup_root.as_deref(), Some("/node-1"));
+    assert_eq!(
+        places.serving.fields().collect::<Vec<_>>(),
+        [
+            "tlsCertFile",
+            "tlsPrivateKeyFile",
+            "authentication.x509.clientCAFile"
+        ]
+    );
+    assert!(Settings::parse(&format!("{HEAD}clusterDNS: [dns.example.org]\n")).is_err());
 }
 
 #[test]
