@@ -3,6 +3,7 @@
 use crate::{
     ebpf,
     error::Error,
+    layout,
     run::{Step, cargo, output, run, target, workspace},
 };
 
@@ -18,14 +19,14 @@ pub fn build() -> Result<(), Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     step.done();
     // cargo shows its own progress, so that the long first build is not silent.
-    run(cargo().args([
+    run(layout::arrange(cargo().args([
         "build",
         "--release",
         "--package",
         "orlop",
         "--package",
         "cni",
-    ]))
+    ]))?)
 }
 
 /// Builds the static programs of images and emulated machines.

@@ -12,6 +12,7 @@ mod ebpf;
 mod error;
 mod generate;
 mod images;
+mod layout;
 mod oracle;
 mod run;
 mod setup;
@@ -95,6 +96,11 @@ enum Verb {
     Bench(bench::Options),
     /// Boot another kernel under emulation and run kernel-dependent tests in it.
     Vm(vm::Options),
+    /// Where functions lie in the program: note which are called, and put those together.
+    Layout {
+        #[command(subcommand)]
+        verb: layout::Verb,
+    },
     #[command(hide = true)]
     Host {
         #[command(subcommand)]
@@ -121,6 +127,9 @@ enum Part {
 }
 
 fn main() -> ExitCode {
+    if let Some(done) = layout::linked() {
+        return done;
+    }
     match perform(Arguments::parse().verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -188,6 +197,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Oracle(options) => oracle::oracle(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Vm(options) => vm::vm(&options),
+        Verb::Layout { verb } => layout::perform(verb),
         Verb::Host { part } => match part {
             Part::Node { folder } => cluster::host::first_process(&folder),
             Part::Lan { group, .. } => cluster::host::hold(&group),

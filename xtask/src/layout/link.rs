@@ -1,0 +1,139 @@
+//! This program in the linker's place: it says to the linker in which order functions lie.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use super::{
+    names::digest,
+    order::{self, Linked},
+    symbols,
+};
+use crate::error::{Error, at};
+
+/// The one program that is put in order.
+const PROGRAM: &str = "orlop-";
+/// The one linker that knows how.
+const LLD: &str = "-fuse-ld=lld";
+
+/// Links as rustc says, by `linker`; the program in the order of the file `order`. What is
+/// linked is told to the file `told`, if there is to be one.
+pub fn link(linker: &Path, order: &Path, told: Option<&Path>, arguments: &[OsString]) -> ExitCode {
+    let mut command = Command::new(linker);
+    command.args(arguments);
+    if let Some(program) = program(arguments) {
+        match ordered(order, told, program, arguments) {
+            Ok(file) => {
+                let mut option = OsString::from("-Wl,--symbol-ordering-file=");
+                option.push(file);
+                command.args([&*option, OsStr::new("-Wl,--no-warn-symbol-ordering")]);
+            }
+            // It works in any order.
+            Err(error) => eprintln!("the program is linked in no order: {error}"),
+        }
+    }
+    let error = command.exec();
+    eprintln!("cannot start `{}`: {error}", linker.display());
+    ExitCode::FAILURE
+}
+
+/// Which program is linked, if it is one that is put in order.
+fn program(arguments: &[OsString]) -> Option<&Path> {
+    let at = arguments.iter().position(|it| it == "-o")?;
+    let program = Path::new(arguments.get(at + 1)?);
+    let name = program.file_name()?.to_str()?;
+    let hash = name.strip_prefix(PROGRAM)?;
+    let is_it = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_it && arguments.iter().any(|it| it == LLD)).then_some(program)
+}
+
+/// Writes the order for the linker, which wants names as they are in this link.
+fn ordered(
+    order: &Path,
+    told: Option<&Path>,
+    program: &Path,
+    arguments: &[OsString],
+) -> Result<PathBuf, Error> {
+    let text = fs::read_to_string(order).map_err(at(order))?;
+    let mut linked = Vec::new();
+    for input in arguments.iter().map(Path::new) {
+        if matches!(
+            input.extension().and_then(OsStr::to_str),
+            Some("o" | "rlib")
+        ) {
+            linked.extend(symbols::functions(input)?.into_iter().map(|it| Linked {
+                digest: digest(input, &it.name),
+                size: it.size,
+                name: it.name,
+            }));
+        }
+    }
+    if let Some(told) = told {
+        let lines = linked
+            .iter()
+            .map(|it| format!("{} {} {}\n", it.digest, it.size, it.name));
+        fs::write(told, lines.collect::<String>()).map_err(at(told))?;
+    }
+    let file = program.with_extension("order");
+    fs::write(&file, order::names(&text, &linked).join("\n")).map_err(at(&file))?;
+    Ok(file)
+}
+
+/// What a former link told.
+pub fn told(text: &str) -> Vec<Linked> {
+    let function = |line: &str| {
+        let mut words = line.splitn(3, ' ').map(str::to_owned);
+        Some(Linked {
+            digest: words.next()?,
+            size: words.next()?.parse().ok()?,
+            name: words.next()?,
+        })
+    };
+    text.lines().filter_map(function).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_program_is_put_in_order_and_only_by_the_linker_that_can() {
+        let of = |text: &str| {
+            let words: Vec<_> = text.split(' ').map(OsString::from).collect();
+            program(&words).map(Path::to_owned)
+        };
+        assert_eq!(
+            of("a.o -fuse-ld=lld -o /t/deps/orlop-0123456789abcdef -pie"),
+            Some(PathBuf::from("/t/deps/orlop-0123456789abcdef"))
+        );
+        for other in [
+            "a.o -o /t/deps/orlop-0123456789abcdef",
+            "a.o -fuse-ld=lld -o /t/deps/orlop_cni-0123456789abcdef",
+            "a.o -fuse-ld=lld -o /t/deps/libserde-0123456789abcdef.so",
+            "a.o -fuse-ld=lld -o",
+            "a.o -fuse-ld=lld",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_linked_is_told_and_put_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let [order, told_to] = ["order", "told"].map(|name| folder.path().join(name));
+        let object = folder.path().join("this.o");
+        fs::copy(std::env::current_exe().unwrap(), &object).unwrap();
+        let arguments = [object.clone().into_os_string()];
+        fs::write(&order, "").unwrap();
+        let program = folder.path().join("orlop-0123456789abcdef");
+        ordered(&order, Some(&told_to), &program, &arguments).unwrap();
+        let linked = told(&fs::read_to_string(&told_to).unwrap());
+        fs::write(&order, order::written(&linked, ["main"].into_iter())).unwrap();
+        let file = ordered(&order, None, &program, &arguments).unwrap();
+        assert_eq!(fs::read_to_string(file).unwrap(), "main");
+    }
+}
