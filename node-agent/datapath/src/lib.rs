@@ -47,10 +47,12 @@ mod links;
 mod load;
 mod loader;
 mod log;
+mod namespaces;
 mod netlink;
 mod pod;
 mod policy;
 mod records;
+mod remembered;
 mod snapshot;
 mod sys;
 mod table;
@@ -76,6 +78,7 @@ pub use load::{Load, Loads};
 pub use log::LOG_TARGET;
 pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk, Unwritten};
 pub use records::{Recording, Records, Services as ServiceNames, clock};
+pub use remembered::Remembered;
 pub use snapshot::Snapshot;
 pub use trace::{
     Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,

@@ -19,15 +19,17 @@ use crate::table::Table;
 /// From this part of the table on it is walked through: four fifths.
 const NEAR: (u64, u64) = (4, 5);
 
-/// How full it is.
+/// How full a table is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Connections, exactly if there are many, else at most so many.
-    pub connections: u64,
-    /// How many there may be.
+    /// What it holds that is still needed, exactly if that is much, else at most so
+    /// much.
+    pub held: u64,
+    /// How much that may be.
     pub capacity: u64,
-    /// Packets that found no room, since the maps were made.
-    pub dropped: u64,
+    /// What found no room, or was lost for want of it: of connections the packets since
+    /// the maps were made, of others what is known since this was opened.
+    pub lost: u64,
 }
 
 /// Looks at the table, beside the process that works with it.
@@ -78,9 +80,9 @@ impl Loads {
             connections = alive;
         }
         Ok(Load {
-            connections,
+            held: connections,
             capacity,
-            dropped: self.counters.get(Counter::DroppedFlowsFull)?,
+            lost: self.counters.get(Counter::DroppedFlowsFull)?,
         })
     }
 

@@ -120,6 +120,20 @@ impl<K: Plain, V: Plain> Table<K, V> {
     /// twice; where programs do not write, nobody else does.
     pub(crate) fn entries(&self) -> Result<Vec<(K, V)>, Error> {
         let mut all = Vec::new();
+        self.visit(&mut |entries| {
+            all.extend(entries);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Hands out all entries in portions, as [`entries`](Self::entries) has them: for
+    /// maps that are larger than what is to be kept of them. What is handed out may be
+    /// removed meanwhile.
+    pub(crate) fn visit(
+        &self,
+        each: &mut dyn FnMut(Vec<(K, V)>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut portion = PORTION.min(self.capacity as usize);
         let mut cursor = None;
         loop {
@@ -130,12 +144,11 @@ impl<K: Plain, V: Plain> Table<K, V> {
                     portion *= 2;
                 }
                 Err(error) if error.raw_os_error() == Some(ENOENT) => {
-                    all.extend(read.entries);
-                    return Ok(all);
+                    return each(read.entries);
                 }
                 Err(error) => return Err(self.failed("read", error)),
                 Ok(place) => {
-                    all.extend(read.entries);
+                    each(read.entries)?;
                     cursor = Some(place);
                 }
             }

@@ -10,18 +10,16 @@
 //! through the service. Who connected to the backend itself stays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ebpf_abi::{Address, Original, OriginalKey, Port, Protocol, Sealed, maps};
-use nix::sched::{CloneFlags, setns};
 use rustix::net::netlink::SOCK_DIAG;
 
 use crate::datapath;
 use crate::error::Error;
+use crate::namespaces;
 use crate::netlink::{ACK, DUMP, Socket, word};
 use crate::table::Table;
 
@@ -43,15 +41,15 @@ const DESTINATION_PORT: usize = ID + 2;
 const DESTINATION: usize = ID + 4 + 16;
 const COOKIE: usize = ID + 4 + 16 + 16 + 4;
 
-/// A connected UDP socket.
+/// A UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Connected {
+pub(crate) struct Known {
     family: u8,
     /// The kernel's `struct inet_diag_sockid`, as it came.
     id: [u8; ID_LEN],
     /// Its cookie, as programs see it.
     pub(crate) cookie: u64,
-    /// To where.
+    /// To where it is connected; nowhere with port 0.
     pub(crate) peer: (Address, Port),
 }
 
@@ -144,71 +142,27 @@ pub(crate) fn destroy(
     if backends.is_empty() {
         return Ok(Moved::default());
     }
-    // Entering namespaces is a thread's affair, and this one ends afterwards.
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .name("udp-moves".to_owned())
-            .spawn_scoped(scope, || in_all_namespaces(backends, ours))?
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that destroys sockets failed")))
-    })
-}
-
-fn in_all_namespaces(
-    backends: &BTreeSet<(Address, Port)>,
-    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
-) -> io::Result<Moved> {
     let mut moved = Moved::default();
-    // Its own namespace first: the node's, where most clients of UDP are.
-    in_namespace(backends, ours, &mut moved)?;
-    let own = identity(Path::new("/proc/thread-self/ns/net"));
-    let mut seen: BTreeSet<(u64, u64)> = own.into_iter().collect();
-    for path in candidates() {
-        let Some(found) = identity(&path) else {
-            continue;
-        };
-        if !seen.insert(found) {
-            continue;
-        }
-        // It may be gone by now, and what is no namespace is refused.
-        let Ok(file) = File::open(&path) else {
-            continue;
-        };
-        if setns(&file, CloneFlags::CLONE_NEWNET).is_err() {
-            continue;
-        }
-        if let Err(error) = in_namespace(backends, ours, &mut moved) {
-            tracing::warn!(namespace = %path.display(), %error, "could not look through a namespace's sockets");
-        }
-    }
+    let entered = namespaces::in_each(&mut || in_namespace(backends, ours, &mut moved))?;
+    moved.namespaces = entered;
     Ok(moved)
 }
 
-/// Where namespaces can be opened: those with names (container runtimes give
-/// them), and those of processes.
-fn candidates() -> Vec<PathBuf> {
-    let names = ["/run/netns", "/var/run/netns", "/run/docker/netns"]
-        .into_iter()
-        .filter_map(|folder| fs::read_dir(folder).ok())
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = processes
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-        })
-        .map(|entry| entry.path().join("ns/net"));
-    names.chain(processes).collect()
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+/// All UDP sockets of this machine's namespaces.
+///
+/// # Errors
+///
+/// As [`destroy`].
+pub(crate) fn all() -> io::Result<Vec<Known>> {
+    let mut all = Vec::new();
+    namespaces::in_each(&mut || {
+        let mut socket = Socket::open(Some(SOCK_DIAG))?;
+        for family in [AF_INET, AF_INET6] {
+            list(&mut socket, family, u32::MAX, &mut |found| all.push(found))?;
+        }
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 fn in_namespace(
@@ -217,21 +171,13 @@ fn in_namespace(
     moved: &mut Moved,
 ) -> io::Result<()> {
     let mut socket = Socket::open(Some(SOCK_DIAG))?;
-    moved.namespaces += 1;
     let mut found = Vec::new();
     for family in families(backends) {
-        let listed = socket.request(SOCK_DIAG_BY_FAMILY, DUMP, &query(family), |body| {
-            if let Some(connected) = parse(body)
-                && backends.contains(&connected.peer)
-            {
-                found.push(connected);
+        list(&mut socket, family, CONNECTED, &mut |it| {
+            if backends.contains(&it.peer) {
+                found.push(it);
             }
-        });
-        match listed {
-            // A kernel without IPv6 has no such sockets.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+        })?;
     }
     moved.found += found.len();
     for connected in found {
@@ -249,6 +195,25 @@ fn in_namespace(
     Ok(())
 }
 
+/// Hands out the UDP sockets of a family, in some states, of the socket's namespace.
+fn list(
+    socket: &mut Socket,
+    family: u8,
+    states: u32,
+    each: &mut dyn FnMut(Known),
+) -> io::Result<()> {
+    let listed = socket.request(SOCK_DIAG_BY_FAMILY, DUMP, &query(family, states), |body| {
+        if let Some(found) = parse(body) {
+            each(found);
+        }
+    });
+    match listed {
+        // A kernel without IPv6 has no such sockets.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 /// IPv6 sockets may be connected to IPv4 backends, but not the other way.
 fn families(backends: &BTreeSet<(Address, Port)>) -> impl Iterator<Item = u8> {
     let v4 = backends.iter().any(|(address, _)| address.is_v4());
@@ -257,23 +222,23 @@ fn families(backends: &BTreeSet<(Address, Port)>) -> impl Iterator<Item = u8> {
         .filter(move |family| *family == AF_INET6 || v4)
 }
 
-/// `struct inet_diag_req_v2`: all connected UDP sockets of a family.
-fn query(family: u8) -> Vec<u8> {
+/// `struct inet_diag_req_v2`: all UDP sockets of a family that are in one of the states.
+fn query(family: u8, states: u32) -> Vec<u8> {
     let mut body = vec![family, UDP, 0, 0];
-    body.extend(CONNECTED.to_ne_bytes());
+    body.extend(states.to_ne_bytes());
     body.extend([0; ID_LEN]);
     body
 }
 
 /// The same, for one socket.
-fn destruction(connected: &Connected) -> Vec<u8> {
+fn destruction(connected: &Known) -> Vec<u8> {
     let mut body = vec![connected.family, UDP, 0, 0];
     body.extend(u32::MAX.to_ne_bytes());
     body.extend(connected.id);
     body
 }
 
-fn parse(body: &[u8]) -> Option<Connected> {
+fn parse(body: &[u8]) -> Option<Known> {
     let family = *body.first()?;
     let id: [u8; ID_LEN] = body.get(ID..ID + ID_LEN)?.try_into().ok()?;
     let octets: [u8; 16] = body.get(DESTINATION..DESTINATION + 16)?.try_into().ok()?;
@@ -288,7 +253,7 @@ fn parse(body: &[u8]) -> Option<Connected> {
     let port = body.get(DESTINATION_PORT..DESTINATION_PORT + 2)?;
     let port = Port(port.try_into().map(u16::from_ne_bytes).ok()?);
     let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
-    Some(Connected {
+    Some(Known {
         family,
         id,
         cookie,

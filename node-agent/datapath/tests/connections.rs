@@ -481,9 +481,9 @@ fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
     let asked = node(30_007);
     let mut loads = Loads::open(&world.host.pin_dir).unwrap();
     let empty = Load {
-        connections: 0,
+        held: 0,
         capacity: u64::from(ROOM),
-        dropped: 0,
+        lost: 0,
     };
     assert_eq!(loads.look().unwrap(), empty);
     // Connections that stay: datagrams, which need no answer to be one.
@@ -506,10 +506,10 @@ fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
         world.host.within_reach(true);
     };
     send(&world, 44_000..44_000 + ROOM / 2);
-    until(|| loads.look().unwrap().connections == u64::from(ROOM) / 2);
+    until(|| loads.look().unwrap().held == u64::from(ROOM) / 2);
     send(&world, 44_000 + ROOM / 2..44_000 + ROOM);
-    until(|| loads.look().unwrap().connections == u64::from(ROOM));
-    assert_eq!(loads.look().unwrap().dropped, 0);
+    until(|| loads.look().unwrap().held == u64::from(ROOM));
+    assert_eq!(loads.look().unwrap().lost, 0);
     // No more: known beforehand, dropped, counted.
     let before = world.foretold(45_000, asked);
     assert_eq!(before.decision, Decision::Drop);
@@ -518,11 +518,11 @@ fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
         "{before:?}"
     );
     send(&world, 45_000..45_008);
-    until(|| loads.look().unwrap().dropped == 8);
-    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM));
+    until(|| loads.look().unwrap().lost == 8);
+    assert_eq!(loads.look().unwrap().held, u64::from(ROOM));
     // What is there goes on.
     send(&world, 44_000..44_001);
-    assert_eq!(loads.look().unwrap().dropped, 8);
+    assert_eq!(loads.look().unwrap().lost, 8);
     // Commands make room, which the counters do not tell, but the table does.
     let flows = Flows::open(&world.host.pin_dir).unwrap();
     for connection in flows.list().unwrap().iter().take(48) {
@@ -532,7 +532,7 @@ fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
         );
         flows.forget(connection).unwrap();
     }
-    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM) - 48);
+    assert_eq!(loads.look().unwrap().held, u64::from(ROOM) - 48);
     world.ask(45_001, asked).unwrap();
-    assert_eq!(loads.look().unwrap().connections, u64::from(ROOM) - 47);
+    assert_eq!(loads.look().unwrap().held, u64::from(ROOM) - 47);
 }

@@ -12,6 +12,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::room::Filled;
 use crate::flows;
 
 /// What is measured as it happens.
@@ -35,12 +36,20 @@ pub struct Metrics {
     pub failures: Counter,
     /// UDP sockets whose backend is gone.
     pub moved: Counter,
-    /// Connections of packets.
-    connections: Gauge,
-    /// How many there may be.
-    connections_capacity: Gauge,
+    connections: Room,
+    sockets: Room,
+    clients: Room,
+}
+
+/// How full a table of programs is.
+#[derive(Default)]
+struct Room {
+    held: Gauge,
+    capacity: Gauge,
     /// Is there no room for more: 1, else 0.
-    connections_full: Gauge,
+    full: Gauge,
+    /// What was lost for want of room.
+    lost: Gauge,
 }
 
 /// What other parts count, and is shown here.
@@ -79,9 +88,9 @@ impl Metrics {
             queued: Gauge::default(),
             failures: Counter::default(),
             moved: Counter::default(),
-            connections: Gauge::default(),
-            connections_capacity: Gauge::default(),
-            connections_full: Gauge::default(),
+            connections: Room::default(),
+            sockets: Room::default(),
+            clients: Room::default(),
             registry: Registry::default(),
         };
         registry.register(
@@ -129,30 +138,39 @@ impl Metrics {
             "UDP sockets destroyed because their backend is gone",
             it.moved.clone(),
         );
-        registry.register(
+        it.connections.register(
+            &mut registry,
             "orlop_datapath_connections",
             "Connections that packets made, at most",
-            it.connections.clone(),
+            "DatapathConnectionsFull",
         );
-        registry.register(
-            "orlop_datapath_connections_capacity",
-            "Connections for which there is room",
-            it.connections_capacity.clone(),
+        it.sockets.register(
+            &mut registry,
+            "orlop_datapath_sockets",
+            "Datagram sockets that talk to services, at most",
+            "DatapathSocketsFull",
         );
-        registry.register(
-            "orlop_datapath_connections_full",
-            "1 while the Node's condition DatapathConnectionsFull is True",
-            it.connections_full.clone(),
+        it.clients.register(
+            &mut registry,
+            "orlop_datapath_clients",
+            "Clients that keep their endpoint, at most",
+            "DatapathClientsFull",
         );
         Self { registry, ..it }
     }
 
-    /// How full the table of connections is.
-    pub fn connections(&self, load: &Load, full: bool) {
+    /// How full a table is.
+    pub fn filled(&self, table: Filled, load: &Load, full: bool) {
+        let room = match table {
+            Filled::Connections => &self.connections,
+            Filled::Sockets => &self.sockets,
+            Filled::Clients => &self.clients,
+        };
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.connections.set(number(load.connections));
-        self.connections_capacity.set(number(load.capacity));
-        self.connections_full.set(i64::from(full));
+        room.held.set(number(load.held));
+        room.capacity.set(number(load.capacity));
+        room.full.set(i64::from(full));
+        room.lost.set(number(load.lost));
     }
 
     /// An EndpointSlice is in the maps that follows from what changed then.
@@ -174,6 +192,35 @@ impl Metrics {
         control_client::metrics::write(&mut text);
         text.push_str("# EOF\n");
         text
+    }
+}
+
+// === impl Room ===
+
+impl Room {
+    fn register(&self, registry: &mut Registry, name: &str, what: &str, condition: &str) {
+        registry.register(name, what, self.held.clone());
+        let parts = [
+            (
+                "capacity",
+                "For how many there is room".to_owned(),
+                &self.capacity,
+            ),
+            (
+                "full",
+                format!("1 while the Node's condition {condition} is True"),
+                &self.full,
+            ),
+            (
+                "lost",
+                "What is known to have found no room, or to have been lost for want of it"
+                    .to_owned(),
+                &self.lost,
+            ),
+        ];
+        for (part, help, gauge) in parts {
+            registry.register(format!("{name}_{part}"), help, gauge.clone());
+        }
     }
 }
 
@@ -281,11 +328,12 @@ mod tests {
         metrics.programmed(Some(Timestamp::now()));
         metrics.programmed(None);
         let load = Load {
-            connections: 96,
+            held: 96,
             capacity: 100,
-            dropped: 3,
+            lost: 3,
         };
-        metrics.connections(&load, true);
+        metrics.filled(Filled::Connections, &load, true);
+        metrics.filled(Filled::Clients, &load, false);
         let now = Now {
             counters: vec![
                 (Counted::DroppedSource, 3),
@@ -312,6 +360,10 @@ mod tests {
             "orlop_datapath_connections 96",
             "orlop_datapath_connections_capacity 100",
             "orlop_datapath_connections_full 1",
+            "orlop_datapath_connections_lost 3",
+            "orlop_datapath_sockets 0",
+            "orlop_datapath_clients 96",
+            "orlop_datapath_clients_full 0",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }

@@ -12,7 +12,6 @@
 //! One task owns the maps. What takes long (looking for sockets) or waits for
 //! others (HTTP) is done beside it.
 
-mod connections;
 #[cfg(test)]
 pub(crate) mod fake;
 mod health;
@@ -25,6 +24,7 @@ mod movers;
 mod node;
 pub mod options;
 pub mod ports;
+mod room;
 mod told;
 
 use std::{
@@ -126,7 +126,7 @@ pub async fn run(
     let (mut service_changes, mut slice_changes, mut node_changes) =
         (services.changes(), slices.changes(), nodes.changes());
     let mut pod_changes = pods.as_ref().map(Reflector::changes);
-    tokio::spawn(connections::follow(
+    tokio::spawn(room::follow(
         client.clone(),
         options.node_name.clone(),
         options.pin_dir.clone(),
