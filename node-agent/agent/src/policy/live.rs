@@ -2,7 +2,7 @@
 //!
 //! Pods with labels of their own come and go without pause: no map grows with
 //! them, no verdict on others is ever wrong, and how long each takes is measured.
-//! `ORLOP_CHURN_PODS=10000 cargo test -p node-agent --lib many_pods -- --nocapture`
+//! `ORLOP_CHURN_PODS=10000 cargo test --release -p node-agent --lib many_pods -- --nocapture`
 //! prints a line; without, few pods come, and nothing depends on time.
 
 use std::{
