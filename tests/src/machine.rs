@@ -79,7 +79,8 @@ fn ours(path: &Path) -> bool {
         .any(|part| part.as_os_str().to_string_lossy().starts_with("orlop"))
 }
 
-fn groups() -> BTreeSet<PathBuf> {
+/// All control groups, with their files.
+pub fn groups() -> BTreeSet<PathBuf> {
     below(Path::new("/sys/fs/cgroup"))
 }
 

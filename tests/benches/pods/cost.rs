@@ -1,8 +1,8 @@
 //! What programs take, and how busy the machine is.
 
-use std::time::Duration;
+use std::{fmt, fs, time::Duration};
 
-use tests::machine;
+use tests::{Failure, machine};
 
 use super::subject::Subject;
 
@@ -59,9 +59,41 @@ pub fn memory(subject: &Subject) -> String {
     words.join(" + ")
 }
 
+/// What a program holds.
+pub struct Held {
+    pub threads: usize,
+    /// Open files, connections among them.
+    pub files: usize,
+    megabytes: u64,
+}
+
+impl Held {
+    /// Looks at a process.
+    pub fn by(pid: i32) -> Result<Self, Failure> {
+        let count =
+            |what: &str| Ok::<_, Failure>(fs::read_dir(format!("/proc/{pid}/{what}"))?.count());
+        Ok(Self {
+            threads: count("task")?,
+            files: count("fd")?,
+            megabytes: machine::resident(pid).unwrap_or(0) * 1024 / 1_000_000,
+        })
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            threads,
+            files,
+            megabytes,
+        } = self;
+        write!(out, "{threads} threads, {files} files, {megabytes} MB")
+    }
+}
+
 /// The machine's load averages.
 pub fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 

@@ -22,7 +22,8 @@ pub async fn run(subject: &Subject, most: usize, seconds: u64) -> Result<(), Fai
     subject.clear().await
 }
 
-async fn still(subject: &Subject, what: &str, seconds: u64) {
+/// Memory and processor time while nothing happens.
+pub async fn still(subject: &Subject, what: &str, seconds: u64) {
     // what a start leaves behind is given back first
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let before = Taken::now(subject);

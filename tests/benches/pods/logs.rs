@@ -1,26 +1,19 @@
 //! A container's log to one reader, from the node's own port.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufWriter, Write as _},
-    net::IpAddr,
-    os::fd::AsFd as _,
-    path::PathBuf,
+    path::Path,
     slice,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::Node;
-use kube::{Api, client::ConfigExt as _};
-use nix::sched::{CloneFlags, setns};
-use rustls::pki_types::ServerName;
 use serde_json::json;
 use tests::Failure;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
     cost::{Taken, load},
+    http::{self, Place},
     subject::Subject,
     watching::names,
 };
@@ -38,13 +31,13 @@ pub async fn run(subject: &Subject) -> Result<(), Failure> {
     subject.make(slice::from_ref(&names[0]), &json!({})).await?;
     let seen = watching.ready(&names).await?;
     let uid = seen.first().map(|pod| pod.uid.clone()).unwrap_or_default();
-    let log = PathBuf::from(format!(
-        "/proc/{}/root/var/log/pods/default_{name}_{uid}/main/0.log",
-        subject.agent()?
-    ));
+    let log = subject.log(name, &uid)?;
+    let next = log.with_file_name("next");
     for _ in 0..ROUNDS {
-        // The agent may rotate it away while it is read; who reads keeps it.
-        write(&log)?;
+        // The agent may rotate it away while it is read, since who reads keeps it; but
+        // not while it is written.
+        write(&next)?;
+        fs::rename(&next, &log)?;
         let before = Taken::now(subject);
         let started = Instant::now();
         let bytes = read(subject, &format!("/containerLogs/default/{name}/main")).await?;
@@ -65,7 +58,7 @@ pub async fn run(subject: &Subject) -> Result<(), Failure> {
 }
 
 /// Lines as the container runtime writes them.
-fn write(log: &PathBuf) -> Result<(), Failure> {
+fn write(log: &Path) -> Result<(), Failure> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(log)?);
     let text = "0123456789abcdef".repeat(LINE / 16);
     for line in 0..LINES {
@@ -83,60 +76,15 @@ fn write(log: &PathBuf) -> Result<(), Failure> {
 /// How many bytes of an answer come. They are only counted, so that little but the
 /// server's work is measured: HTTP/1.0 has no frames.
 async fn read(subject: &Subject, path: &str) -> Result<usize, Failure> {
-    let nodes: Api<Node> = Api::all(subject.client.clone());
-    let status = nodes.get(&subject.node).await?.status.unwrap_or_default();
-    let mut addresses = status.addresses.into_iter().flatten();
-    let address = addresses.find(|address| address.type_ == "InternalIP");
-    let address: IpAddr = address.ok_or("the node has no address")?.address.parse()?;
-    let port = status
-        .daemon_endpoints
-        .and_then(|endpoints| endpoints.kubelet_endpoint)
-        .map_or(10250, |endpoint| endpoint.port);
-    let config = Arc::new(subject.config.rustls_client_config()?);
-    let namespace = File::open(format!("/proc/{}/ns/net", subject.agent()?))?;
-    // A socket belongs to the network of the thread that made it.
-    let stream = std::thread::spawn(move || -> std::io::Result<std::net::TcpStream> {
-        setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
-        std::net::TcpStream::connect((address, u16::try_from(port).unwrap_or(10250)))
-    });
-    let stream = stream.join().map_err(|_| "no connection")??;
-    stream.set_nonblocking(true)?;
-    let stream = tokio::net::TcpStream::from_std(stream)?;
-    let name = ServerName::IpAddress(address.into());
-    let mut stream = tokio_rustls::TlsConnector::from(config)
-        .connect(name, stream)
-        .await?;
-    stream
-        .write_all(format!("GET {path} HTTP/1.0\r\nhost: node\r\n\r\n").as_bytes())
-        .await?;
+    let place = Place::node(subject).await?;
+    let mut stream = place.connect().await?;
+    let head = format!("GET {path} HTTP/1.0\r\nhost: node\r\n");
+    let mut bytes = http::ask(&mut stream, &head, 200).await?.len();
     let mut buffer = vec![0; 256 << 10];
-    let (mut head, mut bytes) = (Vec::new(), 0);
     loop {
-        let count = match stream.read(&mut buffer).await {
-            Ok(count) => count,
-            // some servers end the connection without a word
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
-            Err(error) => return Err(error.into()),
-        };
-        let Some(new) = buffer.get(..count).filter(|new| !new.is_empty()) else {
-            break;
-        };
-        if head.ends_with(b"\r\n\r\n") {
-            bytes += new.len();
-            continue;
-        }
-        for (at, byte) in new.iter().enumerate() {
-            head.push(*byte);
-            if head.ends_with(b"\r\n\r\n") {
-                bytes += new.len() - at - 1;
-                break;
-            }
+        match http::more(&mut stream, &mut buffer).await? {
+            0 => return Ok(bytes),
+            count => bytes += count,
         }
     }
-    let status = String::from_utf8_lossy(&head);
-    let status = status.lines().next().unwrap_or_default();
-    if !status.contains(" 200 ") {
-        return Err(format!("{path}: {status}").into());
-    }
-    Ok(bytes)
 }

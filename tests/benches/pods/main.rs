@@ -21,10 +21,13 @@ use clap::{Parser, ValueEnum};
 use tests::Failure;
 
 mod cost;
+mod http;
 mod idle;
 mod logs;
+mod many;
 mod restart;
 mod start;
+mod streams;
 mod subject;
 mod watching;
 
@@ -59,6 +62,12 @@ struct Options {
     /// How many pods start at once.
     #[arg(long, default_value_t = 100)]
     batch: usize,
+    /// How many streams there are at once.
+    #[arg(long, default_value_t = 90)]
+    streams: usize,
+    /// The image of the pods with streams: Orlop's own for tests.
+    #[arg(long, default_value = "registry.orlop.dev/demo:1")]
+    talker: String,
     /// Seconds of idleness before and while costs are measured.
     #[arg(long, default_value_t = 60)]
     idle: u64,
@@ -79,6 +88,10 @@ enum Figure {
     Restart,
     /// A container's log to one reader.
     Logs,
+    /// Many pods at once: their start, what they cost, their end, and what is left of them.
+    Many,
+    /// Many logs that are followed, commands and forwarded ports at once, by the API server.
+    Streams,
 }
 
 fn main() -> Result<(), Failure> {
@@ -100,6 +113,8 @@ async fn measure(options: &Options) -> Result<(), Failure> {
             Figure::Idle => idle::run(&subject, options.pods, options.idle).await?,
             Figure::Restart => restart::run(&subject, options.pods).await?,
             Figure::Logs => logs::run(&subject).await?,
+            Figure::Many => many::run(&subject, options.pods, options.idle).await?,
+            Figure::Streams => streams::run(&subject, options.streams, &options.talker).await?,
         }
     }
     println!("load average at the end: {}", cost::load());

@@ -2,13 +2,13 @@
 
 use std::{slice, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::Failure;
 
 use super::{
     cost::{Taken, load, spread},
     subject::Subject,
-    watching::names,
+    watching::{Seen, Watching, names},
 };
 
 /// Pods whose times are not counted: caches are filled by them.
@@ -26,7 +26,7 @@ pub async fn singles(subject: &Subject, count: usize) -> Result<(), Failure> {
         subject.make(slice::from_ref(name), &json!({})).await?;
         let seen = watching.ready(slice::from_ref(name)).await?;
         if number >= WARM {
-            times.extend(seen.first().and_then(super::watching::Seen::took));
+            times.extend(seen.first().and_then(Seen::took));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
@@ -42,25 +42,32 @@ pub async fn singles(subject: &Subject, count: usize) -> Result<(), Failure> {
 /// Many at once.
 pub async fn batch(subject: &Subject, count: usize) -> Result<(), Failure> {
     let watching = subject.watching();
-    let names = names("batch", count);
+    all(subject, &watching, &names("batch", count), &json!({})).await?;
+    subject.clear().await
+}
+
+/// Starts all these, and says how long it took until all were ready.
+pub async fn all(
+    subject: &Subject,
+    watching: &Watching,
+    names: &[String],
+    further: &Value,
+) -> Result<(), Failure> {
     let before = Taken::now(subject);
-    subject.make(&names, &json!({})).await?;
-    let seen = watching.ready(&names).await?;
+    subject.make(names, further).await?;
+    let seen = watching.ready(names).await?;
     let cost = Taken::now(subject).since(before, None);
     let first = seen.iter().filter_map(|pod| pod.bound).min();
     let last = seen.iter().filter_map(|pod| pod.ready).max();
-    let all = first
+    let took = first
         .zip(last)
         .map_or(Duration::ZERO, |(from, to)| to - from);
     println!(
-        "{count} pods at once, first bind to last Ready: {:.2} s; each {}; {cost}; load {}",
-        all.as_secs_f64(),
-        spread(
-            seen.iter()
-                .filter_map(super::watching::Seen::took)
-                .collect()
-        ),
+        "{} pods at once, first bind to last Ready: {:.2} s; each {}; {cost}; load {}",
+        names.len(),
+        took.as_secs_f64(),
+        spread(seen.iter().filter_map(Seen::took).collect()),
         load()
     );
-    subject.clear().await
+    Ok(())
 }

@@ -1,6 +1,9 @@
 //! The node that is measured.
 
-use std::time::Duration;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -89,6 +92,17 @@ impl Subject {
         found.ok_or_else(|| format!("{:?} does not run", self.agent).into())
     }
 
+    /// The process of the API server, if it is on the node, too.
+    pub fn server(&self) -> Option<i32> {
+        let found = machine::processes_in(&self.group, &["orlop server"]);
+        found.first().copied()
+    }
+
+    /// How many pods' processes of the container runtime there are.
+    pub fn shims(&self) -> usize {
+        machine::processes_in(&self.group, &["containerd-shim"]).len()
+    }
+
     /// The process of the container runtime.
     pub fn runtime(&self) -> Vec<i32> {
         machine::processes_in(&self.group, &["containerd --config"])
@@ -148,16 +162,31 @@ impl Subject {
         }))?)
     }
 
+    /// The log of a pod's container, as this process sees it.
+    pub fn log(&self, name: &str, uid: &str) -> Result<PathBuf, Failure> {
+        Ok(PathBuf::from(format!(
+            "/proc/{}/root/var/log/pods/default_{name}_{uid}/main/0.log",
+            self.agent()?
+        )))
+    }
+
     /// Removes all pods made here, and waits until the node has nothing of them.
     pub async fn clear(&self) -> Result<(), Failure> {
+        self.remove().await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Ok(())
+    }
+
+    /// Removes all pods made here; how long it took until the API had none of them.
+    pub async fn remove(&self) -> Result<Duration, Failure> {
         let (pods, ours) = (self.pods(), ListParams::default().labels(LABEL));
+        let started = Instant::now();
         pods.delete_collection(&DeleteParams::default(), &ours)
             .await?;
         while !pods.list(&ours).await?.items.is_empty() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        Ok(())
+        Ok(started.elapsed())
     }
 }
 

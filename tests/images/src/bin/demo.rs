@@ -6,6 +6,7 @@
 //! demo watch HOST:PORT SECONDS         asks all the while, and counts
 //! demo echo HOST:PORT udp|tcp TEXT     sends TEXT, prints what comes back
 //! demo env | cat PATH                  prints its variables, or a file
+//! demo repeat                          gives back what it is told, until that ends
 //! demo hold MEBIBYTES                  takes so much memory and keeps it
 //! demo fork COUNT                      has so many children at once, or as many as it may
 //! ```
@@ -56,6 +57,9 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["cat", path] => std::fs::read(path).and_then(|bytes| std::io::stdout().write_all(&bytes)),
+        ["repeat"] => {
+            std::io::copy(&mut std::io::stdin().lock(), &mut std::io::stdout().lock()).map(drop)
+        }
         ["hold", mebibytes] => match mebibytes.parse() {
             Ok(mebibytes) => hold(mebibytes),
             Err(error) => Err(other(error)),
@@ -68,7 +72,7 @@ fn main() -> ExitCode {
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | hold MEBIBYTES | fork COUNT",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT",
         )),
     };
     match done {
