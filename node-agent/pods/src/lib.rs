@@ -12,6 +12,7 @@
 //! the runtime by their labels and goes on.
 
 pub mod cri;
+pub mod crowd;
 pub mod csi;
 pub mod devices;
 pub mod dra;
@@ -309,6 +310,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         pods: Registry::default(),
         probes: Arc::default(),
         attention: Attention::default(),
+        crowd: crowd::Crowd::of(usize::try_from(machine.cpus).unwrap_or(1)),
         runtime_name: version.runtime_name,
         runtime,
         client: client.clone(),

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
+use crate::crowd::Crowd;
 use crate::csi::Drivers;
 use crate::devices::Devices;
 use crate::dra::Claims;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub client: Client,
     /// The container runtime.
     pub runtime: Arc<dyn Runtime>,
+    /// Who may have a sandbox made.
+    pub crowd: Crowd,
     /// The runtime's name, such as `containerd`.
     pub runtime_name: String,
     /// Config maps, secrets, tokens, services.
@@ -208,6 +211,12 @@ impl Registry {
                 .max_by_key(|e| e.pod.metadata.creation_timestamp)
                 .cloned()
         })
+    }
+
+    /// The pod of that uid.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<Entry> {
+        self.read(|all| all.get(uid).cloned())
     }
 
     /// All pods.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
 use crate::cri::fake::Fake;
+use crate::crowd::Crowd;
 use crate::devices::Devices;
 use crate::dra::{self, Claims};
 use crate::managers::Managers;
@@ -122,6 +123,7 @@ pub(crate) fn shared(
         attention,
         runtime_name: "fake".to_owned(),
         runtime,
+        crowd: Crowd::of(1),
         client,
     }
 }

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(60);
 pub struct NodeLimits {
     /// Relative weight.
     pub cpu_shares: i64,
-    /// Bytes.
+    /// Bytes; 0 where all is reserved, which limits nothing.
     pub memory: i64,
     /// Processes and threads; none where the kernel does not say how many there may be.
     pub tasks: Option<u64>,

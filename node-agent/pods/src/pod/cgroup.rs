@@ -179,17 +179,8 @@ impl Cgroups {
         let group = self.layout.root();
         self.set_shares(group, limits.cpu_shares)?;
         self.set_huge(group, &limits.huge)?;
-        if let Some(tasks) = limits.tasks {
-            self.write("pids", group, "pids.max", &tasks.to_string())?;
-        }
-        let file = match self.version {
-            Version::One => "memory.limit_in_bytes",
-            Version::Two => "memory.max",
-        };
-        if limits.memory > 0 {
-            self.write("memory", group, file, &limits.memory.to_string())?;
-        }
-        Ok(())
+        self.write("pids", group, "pids.max", &or_max(limits.tasks))?;
+        self.set_memory(group, Some(limits.memory).filter(|bytes| *bytes > 0))
     }
 
     /// Whether swap can be limited.
@@ -267,16 +258,13 @@ impl Cgroups {
             Version::One => {
                 let quota = limits.cpu_quota.unwrap_or(-1).to_string();
                 self.write("cpu", &group, "cpu.cfs_quota_us", &quota)?;
-                let memory = limits.memory.unwrap_or(-1).to_string();
-                self.write("memory", &group, "memory.limit_in_bytes", &memory)
             }
             Version::Two => {
-                let or_max = |n: Option<i64>| n.map_or_else(|| "max".to_owned(), |n| n.to_string());
                 let quota = format!("{} {CPU_PERIOD}", or_max(limits.cpu_quota));
                 self.write("", &group, "cpu.max", &quota)?;
-                self.write("", &group, "memory.max", &or_max(limits.memory))
             }
         }
+        self.set_memory(&group, limits.memory)
     }
 
     /// Removes a pod's group from every tree, with what is empty below it.
@@ -422,6 +410,17 @@ impl Cgroups {
         }
     }
 
+    /// Limits a group's memory, or lets it have all.
+    fn set_memory(&self, group: &str, bytes: Option<i64>) -> io::Result<()> {
+        match self.version {
+            Version::One => {
+                let limit = bytes.unwrap_or(-1).to_string();
+                self.write("memory", group, "memory.limit_in_bytes", &limit)
+            }
+            Version::Two => self.write("memory", group, "memory.max", &or_max(bytes)),
+        }
+    }
+
     fn set_huge(&self, group: &str, limits: &[HugepageLimit]) -> io::Result<()> {
         let file = match self.version {
             Version::One => "limit_in_bytes",
@@ -495,6 +494,11 @@ pub struct Usage {
 
 fn below(tree: &Path, group: &str) -> PathBuf {
     tree.join(group.trim_start_matches('/'))
+}
+
+/// A limit as version 2 writes it.
+fn or_max(limit: Option<impl ToString>) -> String {
+    limit.map_or_else(|| "max".to_owned(), |limit| limit.to_string())
 }
 
 fn create(path: &Path) -> io::Result<()> {

@@ -52,6 +52,15 @@ fn version_one_trees_get_limits_and_lose_them() {
         "1048576"
     );
     assert_eq!(read("cpu,cpuacct/kubepods/besteffort/cpu.shares"), "2");
+    let mut node = NodeLimits {
+        memory: 1 << 20,
+        ..NodeLimits::default()
+    };
+    groups.limit_node(&node).unwrap();
+    assert_eq!(read("memory/kubepods/memory.limit_in_bytes"), "1048576");
+    node.memory = 0;
+    groups.limit_node(&node).unwrap();
+    assert_eq!(read("memory/kubepods/memory.limit_in_bytes"), "-1");
     assert_eq!(groups.pods(), ["u-1"]);
     assert!(!mount.path().join("freezer/kubepods").exists());
 }
@@ -106,6 +115,13 @@ fn version_two_has_one_tree_with_weights() {
     groups.limit_node(&limits).unwrap();
     let node = ["cpu.weight", "memory.max", "pids.max", "hugetlb.2MB.max"].map(read);
     assert_eq!(node, ["79", "1073741824", "1000", "8192"]);
+    let none = NodeLimits {
+        memory: 0,
+        tasks: None,
+        ..limits
+    };
+    groups.limit_node(&none).unwrap();
+    assert_eq!(["memory.max", "pids.max"].map(read), ["max", "max"]);
     assert!(!groups.limits_swap());
     fs::write(all.join("memory.swap.max"), "max").unwrap();
     assert!(groups.limits_swap());

@@ -80,15 +80,12 @@ impl State {
             users.as_ref(),
             self.pod_limits(spec),
         );
-        shared
-            .runtime
-            .run_pod_sandbox(api::RunPodSandboxRequest {
-                config: Some(config),
-                runtime_handler: handler,
-            })
-            .await
-            .map(|_| ())
-            .map_err(|e| e.to_string())
+        let made = shared.runtime.run_pod_sandbox(api::RunPodSandboxRequest {
+            config: Some(config),
+            runtime_handler: handler,
+        });
+        let made = shared.crowd.run(made).await;
+        made.map(drop).map_err(|e| e.to_string())
     }
 
     /// Ids of the pod's own, when it wants them and the runtime can.

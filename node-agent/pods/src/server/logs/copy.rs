@@ -18,8 +18,10 @@ use super::{Filter, Wanted};
 /// How often a log that is followed is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// How much of a file is read at a time.
-const PIECE: usize = 256 << 10;
+/// How much of a file is read at a time: more for who takes it as fast as it comes, so
+/// that a crowd of slow readers is not to hold much.
+const LEAST: usize = 32 << 10;
+const MOST: usize = 256 << 10;
 
 /// Sends what is wanted of a log, to its end or for as long as it grows.
 ///
@@ -35,20 +37,18 @@ pub(super) async fn copy(
     let mut log = blocking(move || Log::open(path, wanted)).await?;
     loop {
         let ran = running();
-        // to the end of the file
         loop {
-            let (back, piece) = blocking(move || {
-                let piece = log.piece()?;
-                Ok((log, piece))
-            })
-            .await?;
+            let to = out.clone();
+            let (back, came) = blocking(move || log.fill(&to)).await?;
             log = back;
-            let Some(piece) = piece else { break };
-            if !piece.is_empty() && out.send(piece.into()).await.is_err() {
-                return Ok(());
-            }
-            if log.filter.is_done() {
-                return Ok(());
+            match came {
+                Came::ToTheEnd => break,
+                Came::Enough => return Ok(()),
+                // not woken for each piece that goes
+                Came::TooFar => match out.reserve_many(out.max_capacity().div_ceil(2)).await {
+                    Ok(_) => {}
+                    Err(_) => return Ok(()),
+                },
             }
         }
         if !follow || !ran {
@@ -74,6 +74,16 @@ async fn blocking<T: Send + 'static>(
         .map_err(io::Error::other)?
 }
 
+/// How far a reading went.
+enum Came {
+    /// There is no more yet.
+    ToTheEnd,
+    /// The reader has all that it wants, or is gone.
+    Enough,
+    /// The reader has to take what is waiting first.
+    TooFar,
+}
+
 /// A log that is being read.
 struct Log {
     path: PathBuf,
@@ -85,6 +95,8 @@ struct Log {
     buffer: Vec<u8>,
     /// How much of the buffer is a line whose end was not there yet.
     open: usize,
+    /// How much is read at a time.
+    piece: usize,
 }
 
 impl Log {
@@ -100,15 +112,33 @@ impl Log {
             filter: Filter::new(wanted),
             buffer: Vec::new(),
             open: 0,
+            piece: LEAST,
             path,
             file,
             at,
         })
     }
 
+    /// Reads for as long as there is room for it with the reader, who has no other writer.
+    fn fill(mut self, out: &mpsc::Sender<Bytes>) -> io::Result<(Self, Came)> {
+        if out.capacity() == out.max_capacity() {
+            self.piece = (self.piece * 2).min(MOST);
+        }
+        while out.capacity() > 0 {
+            let Some(piece) = self.piece()? else {
+                return Ok((self, Came::ToTheEnd));
+            };
+            let gone = !piece.is_empty() && out.try_send(piece.into()).is_err();
+            if gone || self.filter.is_done() {
+                return Ok((self, Came::Enough));
+            }
+        }
+        Ok((self, Came::TooFar))
+    }
+
     /// What is wanted of the next piece; none at the end of all that there is.
     fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
-        self.buffer.resize(self.open + PIECE, 0);
+        self.buffer.resize(self.open + self.piece, 0);
         let mut read = self.read()?;
         if read == 0 && self.is_rotated() {
             // what was still written to the old file
@@ -124,6 +154,7 @@ impl Log {
             // a crowd that waits is not to hold as many buffers
             self.buffer.truncate(self.open);
             self.buffer.shrink_to_fit();
+            self.piece = LEAST;
             return Ok(None);
         }
         self.at += read as u64;
@@ -275,6 +306,30 @@ mod tests {
         });
     }
 
+    #[tokio::test]
+    async fn a_reader_that_takes_nothing_is_sent_little_and_gets_all_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let line = format!("2026-01-01T00:00:00Z stdout F {}\n", "x".repeat(99));
+        fs::write(&path, line.repeat(40_000)).unwrap();
+        let (sender, mut receiver) = mpsc::channel(4);
+        let copied = tokio::spawn(async move {
+            let running = || false;
+            copy(path, Wanted::default(), running, &sender).await
+        });
+        while receiver.len() < 4 {
+            tokio::task::yield_now().await;
+        }
+        let mut pieces = Vec::new();
+        while let Some(piece) = receiver.recv().await {
+            pieces.push(piece.len());
+        }
+        copied.await.unwrap().unwrap();
+        let first: usize = pieces.iter().take(4).sum();
+        assert!(first <= 4 * 2 * LEAST, "{first}");
+        assert_eq!(pieces.iter().sum::<usize>(), 100 * 40_000);
+    }
+
     #[test]
     fn pieces_need_not_end_with_lines() {
         let dir = tempfile::tempdir().unwrap();
@@ -286,7 +341,7 @@ mod tests {
             expected += &format!("{number}{word}\n");
         }
         fs::write(&path, &text).unwrap();
-        assert!(text.len() > 3 * PIECE);
+        assert!(text.len() > 3 * MOST);
         let mut log = Log::open(path.clone(), Wanted::default()).unwrap();
         let mut found = Vec::new();
         while let Some(piece) = log.piece().unwrap() {

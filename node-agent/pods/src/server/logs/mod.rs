@@ -85,9 +85,9 @@ impl Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// RFC 3339 with nanoseconds.
-    pub time: &'a str,
+    pub time: &'a [u8],
     /// `stdout` or `stderr`.
-    pub stream: &'a str,
+    pub stream: &'static str,
     /// Whether the content goes on in the next line.
     pub partial: bool,
     /// What the container wrote, without the line's end.
@@ -99,19 +99,27 @@ impl<'a> Line<'a> {
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let mut parts = bytes.splitn(4, |b| *b == b' ');
-        let time = std::str::from_utf8(parts.next()?).ok()?;
-        let stream = std::str::from_utf8(parts.next()?).ok()?;
-        let tags = parts.next()?;
-        let content = parts.next().unwrap_or_default();
-        let partial = tags.split(|b| *b == b':').next() == Some(b"P");
-        matches!(stream, "stdout" | "stderr").then_some(Self {
+        let (time, rest) = word(bytes)?;
+        let (stream, rest) = match rest {
+            [b's', b't', b'd', b'o', b'u', b't', b' ', rest @ ..] => ("stdout", rest),
+            [b's', b't', b'd', b'e', b'r', b'r', b' ', rest @ ..] => ("stderr", rest),
+            _ => return None,
+        };
+        // a line without words ends with its tags
+        let (tags, content) = word(rest).unwrap_or((rest, b""));
+        Some(Self {
             time,
             stream,
-            partial,
+            partial: matches!(tags, [b'P'] | [b'P', b':', ..]),
             content,
         })
     }
+}
+
+/// What stands before the first space, and what behind it.
+fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (word, rest) = bytes.split_at_checked(memchr::memchr(b' ', bytes)?)?;
+    Some((word, rest.get(1..)?))
 }
 
 /// Turns lines of a file into what is wanted of them.
@@ -153,11 +161,14 @@ impl Filter {
         {
             return;
         }
-        if let Some(since) = self.wanted.since
-            && line
-                .time
+        let written = || {
+            std::str::from_utf8(line.time)
+                .ok()?
                 .parse::<Timestamp>()
-                .is_ok_and(|time| time < since)
+                .ok()
+        };
+        if let Some(since) = self.wanted.since
+            && written().is_some_and(|time| time < since)
         {
             return;
         }
@@ -169,7 +180,7 @@ impl Filter {
             stdout
         };
         if self.wanted.timestamps && !*open {
-            out.extend_from_slice(line.time.as_bytes());
+            out.extend_from_slice(line.time);
             out.push(b' ');
         }
         *open = line.partial;
@@ -232,13 +243,9 @@ pub(super) fn answer(
         let (shared, id) = (shared.clone(), record.id.clone());
         let uid = entry.pod.uid().to_owned();
         move || {
-            shared
-                .pods
-                .all()
-                .iter()
-                .filter(|e| e.pod.uid() == uid)
-                .flat_map(|e| &e.observed.containers)
-                .any(|c| c.id == id && c.running())
+            let pod = shared.pods.get(&uid);
+            let containers = pod.iter().flat_map(|entry| &entry.observed.containers);
+            containers.into_iter().any(|c| c.id == id && c.running())
         }
     };
     tokio::spawn(async move {
