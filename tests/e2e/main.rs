@@ -77,6 +77,16 @@ const SCENARIOS: &[Scenario] = &[
         "starting",
     ),
     (
+        "pods_do_not_notice_a_runtime_that_hangs",
+        scenarios::hang::run,
+        "node_agent_pods",
+    ),
+    (
+        "a_claim_brings_a_device_of_a_real_driver",
+        scenarios::claims::run,
+        "dra",
+    ),
+    (
         "kubelet_and_agent_take_over_from_each_other",
         scenarios::adoption::run,
         "adopt",

@@ -2,8 +2,10 @@
 
 pub mod adoption;
 pub mod apply;
+pub mod claims;
 pub mod crash;
 pub mod exec;
+pub mod hang;
 pub mod leaks;
 pub mod load_balancer;
 pub mod namespace;

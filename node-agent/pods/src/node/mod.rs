@@ -290,7 +290,8 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
     let mut written: Option<(Instant, Value, Vec<Condition>)> = None;
     let mut told_ready = None;
     loop {
-        let answer = runtime_status(&*shared.runtime, RUNTIME_PATIENCE).await;
+        let most = shared.settings.status_images;
+        let (answer, images) = asked(&*shared.runtime, most, RUNTIME_PATIENCE).await;
         let told = answer.as_ref().map(runtime_facts).unwrap_or_default();
         let runtime = answer.map(|answer| answer.status.unwrap_or_default());
         let network = runtime.as_ref().is_ok_and(|s| {
@@ -301,12 +302,6 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         shared.attention.set_network_ready(network);
         let found = conditions(&runtime, &shared.pressure(), shared.leaving.is_now());
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
-        let images = images(
-            &*shared.runtime,
-            shared.settings.status_images,
-            RUNTIME_PATIENCE,
-        )
-        .await;
         let mut status = facts(&identity);
         if let Some(map) = status.as_object_mut() {
             if let Some(images) = images {
@@ -395,6 +390,22 @@ fn runtime_facts(answer: &api::StatusResponse) -> Map<String, Value> {
         );
     }
     facts
+}
+
+/// What the runtime says of itself, and its images. Whoever leaves the one question
+/// without an answer is not asked the other: nobody is to wait twice before the node is
+/// told not to be ready.
+async fn asked(
+    runtime: &dyn Runtime,
+    most: usize,
+    patience: Duration,
+) -> (Result<api::StatusResponse, String>, Option<Value>) {
+    let answer = runtime_status(runtime, patience).await;
+    let images = match answer {
+        Ok(_) => images(runtime, most, patience).await,
+        Err(_) => None,
+    };
+    (answer, images)
 }
 
 async fn runtime_status(
@@ -495,13 +506,16 @@ mod tests {
         let (runtime, patience) = (Fake::default(), Duration::from_millis(100));
         runtime.fail("Status", Fault::Hang);
         runtime.fail("ListImages", Fault::Hang);
-        let hangs = runtime_status(&runtime, patience).await;
+        let (hangs, list) = asked(&runtime, 50, patience).await;
+        assert_eq!(list, None);
         let hangs = hangs.map(|answer| answer.status.unwrap_or_default());
         let found = conditions(&hangs, &machine::Pressure::default(), false);
         let ready = found.iter().find(|c| c.kind == "Ready").unwrap();
         assert!(!ready.status && ready.message.contains("may not have completed"));
+        // each fault happens once: this was not asked for before
         assert_eq!(images(&runtime, 50, patience).await, None);
-        assert!(runtime_status(&runtime, RUNTIME_PATIENCE).await.is_ok());
+        let (well, list) = asked(&runtime, 50, RUNTIME_PATIENCE).await;
+        assert!(well.is_ok() && list.is_some());
     }
 
     #[test]

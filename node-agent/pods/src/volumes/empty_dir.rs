@@ -40,12 +40,20 @@ pub(super) fn make(
         let _ = fs::remove_dir(path);
         return Err(error);
     }
-    let mode = if group.is_some() { 0o2777 } else { 0o777 };
     if group.is_some() {
         chown(path, None, group).map_err(io_error("cannot give", path))?;
     }
+    let mode = mode(&empty.medium, group.is_some());
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .map_err(io_error("cannot open", path))
+}
+
+/// Everybody may write; what is a group's stays so in folders. Memory keeps the sticky bit
+/// that Linux mounts it with, as under a kubelet.
+fn mode(medium: &str, of_group: bool) -> u32 {
+    let sticky = if medium == "Memory" { 0o1000 } else { 0 };
+    let group = if of_group { 0o2000 } else { 0 };
+    0o777 | sticky | group
 }
 
 /// Mounts memory at `path`, unless a mount is there already.
@@ -67,4 +75,18 @@ fn mount_at(path: &Path, kind: &'static str, options: &str) -> Result<(), Error>
     let options = std::ffi::CString::new(options).unwrap_or_default();
     mount(kind, path, kind, MountFlags::empty(), options.as_c_str())
         .map_err(|e| io_error("cannot mount memory at", path)(e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_the_kubelets() {
+        assert_eq!(mode("", false), 0o777);
+        assert_eq!(mode("", true), 0o2777);
+        assert_eq!(mode("HugePages-2Mi", true), 0o2777);
+        assert_eq!(mode("Memory", false), 0o1777);
+        assert_eq!(mode("Memory", true), 0o3777);
+    }
 }
