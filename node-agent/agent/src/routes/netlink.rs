@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use futures::TryStreamExt;
 use ipnet::IpNet;
 use netlink_packet_route::{
-    address::AddressAttribute,
+    AddressFamily,
+    address::{AddressAttribute, AddressMessage, AddressScope, CacheInfo},
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType},
 };
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
@@ -152,17 +153,52 @@ const LOOPBACK: u32 = 1;
 /// Makes `address` one of this node's own, on the loopback interface. It is no
 /// error if it is one already.
 ///
+/// The kernel is not to speak from it unless told to: pods' interfaces have no address of
+/// this node, so it takes another interface's for what the node sends to pods, loopback's
+/// first. Then probes would come from the Service, not from the node. So it is of host
+/// scope, and of IPv6, where there is none, deprecated.
+///
 /// # Errors
 /// [`Error::Netlink`].
 pub async fn add_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
-    let added = handle
+    let failed = || Error::netlink(format!("put {address} on the loopback interface"));
+    for message in local(handle, address).await.map_err(failed())? {
+        if is_spoken_from(&message) {
+            let removed = handle.address().del(message).execute().await;
+            ignoring(nix::libc::EADDRNOTAVAIL, removed).map_err(failed())?;
+        }
+    }
+    let mut add = handle.address().add(LOOPBACK, address, whole(address));
+    let message = add.message_mut();
+    if address.is_ipv4() {
+        message.header.scope = AddressScope::Host;
+    } else {
+        let mut lifetime = CacheInfo::default();
+        lifetime.ifa_valid = u32::MAX;
+        let lifetime = AddressAttribute::CacheInfo(lifetime);
+        message.attributes.push(lifetime);
+    }
+    ignoring(nix::libc::EEXIST, add.execute().await).map_err(failed())
+}
+
+/// Does the kernel choose this address for packets to other interfaces?
+fn is_spoken_from(message: &AddressMessage) -> bool {
+    match message.header.family {
+        AddressFamily::Inet => message.header.scope != AddressScope::Host,
+        _ => message.attributes.iter().any(
+            |it| matches!(it, AddressAttribute::CacheInfo(lifetime) if lifetime.ifa_preferred > 0),
+        ),
+    }
+}
+
+/// This address on the loopback interface, if it is there.
+async fn local(handle: &Handle, address: IpAddr) -> Result<Vec<AddressMessage>, rtnetlink::Error> {
+    let found = handle
         .address()
-        .add(LOOPBACK, address, whole(address))
-        .execute()
-        .await;
-    ignoring(nix::libc::EEXIST, added).map_err(Error::netlink(format!(
-        "put {address} on the loopback interface"
-    )))
+        .get()
+        .set_link_index_filter(LOOPBACK)
+        .set_address_filter(address);
+    found.execute().try_collect().await
 }
 
 /// Undoes [`add_local`]; it is no error if there is nothing to undo.
@@ -171,16 +207,7 @@ pub async fn add_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
 /// [`Error::Netlink`].
 pub async fn remove_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
     let failed = || Error::netlink(format!("take {address} off the loopback interface"));
-    let present: Vec<_> = handle
-        .address()
-        .get()
-        .set_link_index_filter(LOOPBACK)
-        .set_address_filter(address)
-        .execute()
-        .try_collect()
-        .await
-        .map_err(failed())?;
-    for message in present {
+    for message in local(handle, address).await.map_err(failed())? {
         let removed = handle.address().del(message).execute().await;
         ignoring(nix::libc::EADDRNOTAVAIL, removed).map_err(failed())?;
     }
@@ -404,6 +431,44 @@ mod tests {
             }
             let loopback = IpAddr::from([127, 0, 0, 1]);
             assert!(std::net::UdpSocket::bind((loopback, 0)).is_ok());
+        });
+    }
+
+    #[test]
+    fn the_node_does_not_speak_to_pods_from_an_address_that_it_took() {
+        in_namespace(async |kernel| {
+            ip("addr add fd00:9::1/64 dev eth0 nodad");
+            ip("link add pod0 type veth peer name pod1");
+            ip("link set pod1 up");
+            ip("link set pod0 up");
+            ip("route add 10.244.0.5/32 dev pod0 scope link");
+            ip("-6 route add fd00:96::5/128 dev pod0");
+            let cases = [
+                ("10.96.0.10", "10.244.0.5", "10.9.0.1"),
+                ("fd00:96::a", "fd00:96::5", "fd00:9::1"),
+            ];
+            for (taken, pod, own) in cases {
+                let taken: IpAddr = taken.parse().expect("an address");
+                let any = if taken.is_ipv4() {
+                    "0.0.0.0:0"
+                } else {
+                    "[::]:0"
+                };
+                let speaks = || {
+                    let socket = std::net::UdpSocket::bind(any).expect("a socket");
+                    let pod: IpAddr = pod.parse().expect("an address");
+                    socket.connect((pod, 80)).expect("a way");
+                    socket.local_addr().expect("an address").ip()
+                };
+                // As a former agent left it.
+                ip(&format!("addr add {taken} dev lo"));
+                for _ in 0..2 {
+                    add_local(&kernel, taken).await.expect("taken");
+                    assert_eq!(speaks().to_string(), own);
+                    assert!(std::net::UdpSocket::bind((taken, 53)).is_ok());
+                }
+                remove_local(&kernel, taken).await.expect("given back");
+            }
         });
     }
 }
