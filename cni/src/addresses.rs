@@ -40,6 +40,17 @@ pub(crate) fn take(
     ask(socket, &question, Error::Later)
 }
 
+/// Has the agent take away the interface and what it has; false if it did not.
+pub(crate) fn release(settings: &Settings, holder: &Holder) -> bool {
+    let question = Question::Release {
+        holder: holder.clone(),
+    };
+    settings
+        .addresses
+        .as_ref()
+        .is_some_and(|socket| ask(socket, &question, Error::Later).is_ok())
+}
+
 /// Whether a pod could get addresses now.
 pub(crate) fn status(settings: &Settings, network: &str) -> Result<(), Error> {
     let Some(socket) = &settings.addresses else {

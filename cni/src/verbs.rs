@@ -190,6 +190,11 @@ fn del(call: &Call) -> Result<(), Error> {
     if is_loopback(&call.plugin) {
         return Ok(());
     }
+    // The agent removes the interfaces of a crowd together. Who has none, or has an older
+    // one, does it alone.
+    if addresses::release(&call.settings, &call.holder) {
+        return Ok(());
+    }
     // The pod's end and both ends' routes go with the host's end.
     let host_name = call.holder.device();
     link::with_netlink(async |netlink| link::remove(&netlink, &host_name).await)?;

@@ -204,6 +204,14 @@ impl Store {
         self.give_back_where(|held| held.holder.as_ref() == Some(holder))
     }
 
+    /// The same of several at once.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn give_back_all(&self, holders: &BTreeSet<Holder>) -> Result<Vec<IpAddr>, Error> {
+        self.give_back_where(|held| held.holder.as_ref().is_some_and(|it| holders.contains(it)))
+    }
+
     /// Gives back all whose holder is not in `keep` and that were given at least
     /// `age` ago, and files that name none.
     ///

@@ -84,6 +84,12 @@ pub enum Question {
     },
     /// Could a pod get addresses now?
     Status,
+    /// Take an interface away, and back what it has. Who asks does it itself if there is
+    /// no answer.
+    Release {
+        /// Whose.
+        holder: Holder,
+    },
 }
 
 /// What the agent answers.
@@ -183,6 +189,12 @@ mod tests {
                 wanted: vec![IpAddr::from([10, 0, 0, 1])],
             },
             Question::Status,
+            Question::Release {
+                holder: Holder {
+                    container_id: "c".to_owned(),
+                    ifname: "eth0".to_owned(),
+                },
+            },
         ] {
             let text = serde_json::to_string(&question).expect("JSON");
             assert!(!text.contains('\n'));

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What is given out stands in files before it is answered ([`cni_addresses`]).
-//! The plugin gives back what it removes by itself, so that no pod has to wait
-//! with its end for an agent that is away; what is lost between (the runtime or
+//! It is also taken back here, with its interface ([`release`]); the plugin does that
+//! itself when the agent is away, so that no pod has to wait with its end; what is lost between (the runtime or
 //! the plugin was killed) is found by comparing with the runtime's sandboxes.
 
 use std::{
@@ -25,16 +25,17 @@ use cni_addresses::{
 };
 use control_client::{Cache, Client, Metadata, resources};
 use node_agent_pods::cri::{self, Runtime, api};
-use rtnetlink::Handle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::release::{Release, release};
 use crate::{
     Error, lines,
-    routes::netlink,
     services::local,
     views::{DEFAULT_POOL, Node},
 };
+
+mod release;
 
 /// The network's name, and with it the folder of its addresses.
 pub const NETWORK: &str = "orlop";
@@ -80,14 +81,17 @@ pub async fn run(
     let store = Store::open(&options.data_dir, NETWORK).map_err(Error::Addresses)?;
     let path = socket(&options.pin_dir);
     let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
+    let store = Arc::new(store);
     let clerk = Arc::new(Clerk {
         client,
-        store: Arc::new(store),
+        store: store.clone(),
+        release: Release::start(store.clone(), options.pin_dir.clone(), shutdown.clone()),
         nodes: options.nodes,
         node: options.node,
     });
     let collecting = collect(
-        clerk.store.clone(),
+        store,
+        options.pin_dir,
         cri::Client::new(&options.runtime_endpoint),
         shutdown.clone(),
     );
@@ -103,6 +107,7 @@ pub async fn run(
 struct Clerk {
     client: Client,
     store: Arc<Store>,
+    release: Release,
     nodes: Cache<Node>,
     node: String,
 }
@@ -113,6 +118,9 @@ impl Clerk {
             Ok(question) => question,
             Err(reason) => return Answer::refuse(wire::LATER, reason),
         };
+        if let Question::Release { holder } = question {
+            return self.release.of(holder).await;
+        }
         let pools = match self.nodes.get("", &self.node) {
             Some(node) => node.pools(),
             None => Vec::new(),
@@ -166,6 +174,8 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &Questio
             };
             store.take(pool, addresses, holder).into()
         }
+        // It is no matter of pools.
+        Question::Release { .. } => Answer::default(),
         Question::Status => {
             let rooms = pools.iter().map(|pool| store.room(pool));
             // While any pod could start, the network is ready.
@@ -188,14 +198,17 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &Questio
 }
 
 /// Takes back what sandboxes that are gone held.
-async fn collect(store: Arc<Store>, runtime: cri::Client, shutdown: CancellationToken) {
-    let mut kernel = None;
+async fn collect(
+    store: Arc<Store>,
+    pin_dir: PathBuf,
+    runtime: cri::Client,
+    shutdown: CancellationToken,
+) {
     loop {
-        match round(&store, &runtime, &mut kernel).await {
+        match round(&store, &pin_dir, &runtime).await {
             Ok(0) => {}
             Ok(count) => info!(count, "interfaces of sandboxes that are gone were removed"),
             Err(error) => {
-                kernel = None;
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "interfaces of sandboxes that are gone stay; trying again"
@@ -209,13 +222,9 @@ async fn collect(store: Arc<Store>, runtime: cri::Client, shutdown: Cancellation
     }
 }
 
-async fn round(
-    store: &Arc<Store>,
-    runtime: &cri::Client,
-    kernel: &mut Option<Handle>,
-) -> Result<usize, Error> {
+async fn round(store: &Arc<Store>, pin_dir: &Path, runtime: &cri::Client) -> Result<usize, Error> {
     // First what is held: what is given meanwhile is not looked at.
-    let held = blocking(store, Store::held).await?;
+    let held = blocking(store, |store| store.held().map_err(Error::Addresses)).await?;
     let request = api::ListPodSandboxRequest { filter: None };
     let sandboxes = match runtime.list_pod_sandbox(request).await {
         Ok(list) => list.items.into_iter().map(|it| it.id).collect(),
@@ -226,28 +235,21 @@ async fn round(
         }
     };
     let gone = gone(&held, &sandboxes, GRACE);
-    for holder in &gone {
-        if kernel.is_none() {
-            *kernel = Some(netlink::connect()?);
-        }
-        if let Some(kernel) = kernel {
-            netlink::remove_device(kernel, &holder.device()).await?;
-        }
-        let holder = holder.clone();
-        blocking(store, move |store| store.give_back(&holder)).await?;
+    let (count, pin_dir) = (gone.len(), pin_dir.to_owned());
+    if count > 0 {
+        blocking(store, move |store| release(store, &pin_dir, &gone)).await?;
     }
-    Ok(gone.len())
+    Ok(count)
 }
 
 async fn blocking<T: Send + 'static>(
     store: &Arc<Store>,
-    work: impl FnOnce(&Store) -> Result<T, AddressError> + Send + 'static,
+    work: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let store = store.clone();
     tokio::task::spawn_blocking(move || work(&store))
         .await
         .map_err(Error::Panic)?
-        .map_err(Error::Addresses)
 }
 
 /// Who holds addresses for longer than `grace` though there is no such sandbox.

@@ -94,6 +94,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A device stays.
+    #[error("could not remove the device `{device}`, or one that was to go with it")]
+    Removal {
+        /// Which.
+        device: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The node's network namespace has no name that programs know.
     #[error("could not read the cookie of this network namespace")]
     Namespace {

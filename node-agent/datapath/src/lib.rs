@@ -66,7 +66,7 @@ pub use datapath::{Datapath, Options, inspect, remove};
 pub use devices::attach::{Followed, TcWay};
 pub use devices::{
     Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,
-    Patterns, XdpMode,
+    Patterns, XdpMode, remove_devices,
 };
 pub use egress::{Egress, Exits, Shown};
 pub use engine::{Applied, Engine};

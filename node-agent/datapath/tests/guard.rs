@@ -5,6 +5,8 @@ mod bandwidth;
 #[path = "guard/egress.rs"]
 mod egress;
 mod host;
+#[path = "guard/leave.rs"]
+mod leave;
 #[path = "guard/records.rs"]
 mod records;
 #[path = "guard/sender.rs"]

@@ -10,27 +10,32 @@
 //!
 //! The switch is the whole machine's. So it is on only while something is
 //! changed, is not touched where an operator chose it, and a mark beside the pins
-//! of links says that it is ours to switch off if this process is killed meanwhile.
+//! of links says that it is ours to switch off if this process is killed meanwhile. Who
+//! is last of those in this process that want it on switches it off.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The kernel's switch: `0` or `1`.
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 /// The mark's name among the pins.
 const MARK: &str = "hurry";
 
+/// Which switches this process has on, for how many, and the marks that say so.
+static ON: Mutex<BTreeMap<PathBuf, (usize, PathBuf)>> = Mutex::new(BTreeMap::new());
+
 /// While it lives, waits are short, if this machine lets us.
 #[derive(Debug)]
 pub(super) struct Hurry {
     switch: PathBuf,
-    mark: PathBuf,
 }
 
 // === impl Hurry ===
 
 impl Hurry {
-    /// Switches it on; none where it is on already, or not ours to switch.
+    /// Switches it on; none where somebody else did, or where it is not ours to switch.
     pub(super) fn begin(directory: &Path) -> Option<Self> {
         Self::by(Path::new(SWITCH), directory)
     }
@@ -41,44 +46,68 @@ impl Hurry {
     }
 
     fn by(switch: &Path, directory: &Path) -> Option<Self> {
-        let is_off = fs::read_to_string(switch).is_ok_and(|said| said.trim() == "0");
-        if !is_off {
-            return None;
+        let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((count, _)) = on.get_mut(switch) {
+            *count += 1;
+        } else {
+            let mark = directory.join(MARK);
+            if !switch_on(switch, &mark) {
+                return None;
+            }
+            on.insert(switch.to_owned(), (1, mark));
         }
-        // Without a mark nobody could switch it off: then it stays as it is.
-        let mark = directory.join(MARK);
-        fs::create_dir(&mark).ok()?;
-        if let Err(error) = fs::write(switch, "1") {
-            tracing::debug!(%error, "the kernel's waits stay long");
-            drop(fs::remove_dir(&mark));
-            return None;
-        }
-        let switch = switch.to_owned();
-        Some(Self { switch, mark })
+        Some(Self {
+            switch: switch.to_owned(),
+        })
     }
 
     fn end_left(switch: &Path, directory: &Path) {
+        let on = ON.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = directory.join(MARK);
-        if mark.is_dir() {
-            drop(Self {
-                switch: switch.to_owned(),
-                mark,
-            });
+        if !on.contains_key(switch) && mark.is_dir() {
+            switch_off(switch, &mark);
         }
     }
 }
 
 impl Drop for Hurry {
     fn drop(&mut self) {
-        // The mark stays as long as there is something to switch off.
-        let off = fs::write(&self.switch, "0").and_then(|()| fs::remove_dir(&self.mark));
-        if let Err(error) = off {
-            tracing::warn!(
-                switch = %self.switch.display(),
-                %error,
-                "grace periods of the kernel stay expedited"
-            );
+        let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
+        match on.get_mut(&self.switch) {
+            Some((count, _)) if *count > 1 => *count -= 1,
+            Some(_) => {
+                if let Some((_, mark)) = on.remove(&self.switch) {
+                    switch_off(&self.switch, &mark);
+                }
+            }
+            None => {}
         }
+    }
+}
+
+fn switch_on(switch: &Path, mark: &Path) -> bool {
+    let is_off = fs::read_to_string(switch).is_ok_and(|said| said.trim() == "0");
+    // Without a mark nobody could switch it off: then it stays as it is.
+    if !is_off || fs::create_dir(mark).is_err() {
+        return false;
+    }
+    if let Err(error) = fs::write(switch, "1") {
+        tracing::debug!(%error, "the kernel's waits stay long");
+        drop(fs::remove_dir(mark));
+        return false;
+    }
+    true
+}
+
+fn switch_off(switch: &Path, mark: &Path) {
+    // The mark stays as long as there is something to switch off.
+    let off = fs::write(switch, "0").and_then(|()| fs::remove_dir(mark));
+    if let Err(error) = off {
+        tracing::warn!(
+            switch = %switch.display(),
+            %error,
+            "grace periods of the kernel stay expedited"
+        );
     }
 }
 
@@ -130,9 +159,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_that_wants_it_switches_it_off() {
+        let place = Place::with("0\n");
+        let first = place.begin().expect("switched on");
+        let second = place.begin().expect("it is on");
+        drop(first);
+        Hurry::end_left(&place.switch(), place.folder.path());
+        assert_eq!(place.said(), ("1".to_owned(), true));
+        drop(second);
+        assert_eq!(place.said(), ("0".to_owned(), false));
+    }
+
+    #[test]
     fn what_a_killed_process_left_on_is_switched_off() {
         let place = Place::with("0\n");
-        let _killed = std::mem::ManuallyDrop::new(place.begin());
+        assert!(switch_on(&place.switch(), &place.folder.path().join(MARK)));
         assert_eq!(place.said(), ("1".to_owned(), true));
         Hurry::end_left(&place.switch(), place.folder.path());
         assert_eq!(place.said(), ("0".to_owned(), false));

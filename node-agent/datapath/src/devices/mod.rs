@@ -12,10 +12,12 @@
 pub(crate) mod attach;
 mod glob;
 mod hurry;
+mod remove;
 
 use std::collections::BTreeSet;
 
 pub use glob::{Globs, NotAPattern};
+pub use remove::remove_devices;
 
 /// A network device of the node's namespace, as rtnetlink describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
