@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use ipnet::IpNet;
 use netlink_packet_route::{
     AddressFamily,
-    address::{AddressAttribute, AddressMessage, AddressScope, CacheInfo},
+    address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope, CacheInfo},
     route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType},
 };
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
@@ -177,6 +177,10 @@ pub async fn add_local(handle: &Handle, address: IpAddr) -> Result<(), Error> {
         lifetime.ifa_valid = u32::MAX;
         let lifetime = AddressAttribute::CacheInfo(lifetime);
         message.attributes.push(lifetime);
+        // Without it the kernel looks for doubles a moment later, and until
+        // then whoever binds to the address is refused (RFC 4862, 5.4).
+        let at_once = AddressAttribute::Flags(AddressFlags::Nodad);
+        message.attributes.push(at_once);
     }
     ignoring(nix::libc::EEXIST, add.execute().await).map_err(failed())
 }
@@ -431,6 +435,25 @@ mod tests {
             }
             let loopback = IpAddr::from([127, 0, 0, 1]);
             assert!(std::net::UdpSocket::bind((loopback, 0)).is_ok());
+        });
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_usable_without_the_search_for_doubles() {
+        in_namespace(async |kernel| {
+            let address: IpAddr = "fd00:96::a".parse().expect("an address");
+            add_local(&kernel, address).await.expect("taken");
+            let taken = local(&kernel, address).await.expect("addresses");
+            let [taken] = taken.as_slice() else {
+                panic!("one address: {taken:?}")
+            };
+            let flags = taken.attributes.iter().find_map(|it| match it {
+                AddressAttribute::Flags(flags) => Some(*flags),
+                _ => None,
+            });
+            let flags = flags.expect("flags");
+            assert!(flags.contains(AddressFlags::Nodad), "{flags:?}");
+            assert!(!flags.contains(AddressFlags::Tentative), "{flags:?}");
         });
     }
 
