@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use control_client::events::{Format, Recorder};
-use control_client::{Change, Client, Meta, Reflector, Selection, View, reflect};
+use control_client::{Change, Client, Meta, Queue, Reflector, Selection, View, reflect};
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -97,6 +97,28 @@ impl<V: View> Kind<V> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Box::new(handler));
+    }
+
+    /// Has each object that changes or goes queued by its key. Only before the
+    /// controllers are launched.
+    pub fn queue_changes(&self, queue: &Queue<Key>) {
+        let queue = queue.clone();
+        self.on_change(move |change| {
+            if let Some(object) = change.latest() {
+                queue.add(Key::of(object.meta()));
+            }
+        });
+    }
+
+    /// Has each object that comes or changes, but none that goes, queued by its
+    /// key. Only before the controllers are launched.
+    pub fn queue_present(&self, queue: &Queue<Key>) {
+        let queue = queue.clone();
+        self.on_change(move |change| {
+            if let Some(object) = &change.current {
+                queue.add(Key::of(object.meta()));
+            }
+        });
     }
 
     /// Waits until the first list was indexed and told to all handlers.

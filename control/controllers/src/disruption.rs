@@ -38,12 +38,7 @@ pub const CONTROLLER: Controller = Controller {
             },
             queue: work::queue(),
         });
-        let listener = Arc::clone(&this);
-        this.budgets.on_change(move |change| {
-            if let Some(budget) = &change.current {
-                listener.queue.add(Key::of(&budget.metadata));
-            }
-        });
+        this.budgets.queue_present(&this.queue);
         let listener = Arc::clone(&this);
         this.pods.on_change(move |change| {
             for pod in [&change.previous, &change.current].into_iter().flatten() {

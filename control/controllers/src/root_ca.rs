@@ -32,12 +32,7 @@ pub const CONTROLLER: Controller = Controller {
             maps: ctx.root_ca_maps(),
             queue: work::queue(),
         });
-        let listener = Arc::clone(&this);
-        this.namespaces.on_change(move |change| {
-            if let Some(namespace) = &change.current {
-                listener.queue.add(Key::of(&namespace.metadata));
-            }
-        });
+        this.namespaces.queue_present(&this.queue);
         let listener = Arc::clone(&this);
         this.maps.on_change(move |change| {
             if let Some(map) = change.latest() {
@@ -127,16 +122,7 @@ impl Publisher {
                     .await
             }
         };
-        match result {
-            Err(error)
-                if !error.is_already_exists()
-                    && !error.is_namespace_terminating()
-                    && !error.is_not_found() =>
-            {
-                Err(error)
-            }
-            _ => Ok(None),
-        }
+        work::unless_overtaken(result)
     }
 }
 

@@ -21,12 +21,7 @@ pub const CONTROLLER: Controller = Controller {
             accounts: ctx.service_accounts(),
             queue: work::queue(),
         });
-        let listener = Arc::clone(&this);
-        this.namespaces.on_change(move |change| {
-            if let Some(namespace) = &change.current {
-                listener.queue.add(Key::of(&namespace.metadata));
-            }
-        });
+        this.namespaces.queue_present(&this.queue);
         let listener = Arc::clone(&this);
         this.accounts.on_change(move |change| {
             if let (Some(account), None) = (&change.previous, &change.current)
@@ -76,16 +71,7 @@ impl Accounts {
             .client
             .create::<Discard>(&resources::SERVICE_ACCOUNTS, &key.name, &body)
             .await;
-        match created {
-            Err(error)
-                if !error.is_already_exists()
-                    && !error.is_namespace_terminating()
-                    && !error.is_not_found() =>
-            {
-                Err(error)
-            }
-            _ => Ok(None),
-        }
+        work::unless_overtaken(created)
     }
 }
 

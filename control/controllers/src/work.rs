@@ -21,6 +21,24 @@ pub(crate) fn queue() -> Queue<Key> {
     Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY)
 }
 
+/// The end of a reconciliation that made one object of a namespace: others may
+/// have made it before, and a namespace that ends needs none.
+///
+/// # Errors
+/// Any other failure of the write.
+pub(crate) fn unless_overtaken<T>(written: Result<T, Error>) -> Outcome {
+    match written {
+        Err(error)
+            if !error.is_already_exists()
+                && !error.is_namespace_terminating()
+                && !error.is_not_found() =>
+        {
+            Err(error)
+        }
+        _ => Ok(None),
+    }
+}
+
 /// Calls `work` so many times, the calls of a batch at the same time; batches
 /// begin with one call and double. After a batch with a failure no further
 /// one is begun: what fails for one pod will mostly fail for all, and a full

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::Meta;
+use control_client::{Error, Meta};
 
 use crate::context::Key;
 
@@ -29,6 +29,22 @@ impl Written {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(Key::of(answer), (revision, Instant::now()));
+        }
+    }
+
+    /// Notes the answer to the write of a status. An object that is gone needs
+    /// none.
+    ///
+    /// # Errors
+    /// Any other failure of the write.
+    pub fn settle(&self, answer: Result<Meta, Error>) -> Result<(), Error> {
+        match answer {
+            Ok(meta) => {
+                self.note(&meta);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

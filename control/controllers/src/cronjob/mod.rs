@@ -277,14 +277,7 @@ impl CronJobs {
                 Patch::Merge(&patch),
             )
             .await;
-        match written {
-            Ok(written) => {
-                self.written.note(&written.metadata);
-                Ok(())
-            }
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.written.settle(written.map(|written| written.metadata))
     }
 }
 

@@ -68,12 +68,7 @@ impl Deployments {
     }
 
     fn listen(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.deployments.on_change(move |change| {
-            if let Some(deployment) = change.latest() {
-                this.queue.add(Key::of(&deployment.metadata));
-            }
-        });
+        self.deployments.queue_changes(&self.queue);
         let this = Arc::clone(self);
         self.sets.on_change(move |change| {
             let owners = [&change.previous, &change.current]

@@ -180,12 +180,7 @@ impl Legacy {
     }
 
     fn listen(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.services.on_change(move |change| {
-            if let Some(service) = change.latest() {
-                this.queue.add(Key::of(&service.metadata));
-            }
-        });
+        self.services.queue_changes(&self.queue);
         let this = Arc::clone(self);
         self.pods.on_change(move |change| {
             let (previous, current) = (change.previous.as_deref(), change.current.as_deref());
@@ -193,12 +188,7 @@ impl Legacy {
                 this.queue.add(key);
             }
         });
-        let this = Arc::clone(self);
-        self.endpoints.on_change(move |change| {
-            if let Some(endpoints) = change.latest() {
-                this.queue.add(Key::of(&endpoints.metadata));
-            }
-        });
+        self.endpoints.queue_changes(&self.queue);
     }
 
     async fn sync(&self, key: Key) -> Outcome {

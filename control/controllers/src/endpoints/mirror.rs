@@ -184,18 +184,8 @@ impl Mirror {
     }
 
     fn listen(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.services.on_change(move |change| {
-            if let Some(service) = change.latest() {
-                this.queue.add(Key::of(&service.metadata));
-            }
-        });
-        let this = Arc::clone(self);
-        self.endpoints.on_change(move |change| {
-            if let Some(endpoints) = change.latest() {
-                this.queue.add(Key::of(&endpoints.metadata));
-            }
-        });
+        self.services.queue_changes(&self.queue);
+        self.endpoints.queue_changes(&self.queue);
         let this = Arc::clone(self);
         self.slices.on_change(move |change| {
             let Some(key) = change.latest().and_then(|slice| origin(slice)) else {

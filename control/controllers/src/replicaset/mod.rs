@@ -73,12 +73,7 @@ fn start<S: Set>(ctx: &Context, sets: Arc<Kind<S>>, component: &str) -> BoxFutur
         written: Written::default(),
         queue: work::queue(),
     });
-    let weak = Arc::clone(&this);
-    this.sets.on_change(move |change| {
-        if let Some(set) = change.latest() {
-            weak.queue.add(Key::of(set.meta()));
-        }
-    });
+    this.sets.queue_changes(&this.queue);
     let weak = Arc::clone(&this);
     this.pods.on_change(move |change| {
         weak.pod_changed(change.previous.as_deref(), change.current.as_deref());

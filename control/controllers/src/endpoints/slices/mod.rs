@@ -69,12 +69,7 @@ impl Slices {
     }
 
     fn listen(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        self.services.on_change(move |change| {
-            if let Some(service) = change.latest() {
-                this.queue.add(Key::of(&service.metadata));
-            }
-        });
+        self.services.queue_changes(&self.queue);
         let this = Arc::clone(self);
         self.pods.on_change(move |change| {
             for key in services_of(
