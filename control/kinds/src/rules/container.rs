@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::{names, non_negative, one_of, ports, resources, security};
+use super::{env_files, names, non_negative, one_of, ports, resources, security};
 use crate::error::{Errors, Path};
 use crate::tree::{Read, same};
 
@@ -488,7 +488,7 @@ fn env(list: &[Value], at: &Path<'_>, errors: &mut Errors) {
         }
         if from.has("fileKeyRef") {
             sources += 1;
-            file_key_ref(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
+            env_files::reference(from.at("fileKeyRef"), &at.child("fileKeyRef"), errors);
         }
         if sources == 0 {
             errors.invalid(
@@ -515,14 +515,6 @@ fn key_selector(selector: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&at.child("key"), "");
     } else {
         errors.invalid_each(&at.child("key"), key, names::config_key(key));
-    }
-}
-
-fn file_key_ref(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
-    for field in ["volumeName", "path", "key"] {
-        if reference.text(field).is_empty() {
-            errors.required(&at.child(field), "");
-        }
     }
 }
 

@@ -63,6 +63,9 @@ fn container(c: &mut Value) {
                 // a quantity without omitempty: 0 is shown
                 resource.absent("divisor", "0");
             }
+            if let Some(file) = from.there("fileKeyRef") {
+                file.absent("optional", false);
+            }
         }
     }
     resources(c.there("resources"));

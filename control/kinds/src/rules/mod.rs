@@ -11,6 +11,7 @@ pub(crate) mod crd_structural;
 pub(crate) mod defaults;
 pub(crate) mod device_slices;
 pub(crate) mod devices;
+pub(crate) mod env_files;
 pub(crate) mod expressions;
 pub(crate) mod gates;
 pub(crate) mod ip;

@@ -5,8 +5,8 @@ use control_types::value::Value;
 
 use super::container::{self, Around};
 use super::{
-    collect, difference, ip, labels, meta, names, placement, pod_warnings, profiles, quantity,
-    resources, security, tolerations, volumes, windows,
+    collect, difference, env_files, ip, labels, meta, names, placement, pod_warnings, profiles,
+    quantity, resources, security, tolerations, volumes, windows,
 };
 use crate::FieldError;
 use crate::error::{Errors, Path};
@@ -166,6 +166,7 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         }
         windows::system(spec, at, errors);
     }
+    env_files::volumes(spec, at, errors);
 }
 
 fn active_deadline(spec: &Value, least: i64, at: &Path<'_>, errors: &mut Errors) {

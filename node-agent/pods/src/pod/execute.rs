@@ -225,7 +225,13 @@ impl State {
             return Err(refused("CreateContainerConfigError", why));
         }
         let facts = self.facts();
-        let variables = env::variables(&pod, container, &facts, &*shared.objects)
+        let sources = env::Sources {
+            pod: &pod,
+            facts: &facts,
+            objects: &*shared.objects,
+            volumes: &self.volumes,
+        };
+        let variables = env::variables(sources, container)
             .await
             .map_err(|e| refused("CreateContainerConfigError", e))?;
         let restarts = self.restarts_of(name);

@@ -16,6 +16,7 @@ mod definition;
 pub mod dns;
 pub mod durable;
 pub mod env;
+pub mod env_file;
 pub mod execute;
 pub mod expand;
 mod farewell;

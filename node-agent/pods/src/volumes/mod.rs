@@ -221,6 +221,15 @@ impl Volumes {
         )
     }
 
+    /// Where the volume of that name is, if it is the pod's own (`emptyDir`): all that
+    /// is in it came from its containers.
+    #[must_use]
+    pub fn of_its_own(&self, pod: &Pod, name: &str) -> Option<PathBuf> {
+        let mut all = pod.spec.volumes.iter();
+        let volume = all.find(|volume| volume.name == name)?;
+        matches!(volume.source, Source::EmptyDir(_)).then(|| self.path(volume))?
+    }
+
     /// Makes all volumes that are not there, and brings those current that
     /// are made of API objects.
     ///
