@@ -2,7 +2,7 @@
 //! ranges of the configuration. To look at them and to give them back needs no
 //! agent: both keep them in one [`Store`].
 
-use std::{net::IpAddr, path::Path};
+use std::{net::IpAddr, path::Path, time::Duration};
 
 use cni_addresses::{
     Holder, Pool, Store,
@@ -37,7 +37,7 @@ pub(crate) fn take(
         pod: wire::Pod { namespace, name },
         wanted,
     };
-    ask(socket, &question, Error::Later)
+    ask(socket, &question, wire::PATIENCE, Error::Later)
 }
 
 /// Has the agent take away the interface and what it has; false if it did not.
@@ -48,7 +48,7 @@ pub(crate) fn release(settings: &Settings, holder: &Holder) -> bool {
     settings
         .addresses
         .as_ref()
-        .is_some_and(|socket| ask(socket, &question, Error::Later).is_ok())
+        .is_some_and(|socket| ask(socket, &question, wire::SHORT, Error::Later).is_ok())
 }
 
 /// Whether a pod could get addresses now.
@@ -66,16 +66,17 @@ pub(crate) fn status(settings: &Settings, network: &str) -> Result<(), Error> {
             other => Error::Addresses(other),
         });
     };
-    ask(socket, &Question::Status, Error::NotReady).map(drop)
+    ask(socket, &Question::Status, wire::PATIENCE, Error::NotReady).map(drop)
 }
 
 /// Asks the agent; `away` is the error if it is not there.
 fn ask(
     socket: &Path,
     question: &Question,
+    patience: Duration,
     away: impl FnOnce(String) -> Error,
 ) -> Result<Vec<IpAddr>, Error> {
-    let answer: wire::Answer = wire::ask(socket, question).map_err(|error| {
+    let answer: wire::Answer = wire::ask(socket, question, patience).map_err(|error| {
         away(format!(
             "the node agent does not answer at `{}`: {error}",
             socket.display()

@@ -269,3 +269,39 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
     assert_eq!(value["code"], 7, "{value}");
     nothing_is_left();
 }
+
+#[test]
+fn an_agent_that_hangs_keeps_no_pod_from_its_end() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let one = Namespace::new(folder.path(), "one");
+    let socket = folder.path().join("addresses.sock");
+    let alone = json!({
+        "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni",
+        "ranges": ["10.200.14.0/24"], "dataDir": folder.path().join("data"),
+    });
+    let plugin = Plugin {
+        node: &node,
+        config: alone.clone(),
+    };
+    let (ok, value) = plugin.call("ADD", Some(("one", &one)));
+    assert!(ok, "{value}");
+    // It listens, and does no more.
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let mut config = alone;
+    config["addresses"] = json!(socket);
+    let begun = Instant::now();
+    let (ok, value) = plugin.call_with("DEL", Some(("one", &one)), &config);
+    let took = begun.elapsed();
+    assert!(ok, "{value}");
+    assert!(took.as_secs() < 10, "{took:?}");
+    assert!(listener.accept().is_ok(), "it was asked first");
+    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
+    assert!(!links.contains("orl"), "{links}");
+    let left = std::fs::read_dir(folder.path().join("data/orlop")).expect("the folder");
+    let left = left.flatten().filter(|it| it.file_name() == "10.200.14.2");
+    assert_eq!(left.count(), 0, "the address is given back");
+}

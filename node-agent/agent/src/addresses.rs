@@ -14,6 +14,7 @@
 
 use std::{
     collections::BTreeSet,
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -115,12 +116,19 @@ struct Clerk {
 impl Clerk {
     async fn answer(&self, question: Result<Question, String>) -> Answer {
         let question = match question {
-            Ok(question) => question,
+            Ok(Question::Release { holder }) => return self.release.of(holder).await,
+            Ok(Question::Take {
+                holder,
+                pod,
+                wanted,
+            }) => OfPools::Take {
+                holder,
+                pod,
+                wanted,
+            },
+            Ok(Question::Status) => OfPools::Status,
             Err(reason) => return Answer::refuse(wire::LATER, reason),
         };
-        if let Question::Release { holder } = question {
-            return self.release.of(holder).await;
-        }
         let pools = match self.nodes.get("", &self.node) {
             Some(node) => node.pools(),
             None => Vec::new(),
@@ -133,7 +141,7 @@ impl Clerk {
         }
         let wanted = match &question {
             // Who has no choice need not be asked for it.
-            Question::Take { pod, .. } if pools.len() > 1 => match self.wanted(pod).await {
+            OfPools::Take { pod, .. } if pools.len() > 1 => match self.wanted(pod).await {
                 Ok(wanted) => wanted,
                 Err(reason) => return Answer::refuse(wire::LATER, reason),
             },
@@ -160,10 +168,20 @@ impl Clerk {
     }
 }
 
+/// A question that the node's pools answer.
+enum OfPools {
+    Take {
+        holder: Holder,
+        pod: wire::Pod,
+        wanted: Vec<IpAddr>,
+    },
+    Status,
+}
+
 /// Does what is asked, with the node's pools.
-fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &Question) -> Answer {
+fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &OfPools) -> Answer {
     match question {
-        Question::Take {
+        OfPools::Take {
             holder,
             wanted: addresses,
             ..
@@ -174,9 +192,7 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &Questio
             };
             store.take(pool, addresses, holder).into()
         }
-        // It is no matter of pools.
-        Question::Release { .. } => Answer::default(),
-        Question::Status => {
+        OfPools::Status => {
             let rooms = pools.iter().map(|pool| store.room(pool));
             // While any pod could start, the network is ready.
             let mut first = None;
@@ -263,8 +279,6 @@ fn gone(held: &[Held], sandboxes: &BTreeSet<String>, grace: Duration) -> BTreeSe
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
 
     fn holder(id: &str) -> Holder {
@@ -274,8 +288,8 @@ mod tests {
         }
     }
 
-    fn take(id: &str) -> Question {
-        Question::Take {
+    fn take(id: &str) -> OfPools {
+        OfPools::Take {
             holder: holder(id),
             pod: wire::Pod::default(),
             wanted: Vec::new(),
@@ -315,7 +329,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         let store = Store::open(folder.path(), NETWORK).expect("a store");
         let both = pools(&[("default", "10.0.0.0/30"), ("db", "10.9.0.0/30")]);
-        let status = |pools: &[Pool]| act(&store, pools, None, &Question::Status).refused;
+        let status = |pools: &[Pool]| act(&store, pools, None, &OfPools::Status).refused;
         assert_eq!(status(&both), None);
         act(&store, &both, None, &take("a"));
         assert_eq!(status(&both), None);
