@@ -264,7 +264,10 @@ fn facts(identity: &Identity) -> Value {
         "capacity": machine.capacity(identity.most_pods),
         "allocatable": identity.allocatable,
         // what pods may need of a node (KEP-5328): sorted
-        "declaredFeatures": ["RestartAllContainersOnContainerExits"],
+        "declaredFeatures": [
+            "InPlacePodVerticalScalingInitContainers",
+            "RestartAllContainersOnContainerExits",
+        ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": identity.port}},
         "nodeInfo": {
             "architecture": machine::architecture(),

@@ -33,6 +33,8 @@ enum Event {
     AgentRestarts,
     /// The API wants the pod to end.
     Deleted,
+    /// A container is granted so much CPU.
+    Granted(usize, i64),
     /// The next action fails, having done its work or not.
     Fails(bool),
 }
@@ -48,6 +50,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Event::SandboxDies),
         1 => Just(Event::AgentRestarts),
         1 => Just(Event::Deleted),
+        2 => (0_usize..8, 1_i64..4).prop_map(|(which, cpu)| Event::Granted(which, cpu)),
         1 => any::<bool>().prop_map(Event::Fails),
     ];
     prop::collection::vec(event, 1..60)
@@ -71,22 +74,31 @@ fn specs() -> impl Strategy<Value = serde_json::Value> {
         1 => Just(serde_json::json!({"restartPolicy": "Never", "restartPolicyRules":
             [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]})),
     ];
-    (policy(), init, prop::collection::vec(own, 1..4)).prop_map(|(policy, init, regular)| {
-        let named = |list: Vec<serde_json::Value>, prefix: &str| -> Vec<serde_json::Value> {
-            list.into_iter()
-                .enumerate()
-                .map(|(at, mut one)| {
-                    one["name"] = format!("{prefix}{at}").into();
-                    one
-                })
-                .collect()
-        };
-        serde_json::json!({
-            "restartPolicy": policy,
-            "initContainers": named(init, "i"),
-            "containers": named(regular, "c"),
-        })
-    })
+    let anew = prop::collection::vec(any::<bool>(), 8);
+    (policy(), init, prop::collection::vec(own, 1..4), anew).prop_map(
+        |(policy, init, regular, anew)| {
+            let mut anew = anew.into_iter();
+            let mut named =
+                |list: Vec<serde_json::Value>, prefix: &str| -> Vec<serde_json::Value> {
+                    list.into_iter()
+                        .enumerate()
+                        .map(|(at, mut one)| {
+                            one["name"] = format!("{prefix}{at}").into();
+                            if anew.next() == Some(true) {
+                                one["resizePolicy"] = serde_json::json!([
+                            {"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+                            }
+                            one
+                        })
+                        .collect()
+                };
+            serde_json::json!({
+                "restartPolicy": policy,
+                "initContainers": named(init, "i"),
+                "containers": named(regular, "c"),
+            })
+        },
+    )
 }
 
 struct World {
@@ -151,6 +163,7 @@ impl World {
         self.memory.started.retain(|id, _| lives(id));
         self.memory.verdicts.retain(|id, _| lives(id));
         self.memory.again.retain(lives);
+        self.memory.in_force.retain(|id, _| lives(id));
         self.observed.sort();
     }
 
@@ -213,7 +226,20 @@ impl World {
                     self.memory.again.insert(id.clone());
                 }
             }
-            Action::Resize => {}
+            Action::Resize => {
+                let mut changed = 0;
+                for container in resize::resizable(&self.pod.spec) {
+                    let Some(record) = self.observed.latest(&container.name) else {
+                        continue;
+                    };
+                    if change_of(container, record, &self.memory) == Change::Update {
+                        let held = container.resources.clone();
+                        self.memory.in_force.insert(record.id.clone(), held);
+                        changed += 1;
+                    }
+                }
+                prop_assert!(changed > 0, "a resize of nothing");
+            }
             Action::Reset { containers } => {
                 for (id, runs) in containers {
                     let at = self.observed.containers.iter().position(|c| c.id == *id);
@@ -278,6 +304,10 @@ impl World {
             self.status.container(name),
         );
         let created_at = self.tick();
+        self.memory.in_force.insert(
+            format!("{name}-{created_at}"),
+            spec.container(name).unwrap().resources.clone(),
+        );
         self.memory.failures.remove(name);
         self.observed.containers.insert(
             0,
@@ -313,6 +343,12 @@ impl World {
                 prop_assert!(
                     step.finished || step.wake.is_some() || busy,
                     "nothing runs, nothing is done and nothing is waited for: {step:?}"
+                );
+                prop_assert!(
+                    self.aim != Aim::Run
+                        || step.finished
+                        || !is_resizing(&self.pod, &self.observed, &self.memory),
+                    "what runs has not what it was granted"
                 );
                 return Ok(step);
             }
@@ -401,10 +437,11 @@ impl World {
             }
             Event::SandboxDies => self.kill_all(),
             Event::AgentRestarts => {
-                let started = std::mem::take(&mut self.memory.started);
+                let before = std::mem::take(&mut self.memory);
                 self.memory = Memory {
                     // the API's status says that
-                    started,
+                    started: before.started,
+                    in_force: before.in_force,
                     ..Memory::default()
                 };
             }
@@ -412,6 +449,15 @@ impl World {
                 if self.aim == Aim::Run {
                     self.aim = Aim::End { grace: 1 };
                 }
+            }
+            Event::Granted(which, cpu) => {
+                let spec = &mut self.pod.spec;
+                let init = spec.init_containers.len();
+                let at = which % (init + spec.containers.len());
+                let mut all = spec.init_containers.iter_mut().chain(&mut spec.containers);
+                let container = all.nth(at).unwrap();
+                let cpu = [("cpu".to_owned(), cpu.to_string())];
+                container.resources.requests = cpu.into();
             }
             Event::Fails(after) => self.fails = Some(*after),
         }

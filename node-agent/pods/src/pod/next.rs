@@ -227,7 +227,10 @@ fn run(input: &Input<'_>) -> Step {
             kill_rest(input, &mut step);
             return step;
         }
-        Init::Waiting => return step,
+        Init::Waiting => {
+            resize(input, &mut step);
+            return step;
+        }
         Init::Done => {}
     }
 
@@ -267,20 +270,26 @@ fn run(input: &Input<'_>) -> Step {
             }
         }
     }
-    if !alive {
+    if alive {
+        resize(input, &mut step);
+    } else {
         kill_rest(input, &mut step);
-    } else if is_resizing(input.pod, observed, input.memory)
-        && !step
-            .actions
-            .iter()
-            .any(|a| matches!(a, Action::Kill { again: true, .. }))
-    {
-        match input.memory.resize_retry.and_then(|w| w.due(input.now)) {
-            Some(retry) => wake(&mut step, retry),
-            None => step.actions.push(Action::Resize),
-        }
     }
     step
+}
+
+/// Has running containers get what is granted, after those that are ended for it.
+fn resize(input: &Input<'_>, step: &mut Step) {
+    let mut decided = step.actions.iter();
+    if decided.any(|action| matches!(action, Action::Kill { again: true, .. }))
+        || !changes(input.pod, input.observed, input.memory).any(|change| change == Change::Update)
+    {
+        return;
+    }
+    match input.memory.resize_retry.and_then(|w| w.due(input.now)) {
+        Some(retry) => wake(step, retry),
+        None => step.actions.push(Action::Resize),
+    }
 }
 
 /// Nothing is left to run: ends sidecars and sandbox.
@@ -397,9 +406,16 @@ fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
                 start(input, container, observed.latest(&container.name), step);
                 return Init::Waiting;
             }
-            Some(record) if record.running() => return Init::Waiting,
+            Some(record) if record.running() => {
+                restart_for_size(input, container, record, step);
+                return Init::Waiting;
+            }
             Some(record) if record.state == ContainerState::Unknown => {
                 step.actions.push(unknown(record));
+                return Init::Waiting;
+            }
+            Some(record) if record.exited() && input.memory.again.contains(&record.id) => {
+                start(input, container, Some(record), step);
                 return Init::Waiting;
             }
             Some(record) if record.exited() && record.exit_code == 0 => {}
@@ -468,10 +484,7 @@ fn keep_or_kill(
         }
     };
     let Some(why) = why else {
-        if change_of(input, container, record) == Change::Restart {
-            let message = format!("Container {} resize requires restart", container.name);
-            step.actions.push(kill(message, None, true));
-        }
+        restart_for_size(input, container, record, step);
         return true;
     };
     // What a kill ends with is no success: exit code 137 or so.
@@ -485,33 +498,49 @@ fn keep_or_kill(
     true
 }
 
+/// Ends a running container that gets what it was granted only when it is started anew.
+fn restart_for_size(
+    input: &Input<'_>,
+    container: &Container,
+    record: &observed::Container,
+    step: &mut Step,
+) {
+    if change_of(container, record, input.memory) == Change::Restart {
+        step.actions.push(Action::Kill {
+            id: record.id.clone(),
+            name: container.name.clone(),
+            message: format!("Container {} resize requires restart", container.name),
+            probe: None,
+            again: true,
+        });
+    }
+}
+
 /// What a running container's resources need.
-fn change_of(input: &Input<'_>, container: &Container, record: &observed::Container) -> Change {
-    input
-        .memory
-        .in_force
-        .get(&record.id)
-        .map_or(Change::None, |in_force| resize::change(container, in_force))
+fn change_of(container: &Container, record: &observed::Container, memory: &Memory) -> Change {
+    let in_force = memory.in_force.get(&record.id);
+    in_force.map_or(Change::None, |held| resize::change(container, held))
+}
+
+/// What the resources of all that runs need.
+fn changes<'a>(
+    pod: &'a Pod,
+    observed: &'a Observed,
+    memory: &'a Memory,
+) -> impl Iterator<Item = Change> + 'a {
+    resize::resizable(&pod.spec).filter_map(|container| {
+        let record = observed.latest(&container.name)?;
+        record
+            .running()
+            .then(|| change_of(container, record, memory))
+    })
 }
 
 /// Whether a resize is under way: a running container has other resources
 /// than it was granted.
 #[must_use]
 pub fn is_resizing(pod: &Pod, observed: &Observed, memory: &Memory) -> bool {
-    pod.spec
-        .init_containers
-        .iter()
-        .filter(|c| c.is_sidecar())
-        .chain(&pod.spec.containers)
-        .any(|c| {
-            observed.latest(&c.name).is_some_and(|record| {
-                record.running()
-                    && memory
-                        .in_force
-                        .get(&record.id)
-                        .is_some_and(|held| resize::change(c, held) != Change::None)
-            })
-        })
+    changes(pod, observed, memory).any(|change| change != Change::None)
 }
 
 /// Has the container started, unless it must wait.

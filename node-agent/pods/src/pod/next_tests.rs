@@ -182,6 +182,80 @@ fn init_containers_run_one_after_the_other_and_sidecars_stay() {
     );
 }
 
+/// A pod whose containers were granted a CPU each.
+fn granted(spec: &str) -> String {
+    let mut spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array_mut().unwrap() {
+            container["resources"] = serde_json::json!({"requests": {"cpu": "1"}});
+        }
+    }
+    spec.to_string()
+}
+
+/// What is in force of all of these: half of that.
+fn half(mut memory: Memory, names: &[&str]) -> Memory {
+    let held: Resources = serde_json::from_str(r#"{"requests":{"cpu":"500m"}}"#).unwrap();
+    for name in names {
+        memory.in_force.insert(format!("{name}-id"), held.clone());
+    }
+    memory
+}
+
+#[test]
+fn containers_are_resized_while_the_pod_initialises() {
+    let spec = granted(INIT);
+    let exited = |name, code| record(name, ContainerState::Exited, code, 1);
+    let running = |name| record(name, ContainerState::Running, 0, 0);
+    let all = ["i1", "side", "i2", "a"];
+    let first = observed(vec![running("i1")]);
+    let memory = half(mounted(), &all);
+    assert_eq!(step(&spec, &first, &memory).actions, [Action::Resize]);
+    // what does not run gets what is granted when it starts
+    let (none, ended) = (observed(vec![]), observed(vec![exited("i1", 0)]));
+    assert_eq!(starts(&step(&spec, &none, &memory)), ["i1"]);
+    assert_eq!(starts(&step(&spec, &ended, &memory)), ["side"]);
+    assert_eq!(step(&spec, &ended, &memory).actions.len(), 1);
+    // the sidecar beside the second
+    let mut memory = half(mounted(), &["side"]);
+    memory.started.insert("side-id".into(), true);
+    let second = observed(vec![running("i2"), running("side"), exited("i1", 0)]);
+    assert_eq!(step(&spec, &second, &memory).actions, [Action::Resize]);
+    assert_eq!(step(INIT, &second, &mounted()).actions, []);
+    // one that failed is tried again later
+    memory.resize_retry = Some(Wait::new(
+        Timestamp::from_second(NOW).unwrap(),
+        Duration::from_secs(5),
+    ));
+    let waits = step(&spec, &second, &memory);
+    assert_eq!(waits.actions, []);
+    assert_eq!(waits.wake, Some(Timestamp::from_second(NOW + 5).unwrap()));
+}
+
+#[test]
+fn an_init_container_that_is_ended_for_its_size_begins_again_whatever_the_policy() {
+    let mut spec: serde_json::Value = serde_json::from_str(&granted(INIT)).unwrap();
+    spec["initContainers"][0]["resizePolicy"] =
+        serde_json::json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+    let spec = spec.to_string();
+    let mut memory = half(mounted(), &["i1"]);
+    let runs = observed(vec![record("i1", ContainerState::Running, 0, 0)]);
+    assert_eq!(
+        step(&spec, &runs, &memory).actions,
+        [Action::Kill {
+            id: "i1-id".into(),
+            name: "i1".into(),
+            message: "Container i1 resize requires restart".into(),
+            probe: None,
+            again: true,
+        }]
+    );
+    memory.again.insert("i1-id".into());
+    let ended = observed(vec![record("i1", ContainerState::Exited, 137, 1)]);
+    assert_eq!(starts(&step(&spec, &ended, &memory)), ["i1"]);
+    assert_eq!(step(&spec, &ended, &memory).actions.len(), 1);
+}
+
 #[test]
 fn failed_liveness_ends_the_container_and_nothing_else() {
     let all = observed(vec![

@@ -157,11 +157,11 @@ fn keep(list: &mut BTreeMap<String, String>, key: &str, value: Option<&String>) 
     };
 }
 
-fn resizable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
-    spec.init_containers
-        .iter()
-        .filter(|c| c.is_sidecar())
-        .chain(&spec.containers)
+/// The containers whose resources can change while the pod lives: all but ephemeral
+/// ones. Init containers that are no sidecars change while they run, too
+/// (`InPlacePodVerticalScalingInitContainers`).
+pub fn resizable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
+    spec.init_containers.iter().chain(&spec.containers)
 }
 
 /// CPU in thousandths and memory in bytes, of pods or of the node.
@@ -256,22 +256,18 @@ pub fn admit(wanted: &PodSpec, granted: &PodSpec, others: Room, node: Room) -> R
 /// generation that asked for them, as JSON.
 #[must_use]
 pub fn summary(pod: &Pod, error: &str) -> String {
-    let list = |containers: &[Container], sidecars: bool| -> Vec<serde_json::Value> {
+    let list = |containers: &[Container]| -> Vec<serde_json::Value> {
         containers
             .iter()
-            .filter(|c| !sidecars || c.is_sidecar())
             .map(|c| serde_json::json!({"name": c.name, "resources": c.resources}))
             .collect()
     };
     let mut all = serde_json::Map::new();
-    let init = list(&pod.spec.init_containers, true);
+    let init = list(&pod.spec.init_containers);
     if !init.is_empty() {
         all.insert("initContainers".to_owned(), init.into());
     }
-    all.insert(
-        "containers".to_owned(),
-        list(&pod.spec.containers, false).into(),
-    );
+    all.insert("containers".to_owned(), list(&pod.spec.containers).into());
     all.insert("generation".to_owned(), pod.metadata.generation.into());
     if !error.is_empty() {
         all.insert("error".to_owned(), error.into());

@@ -107,6 +107,41 @@ async fn sidecars_start_first_and_end_last() {
 }
 
 #[tokio::test]
+async fn an_init_container_grows_while_it_runs_and_goes_on() {
+    let spec = |cpu: &str| {
+        let sized = |name: &str, cpu: &str| {
+            serde_json::json!({"name": name, "image": "i",
+                "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}})
+        };
+        serde_json::json!({"restartPolicy": "Never",
+            "initContainers": [sized("i", cpu)], "containers": [sized("a", "1")]})
+    };
+    let run = Run::begin_with(spec("1"), Fake::default(), |shared| {
+        shared.room.cpu = 4000;
+    });
+    run.until("initialising", |r| r.runtime.running() == ["i"])
+        .await;
+    let in_force = |run: &Run| {
+        let entry = run.shared.pods.find("default", "web").unwrap();
+        let told = entry.status.container("i").cloned().unwrap();
+        told.resources.unwrap().limits["cpu"].clone()
+    };
+    run.handle.set(crate::testing::pod("web", spec("2"), false));
+    run.until("grown", |r| in_force(r) == "2").await;
+    run.until("told", |r| r.told("ResizeCompleted")).await;
+    // more than the node has
+    run.handle.set(crate::testing::pod("web", spec("5"), false));
+    run.until("refused", |r| r.told("ResizeInfeasible")).await;
+    assert_eq!(in_force(&run), "2");
+    let calls = run.runtime.calls();
+    let of = |what: &str| calls.iter().filter(|c| c.starts_with(what)).count();
+    assert_eq!((of("start i-"), of("update i-"), of("stop ")), (1, 1, 0));
+    run.runtime.exit("i", 0);
+    run.until("running", |r| r.runtime.running() == ["a"]).await;
+    run.delete().await;
+}
+
+#[tokio::test]
 async fn an_end_that_asks_for_it_has_all_containers_begin_anew_and_keeps_their_counts() {
     let spec = serde_json::json!({
         "restartPolicy": "Never",
