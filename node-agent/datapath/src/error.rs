@@ -110,6 +110,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// It is not known when programs have ended.
+    #[error("could not wait for programs that are at work")]
+    Wait {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// Sockets of clients could not be listed or destroyed.
     #[error("could not look for UDP sockets of backends that are gone")]
     Sockets {

@@ -20,6 +20,7 @@ use crate::datapath::version_dir;
 use crate::devices::DeviceHook;
 use crate::devices::attach::is_attached;
 use crate::error::Error;
+use crate::grace::wait_for_programs;
 use crate::table::{Table, each, in_runs};
 
 mod walk;
@@ -111,7 +112,7 @@ impl Policy {
         Ok(self.root.get(&0)?.unwrap_or_default())
     }
 
-    /// Writes actions in order. After an error the maps hold a prefix of them,
+    /// Writes actions in order, and waits for programs before [some](Action::waits). After an error the maps hold a prefix of them,
     /// which is sound: the rest may be applied when there is room, or be
     /// [closed](Self::close).
     ///
@@ -167,6 +168,7 @@ impl Policy {
             ..root
         };
         self.root.write(&[(0, next)])?;
+        wait_for_programs()?;
         self.retain(|of| of == root.epoch)?;
         Ok(closed.len())
     }
@@ -185,6 +187,7 @@ impl Policy {
             };
             self.root.write(&[(0, open)])?;
         }
+        wait_for_programs()?;
         self.retain(|_| false)?;
         self.clear_ports(0)?;
         self.clear_ports(1)?;
@@ -192,6 +195,9 @@ impl Policy {
     }
 
     fn apply_run(&self, run: &[Action]) -> Result<(), Error> {
+        if run.first().is_some_and(Action::waits) {
+            wait_for_programs()?;
+        }
         match run.first() {
             None => Ok(()),
             Some(Action::Clear(_)) => {

@@ -10,6 +10,7 @@ use std::path::Path;
 use ebpf_abi::Plain;
 use nix::libc;
 
+const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
@@ -22,6 +23,16 @@ const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
+
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+}
 
 #[repr(C)]
 struct ObjGet {
@@ -135,6 +146,33 @@ struct CgroupLinkInfo {
     cgroup: u64,
     attach_type: u32,
     reserved: u32,
+}
+
+/// Makes an array of one element of four bytes; `inner`: of one map like this.
+pub(crate) fn make_array(inner: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    const BPF_MAP_TYPE_ARRAY: u32 = 2;
+    const BPF_MAP_TYPE_ARRAY_OF_MAPS: u32 = 12;
+    let attr = MapCreate {
+        map_type: if inner.is_some() {
+            BPF_MAP_TYPE_ARRAY_OF_MAPS
+        } else {
+            BPF_MAP_TYPE_ARRAY
+        },
+        key_size: 4,
+        value_size: 4,
+        max_entries: 1,
+        map_flags: 0,
+        inner_map_fd: inner.map_or(0, number),
+    };
+    // SAFETY: the attribute is that of BPF_MAP_CREATE; what it leaves out is zero.
+    let fd = unsafe { bpf(BPF_MAP_CREATE, &attr)? };
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Puts a map into an array of maps.
+pub(crate) fn put_map(array: &impl AsFd, map: BorrowedFd<'_>) -> io::Result<()> {
+    write_one(array, &0_u32, &number(map))
 }
 
 /// Opens a pinned link.

@@ -8,7 +8,7 @@ use ebpf_logic::policy::model::PolicyModel;
 use crate::address::Prefix;
 
 /// A change of one entry of a map; each is idempotent. Applied in order, the
-/// maps are sound after every one of them.
+/// maps are sound after every one of them; but before some is to be [waited](Self::waits).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Removes what a former agent may have left under an epoch that is about
@@ -40,6 +40,13 @@ pub enum Action {
 }
 
 impl Action {
+    /// Must all programs have ended first that read an older root than is in force? It
+    /// removes, or writes anew, what that may lead to.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        matches!(self, Self::Clear(_) | Self::Prune(_))
+    }
+
     /// Does to a model of the maps what it does to the maps.
     pub fn apply(&self, model: &mut PolicyModel) {
         match self {

@@ -11,9 +11,10 @@
 //! rulesets of pods, then classes of ports, completes all rulesets for the new
 //! peers and classes, and only then lets addresses, ports and pods refer to
 //! them. A policy that changed takes its new atoms before the round and gives
-//! the old ones back after it: in between every ruleset, old or new, knows all
+//! the old ones back long after it: in between every ruleset, old or new, knows all
 //! peers. So each action leaves maps in which a flow is decided by the old
-//! objects or by the new ones.
+//! objects or by the new ones, by a program too that read half of it before
+//! ([`Compiler::passed`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -36,6 +37,7 @@ use crate::ruleset::{AtomId, Binding, Key, Peer, PeerId, PolicyId, Ruleset, Rule
 
 mod entities;
 mod explain;
+mod leaving;
 mod peers;
 mod policies;
 mod round;
@@ -43,6 +45,7 @@ mod rulesets;
 mod view;
 
 pub use explain::{Decided, End, Explanation, Reason, Side};
+pub use leaving::Mark;
 pub use view::Sizes;
 
 /// What the compiler must be told besides objects.
@@ -81,7 +84,6 @@ pub struct Compiler {
 
     policies: FxHashMap<PolicyId, PolicyState>,
     current: BTreeMap<ObjectName, PolicyId>,
-    retiring: Vec<PolicyId>,
     next_policy: PolicyId,
     next_cookie: u32,
     /// Whose the cookies from there on are.
@@ -115,9 +117,7 @@ pub struct Compiler {
     rulesets_of_port: FxHashMap<PortId, FxHashSet<RulesetId>>,
     rulesets_of_name: FxHashMap<Box<str>, FxHashSet<RulesetId>>,
     endpoints: FxHashMap<u128, Endpoint>,
-    /// Rulesets that may apply to nobody any more.
-    idle: FxHashSet<RulesetId>,
-
+    leaving: leaving::Leaving,
     dirty: Dirty,
 }
 
@@ -242,7 +242,6 @@ impl Compiler {
             own_addresses: Vec::new(),
             policies: FxHashMap::default(),
             current: BTreeMap::new(),
-            retiring: Vec::new(),
             next_policy: 1,
             next_cookie: ebpf_abi::policy::cookies::FIRST,
             cookies: BTreeMap::new(),
@@ -270,7 +269,7 @@ impl Compiler {
             rulesets_of_port: FxHashMap::default(),
             rulesets_of_name: FxHashMap::default(),
             endpoints: FxHashMap::default(),
-            idle: FxHashSet::default(),
+            leaving: leaving::Leaving::default(),
             dirty,
         }
     }
@@ -351,7 +350,8 @@ impl Compiler {
             .flat_map(|(name, all)| all.iter().map(move |it| (name, it.as_str())))
     }
 
-    /// What brings the maps from what they hold to what the objects say.
+    /// What brings the maps from what they hold to what the objects say. What is not
+    /// referred to any more stays until that has [passed](Self::passed).
     pub fn sync(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         let first = !std::mem::replace(&mut self.started, true);
@@ -367,15 +367,14 @@ impl Compiler {
         if first {
             actions.push(Action::Prune(self.root.epoch));
         }
-        // What old policies alone needed.
-        for id in std::mem::take(&mut self.retiring) {
-            self.retire(id, &mut actions);
-        }
+        // Nobody's verdict is another afterwards.
+        self.release(&mut actions);
         let mut rounds = 0;
         while (!self.dirty.is_empty() || self.ports.is_dirty()) && rounds < 4 {
             self.round(&mut actions);
             rounds += 1;
         }
+        self.leaving.seal();
         actions
     }
 }

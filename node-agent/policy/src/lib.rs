@@ -32,5 +32,5 @@ mod ruleset;
 
 pub use action::Action;
 pub use address::Prefix;
-pub use compiler::{Compiler, Config, Decided, End, Explanation, Reason, Side, Sizes};
+pub use compiler::{Compiler, Config, Decided, End, Explanation, Mark, Reason, Side, Sizes};
 pub use labels::{Labels, Selector};

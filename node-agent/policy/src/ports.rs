@@ -54,6 +54,8 @@ struct Classes {
     of_range: FxHashMap<PortId, SmallVec<[ClassId; 4]>>,
     /// The number that was given last.
     last: ClassId,
+    /// Numbers of classes that are no more, which programs may hold.
+    left: FxHashSet<ClassId>,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,9 @@ pub struct Changed {
     pub ranges: FxHashSet<PortId>,
     /// Elements of the table to write.
     pub elements: Vec<(u32, PortClasses)>,
+    /// Classes that went. Nobody gets their numbers until they are
+    /// [given back](Ports::give_back).
+    pub gone: Vec<ClassId>,
 }
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
@@ -137,8 +142,15 @@ impl Ports {
         self.classes.known.len()
     }
 
+    /// Nobody knows these classes any more that went.
+    pub fn give_back(&mut self, classes: &[ClassId]) {
+        for class in classes {
+            self.classes.left.remove(class);
+        }
+    }
+
     /// Makes the classes of what came and went. Those that stay keep their
-    /// numbers, those that go keep theirs until the next time.
+    /// numbers.
     pub fn settle(&mut self, epoch: u32) -> Changed {
         let mut changed = Changed::default();
         let moved = std::mem::take(&mut self.moved);
@@ -240,11 +252,11 @@ impl Classes {
         class
     }
 
-    /// A number that is nobody's, and was not before this round began.
+    /// A number that is nobody's, and that nobody may know from before.
     fn free(&mut self) -> ClassId {
         for _ in 0..u16::MAX {
             self.last = self.last.checked_add(1).unwrap_or(1);
-            if !self.known.contains_key(&self.last) {
+            if !self.known.contains_key(&self.last) && !self.left.contains(&self.last) {
                 break;
             }
         }
@@ -273,6 +285,8 @@ impl Classes {
                 continue;
             };
             self.numbers.remove(&class.signature);
+            self.left.insert(number);
+            changed.gone.push(number);
             for range in &*class.signature {
                 if let Some(classes) = self.of_range.get_mut(range) {
                     classes.retain(|it| *it != number);

@@ -1,9 +1,13 @@
 //! One node: what it keeps open, and an agent that starts anew.
 
+#[path = "support/halted.rs"]
+mod halted;
+
 use ebpf_abi::Protocol;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::policy::model::PolicyModel;
-use ebpf_logic::policy::{Flow, Place, policy};
+use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use halted::{Halted, LOOKS};
 use node_agent_policy::check::{Objects, read};
 use node_agent_policy::policy::PortRange;
 use node_agent_policy::{Action, Compiler, Config};
@@ -68,7 +72,7 @@ fn apply(actions: Vec<Action>, model: &mut PolicyModel) {
     }
 }
 
-fn into(model: &PolicyModel, place: Place, own: &str, peer: &str, port: u16) -> bool {
+fn into(model: &impl PolicyMaps, place: Place, own: &str, peer: &str, port: u16) -> bool {
     let address = |it: &str| it.parse::<std::net::IpAddr>().unwrap().into();
     let flow = Flow {
         place,
@@ -163,6 +167,18 @@ fn an_agent_that_starts_anew_changes_no_verdict_on_the_way_and_leaves_nothing() 
             assert_eq!(said, expected, "{own} {peer} {port} {when}");
         }
     };
+    let halt = |model: &PolicyModel, meanwhile: &[Action]| {
+        for looks in 0..LOOKS {
+            for (place, own, peer, port, expected) in questions {
+                let maps = Halted::after(looks, model.clone(), meanwhile);
+                let said = into(&maps, place, own, peer, port);
+                assert_eq!(
+                    said, expected,
+                    "{own} {peer} {port}, stopped after {looks} looks, during {meanwhile:?}"
+                );
+            }
+        }
+    };
     verify(&model, "at first");
     let count = |it: &PolicyModel| {
         let ports: usize = it.ports.values().filter(|it| it.0 != [0; 4]).count();
@@ -172,10 +188,15 @@ fn an_agent_that_starts_anew_changes_no_verdict_on_the_way_and_leaves_nothing() 
     // The first successor dies on the way, the second one does not.
     for stop in [Some(12), None] {
         let root = model.root;
-        for (number, action) in start(&all, &model).sync().into_iter().enumerate() {
+        let actions = start(&all, &model).sync();
+        for (number, action) in actions.iter().enumerate() {
             if Some(number) == stop {
                 break;
             }
+            // Who was at work before sees no more than this.
+            let rest = &actions[number..];
+            let seen = rest.iter().position(Action::waits).unwrap_or(rest.len());
+            halt(&model, &rest[..seen]);
             action.apply(&mut model);
             verify(&model, &format!("after {action:?}"));
         }

@@ -25,6 +25,7 @@ mod kept;
 mod kinds;
 #[cfg(test)]
 mod live;
+mod passing;
 mod state;
 mod told;
 mod views;
@@ -50,6 +51,7 @@ use self::{
     book::Book,
     kept::Kept,
     kinds::Found,
+    passing::Passing,
     state::{Caches, State, Waiting},
     views::{Namespace, NetworkPolicy, Node, Pod},
     write::Writer,
@@ -168,6 +170,7 @@ pub async fn run(
     let mut state = State {
         compiler: Compiler::new(Config::default()),
         writer: Writer::new(maps, options.pin_dir, wishes, full),
+        passing: Passing::default(),
         dns: cluster_dns::pod(&options.node, &options.dns),
         node: options.node,
         tunnel: options.tunnel,
@@ -202,6 +205,7 @@ pub async fn run(
     loop {
         let due = known && cluster_known && !state.sound;
         let waits = !state.waiting.is_empty();
+        let passes = state.passing.is_waiting();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = &mut listed, if !known => known = true,
@@ -245,6 +249,11 @@ pub async fn run(
                 }
             }
             Some(ask) = asks.recv() => state.answer(ask),
+            mark = state.passing.over(), if passes => {
+                if let Some(mark) = mark {
+                    state.compiler.passed(mark);
+                }
+            }
             Ok(()) = programs.changed(), if waits => {}
             () = tokio::time::sleep(LOOK_AGAIN), if waits => {}
             () = tokio::time::sleep_until(state.due.into()), if due => state.compile().await,

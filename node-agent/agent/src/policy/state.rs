@@ -18,6 +18,7 @@ use super::{
     bandwidth,
     book::{Book, Name},
     kept::Kept,
+    passing::{self, Passing},
     views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
     write::{Outcome, Writer},
 };
@@ -29,6 +30,8 @@ const RARELY: Duration = Duration::from_secs(60);
 pub struct State {
     pub compiler: Compiler,
     pub writer: Writer,
+    /// What waits to be removed from the maps.
+    pub passing: Passing,
     pub node: String,
     /// The UDP port of the overlay between nodes.
     pub tunnel: Option<u16>,
@@ -146,6 +149,7 @@ impl State {
                 return;
             }
         };
+        self.passing.forget();
         self.compiler = Compiler::new(Config {
             node: Some(self.node.clone()),
             protected: self.protected(),
@@ -200,12 +204,18 @@ impl State {
         if !self.sound {
             return;
         }
+        if self.compiler.waiting() > passing::MOST
+            && let Some(mark) = self.passing.over().await
+        {
+            self.compiler.passed(mark);
+        }
         let actions = self.compiler.sync();
         if self.writer.write(&actions).await != Outcome::Written {
             self.sound = false;
             self.due = Instant::now() + self.pause;
             return;
         }
+        self.passing.begin(&self.compiler);
         self.guard_node().await;
     }
 

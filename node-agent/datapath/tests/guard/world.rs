@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 
 use ebpf_abi::{Config as Facts, Counter, Protocol};
 use nix::sched::{CloneFlags, setns, unshare};
-use node_agent_datapath::{Capacity, Device, Engine, Globs, Patterns, Policy, TcWay, XdpMode};
+use node_agent_datapath::{
+    Capacity, Device, Engine, Globs, Patterns, Policy, TcWay, XdpMode, wait_for_programs,
+};
 use node_agent_policy::policy::PortRange;
-use node_agent_policy::{Compiler, Config};
+use node_agent_policy::{Action, Compiler, Config};
 use serde_json::{Value, json};
 
 use super::host::{Host, NODE};
@@ -397,7 +399,18 @@ impl World {
     /// Where there is no room the rest is closed, and how much is told.
     pub fn sync(&mut self) -> Option<usize> {
         let actions = self.compiler.sync();
-        let mut rest = actions.as_slice();
+        let mut closed = self.write(&actions);
+        while let (None, Some(mark)) = (closed, self.compiler.mark()) {
+            wait_for_programs().expect("programs end");
+            self.compiler.passed(mark);
+            let actions = self.compiler.sync();
+            closed = self.write(&actions);
+        }
+        closed
+    }
+
+    fn write(&mut self, actions: &[Action]) -> Option<usize> {
+        let mut rest = actions;
         while let Err(stopped) = self.policy.apply(rest) {
             rest = &rest[stopped.done..];
             let full = stopped.full().expect("a map that is full");

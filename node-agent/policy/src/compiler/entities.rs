@@ -54,7 +54,7 @@ impl Compiler {
             self.pods.remove(&id);
             self.pod_ids.remove(&key);
             self.dirty.pods.remove(&id);
-            self.release_rulesets(rulesets);
+            self.leave_rulesets(rulesets, [0; 2]);
             if let Some(state) = self.namespaces.get_mut(&namespace) {
                 state.pods.remove(&id);
             }
@@ -233,7 +233,7 @@ impl Compiler {
             self.nodes.remove(&id);
             self.node_ids.remove(name);
             self.dirty.nodes.remove(&id);
-            self.release_rulesets(rulesets);
+            self.leave_rulesets(rulesets, [0; 2]);
             return;
         };
         new.rulesets = rulesets;

@@ -11,10 +11,9 @@ use crate::address::Prefix;
 use crate::ruleset::{AtomId, Binding, Peer, PeerId, RulesetId, atom};
 
 impl Compiler {
-    /// Peers of dirty addresses and prefixes: those that are new, those that
-    /// are held once less, and bindings that are.
-    pub(super) fn resolve(&mut self, out: &mut Out) -> (Vec<PeerId>, Vec<PeerId>, Vec<u32>) {
-        let (mut new, mut old, mut old_bindings) = (Vec::new(), Vec::new(), Vec::new());
+    /// Peers of dirty addresses and prefixes; those that are new.
+    pub(super) fn resolve(&mut self, out: &mut Out) -> Vec<PeerId> {
+        let mut new = Vec::new();
         let epoch = self.root.epoch;
         for prefix in std::mem::take(&mut self.dirty.mentions) {
             let before = self.mentions.get(&prefix).copied();
@@ -25,7 +24,7 @@ impl Compiler {
                 };
                 let id = self.hold_peer(peer, &mut new);
                 self.mentions.insert(prefix, id);
-                old.extend(before);
+                self.leave_peer(before, Some(id));
                 if before != Some(id) {
                     let entry = PeerEntry { peer: id, flags: 0 };
                     // A host's own entry is under the same key as its prefix.
@@ -35,7 +34,7 @@ impl Compiler {
                 }
             } else if let Some(before) = before {
                 self.mentions.remove(&prefix);
-                old.push(before);
+                self.leave_peer(Some(before), None);
                 if !self.is_host(prefix) {
                     out.gone.push(Action::DeletePeer(epoch, prefix));
                 }
@@ -54,10 +53,18 @@ impl Compiler {
                 continue;
             };
             let before = std::mem::replace(&mut host.said, wanted);
-            old_bindings.extend(std::mem::replace(&mut host.bindings, bindings));
-            old.extend(before.map(|it| it.peer));
+            let same = host.bindings == bindings;
+            let old_bindings = std::mem::replace(&mut host.bindings, bindings);
             if wanted.is_none() && host.pods.is_empty() && host.nodes.is_empty() && !host.own {
                 self.hosts.remove(&address);
+            }
+            self.leave_peer(before.map(|it| it.peer), wanted.map(|it| it.peer));
+            if same {
+                for binding in old_bindings {
+                    self.release_binding(binding);
+                }
+            } else {
+                self.leaving.now.bindings.extend(old_bindings);
             }
             match (before, wanted) {
                 (_, Some(wanted)) if before != Some(wanted) => {
@@ -77,7 +84,19 @@ impl Compiler {
                 _ => {}
             }
         }
-        (new, old, old_bindings)
+        new
+    }
+
+    /// The peer that something was until now, and what it is: if that is the same, it
+    /// is held once more than by it.
+    fn leave_peer(&mut self, old: Option<PeerId>, new: Option<PeerId>) {
+        match old.filter(|it| *it >= PeerEntry::FIRST) {
+            Some(old) if Some(old) == new => {
+                self.peers.release(old);
+            }
+            Some(old) => self.leaving.now.peers.push(old),
+            None => {}
+        }
     }
 
     fn is_host(&self, prefix: Prefix) -> bool {

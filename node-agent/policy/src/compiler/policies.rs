@@ -26,7 +26,7 @@ impl Compiler {
         if let Some(id) = old {
             self.current.remove(name);
             self.unselect(id);
-            self.retiring.push(id);
+            self.leaving.now.policies.push(id);
         }
         if let Some(policy) = policy {
             let id = self.next_policy;

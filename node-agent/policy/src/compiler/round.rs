@@ -31,11 +31,12 @@ impl Compiler {
         );
 
         // Who is who, and which policies apply: numbers are taken.
-        let (new_peers, old_peers, old_bindings) = self.resolve(&mut out);
+        let new_peers = self.resolve(&mut out);
         let new_rulesets = self.choose_rulesets();
 
         // Ports in the ranges that all this needs.
         let changed = self.ports.settle(self.root.epoch);
+        self.leaving.now.classes.extend(changed.gone);
         out.ports.extend(
             changed
                 .elements
@@ -76,18 +77,6 @@ impl Compiler {
 
         self.point_endpoints(&mut out);
 
-        // What nothing refers to any more.
-        for peer in old_peers {
-            self.release_peer(peer, &mut out);
-        }
-        for number in old_bindings {
-            self.release_binding(number);
-        }
-        for id in std::mem::take(&mut self.idle) {
-            if self.rulesets.get(&id).is_some_and(|it| it.users == 0) {
-                self.drop_ruleset(id, &mut out);
-            }
-        }
         actions.append(&mut out.closed);
         actions.append(&mut out.verdicts);
         actions.append(&mut out.ports);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ebpf_abi::policy::{Direction, cookies};
+use ebpf_abi::policy::{Direction, VerdictKey, cookies};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -44,7 +44,7 @@ impl Compiler {
                 pod.rulesets = rulesets;
                 self.dirty.endpoints.extend(&pod.addresses);
             }
-            self.release_rulesets(old);
+            self.leave_rulesets(old, rulesets);
         }
         for id in std::mem::take(&mut self.dirty.nodes) {
             let Some(node) = self.nodes.get(&id) else {
@@ -73,7 +73,7 @@ impl Compiler {
                 self.dirty.endpoints.extend(&node.addresses);
             }
             self.dirty.endpoints.extend(&self.own_addresses);
-            self.release_rulesets(old);
+            self.leave_rulesets(old, rulesets);
         }
         new
     }
@@ -214,18 +214,38 @@ impl Compiler {
         ruleset
     }
 
-    pub(super) fn release_rulesets(&mut self, rulesets: [RulesetId; 2]) {
-        for id in rulesets {
-            if let Some(ruleset) = self.rulesets.get_mut(&id) {
-                ruleset.users -= 1;
-                if ruleset.users == 0 {
-                    self.idle.insert(id);
-                }
+    /// Rulesets that a pod or node no longer has, or has still: then they are held once
+    /// more than by it.
+    pub(super) fn leave_rulesets(&mut self, old: [RulesetId; 2], new: [RulesetId; 2]) {
+        for (old, new) in old.into_iter().zip(new) {
+            match self.rulesets.get_mut(&old) {
+                Some(ruleset) if old == new => ruleset.users -= 1,
+                Some(_) => self.leaving.now.rulesets.push(old),
+                None => {}
             }
         }
     }
 
-    pub(super) fn drop_ruleset(&mut self, id: RulesetId, out: &mut Out) {
+    /// Holds a ruleset once less; nobody's goes.
+    pub(super) fn release_ruleset(&mut self, id: RulesetId, out: &mut Out) {
+        if let Some(ruleset) = self.rulesets.get_mut(&id) {
+            ruleset.users -= 1;
+            if ruleset.users == 0 {
+                self.drop_ruleset(id, out);
+            }
+        }
+    }
+
+    /// Is there such an entry?
+    pub(super) fn says(&self, key: &VerdictKey) -> bool {
+        let row = self
+            .rulesets
+            .get(&key.ruleset)
+            .and_then(|it| it.rows.get(&key.peer));
+        row.is_some_and(|it| it.entries().any(|(class, _)| u32::from(class) == key.class))
+    }
+
+    fn drop_ruleset(&mut self, id: RulesetId, out: &mut Out) {
         let Some(ruleset) = self.rulesets.remove(&id) else {
             return;
         };
@@ -281,14 +301,13 @@ impl Compiler {
         let epoch = self.root.epoch;
         let before = std::mem::replace(&mut ruleset.rows, wanted);
         for (peer, row) in &ruleset.rows {
-            write_row(epoch, id, *peer, before.get(peer), row, out);
+            let gone = write_row(epoch, id, *peer, before.get(peer), row, out);
+            self.leaving.now.verdicts.extend(gone);
         }
         for (peer, row) in before {
             if !ruleset.rows.contains_key(&peer) {
-                let classes = row.entries().map(|(class, _)| class);
-                out.gone.extend(
-                    classes.map(|class| Action::DeleteVerdict(key(epoch, id, peer, class))),
-                );
+                let classes = row.entries().map(|(class, _)| key(epoch, id, peer, class));
+                self.leaving.now.verdicts.extend(classes);
             }
         }
         self.rulesets.insert(id, ruleset);
@@ -326,21 +345,17 @@ impl Compiler {
             return;
         };
         if let Some(row) = self.row(&ruleset, peer, &ruleset.rows) {
-            write_row(
-                self.root.epoch,
-                id,
-                peer,
-                ruleset.rows.get(&peer),
-                &row,
-                out,
-            );
+            let epoch = self.root.epoch;
+            let gone = write_row(epoch, id, peer, ruleset.rows.get(&peer), &row, out);
+            self.leaving.now.verdicts.extend(gone);
             ruleset.rows.insert(peer, row);
         }
         self.rulesets.insert(id, ruleset);
     }
 }
 
-/// Writes what differs, the classes before the default that points to them.
+/// Writes what differs, the classes before the default that points to them; entries
+/// that are no more.
 fn write_row(
     epoch: u32,
     ruleset: RulesetId,
@@ -348,7 +363,7 @@ fn write_row(
     before: Option<&Arc<Row>>,
     row: &Arc<Row>,
     out: &mut Out,
-) {
+) -> Vec<VerdictKey> {
     let old: FxHashMap<_, _> = before.into_iter().flat_map(|it| it.entries()).collect();
     for (class, verdict) in row.entries() {
         if old.get(&class) != Some(&verdict) {
@@ -356,12 +371,10 @@ fn write_row(
             out.verdicts.push(Action::PutVerdict(key, verdict));
         }
     }
-    for class in old.keys() {
-        if *class != 0 && row.classes.iter().all(|(it, _)| it != class) {
-            let key = key(epoch, ruleset, peer, *class);
-            out.gone.push(Action::DeleteVerdict(key));
-        }
-    }
+    old.into_keys()
+        .filter(|class| *class != 0 && row.classes.iter().all(|(it, _)| it != class))
+        .map(|class| key(epoch, ruleset, peer, class))
+        .collect()
 }
 
 fn forget<K: std::hash::Hash + Eq>(

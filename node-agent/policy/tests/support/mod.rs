@@ -2,6 +2,7 @@
 //! them. Nothing of the compiler is used here but the views of objects.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod halted;
 pub mod random;
 pub mod reference;
 
@@ -11,7 +12,7 @@ use std::net::IpAddr;
 use ebpf_abi::Protocol;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::policy::model::PolicyModel;
-use ebpf_logic::policy::{Flow, Place, policy};
+use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
 use node_agent_policy::objects::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod};
 use node_agent_policy::{Compiler, Config};
 
@@ -55,9 +56,22 @@ pub fn told(cluster: &Cluster, config: Config) -> Compiler {
     compiler
 }
 
+/// No program is at work any more: what waited for that is removed.
+pub fn settle(compiler: &mut Compiler, model: &mut PolicyModel) {
+    let mut turns = 0;
+    while let Some(mark) = compiler.mark() {
+        compiler.passed(mark);
+        for action in compiler.sync() {
+            action.apply(model);
+        }
+        turns += 1;
+        assert!(turns < 8, "something always waits");
+    }
+}
+
 /// What a node's maps say of one side of a flow.
 pub fn asked(
-    model: &PolicyModel,
+    model: &impl PolicyMaps,
     place: Place,
     direction: Direction,
     own: IpAddr,
