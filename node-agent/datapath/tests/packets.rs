@@ -77,9 +77,16 @@ fn kernel_and_native_and_independent_model_agree() {
                 .now
                 .set(u64::from(kernel::ticks()) << ebpf_abi::Life::TICK);
             let (code, packet, verdict) = native::run(&model, origin, &sent);
+            // Written out only for a case that fails.
+            let name = std::fmt::from_fn(|f| {
+                let seed = seed + batch;
+                write!(
+                    f,
+                    "seed {seed} case {case} {origin:?} {verdict:?} {sent:02x?}"
+                )
+            });
             if origin == Origin::Device && random.one_in(3) {
                 let ran = kernel.run("orlop_xdp", &sent, 1);
-                let name = format!("seed {} case {case} {verdict:?} {sent:02x?}", seed + batch);
                 let (code, packet) = at_driver(code, packet, verdict, &sent);
                 assert_eq!(
                     (ran.code, &ran.packet[12..]),
@@ -90,10 +97,6 @@ fn kernel_and_native_and_independent_model_agree() {
                 continue;
             }
             let ran = kernel.run(program(origin), &sent, 1);
-            let name = format!(
-                "seed {} case {case} {origin:?} {verdict:?} {sent:02x?}",
-                seed + batch
-            );
             assert_eq!(ran.code, code, "{name}");
             if code != native::DROP {
                 // The way's addresses are the kernel's affair.

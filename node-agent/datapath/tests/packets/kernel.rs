@@ -40,6 +40,8 @@ pub struct Kernel {
     out: Vec<u8>,
     /// The elements of `FLOW_PORTS` that say that there may be flows.
     elements: Option<BTreeSet<u32>>,
+    /// What was written to `SERVED`, which programs do not write.
+    served: BTreeMap<u32, u64>,
 }
 
 /// Why this machine cannot run them.
@@ -119,6 +121,7 @@ impl Kernel {
             device: 0,
             out: vec![0; 1 << 16],
             elements: None,
+            served: BTreeMap::new(),
         })
     }
 
@@ -144,7 +147,7 @@ impl Kernel {
         fill(self.map(maps::MEMBERS), &model.members);
         fill(self.map(maps::MAGLEV), &model.maglev);
         fill(self.map(maps::NODES), &model.nodes);
-        serve(self.map(maps::SERVED), model);
+        self.serve(model);
         fill(self.map(maps::FLOWS), &model.flows.borrow());
         self.write_flow_ports(model);
         fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
@@ -158,6 +161,24 @@ impl Kernel {
             self.map(maps::CONFIG).try_into().expect("CONFIG");
         let sealed = Sealed::new(&CONFIG_KEY, model.config.expect("a node"));
         map.set(0, Raw(sealed), 0).expect("write CONFIG");
+    }
+
+    /// Says which ports the model's services have, and no others.
+    fn serve(&mut self, model: &Model) {
+        let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+        for key in model.services.keys() {
+            if let Some(place) = Served::place(key.protocol, key.port) {
+                let word = words.entry(place.word).or_default();
+                *word = place.write(*word, model.served(key.protocol, key.port));
+            }
+        }
+        let former = std::mem::replace(&mut self.served, words.clone());
+        let gone = former.into_keys().filter(|it| !words.contains_key(it));
+        let gone: Vec<_> = gone.map(|word| (word, 0)).collect();
+        let mut map: Array<_, u64> = self.map(maps::SERVED).try_into().expect("SERVED");
+        for (word, content) in gone.into_iter().chain(words) {
+            map.set(word, content, 0).expect("write SERVED");
+        }
     }
 
     /// Says that there are the model's flows and no others.
@@ -181,7 +202,10 @@ impl Kernel {
         for (element, ports) in &elements {
             map.set(*element, ports.0, 0).expect("write FLOW_PORTS");
         }
-        self.elements = Some(elements.into_keys().collect());
+        let taken = elements
+            .into_iter()
+            .filter(|(_, ports)| *ports != FlowPorts::NONE);
+        self.elements = Some(taken.map(|(element, _)| element).collect());
     }
 
     /// All flows, without the times of their use.
@@ -287,23 +311,6 @@ fn fill<K: Plain + Ord, V: Plain>(map: &mut Map, entries: &BTreeMap<K, V>) {
     }
     for (key, value) in entries {
         map.insert(Raw(*key), Raw(*value), 0).expect("insert");
-    }
-}
-
-fn serve(map: &mut Map, model: &Model) {
-    let mut map: Array<_, u64> = map.try_into().expect("SERVED");
-    let mut words: BTreeMap<u32, u64> = BTreeMap::new();
-    for key in model.services.keys() {
-        if let Some(place) = Served::place(key.protocol, key.port) {
-            let word = words.entry(place.word).or_default();
-            *word = place.write(*word, model.served(key.protocol, key.port));
-        }
-    }
-    for word in 0..Served::WORDS {
-        let content = words.get(&word).copied().unwrap_or_default();
-        if map.get(&word, 0).expect("read SERVED") != content {
-            map.set(word, content, 0).expect("write SERVED");
-        }
     }
 }
 

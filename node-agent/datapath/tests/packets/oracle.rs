@@ -6,6 +6,7 @@
 //! must go there, and every answer must come back as the service's.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use ebpf_abi::{Protocol, Scope, ServiceFlags, ServiceKey, SlotKey};
@@ -26,7 +27,14 @@ pub struct Oracle {
 
 impl Oracle {
     /// Judges what a program made of a packet, if that is whole and has ports.
-    pub fn judge(&mut self, model: &Model, origin: Origin, sent: &[u8], got: &[u8], name: &str) {
+    pub fn judge(
+        &mut self,
+        model: &Model,
+        origin: Origin,
+        sent: &[u8],
+        got: &[u8],
+        name: &impl Display,
+    ) {
         let (Some(before), Some(after)) = (ends(sent), ends(got)) else {
             return;
         };
@@ -66,7 +74,7 @@ impl Oracle {
         self.flows.insert(turned(after), turned(before));
     }
 
-    fn first(&self, model: &Model, origin: Origin, before: Ends, after: Ends, name: &str) {
+    fn first(&self, model: &Model, origin: Origin, before: Ends, after: Ends, name: &impl Display) {
         let (from, port, to, asked, protocol) = before;
         let leaves = origin == Origin::Pod && (to, asked) == (after.2, after.3);
         assert!(
