@@ -16,6 +16,7 @@
 
 pub mod api;
 mod block;
+mod listed;
 pub mod plan;
 mod register;
 
@@ -36,6 +37,7 @@ use crate::objects::pod::Pod;
 use crate::objects::source::{Objects, Secret, TokenWish};
 use crate::turns::Turns;
 use api::Capability;
+use listed::Listed;
 use plan::{DriverObject, DriverSpec, Places, VolumeData, Wish};
 
 /// How long a driver may take for one call.
@@ -115,6 +117,8 @@ pub struct Drivers {
     all: Mutex<BTreeMap<String, Driver>>,
     /// By driver and handle: taken while a volume is staged or unstaged.
     turns: Turns<(String, String)>,
+    /// Names of the volumes in use.
+    used: Listed,
 }
 
 impl Drivers {
@@ -258,6 +262,7 @@ impl Drivers {
             volume_lifecycle_mode: kind.to_owned(),
         };
         save(&noted, &data)?;
+        self.used.changed();
         if wish.block {
             block::link(pod_dir, &wish.name, &target)?;
         }
@@ -330,6 +335,7 @@ impl Drivers {
     /// # Errors
     /// When a driver is not there or refuses; call it again later.
     pub async fn release(&self, pod_dir: &Path) -> Result<(), Error> {
+        let _changing = self.used.changing();
         for folder in folders(&plan::volumes(pod_dir)) {
             let target = folder.join("mount");
             let Some(data) = load(&folder) else {
@@ -423,19 +429,21 @@ impl Drivers {
     /// not detached from the node while they are listed.
     #[must_use]
     pub fn in_use(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .published()
-            .filter(|data| data.volume_lifecycle_mode != "Ephemeral")
-            .map(|data| {
-                format!(
-                    "kubernetes.io/csi/{}^{}",
-                    data.driver_name, data.volume_handle
-                )
-            })
-            .collect();
-        names.sort();
-        names.dedup();
-        names
+        self.used.get(|| {
+            let found = self.published();
+            let mut names: Vec<String> = found
+                .filter(|data| data.volume_lifecycle_mode != "Ephemeral")
+                .map(|data| {
+                    format!(
+                        "kubernetes.io/csi/{}^{}",
+                        data.driver_name, data.volume_handle
+                    )
+                })
+                .collect();
+            names.sort();
+            names.dedup();
+            names
+        })
     }
 
     async fn spec(&self, name: &str) -> Result<DriverSpec, Error> {

@@ -287,6 +287,11 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     assert!(grown.unwrap());
     assert_eq!(said(), [format!("expand vol-1 {}", 7_i64 << 30)]);
     assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
+    // the disk is not read for that as long as nothing is published or taken back
+    let (pods, aside) = (root.path().join("pods"), root.path().join("aside"));
+    fs::rename(&pods, &aside).unwrap();
+    assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
+    fs::rename(&aside, &pods).unwrap();
 
     for name in ["p1", "p3"] {
         drivers.release(&dir(name)).await.unwrap();

@@ -320,8 +320,8 @@ fn working_set(shared: &Shared, pod: &Pod) -> u64 {
 
 fn pids(shared: &Shared, pod: &Pod) -> u64 {
     let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
-    let usage = shared.cgroups.as_ref().map(|c| c.usage(&group));
-    usage.and_then(|u| u.pids).unwrap_or(0)
+    let tasks = shared.cgroups.as_ref().and_then(|c| c.tasks(&group));
+    tasks.unwrap_or(0)
 }
 
 // --- disk that pods use

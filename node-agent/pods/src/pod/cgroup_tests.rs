@@ -18,6 +18,49 @@ fn groups_are_named_as_the_kubelet_names_them() {
 }
 
 #[test]
+fn what_groups_use_is_told_alike_by_both_versions() {
+    let one = [
+        ("cpuacct/g/cpuacct.usage", "5000\n"),
+        ("memory/g/memory.usage_in_bytes", "9000\n"),
+        (
+            "memory/g/memory.stat",
+            "inactive_file 1\nrss 2\ntotal_rss 700\ntotal_inactive_file 4000\n",
+        ),
+        ("pids/g/pids.current", "7\n"),
+    ];
+    let two = [
+        ("cgroup.controllers", "cpu memory pids"),
+        ("g/cpu.stat", "usage_usec 5\nuser_usec 4\n"),
+        ("g/memory.current", "9000\n"),
+        (
+            "g/memory.stat",
+            "anon 700\nanon_thp 3\ninactive_file 4000\n",
+        ),
+        ("g/pids.current", "7\n"),
+    ];
+    for files in [&one[..], &two] {
+        let mount = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = mount.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        for tree in ["cpuacct", "memory", "pids"] {
+            let _ = fs::write(mount.path().join(tree).join("cgroup.procs"), "");
+        }
+        let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
+        let found = groups.usage("/g");
+        assert_eq!(found.cpu_nanoseconds, Some(5000));
+        assert_eq!(found.memory, Some(9000));
+        assert_eq!(found.working_set, Some(5000));
+        assert_eq!(found.rss, Some(700));
+        assert_eq!(groups.tasks("/g"), Some(7));
+        let none = groups.usage("/none");
+        assert_eq!((none.cpu_nanoseconds, none.working_set), (None, None));
+    }
+}
+
+#[test]
 fn version_one_trees_get_limits_and_lose_them() {
     let mount = tempfile::tempdir().unwrap();
     for tree in ["cpu,cpuacct", "memory", "pids", "freezer"] {

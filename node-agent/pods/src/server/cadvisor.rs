@@ -257,7 +257,7 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
     let limit = limit.filter(|limit| *limit < 1 << 60).unwrap_or(0);
     samples.add("container_spec_memory_limit_bytes", labels, limit as f64);
 
-    samples.maybe("container_threads", labels, usage.pids);
+    samples.maybe("container_threads", labels, groups.tasks(path));
     let processes = read(if two { "" } else { "pids" }, "cgroup.procs");
     let processes = processes.map(|text| text.lines().count() as u64);
     samples.maybe("container_processes", labels, processes);

@@ -125,6 +125,7 @@ fn pod(
     let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
     let found = shared.cgroups.as_ref().map(|c| c.usage(&group));
     let usage = found.unwrap_or_default();
+    let tasks = shared.cgroups.as_ref().and_then(|c| c.tasks(&group));
     let logs = log_directory(&shared.node.log_root, pod);
     let mut on_disk = 0_u64;
     let containers: Vec<Value> = entry
@@ -195,7 +196,7 @@ fn pod(
             "workingSetBytes": usage.working_set, "rssBytes": usage.rss},
         "volume": volumes,
         "ephemeral-storage": {"time": now, "usedBytes": on_disk},
-        "process_stats": {"process_count": usage.pids},
+        "process_stats": {"process_count": tasks},
     })
 }
 

@@ -15,12 +15,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// One file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct File {
     /// Its bytes.
     pub data: Vec<u8>,
@@ -37,12 +39,28 @@ const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
 
 /// Makes the volume at `root` hold exactly `payload`; files get the group
-/// `group`, if there is one. Whether anything changed.
+/// `group`, if there is one. Whether anything changed. `seen` is of the time before,
+/// and none at first.
 ///
 /// # Errors
 /// When a path leads out of the volume, or the file system refuses. The old
 /// files stay then.
-pub fn write(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<bool> {
+pub fn write(
+    root: &Path,
+    payload: &Payload,
+    group: Option<u32>,
+    seen: &mut Option<Seen>,
+) -> io::Result<bool> {
+    write_at(root, payload, group, seen, SystemTime::now())
+}
+
+fn write_at(
+    root: &Path,
+    payload: &Payload,
+    group: Option<u32>,
+    seen: &mut Option<Seen>,
+    now: SystemTime,
+) -> io::Result<bool> {
     for path in payload.keys() {
         check(path)?;
     }
@@ -53,13 +71,14 @@ pub fn write(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<b
         Err(error) => return Err(error),
     };
     if let Some(old) = &old
-        && same(old, payload)?
+        && is_kept(old, payload, seen, now)?
         && names(payload)
             .iter()
             .all(|name| root.join(name).is_symlink())
     {
         return Ok(false);
     }
+    *seen = None;
     let new = fresh(root)?;
     let filled = fill(&new, payload, group).and_then(|()| {
         let pending = root.join(DATA_NEW);
@@ -89,6 +108,79 @@ pub fn write(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<b
         fs::remove_dir_all(old)?;
     }
     Ok(true)
+}
+
+/// How long files have to be unchanged before what is seen of them is relied upon:
+/// two changes in one tick of the kernel's clock look like one.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// What was seen of files that held a payload. As long as they look the same and the
+/// payload is the same, nobody has to read them: whoever changes a file changes its
+/// `ctime`, and whoever adds one that of its folder.
+#[derive(Debug)]
+pub struct Seen {
+    at: PathBuf,
+    hasher: RandomState,
+    payload: u64,
+    looks: Vec<Look>,
+}
+
+/// Device, inode, mode, size and time of the last change.
+type Look = (u64, u64, u32, u64, (i64, i64));
+
+impl Seen {
+    /// How the files of `payload` below `at` look, with their folders; none when they
+    /// are not all there or changed just now.
+    fn of(at: &Path, payload: &Payload, now: SystemTime) -> Option<Self> {
+        let now = now.duration_since(UNIX_EPOCH).ok()?;
+        let settled = i64::try_from(now.checked_sub(SETTLED)?.as_secs()).ok()?;
+        let looks = looks(at, payload)?;
+        if looks.iter().any(|(.., (seconds, _))| *seconds >= settled) {
+            return None;
+        }
+        let hasher = RandomState::new();
+        Some(Self {
+            at: at.to_owned(),
+            payload: hasher.hash_one(payload),
+            hasher,
+            looks,
+        })
+    }
+
+    fn holds(&self, at: &Path, payload: &Payload) -> bool {
+        self.at == at
+            && self.payload == self.hasher.hash_one(payload)
+            && looks(at, payload).as_ref() == Some(&self.looks)
+    }
+}
+
+fn looks(at: &Path, payload: &Payload) -> Option<Vec<Look>> {
+    let mut paths = BTreeSet::from([Path::new("")]);
+    for path in payload.keys() {
+        paths.extend(Path::new(path).ancestors());
+    }
+    let look = |path: &Path| {
+        let found = fs::symlink_metadata(at.join(path)).ok()?;
+        let changed = (found.ctime(), found.ctime_nsec());
+        Some((found.dev(), found.ino(), found.mode(), found.len(), changed))
+    };
+    paths.into_iter().map(look).collect()
+}
+
+/// Whether the files below `at` are those of `payload`; reads them only where that was
+/// not seen before.
+fn is_kept(
+    at: &Path,
+    payload: &Payload,
+    seen: &mut Option<Seen>,
+    now: SystemTime,
+) -> io::Result<bool> {
+    if seen.as_ref().is_some_and(|seen| seen.holds(at, payload)) {
+        return Ok(true);
+    }
+    // looked at before they are read: what changes meanwhile looks different later
+    *seen = Seen::of(at, payload, now);
+    same(at, payload)
 }
 
 /// The first components of the paths: what one sees in the volume.
@@ -232,6 +324,63 @@ mod tests {
             .collect()
     }
 
+    /// As by an agent that saw nothing before.
+    fn write_at_once(root: &Path, payload: &Payload, group: Option<u32>) -> io::Result<bool> {
+        write(root, payload, group, &mut None)
+    }
+
+    #[test]
+    fn files_are_read_again_only_when_they_look_different() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let first = payload(&[("a", "1"), ("deep/b", "22")]);
+        let mut seen = None;
+        let later = SystemTime::now() + Duration::from_secs(60);
+        let mut again = |payload: &Payload, now| {
+            let changed = write_at(root, payload, None, &mut seen, now).unwrap();
+            let data = root.join(fs::read_link(root.join(DATA)).unwrap());
+            let relied = seen.as_ref().is_some_and(|seen| seen.holds(&data, payload));
+            (changed, relied)
+        };
+        assert_eq!(again(&first, SystemTime::now()), (true, false));
+        // what was written just now is not relied upon
+        assert_eq!(again(&first, SystemTime::now()), (false, false));
+        assert_eq!(again(&first, later), (false, true));
+        assert_eq!(again(&first, later), (false, true));
+        let second = payload(&[("a", "1"), ("deep/b", "23")]);
+        assert_eq!(again(&second, later), (true, false));
+        assert_eq!(again(&second, later), (false, true));
+
+        let tick = || std::thread::sleep(Duration::from_millis(20));
+        let data = || root.join(fs::read_link(root.join(DATA)).unwrap());
+        let faults: [(&str, &dyn Fn()); 5] = [
+            ("other bytes", &|| {
+                fs::write(data().join("deep/b"), "24").unwrap();
+            }),
+            ("another mode", &|| {
+                let mode = fs::Permissions::from_mode(0o600);
+                fs::set_permissions(data().join("a"), mode).unwrap();
+            }),
+            ("one more", &|| {
+                fs::write(data().join("deep/c"), "").unwrap();
+            }),
+            ("one less", &|| fs::remove_file(data().join("a")).unwrap()),
+            ("another file", &|| {
+                fs::write(root.join("new"), "1").unwrap();
+                fs::rename(root.join("new"), data().join("a")).unwrap();
+                fs::write(data().join("a"), "2").unwrap();
+            }),
+        ];
+        for (what, fault) in faults {
+            assert_eq!(again(&second, later), (false, true), "before {what}");
+            tick();
+            fault();
+            assert_eq!(again(&second, later), (true, false), "{what}");
+            assert_eq!(visible(root)["deep/b"], "23", "{what}");
+            assert_eq!(again(&second, later), (false, true), "after {what}");
+        }
+    }
+
     fn visible(root: &Path) -> BTreeMap<String, String> {
         fn walk(root: &Path, at: &Path, out: &mut BTreeMap<String, String>) {
             for entry in fs::read_dir(at).unwrap() {
@@ -260,11 +409,11 @@ mod tests {
     fn volume_changes_as_a_whole_and_leaves_no_old_files() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        assert!(write(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
+        assert!(write_at_once(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
         let first = fs::read_link(root.join("..data")).unwrap();
-        assert!(!write(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
+        assert!(!write_at_once(root, &payload(&[("a", "1"), ("d/e/f", "2")]), None).unwrap());
         assert_eq!(fs::read_link(root.join("..data")).unwrap(), first);
-        assert!(write(root, &payload(&[("a", "3"), ("b", "4")]), None).unwrap());
+        assert!(write_at_once(root, &payload(&[("a", "3"), ("b", "4")]), None).unwrap());
         assert_eq!(
             visible(root).into_iter().collect::<Vec<_>>(),
             [
@@ -300,7 +449,7 @@ mod tests {
         let root = disk.path().join("volume");
         fs::create_dir(&root).unwrap();
         let old = sized(&[("a", 3), ("b/c", 3)]);
-        write(&root, &old, None).unwrap();
+        write_at_once(&root, &old, None).unwrap();
         let names = |root: &Path| {
             let all = fs::read_dir(root).unwrap();
             let mut all: Vec<_> = all.flatten().map(|e| e.file_name()).collect();
@@ -315,13 +464,13 @@ mod tests {
         };
         disk.fill();
         let more = sized(&[("a", 4), ("b/c", 300_000)]);
-        assert!(write(&root, &more, None).is_err());
+        assert!(write_at_once(&root, &more, None).is_err());
         is_old();
         disk.free();
         let long = "n".repeat(256);
-        assert!(write(&root, &sized(&[("a", 4), (&long, 1)]), None).is_err());
+        assert!(write_at_once(&root, &sized(&[("a", 4), (&long, 1)]), None).is_err());
         is_old();
-        write(&root, &more, None).unwrap();
+        write_at_once(&root, &more, None).unwrap();
         assert_eq!(fs::metadata(root.join("b/c")).unwrap().len(), 300_000);
     }
 
@@ -331,12 +480,12 @@ mod tests {
         // as large as an object can be: many keys of the longest name
         let keys: Vec<String> = (0..1000).map(|n| format!("{n:0>253}")).collect();
         let files: Vec<(&str, usize)> = keys.iter().map(|k| (k.as_str(), 700)).collect();
-        assert!(write(dir.path(), &sized(&files), None).unwrap());
+        assert!(write_at_once(dir.path(), &sized(&files), None).unwrap());
         assert!(
-            !write(dir.path(), &sized(&files), None).unwrap(),
+            !write_at_once(dir.path(), &sized(&files), None).unwrap(),
             "as it is"
         );
-        assert!(write(dir.path(), &sized(&files[..1]), None).unwrap());
+        assert!(write_at_once(dir.path(), &sized(&files[..1]), None).unwrap());
         assert_eq!(fs::read(dir.path().join(&keys[0])).unwrap().len(), 700);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
@@ -346,7 +495,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for path in ["../x", "/x", "a/../../x", "", "..data", "..x/y"] {
             assert!(
-                write(dir.path(), &payload(&[(path, "")]), None).is_err(),
+                write_at_once(dir.path(), &payload(&[(path, "")]), None).is_err(),
                 "{path}"
             );
         }
@@ -358,14 +507,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut files = payload(&[("a", "")]);
         files.get_mut("a").unwrap().mode = 0o400;
-        write(dir.path(), &files, None).unwrap();
+        write_at_once(dir.path(), &files, None).unwrap();
         let mode = fs::metadata(dir.path().join("a"))
             .unwrap()
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o400);
         files.get_mut("a").unwrap().mode = 0o666;
-        assert!(write(dir.path(), &files, None).unwrap());
+        assert!(write_at_once(dir.path(), &files, None).unwrap());
         let mode = fs::metadata(dir.path().join("a"))
             .unwrap()
             .permissions()
@@ -389,7 +538,7 @@ mod tests {
                     .map(|(p, d)| (p.clone(), d.clone()))
                     .collect();
                 let list: Vec<(&str, &str)> = files.iter().map(|(p, d)| (p.as_str(), d.as_str())).collect();
-                write(dir.path(), &payload(&list), None).unwrap();
+                write_at_once(dir.path(), &payload(&list), None).unwrap();
                 prop_assert_eq!(visible(dir.path()), files);
             }
         }

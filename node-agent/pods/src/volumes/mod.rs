@@ -132,6 +132,8 @@ pub struct Volumes {
     again: BTreeSet<String>,
     /// By name: where those two are.
     places: Arc<BTreeMap<String, PathBuf>>,
+    /// By name: what was seen of the files of volumes made of API objects.
+    seen: BTreeMap<String, atomic::Seen>,
 }
 
 /// What volumes are made with.
@@ -178,6 +180,7 @@ impl Volumes {
             inline: BTreeSet::new(),
             again: BTreeSet::new(),
             places: Arc::default(),
+            seen: BTreeMap::new(),
         }
     }
 
@@ -253,7 +256,7 @@ impl Volumes {
     }
 
     async fn mount_one(
-        &self,
+        &mut self,
         volume: &Volume,
         with: Mounting<'_>,
         tokens: &mut Tokens,
@@ -281,7 +284,11 @@ impl Volumes {
                 if !matches!(source, Source::ConfigMap(_)) {
                     empty_dir::tmpfs(&path, None)?;
                 }
-                atomic::write(&path, &files, group).map_err(io_error("cannot fill", &path))?;
+                let mut seen = self.seen.remove(&volume.name);
+                let written = atomic::write(&path, &files, group, &mut seen);
+                self.seen
+                    .extend(seen.map(|seen| (volume.name.clone(), seen)));
+                written.map_err(io_error("cannot fill", &path))?;
                 if let Some(group) = group {
                     chown(&path, None, Some(group)).map_err(io_error("cannot give", &path))?;
                 }
