@@ -8,7 +8,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 mod access;
 mod address;
 mod admission;
-mod allocator;
 mod api;
 mod commands;
 mod config;
@@ -16,6 +15,7 @@ mod error;
 mod join;
 mod listen;
 mod logging;
+mod memory;
 mod nodes;
 mod requests;
 mod rotation;
@@ -108,7 +108,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let given: Vec<_> = std::env::args_os().collect();
-    allocator::without_huge_pages(&given);
+    memory::without_huge_pages(&given);
     let arguments = match config::expand(&Arguments::command(), given) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
             options.api.flags = flags;
             run::service(log, commands::up::run(options))
         }
-        Command::Agent(options) => run::service(log, commands::agent::run(options)),
+        Command::Agent(options) => run::agent(log, commands::agent::run(options)),
         Command::Reset(options) => run::service(log, commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Policy(options) => run::command(commands::policy::run(options)),
@@ -141,7 +141,7 @@ fn main() -> ExitCode {
             run::service(log, commands::apiserver::run(options))
         }
         Command::Scheduler(options) => run::service(log, commands::scheduler::run(options)),
-        Command::NodeAgent(options) => run::service(log, commands::node_agent::run(options)),
+        Command::NodeAgent(options) => run::agent(log, commands::node_agent::run(options)),
         Command::Config(options) => commands::config::run(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
         Command::Services(options) => run::command(commands::services::run(options)),

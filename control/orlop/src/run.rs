@@ -1,6 +1,6 @@
 //! How commands are run: runtime, log, signals, the one-line error.
 
-use std::{error::Error as StdError, future::Future};
+use std::{error::Error as StdError, future::Future, time::Duration};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::logging::Logging;
+use crate::memory;
 
 /// Runs a command that ends by itself.
 ///
@@ -29,6 +30,39 @@ pub fn service(
     logging.begin();
     command(work)
 }
+
+/// Runs a service of a node, which shares its machine with pods: on few threads, that
+/// keep little.
+///
+/// # Errors
+/// The service's own, or [`Error::Start`].
+pub fn agent(
+    logging: &Logging,
+    work: impl Future<Output = Result<(), Error>> + Send + 'static,
+) -> Result<(), Error> {
+    logging.begin();
+    prepare();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS))
+        .thread_keep_alive(KEEP_ALIVE)
+        .on_thread_park(memory::give_back_when_asked)
+        .enable_all()
+        .build()
+        .map_err(Error::Start)?;
+    // As a task it shares the heap of the threads that run the others, and their caches.
+    let done = runtime.block_on(async { tokio::spawn(work).await });
+    done.unwrap_or_else(|panic| match panic.try_into_panic() {
+        Ok(payload) => std::panic::resume_unwind(payload),
+        Err(cancelled) => Err(Error::Start(cancelled.into())),
+    })
+}
+
+/// Threads that run a node's tasks, at the most: each keeps a heap of its own, however
+/// many processors there are.
+const WORKERS: usize = 4;
+/// How long a thread that did what blocks waits for more of it. It keeps a heap meanwhile.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// A token that is cancelled by SIGTERM or SIGINT; a second signal ends the
 /// process at once, for whoever does not want to wait.

@@ -8,10 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::node_agent::{Node, with_network_tokens};
 use crate::{
-    allocator,
     error::Error,
     join::{self, Folder, Join},
-    run,
+    memory, run,
 };
 
 /// What to type, for the help.
@@ -55,7 +54,7 @@ pub struct Options {
 /// # Errors
 /// Why the machine cannot join, or lacks what a node needs.
 pub async fn run(options: Options) -> Result<(), Error> {
-    allocator::thrifty_at_first();
+    memory::thrifty();
     let shutdown = run::shutdown_on_signals()?;
     let name = options.node.name()?;
     let folder = Folder::new(&options.data_dir);

@@ -13,7 +13,7 @@ use node_agent::{
 };
 
 use super::service_options::ServiceArgs;
-use crate::{address, allocator, error::Error, run};
+use crate::{address, error::Error, memory, run};
 
 /// Where pods' addresses come from unless it is said otherwise.
 const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -198,7 +198,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             "name the API server and its user by --kubeconfig FILE".to_owned(),
         ));
     };
-    allocator::thrifty_at_first();
+    memory::thrifty();
     let client = Client::from_kubeconfig(&kubeconfig)
         .await
         .map_err(Error::Client)?;

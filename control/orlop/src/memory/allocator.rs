@@ -1,0 +1,74 @@
+//! What the allocator does with memory that nobody uses any more.
+
+use std::{
+    cell::Cell,
+    ffi::{c_int, c_long},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// `mi_option_purge_delay` of `mimalloc.h`: milliseconds for which memory is kept.
+const PURGE_DELAY: c_int = 15;
+const AT_ONCE: c_long = 0;
+/// The allocator's own.
+const LATER: c_long = 1_000;
+
+unsafe extern "C" {
+    fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
+}
+
+/// How often all threads were asked to give back.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// How often this one did.
+    static DONE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Huge pages keep ten times as much memory as the agent's small objects take: each
+/// thread's first ones took two megabytes. So they are declined by the commands of a
+/// node, before there are threads. Where that is not possible, it only takes more.
+pub fn without_huge_pages(arguments: &[std::ffi::OsString]) {
+    let command = arguments.get(1).and_then(|it| it.to_str());
+    if matches!(command, Some("node-agent" | "agent")) {
+        let _ = nix::sys::prctl::set_thp_disable(true);
+    }
+}
+
+/// Memory that is free is given back at once. While lists come, much is needed for a
+/// moment, and what is not given back then stays: memory is only looked through as more is
+/// freed, and later little is.
+pub fn keep_nothing() {
+    give_back(AT_ONCE);
+}
+
+/// Memory that is free is kept for a while, which costs fewer system calls.
+pub fn keep_for_a_while() {
+    give_back(LATER);
+}
+
+fn give_back(after: c_long) {
+    // SAFETY: mimalloc is this program's allocator; any thread may set its options
+    // at any time, and it takes every number for this one.
+    unsafe { mi_option_set(PURGE_DELAY, after) };
+}
+
+/// Asks all threads for what is free in their heaps, which only they can give.
+pub fn ask_all() {
+    ASKED.fetch_add(1, Ordering::Relaxed);
+    // Who sleeps wakes up, so that it goes to sleep again.
+    for _ in 0..tokio::runtime::Handle::current().metrics().num_workers() {
+        tokio::spawn(tokio::task::yield_now());
+    }
+}
+
+/// Gives back what is free in this thread's heap if that was asked for since it did last:
+/// for threads that are about to sleep.
+pub fn give_back_when_asked() {
+    let asked = ASKED.load(Ordering::Relaxed);
+    if DONE.replace(asked) != asked {
+        // SAFETY: mimalloc is this program's allocator; it only touches the heap of the
+        // calling thread, and what no thread owns under its own locks.
+        unsafe { mi_collect(true) };
+    }
+}
