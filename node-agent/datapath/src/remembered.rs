@@ -26,6 +26,7 @@ use rustc_hash::FxHashMap;
 use crate::datapath;
 use crate::error::Error;
 use crate::load::Load;
+use crate::namespaces::Namespaces;
 use crate::sys;
 use crate::table::Table;
 use crate::udp;
@@ -42,6 +43,7 @@ const LONG: u64 = 120_000_000_000;
 #[derive(Debug)]
 pub struct Remembered {
     directory: PathBuf,
+    namespaces: Namespaces,
     originals: Table<OriginalKey, Sealed<Original>>,
     affinity: Table<AffinityKey, Sealed<Affinity>>,
     sockets: Watched<OriginalKey, ()>,
@@ -74,6 +76,7 @@ impl Remembered {
             sockets: Watched::new(),
             closed: Vec::new(),
             clients: Watched::new(),
+            namespaces: Namespaces::default(),
             directory,
         })
     }
@@ -102,7 +105,7 @@ impl Remembered {
             self.closed.clear();
             return Ok(self.sockets.load(there, capacity));
         }
-        let sockets = udp::all().map_err(|source| Error::Sockets { source })?;
+        let sockets = udp::all(&mut self.namespaces).map_err(|source| Error::Sockets { source })?;
         let sockets: FxHashMap<u64, _> = sockets.iter().map(|it| (it.cookie, it.peer)).collect();
         seen.retain(|cookie| !sockets.contains_key(cookie));
         seen.sort_unstable();

@@ -8,20 +8,30 @@
 //! Which sockets: those of this node's network namespaces that are connected
 //! to exactly this backend, and of which `ORIGINALS` says that they came
 //! through the service. Who connected to the backend itself stays.
+//!
+//! They are looked for at once in the namespaces that are at hand, and in all by a walk
+//! through processes, of which one serves all backends that go within some time
+//! ([`pending`]): nobody is forgotten before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use ebpf_abi::{Address, Original, OriginalKey, Port, Protocol, Sealed, maps};
 use rustix::net::netlink::SOCK_DIAG;
 
 use crate::datapath;
 use crate::error::Error;
-use crate::namespaces;
+use crate::namespaces::{Namespaces, Which};
 use crate::netlink::{ACK, DUMP, Socket, word};
 use crate::table::Table;
+
+mod pending;
+mod returned;
+
+use pending::Pending;
 
 /// Kinds of messages (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -68,7 +78,10 @@ pub struct Moved {
 /// takes milliseconds, for which no change of a service is to wait.
 #[derive(Debug)]
 pub struct Mover {
+    directory: PathBuf,
     originals: Table<OriginalKey, Sealed<Original>>,
+    namespaces: Namespaces,
+    pending: Pending<Move>,
 }
 
 /// Backends that a service has no more.
@@ -90,8 +103,13 @@ impl Mover {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let originals = Table::open(&datapath::version_dir(pin_dir), maps::ORIGINALS)?;
-        Ok(Self { originals })
+        let directory = datapath::version_dir(pin_dir);
+        Ok(Self {
+            originals: Table::open(&directory, maps::ORIGINALS)?,
+            directory,
+            namespaces: Namespaces::default(),
+            pending: Pending::default(),
+        })
     }
 
     /// Destroys the UDP sockets, in all network namespaces of this machine, that
@@ -99,10 +117,37 @@ impl Mover {
     /// Those that were connected to a backend itself, or through another
     /// service, stay.
     ///
+    /// Those that live in a namespace that is not known yet, or are being connected
+    /// now, are found later: call this again, with nothing more, when that is
+    /// [due](Self::due). A backend that is back by then is left alone.
+    ///
     /// # Errors
     ///
-    /// [`Error::Sockets`] when sockets cannot be listed.
-    pub fn run(&self, moves: &[Move]) -> Result<Moved, Error> {
+    /// [`Error::Sockets`] when sockets cannot be listed; they are not looked for again.
+    pub fn run(&mut self, moves: &[Move], now: Instant) -> Result<Moved, Error> {
+        self.pending.add(moves, now);
+        let Some(which) = self.pending.look(now) else {
+            return Ok(Moved::default());
+        };
+        let moved = self.destroy(which);
+        match moved {
+            Ok(_) => self.pending.looked(which, now),
+            Err(_) => self.pending = Pending::default(),
+        }
+        moved
+    }
+
+    /// When sockets are to be looked for again, if any are.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.pending.due()
+    }
+
+    fn destroy(&mut self, which: Which) -> Result<Moved, Error> {
+        let (mut moves, again) = self.pending.all();
+        if !again.is_empty() {
+            moves.extend(returned::Services::open(&self.directory)?.without(&again)?);
+        }
         let mut fronts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for it in moves {
             for backend in it.backends.iter().copied().map(place) {
@@ -111,9 +156,10 @@ impl Mover {
             }
         }
         let places = fronts.keys().copied().collect();
+        let originals = &self.originals;
         let ours = |cookie, backend: (Address, Port)| {
             let key = OriginalKey::new(cookie, backend.0, backend.1, Protocol::UDP);
-            let Ok(Some(sealed)) = self.originals.get(&key) else {
+            let Ok(Some(sealed)) = originals.get(&key) else {
                 return false;
             };
             let Some((original, fronts)) = sealed.open(&key).zip(fronts.get(&backend)) else {
@@ -122,12 +168,13 @@ impl Mover {
             fronts.contains(&(original.address, original.port))
                 || fronts.contains(&(original.address.wildcard(), original.port))
         };
-        destroy(&places, &ours).map_err(|source| Error::Sockets { source })
+        let done = destroy(&mut self.namespaces, which, &places, &ours);
+        done.map_err(|source| Error::Sockets { source })
     }
 }
 
-/// Destroys the sockets connected to one of `backends` that `ours` accepts, in
-/// each network namespace of this machine that a process or a name holds.
+/// Destroys the sockets connected to one of `backends` that `ours` accepts, in these
+/// network namespaces of this machine.
 ///
 /// `ours` is told the socket's cookie and its peer.
 ///
@@ -135,7 +182,9 @@ impl Mover {
 ///
 /// What keeps this machine's sockets from being listed at all. Namespaces and
 /// sockets that go away meanwhile are no error.
-pub(crate) fn destroy(
+fn destroy(
+    namespaces: &mut Namespaces,
+    which: Which,
     backends: &BTreeSet<(Address, Port)>,
     ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
 ) -> io::Result<Moved> {
@@ -143,19 +192,19 @@ pub(crate) fn destroy(
         return Ok(Moved::default());
     }
     let mut moved = Moved::default();
-    let entered = namespaces::in_each(&mut || in_namespace(backends, ours, &mut moved))?;
+    let entered = namespaces.in_each(which, &mut || in_namespace(backends, ours, &mut moved))?;
     moved.namespaces = entered;
     Ok(moved)
 }
 
-/// All UDP sockets of this machine's namespaces.
+/// All UDP sockets of this machine's namespaces: a walk.
 ///
 /// # Errors
 ///
 /// As [`destroy`].
-pub(crate) fn all() -> io::Result<Vec<Known>> {
+pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<Known>> {
     let mut all = Vec::new();
-    namespaces::in_each(&mut || {
+    namespaces.in_each(Which::All, &mut || {
         let mut socket = Socket::open(Some(SOCK_DIAG))?;
         for family in [AF_INET, AF_INET6] {
             list(&mut socket, family, u32::MAX, &mut |found| all.push(found))?;
@@ -313,16 +362,17 @@ mod tests {
         let (gone, kept, elsewhere) = (connect(&server), connect(&server), connect(&other));
         let backends = BTreeSet::from([place(server.local_addr().unwrap())]);
         let cookie = rustix::net::sockopt::socket_cookie(&gone).unwrap();
-        let moved = destroy(&backends, &|its, _| its == cookie).unwrap();
+        let mut namespaces = Namespaces::default();
+        let mut destroy = |backends: &_, ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync)| {
+            destroy(&mut namespaces, Which::AtHand, backends, ours).unwrap()
+        };
+        let moved = destroy(&backends, &|its, _| its == cookie);
         assert_eq!((moved.found, moved.destroyed), (2, 1));
         let error = gone.send(b"?").and_then(|_| gone.send(b"?")).unwrap_err();
         println!("a destroyed socket says: {error}");
         kept.send(b"?").unwrap();
         elsewhere.send(b"?").unwrap();
-        assert_eq!(
-            destroy(&BTreeSet::new(), &|_, _| true).unwrap(),
-            Moved::default()
-        );
+        assert_eq!(destroy(&BTreeSet::new(), &|_, _| true), Moved::default());
     }
 
     #[test]

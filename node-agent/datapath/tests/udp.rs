@@ -2,11 +2,15 @@
 
 mod host;
 
+use std::fs::File;
+use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use host::{Host, Server, put_service, put_slice, service, slice};
-use node_agent_datapath::{Move, Mover};
+use nix::sched::{CloneFlags, setns};
+use node_agent_datapath::{Move, Moved, Mover};
 
 fn connected(to: &str) -> UdpSocket {
     let any = if to.starts_with('[') {
@@ -84,9 +88,9 @@ fn sockets_of_a_backend_that_is_gone_end_and_no_others() {
         fronts: sockets(&["10.96.0.10:53", "[fd00:96::a]:53"]),
         backends: sockets(&["10.244.0.1:5353", "[fd00:244::1]:5353"]),
     }];
-    let mover = Mover::open(&host.pin_dir).unwrap();
+    let mut mover = Mover::open(&host.pin_dir).unwrap();
     let since = Instant::now();
-    let moved = mover.run(&gone).unwrap();
+    let moved = mover.run(&gone, since).unwrap();
     println!("{moved:?} in {:?}", since.elapsed());
     assert_eq!((moved.found, moved.destroyed), (5, 3));
     for socket in [&v4, &mapped, &v6] {
@@ -102,6 +106,91 @@ fn sockets_of_a_backend_that_is_gone_end_and_no_others() {
     // Connected anew, a client reaches a backend that is there.
     assert_eq!(ask(&connected("10.96.0.10:53")).unwrap(), "10.244.0.2:5353");
 
-    let again = mover.run(&gone).unwrap();
+    let again = mover.run(&gone, since + Duration::from_secs(1)).unwrap();
     assert_eq!(again.destroyed, 0);
+}
+
+/// A process with a network namespace of its own that has no name.
+struct Alone(Child);
+
+impl Alone {
+    fn new() -> Self {
+        // It says so when all is there.
+        let script = "ip link set lo up; ip route add default dev lo; echo; exec sleep 600";
+        let mut child = Command::new("unshare")
+            .args(["--net", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut line)
+            .unwrap();
+        Self(child)
+    }
+
+    /// A socket there.
+    fn connected(&self, to: &str) -> UdpSocket {
+        let path = format!("/proc/{}/ns/net", self.0.id());
+        std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+                connected(to)
+            });
+            there.join().unwrap()
+        })
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn sockets_of_a_namespace_that_is_new_end_too_unless_their_backend_is_back() {
+    let Some(host) = Host::new() else { return };
+    let mut engine = host.engine();
+    let backends = ["10.244.0.1", "10.244.0.2", "10.244.0.3"];
+    put_service(&mut engine, &service("dns", &["10.96.0.10"], 53));
+    let mut serve = |by: &[&str]| put_slice(&mut engine, &slice("dns-4", "dns", by, 5353));
+    let gone = |backend: &str| Move {
+        fronts: vec!["10.96.0.10:53".parse().unwrap()],
+        backends: vec![SocketAddr::new(backend.parse().unwrap(), 5353)],
+    };
+    let mut mover = Mover::open(&host.pin_dir).unwrap();
+    let known = Alone::new();
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    serve(&backends[..1]);
+    let early = known.connected("10.96.0.10:53");
+    // The first that goes is looked for everywhere.
+    serve(&backends[1..2]);
+    let moved = mover.run(&[gone(backends[0])], start).unwrap();
+    assert_eq!(moved.destroyed, 1);
+    assert!(early.send(b"?").is_err());
+    // What is made since then is not known, and what is known is at hand.
+    let new = Alone::new();
+    let sockets = [&known, &new].map(|it| it.connected("10.96.0.10:53"));
+    serve(&backends[2..]);
+    let moved = mover.run(&[gone(backends[1])], after(2)).unwrap();
+    assert_eq!((moved.found, moved.destroyed), (1, 1));
+    assert!(sockets[0].send(b"?").is_err());
+    sockets[1].send(b"?").unwrap();
+    // The next walk finds it; a backend that went and came back has kept its clients.
+    let kept = new.connected("10.96.0.10:53");
+    let moved = mover.run(&[gone(backends[2])], after(3)).unwrap();
+    assert_eq!(moved.destroyed, 0);
+    assert_eq!(mover.due(), Some(after(10)));
+    assert_eq!(mover.run(&[], after(9)).unwrap(), Moved::default());
+    let moved = mover.run(&[], after(10)).unwrap();
+    assert_eq!(moved.destroyed, 1);
+    assert!(sockets[1].send(b"?").is_err());
+    kept.send(b"?").unwrap();
+    assert_eq!(mover.due(), None);
 }

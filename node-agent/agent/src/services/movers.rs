@@ -5,7 +5,11 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     path::Path,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    time::Instant,
 };
 
 use ebpf_abi::ServiceKey;
@@ -29,15 +33,15 @@ impl Movers {
     /// # Errors
     /// [`Error::Datapath`], [`Error::File`] when there can be no thread.
     pub fn start(pin_dir: &Path, metrics: Arc<Metrics>) -> Result<Self, Error> {
-        let mover = Mover::open(pin_dir).map_err(Error::Datapath)?;
+        let mut mover = Mover::open(pin_dir).map_err(Error::Datapath)?;
         let (work, arriving) = mpsc::channel::<Vec<Move>>();
         std::thread::Builder::new()
             .name("udp-moves".to_owned())
             .spawn(move || {
-                while let Ok(mut moves) = arriving.recv() {
-                    // What came meanwhile takes the same walk.
+                while let Some(mut moves) = next(&arriving, mover.due()) {
+                    // What came meanwhile is looked for together.
                     moves.extend(arriving.try_iter().flatten());
-                    match mover.run(&moves) {
+                    match mover.run(&moves, Instant::now()) {
                         Ok(moved) => {
                             debug!(?moved, "UDP sockets of backends that are gone");
                             metrics.moved.inc_by(moved.destroyed as u64);
@@ -67,10 +71,45 @@ impl Movers {
     }
 }
 
+/// What is to be looked for next; nothing new when it is time to look again. None when
+/// there will be nothing more.
+fn next<T>(arriving: &Receiver<Vec<T>>, due: Option<Instant>) -> Option<Vec<T>> {
+    let Some(due) = due else {
+        return arriving.recv().ok();
+    };
+    match arriving.recv_timeout(due.saturating_duration_since(Instant::now())) {
+        Ok(moves) => Some(moves),
+        Err(RecvTimeoutError::Timeout) => Some(Vec::new()),
+        Err(RecvTimeoutError::Disconnected) => None,
+    }
+}
+
 fn planned(gone: &Gone) -> Move {
     let front = |key: &ServiceKey| SocketAddr::new(IpAddr::from(key.address), key.port.get());
     Move {
         fronts: gone.keys.iter().map(front).collect(),
         backends: gone.backends.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn work_that_arrives_is_next_and_what_is_due_otherwise() {
+        let (work, arriving) = mpsc::channel();
+        let soon = Instant::now() + Duration::from_millis(1);
+        assert_eq!(next::<u8>(&arriving, Some(soon)), Some(Vec::new()));
+        work.send(vec![1]).expect("a receiver");
+        let late = Instant::now() + Duration::from_secs(600);
+        assert_eq!(next(&arriving, Some(late)), Some(vec![1]));
+        work.send(vec![2]).expect("a receiver");
+        assert_eq!(next(&arriving, None), Some(vec![2]));
+        drop(work);
+        assert_eq!(next(&arriving, None), None);
+        assert_eq!(next(&arriving, Some(late)), None);
     }
 }
