@@ -2,11 +2,11 @@
 //! ranges of the configuration. To look at them and to give them back needs no
 //! agent: both keep them in one [`Store`].
 
-use std::{net::IpAddr, path::Path, time::Duration};
+use std::{fs::File, io::ErrorKind, net::IpAddr, os::fd::AsFd, path::Path, time::Duration};
 
 use cni_addresses::{
     Holder, Pool, Store,
-    wire::{self, Question},
+    wire::{self, Attach, Attached, Question},
 };
 
 use crate::{agent::Pod, config::Settings, error::Error};
@@ -38,6 +38,48 @@ pub(crate) fn take(
         wanted,
     };
     ask(socket, &question, wire::PATIENCE, Error::Later)
+}
+
+/// An interface that the agent made.
+pub(crate) struct Made {
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) ends: Attached,
+}
+
+/// Why the agent made none.
+pub(crate) enum Unmade {
+    /// It said so, or nobody asked it: nothing is left.
+    Nothing(Error),
+    /// It was asked, and did not answer: something may be left.
+    Something(Error),
+}
+
+/// Has the agent make an interface.
+pub(crate) fn attach(socket: &Path, question: Attach, netns: &File) -> Result<Made, Unmade> {
+    let question = Question::Attach(question);
+    let asked = wire::ask_with(socket, &question, Some(netns.as_fd()), wire::PATIENCE);
+    let answer: wire::Answer = asked.map_err(|error| {
+        let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind());
+        let error = Error::Later(format!(
+            "the node agent does not answer at `{}`: {error}",
+            socket.display()
+        ));
+        if nobody {
+            Unmade::Nothing(error)
+        } else {
+            Unmade::Something(error)
+        }
+    })?;
+    match (answer.refused, answer.attached) {
+        (Some(refusal), _) => Err(Unmade::Nothing(Error::Refused(refusal))),
+        (None, Some(ends)) => Ok(Made {
+            addresses: answer.addresses,
+            ends,
+        }),
+        (None, None) => Err(Unmade::Something(Error::Later(
+            "the node agent's answer has no interface".to_owned(),
+        ))),
+    }
 }
 
 /// Has the agent take away the interface and what it has; false if it did not.

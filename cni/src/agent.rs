@@ -17,7 +17,7 @@ use crate::error::Error;
 pub(crate) struct Pod {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    uid: String,
+    pub(crate) uid: String,
 }
 
 #[derive(Serialize)]

@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     /// the plugin takes them from `ranges` itself.
     #[serde(default)]
     pub(crate) addresses: Option<PathBuf>,
+    /// Whether the agent at `addresses` does all that ADD does: agents from before
+    /// say nothing of it.
+    #[serde(default)]
+    pub(crate) attach: bool,
 }
 
 fn default_data_dir() -> PathBuf {

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+use cni_addresses::{host_prefix, wire::End};
 use futures::TryStreamExt;
 use netlink_packet_route::{
     address::{AddressAttribute, AddressFlags},
@@ -23,20 +24,6 @@ use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBu
 
 use crate::error::Error;
 
-/// The gateway that pods see. It is nobody's address: a fixed neighbour entry
-/// in the pod maps it to the hardware address of the host's end.
-pub(crate) const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
-/// The same for IPv6.
-pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-
-/// The gateway for an address's IP version.
-pub(crate) fn gateway(address: &IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => GATEWAY_V4.into(),
-        IpAddr::V6(_) => GATEWAY_V6.into(),
-    }
-}
-
 /// An interface as the kernel has it.
 pub(crate) struct Link {
     pub(crate) index: u32,
@@ -44,6 +31,18 @@ pub(crate) struct Link {
     /// In bytes.
     pub(crate) mtu: u32,
     pub(crate) up: bool,
+}
+
+impl From<End> for Link {
+    /// As the agent made it; its index is the agent's business.
+    fn from(End { mac, mtu }: End) -> Self {
+        Self {
+            index: 0,
+            mac: mac.to_vec(),
+            mtu,
+            up: true,
+        }
+    }
 }
 
 impl Link {
@@ -362,11 +361,6 @@ pub(crate) async fn add_neighbour(
         .execute()
         .await
         .map_err(netlink_error(|| format!("add the neighbour {address}")))
-}
-
-/// The length of the prefix that is one address alone.
-pub(crate) fn host_prefix(address: &IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
 }
 
 fn netlink_error(action: impl FnOnce() -> String) -> impl FnOnce(rtnetlink::Error) -> Error {

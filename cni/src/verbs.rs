@@ -2,10 +2,15 @@
 
 use std::{fs::File, net::IpAddr, path::Path, process::ExitCode};
 
+use cni_addresses::{
+    gateway, host_prefix,
+    wire::{self, Attach},
+};
 use serde_json::{Value, json};
 
 use crate::{
-    addresses, agent,
+    addresses::{self, Unmade},
+    agent,
     error::{Error, file_error},
     input::{Call, NEWEST},
     link, loopback, node,
@@ -61,12 +66,59 @@ fn add(call: Call) -> Result<Value, Error> {
         return loopback::add(&call.version, netns)?.after(call.previous);
     }
     let wanted = call.runtime.addresses()?;
+    if call.runtime.bandwidth().is_some() && call.settings.agent.is_none() {
+        return Err(Error::Configuration(
+            "`runtimeConfig.bandwidth`: nobody enforces it without the key `agent`: put the \
+             standard plugin `bandwidth` behind this one"
+                .to_owned(),
+        ));
+    }
+    if let (true, Some(socket)) = (call.settings.attach, &call.settings.addresses) {
+        return attached(&call, socket, netns, wanted)?.after(call.previous);
+    }
     let addresses = addresses::take(&call.settings, &call.network, &call.holder, wanted)?;
     match connect(&call, netns, &addresses) {
         Ok(ends) => added(&call, netns, &addresses, ends).after(call.previous),
         Err(error) => {
             // The runtime calls DEL after a failed ADD, but need not: leave nothing.
             let undone = del(&call);
+            undone.and(Err(error))
+        }
+    }
+}
+
+/// Has the agent do all of it: it does a crowd's together.
+fn attached(call: &Call, socket: &Path, netns: &Path, wanted: Vec<IpAddr>) -> Result<Added, Error> {
+    let namespace = File::open(netns).map_err(file_error(netns))?;
+    let agent::Pod {
+        namespace: of,
+        name,
+        uid,
+    } = agent::Pod::from_env()?;
+    let question = Attach {
+        holder: call.holder.clone(),
+        pod: wire::Pod {
+            namespace: of,
+            name,
+        },
+        uid,
+        wanted,
+        mac: call.runtime.mac()?,
+        mtu: call.settings.mtu,
+        bandwidth: call.runtime.bandwidth(),
+    };
+    match addresses::attach(socket, question, &namespace) {
+        Ok(made) => {
+            let ends = Ends {
+                host_name: call.holder.device(),
+                host: made.ends.host.into(),
+                pod: made.ends.pod.into(),
+            };
+            Ok(added(call, netns, &made.addresses, ends))
+        }
+        Err(Unmade::Nothing(error)) => Err(error),
+        Err(Unmade::Something(error)) => {
+            let undone = del(call);
             undone.and(Err(error))
         }
     }
@@ -87,14 +139,6 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
         Some(socket) => Some((socket, agent::Pod::from_env()?)),
         None => None,
     };
-    let bandwidth = call.runtime.bandwidth();
-    if bandwidth.is_some() && asked.is_none() {
-        return Err(Error::Configuration(
-            "`runtimeConfig.bandwidth`: nobody enforces it without the key `agent`: put the \
-             standard plugin `bandwidth` behind this one"
-                .to_owned(),
-        ));
-    }
     let pair = link::Pair {
         host: &host_name,
         pod: pod_name,
@@ -113,16 +157,17 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
             let pod = link::find(&netlink, pod_name).await?;
             link::set_up(&netlink, pod.index).await?;
             for address in addresses {
-                let gateway = link::gateway(address);
+                let by = gateway(address);
                 link::add_address(&netlink, pod.index, *address).await?;
-                link::add_neighbour(&netlink, pod.index, gateway, &host.mac).await?;
-                link::add_default_route(&netlink, pod.index, gateway).await?;
+                link::add_neighbour(&netlink, pod.index, by, &host.mac).await?;
+                link::add_default_route(&netlink, pod.index, by).await?;
             }
             Ok(pod)
         })
     })?;
     // Down until then: nothing enters or leaves the pod.
     if let Some((socket, pod)) = &asked {
+        let bandwidth = call.runtime.bandwidth();
         agent::admit(socket, pod, &host_name, addresses, bandwidth)?;
     }
     link::with_netlink(async |netlink| {
@@ -164,8 +209,8 @@ fn added(call: &Call, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added {
         ips: addresses
             .iter()
             .map(|address| Ip {
-                address: format!("{address}/{}", link::host_prefix(address)),
-                gateway: link::gateway(address),
+                address: format!("{address}/{}", host_prefix(address)),
+                gateway: gateway(address),
                 interface: 1,
                 version: legacy.then_some(if address.is_ipv4() { "4" } else { "6" }),
             })
@@ -179,7 +224,7 @@ fn added(call: &Call, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added {
                     "::/0"
                 }
                 .to_owned(),
-                gw: link::gateway(address),
+                gw: gateway(address),
             })
             .collect(),
         dns: json!({}),
@@ -247,11 +292,11 @@ fn check(call: &Call) -> Result<(), Error> {
                 return Err(wrong(ifname, format!("address {missing} is missing")));
             }
             for address in &wanted {
-                let gateway = link::gateway(address);
-                if !link::has_default_route(&netlink, pod.index, gateway).await? {
+                let by = gateway(address);
+                if !link::has_default_route(&netlink, pod.index, by).await? {
                     return Err(wrong(
                         ifname,
-                        format!("the default route by {gateway} is missing"),
+                        format!("the default route by {by} is missing"),
                     ));
                 }
             }

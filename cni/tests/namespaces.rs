@@ -6,14 +6,20 @@ mod world;
 use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
-    os::unix::net::UnixListener,
+    os::{
+        fd::AsRawFd,
+        unix::{fs::MetadataExt, net::UnixListener},
+    },
     path::Path,
     process::Command,
     thread,
     time::Instant,
 };
 
-use nix::sched::{CloneFlags, setns};
+use nix::{
+    sched::{CloneFlags, setns},
+    sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg},
+};
 use serde_json::{Value, json};
 use world::{Namespace, Plugin, address, ip, reach, ready, write_sysctl};
 
@@ -304,4 +310,135 @@ fn an_agent_that_hangs_keeps_no_pod_from_its_end() {
     let left = std::fs::read_dir(folder.path().join("data/orlop")).expect("the folder");
     let left = left.flatten().filter(|it| it.file_name() == "10.200.14.2");
     assert_eq!(left.count(), 0, "the address is given back");
+}
+
+/// What an agent that makes interfaces was asked, and the identity of the file that came
+/// with the question.
+struct Asked {
+    question: Value,
+    file: Option<(u64, u64)>,
+}
+
+/// An agent that makes interfaces, and gives one answer.
+fn attaching(socket: &Path, answer: Value) -> thread::JoinHandle<Asked> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a question");
+        let mut line = [0; 4_096];
+        let mut parts = [std::io::IoSliceMut::new(&mut line)];
+        let mut control = nix::cmsg_space!([std::os::fd::RawFd; 1]);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let (from, room) = (stream.as_raw_fd(), Some(&mut control[..]));
+        let message = recvmsg::<UnixAddr>(from, &mut parts, room, flags).expect("a line");
+        let mut file = None;
+        for control in message.cmsgs().expect("what came with it") {
+            if let ControlMessageOwned::ScmRights(files) = control {
+                let path = format!("/proc/self/fd/{}", files[0]);
+                let found = std::fs::metadata(path).expect("a file");
+                file = Some((found.dev(), found.ino()));
+            }
+        }
+        let bytes = message.bytes;
+        let question = serde_json::from_slice(&line[..bytes]).expect("JSON");
+        if !answer.is_null() {
+            let text = format!("{answer}\n");
+            (&stream).write_all(text.as_bytes()).expect("an answer");
+        }
+        Asked { question, file }
+    })
+}
+
+#[test]
+fn an_agent_that_makes_interfaces_is_asked_for_one_and_its_answer_is_the_result() {
+    if !ready() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let node = Namespace::new(folder.path(), "node");
+    let one = Namespace::new(folder.path(), "one");
+    let socket = folder.path().join("addresses.sock");
+    let plugin = Plugin {
+        node: &node,
+        config: json!({
+            "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni", "mtu": 1400,
+            "ranges": ["10.200.15.0/24"], "dataDir": folder.path().join("data"),
+            "addresses": socket, "agent": folder.path().join("agent.sock"), "attach": true,
+            "runtimeConfig": {
+                "ips": ["10.200.15.9/32"], "mac": "02:00:5e:00:00:77",
+                "bandwidth": {"IngressRate": 1_000_000, "IngressBurst": 1},
+            },
+        }),
+    };
+    let nothing_is_there = || {
+        let links =
+            node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
+        assert!(
+            !links.contains("orl"),
+            "the plugin makes none itself: {links}"
+        );
+    };
+    let add = || plugin.call("ADD", Some(("one", &one)));
+    // Nobody is there, as while the agent starts.
+    let (ok, value) = add();
+    assert!(!ok);
+    assert_eq!(value["code"], 11, "{value}");
+    // One that refuses, one that ends meanwhile, one that says nothing of an interface.
+    for (answer, code) in [
+        (
+            json!({"refused": {"code": 51, "reason": "no address is left"}}),
+            51,
+        ),
+        (Value::Null, 11),
+        (json!({}), 11),
+    ] {
+        let asked = attaching(&socket, answer);
+        let (ok, value) = add();
+        asked.join().expect("asked");
+        std::fs::remove_file(&socket).expect("the socket");
+        assert!(!ok);
+        assert_eq!(value["code"], code, "{value}");
+        nothing_is_there();
+    }
+    let asked = attaching(
+        &socket,
+        json!({
+            "addresses": ["10.200.15.9"],
+            "attached": {
+                "host": {"mac": [2, 0, 0, 0, 0, 1], "mtu": 1400},
+                "pod": {"mac": [2, 0, 94, 0, 0, 119], "mtu": 1399},
+            },
+        }),
+    );
+    let (ok, value) = add();
+    let Asked { question, file } = asked.join().expect("asked");
+    assert!(ok, "{value}");
+    nothing_is_there();
+    assert_eq!(
+        question,
+        json!({
+            "verb": "attach", "holder": {"containerID": "one", "ifname": "eth0"},
+            "pod": {"namespace": "x", "name": "one"}, "uid": "u",
+            "wanted": ["10.200.15.9"], "mac": [2, 0, 94, 0, 0, 119], "mtu": 1400,
+            "bandwidth": {
+                "ingressRate": 1_000_000, "ingressBurst": 1, "egressRate": 0, "egressBurst": 0,
+            },
+        })
+    );
+    let pod = std::fs::metadata(&one.0).expect("the namespace");
+    assert_eq!(file, Some((pod.dev(), pod.ino())), "the pod's namespace");
+    let host = value["interfaces"][0]["name"].as_str().expect("a name");
+    assert!(host.starts_with("orl"), "{value}");
+    assert_eq!(
+        value,
+        json!({
+            "cniVersion": "1.1.0",
+            "interfaces": [
+                {"name": host, "mac": "02:00:00:00:00:01", "mtu": 1400},
+                {"name": "eth0", "mac": "02:00:5e:00:00:77", "mtu": 1399, "sandbox": one.0},
+            ],
+            "ips": [{"address": "10.200.15.9/32", "gateway": "169.254.1.1", "interface": 1}],
+            "routes": [{"dst": "0.0.0.0/0", "gw": "169.254.1.1"}],
+            "dns": {},
+        })
+    );
 }

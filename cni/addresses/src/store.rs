@@ -11,7 +11,7 @@
 //! is given up, so that calls of a crowd are flushed together.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, ErrorKind},
     net::IpAddr,
@@ -58,6 +58,72 @@ struct Listing {
     resting: Vec<(IpAddr, Duration)>,
 }
 
+/// What somebody wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Of which pool.
+    pub pool: &'a Pool,
+    /// Those that it shall be, if any, one of an IP version.
+    pub wanted: &'a [IpAddr],
+    /// For whom.
+    pub holder: &'a Holder,
+}
+
+/// What was given to several.
+#[derive(Debug)]
+#[must_use = "nobody may be told before it is flushed"]
+pub struct Taken<'a> {
+    store: &'a Store,
+    /// To each in turn, or why none.
+    pub given: Vec<Result<Vec<IpAddr>, Error>>,
+    fresh: bool,
+}
+
+/// What is known while a crowd is served.
+struct Book {
+    known: Known,
+    own: BTreeMap<Holder, Vec<IpAddr>>,
+    /// What was given last now, of each range.
+    last: BTreeMap<IpNet, IpAddr>,
+    /// Anything was written.
+    fresh: bool,
+}
+
+// === impl Taken ===
+
+impl Taken<'_> {
+    /// Returns once it is written durably.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn flush(&self) -> Result<(), Error> {
+        if self.fresh {
+            self.store.flush()?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Book ===
+
+impl Book {
+    fn of(listing: Listing, rest: Duration) -> Self {
+        let known = listing.known(rest);
+        let mut own: BTreeMap<Holder, Vec<IpAddr>> = BTreeMap::new();
+        for held in listing.held {
+            if let Some(holder) = held.holder {
+                own.entry(holder).or_default().push(held.address);
+            }
+        }
+        Self {
+            known,
+            own,
+            last: BTreeMap::new(),
+            fresh: false,
+        }
+    }
+}
+
 // === impl Store ===
 
 impl Store {
@@ -89,6 +155,39 @@ impl Store {
         wanted: &[IpAddr],
         holder: &Holder,
     ) -> Result<Vec<IpAddr>, Error> {
+        let wish = Wish {
+            pool,
+            wanted,
+            holder,
+        };
+        let mut taken = self.take_all(&[wish])?;
+        let given = taken.given.pop().unwrap_or_else(|| Ok(Vec::new()))?;
+        taken.flush()?;
+        Ok(given)
+    }
+
+    /// The same for several at once, of which some may get none. Before anybody is told
+    /// of an address all are to be [flushed](Taken::flush).
+    ///
+    /// # Errors
+    /// [`Error::File`]: nobody gets any.
+    pub fn take_all(&self, wishes: &[Wish<'_>]) -> Result<Taken<'_>, Error> {
+        let _lock = self.lock()?;
+        let mut book = Book::of(self.list()?, self.rest);
+        let given = wishes.iter().map(|wish| self.grant(wish, &mut book));
+        let given = given.collect();
+        for (range, address) in &book.last {
+            self.point(&last_name(*range), &address.to_string())?;
+        }
+        Ok(Taken {
+            store: self,
+            given,
+            fresh: book.fresh,
+        })
+    }
+
+    fn grant(&self, wish: &Wish<'_>, book: &mut Book) -> Result<Vec<IpAddr>, Error> {
+        let Wish { pool, wanted, .. } = wish;
         if pool.ranges.is_empty() {
             return Err(Error::NoPool(pool.name.clone()));
         }
@@ -99,67 +198,69 @@ impl Store {
             });
         }
         let (mut given, mut new) = (Vec::new(), Vec::new());
-        {
-            let _lock = self.lock()?;
-            let listing = self.list()?;
-            for v4 in pool.versions() {
-                match self.take_one(pool, v4, wanted, holder, &listing) {
-                    Ok((address, fresh)) => {
-                        if fresh {
-                            new.push(address);
-                        }
-                        given.push(address);
+        for v4 in pool.versions() {
+            match self.take_one(wish, v4, book) {
+                Ok((address, fresh)) => {
+                    if fresh {
+                        book.known.held.insert(address);
+                        book.own
+                            .entry(wish.holder.clone())
+                            .or_default()
+                            .push(address);
+                        new.push(address);
                     }
-                    Err(error) => {
-                        for address in &new {
-                            self.remove(&address.to_string())?;
-                        }
-                        return Err(error);
+                    given.push(address);
+                }
+                Err(error) => {
+                    for address in &new {
+                        self.remove(&address.to_string())?;
+                        book.known.held.remove(address);
                     }
+                    if let Some(own) = book.own.get_mut(wish.holder) {
+                        own.retain(|it| !new.contains(it));
+                    }
+                    return Err(error);
                 }
             }
         }
-        if !new.is_empty() {
-            self.flush()?;
-        }
+        book.fresh |= !new.is_empty();
         Ok(given)
     }
 
     /// An address of an IP version, and whether it was not the holder's before.
     fn take_one(
         &self,
-        pool: &Pool,
+        wish: &Wish<'_>,
         v4: bool,
-        wanted: &[IpAddr],
-        holder: &Holder,
-        listing: &Listing,
+        book: &mut Book,
     ) -> Result<(IpAddr, bool), Error> {
+        let Wish {
+            pool,
+            wanted,
+            holder,
+        } = wish;
         let wanted = wanted.iter().find(|address| address.is_ipv4() == v4);
-        let own = listing.held.iter().find(|held| {
-            held.holder.as_ref() == Some(holder)
-                && held.address.is_ipv4() == v4
-                && pool
-                    .ranges
-                    .iter()
-                    .any(|range| range.contains(&held.address))
-        });
+        let is_own = |address: &&IpAddr| {
+            address.is_ipv4() == v4 && pool.ranges.iter().any(|range| range.contains(*address))
+        };
+        let own = book.own.get(holder).into_iter().flatten().find(is_own);
         if let Some(own) = own
-            && wanted.is_none_or(|wanted| *wanted == own.address)
+            && wanted.is_none_or(|wanted| wanted == own)
         {
-            return Ok((own.address, false));
+            return Ok((*own, false));
         }
         if let Some(wanted) = wanted {
             // Whoever asks for an address by itself need not wait for its rest.
             self.link(*wanted, holder)?;
             return Ok((*wanted, true));
         }
-        let known = listing.known(self.rest);
         let mut wait: Option<Duration> = None;
         for range in pool.of(v4) {
-            match pool::choose(range, &known, self.last(range)) {
+            let last = book.last.get(&range).copied();
+            match pool::choose(range, &book.known, last.or_else(|| self.last(range))) {
                 Choice::Address(address) => {
                     self.link(address, holder)?;
-                    self.point(&last_name(range), &address.to_string())?;
+                    book.last.insert(range, address);
                     return Ok((address, true));
                 }
                 Choice::Wait(left) => wait = Some(wait.map_or(left, |wait| wait.min(left))),

@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// hundred wait for on a busy machine, and what each of them loses by an agent that hangs.
 pub const SHORT: Duration = Duration::from_secs(5);
 /// Bytes of a line at most: names and addresses.
-pub const LONGEST: u64 = 4_096;
+pub const LONGEST: usize = 4_096;
 
 /// Try again later (CNI specification 1.1, section "Error").
 pub const LATER: u32 = 11;
@@ -41,6 +41,8 @@ pub const NOT_READY: u32 = 50;
 pub const EMPTY: u32 = 51;
 /// No address is free. Codes from 100 on are the plugin's own.
 pub const EXHAUSTED: u32 = 100;
+/// The kernel did not do what netlink asked for.
+pub const NETLINK: u32 = 102;
 /// An address was asked for that cannot be had.
 pub const UNAVAILABLE: u32 = 105;
 
@@ -96,6 +98,8 @@ pub enum Question {
         #[serde(default)]
         wanted: Vec<IpAddr>,
     },
+    /// All that ADD does: the network namespace comes with the question, as a file.
+    Attach(Attach),
     /// Could a pod get addresses now?
     Status,
     /// Take an interface away, and back what it has. Who asks does it itself if there is
@@ -106,12 +110,57 @@ pub enum Question {
     },
 }
 
+/// An interface that is to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Attach {
+    /// For whom.
+    pub holder: Holder,
+    /// Of which pod.
+    pub pod: Pod,
+    /// The pod's UID; empty if the runtime does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Addresses that it shall have, if any, one of an IP version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wanted: Vec<IpAddr>,
+    /// The hardware address of the pod's end, if it shall be a certain one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<[u8; 6]>,
+    /// In bytes; 0 leaves the kernel's default.
+    #[serde(default)]
+    pub mtu: u32,
+    /// How much it may send and get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// An interface that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Attached {
+    /// The node's end.
+    pub host: End,
+    /// The pod's.
+    pub pod: End,
+}
+
+/// An end of an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct End {
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// In bytes.
+    pub mtu: u32,
+}
+
 /// What the agent answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Answer {
     /// The addresses asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    /// The interface that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Attached>,
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
@@ -131,11 +180,11 @@ impl Answer {
     #[must_use]
     pub fn refuse(code: u32, reason: impl Into<String>) -> Self {
         Self {
-            addresses: Vec::new(),
             refused: Some(Refusal {
                 code,
                 reason: reason.into(),
             }),
+            ..Self::default()
         }
     }
 }
@@ -146,7 +195,7 @@ impl From<Result<Vec<IpAddr>, Error>> for Answer {
             Ok(addresses) => {
                 return Self {
                     addresses,
-                    refused: None,
+                    ..Self::default()
                 };
             }
             Err(error) => error,
@@ -243,6 +292,12 @@ mod tests {
                 pod: Pod::default(),
                 wanted: vec![IpAddr::from([10, 0, 0, 1])],
             },
+            Question::Attach(Attach {
+                uid: "u".to_owned(),
+                mac: Some([2, 0, 0, 0, 0, 9]),
+                mtu: 1400,
+                ..Attach::default()
+            }),
             Question::Status,
             Question::Release {
                 holder: Holder {

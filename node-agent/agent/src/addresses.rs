@@ -7,7 +7,8 @@
 //! the runtime's sandboxes ──────────────┘
 //! ```
 //!
-//! What is given out stands in files before it is answered ([`cni_addresses`]).
+//! What is given out stands in files before it is answered ([`cni_addresses`]). With it goes
+//! the interface, which is made here ([`attach`]): a plugin that is told to only asks for it.
 //! It is also taken back here, with its interface ([`release`]); the plugin does that
 //! itself when the agent is away, so that no pod has to wait with its end; what is lost between (the runtime or
 //! the plugin was killed) is found by comparing with the runtime's sandboxes.
@@ -15,6 +16,7 @@
 use std::{
     collections::BTreeSet,
     net::IpAddr,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -29,14 +31,20 @@ use node_agent_pods::cri::{self, Runtime, api};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::release::{Release, release};
+use self::{
+    attach::Attach,
+    release::{Release, release},
+};
 use crate::{
     Error, lines,
     services::local,
     views::{DEFAULT_POOL, Node},
 };
 
+mod attach;
 mod release;
+
+pub use attach::Joined;
 
 /// The network's name, and with it the folder of its addresses.
 pub const NETWORK: &str = "orlop";
@@ -77,16 +85,27 @@ pub fn socket(pin_dir: &Path) -> PathBuf {
 pub async fn run(
     client: Client,
     options: Options,
+    joined: Joined,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let store = Store::open(&options.data_dir, NETWORK).map_err(Error::Addresses)?;
     let path = socket(&options.pin_dir);
     let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
     let store = Arc::new(store);
+    let pin_dir = options.pin_dir.clone();
+    let release = Release::start(store.clone(), pin_dir.clone(), shutdown.clone());
+    let attach = Attach::start(
+        store.clone(),
+        pin_dir,
+        joined,
+        release.clone(),
+        shutdown.clone(),
+    );
     let clerk = Arc::new(Clerk {
         client,
         store: store.clone(),
-        release: Release::start(store.clone(), options.pin_dir.clone(), shutdown.clone()),
+        attach,
+        release,
         nodes: options.nodes,
         node: options.node,
     });
@@ -96,9 +115,9 @@ pub async fn run(
         cri::Client::new(&options.runtime_endpoint),
         shutdown.clone(),
     );
-    let answer = move |question| {
+    let answer = move |question, netns| {
         let clerk = clerk.clone();
-        async move { clerk.answer(question).await }
+        async move { clerk.answer(question, netns).await }
     };
     let serving = lines::serve(listener, answer, shutdown);
     tokio::join!(serving, collecting);
@@ -108,13 +127,14 @@ pub async fn run(
 struct Clerk {
     client: Client,
     store: Arc<Store>,
+    attach: Attach,
     release: Release,
     nodes: Cache<Node>,
     node: String,
 }
 
 impl Clerk {
-    async fn answer(&self, question: Result<Question, String>) -> Answer {
+    async fn answer(&self, question: Result<Question, String>, netns: Option<OwnedFd>) -> Answer {
         let question = match question {
             Ok(Question::Release { holder }) => return self.release.of(holder).await,
             Ok(Question::Take {
@@ -126,31 +146,66 @@ impl Clerk {
                 pod,
                 wanted,
             },
+            Ok(Question::Attach(question)) => return self.attached(question, netns).await,
             Ok(Question::Status) => OfPools::Status,
             Err(reason) => return Answer::refuse(wire::LATER, reason),
         };
-        let pools = match self.nodes.get("", &self.node) {
-            Some(node) => node.pools(),
-            None => Vec::new(),
+        let pools = match self.pools() {
+            Ok(pools) => pools,
+            Err(refused) => return refused,
         };
-        if pools.iter().all(|pool| pool.ranges.is_empty()) {
-            return Answer::refuse(
-                wire::NOT_READY,
-                "the node has no pod range yet: it waits for its spec.podCIDRs",
-            );
-        }
         let wanted = match &question {
-            // Who has no choice need not be asked for it.
-            OfPools::Take { pod, .. } if pools.len() > 1 => match self.wanted(pod).await {
+            OfPools::Take { pod, .. } => match self.wanted_of(pod, &pools).await {
                 Ok(wanted) => wanted,
                 Err(reason) => return Answer::refuse(wire::LATER, reason),
             },
-            _ => None,
+            OfPools::Status => None,
         };
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || act(&store, &pools, wanted, &question));
         done.await
             .unwrap_or_else(|panic| Answer::refuse(wire::LATER, panic.to_string()))
+    }
+
+    /// Does all that ADD does.
+    async fn attached(&self, question: wire::Attach, netns: Option<OwnedFd>) -> Answer {
+        let Some(netns) = netns else {
+            let reason = "the pod's network namespace did not come with the question";
+            return Answer::refuse(wire::LATER, reason);
+        };
+        let pools = match self.pools() {
+            Ok(pools) => pools,
+            Err(refused) => return refused,
+        };
+        let wanted = match self.wanted_of(&question.pod, &pools).await {
+            Ok(wanted) => wanted,
+            Err(reason) => return Answer::refuse(wire::LATER, reason),
+        };
+        match of_name(&pools, wanted.as_deref()) {
+            Ok(pool) => self.attach.of(question, pool.clone(), netns).await,
+            Err(error) => Err(error).into(),
+        }
+    }
+
+    fn pools(&self) -> Result<Vec<Pool>, Answer> {
+        let node = self.nodes.get("", &self.node);
+        let pools = node.map_or_else(Vec::new, |node| node.pools());
+        if pools.iter().all(|pool| pool.ranges.is_empty()) {
+            return Err(Answer::refuse(
+                wire::NOT_READY,
+                "the node has no pod range yet: it waits for its spec.podCIDRs",
+            ));
+        }
+        Ok(pools)
+    }
+
+    /// The pool that the Pod asks for, where there is a choice: else it need not be asked.
+    async fn wanted_of(&self, pod: &wire::Pod, pools: &[Pool]) -> Result<Option<String>, String> {
+        if pools.len() > 1 {
+            self.wanted(pod).await
+        } else {
+            Ok(None)
+        }
     }
 
     /// The pool that the Pod asks for.
@@ -178,6 +233,13 @@ enum OfPools {
     Status,
 }
 
+/// The pool of this name, or the usual one.
+fn of_name<'a>(pools: &'a [Pool], name: Option<&str>) -> Result<&'a Pool, AddressError> {
+    let name = name.unwrap_or(DEFAULT_POOL);
+    let found = pools.iter().find(|pool| pool.name == name);
+    found.ok_or_else(|| AddressError::NoPool(name.to_owned()))
+}
+
 /// Does what is asked, with the node's pools.
 fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &OfPools) -> Answer {
     match question {
@@ -186,11 +248,9 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &OfPools
             wanted: addresses,
             ..
         } => {
-            let name = wanted.as_deref().unwrap_or(DEFAULT_POOL);
-            let Some(pool) = pools.iter().find(|pool| pool.name == name) else {
-                return Err(AddressError::NoPool(name.to_owned())).into();
-            };
-            store.take(pool, addresses, holder).into()
+            let pool = of_name(pools, wanted.as_deref());
+            pool.and_then(|pool| store.take(pool, addresses, holder))
+                .into()
         }
         OfPools::Status => {
             let rooms = pools.iter().map(|pool| store.room(pool));

@@ -37,7 +37,7 @@ pub struct Places {
 }
 
 /// The configuration for a node with these pod ranges, as text. The plugin asks at
-/// `addresses` for a pod's; with an `agent`, it lets no interface up before that
+/// `addresses` for a pod's, and has the interface made there; with an `agent`, it lets no interface up before that
 /// agrees, which then limits bandwidths, too.
 ///
 /// Runtimes that know only version 1.0 of the specification read `cniVersion`,
@@ -51,6 +51,7 @@ pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>, addresses
         "mtu": mtu,
         "dataDir": DATA_DIR,
         "addresses": addresses,
+        "attach": true,
         "capabilities": {"portMappings": true, "ips": true, "mac": true},
     });
     if let Some(agent) = agent {

@@ -225,6 +225,11 @@ pub async fn run(
         Globs::default()
     };
     let (wishes, wished) = policy::wishes();
+    let gate = policy::gate();
+    let interfaces = addresses::Joined {
+        gate: enforced.then(|| gate.0.clone()),
+        wishes: wishes.asks.clone(),
+    };
     parts.spawn({
         let client = client.clone().named("kube-proxy");
         let services = options.datapath.services.clone();
@@ -269,7 +274,11 @@ pub async fn run(
             dns: options.cluster_dns.clone(),
             tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
         };
-        let joined = policy::Joined { asked, wishes };
+        let joined = policy::Joined {
+            asked,
+            gate,
+            wishes,
+        };
         let policy = async move {
             let reader = match network {
                 Some(network) => {
@@ -353,6 +362,7 @@ pub async fn run(
             runtime_endpoint: options.runtime_endpoint.clone(),
             nodes: nodes.cache(),
         },
+        interfaces,
         stop.clone(),
     ));
     parts.spawn(network.run(nodes.changes(), stop.clone()));

@@ -168,3 +168,48 @@ fn of_many_at_once_each_gets_its_own() {
         assert_eq!(store(path).of(&holder(name)).expect("read"), *addresses);
     }
 }
+
+#[test]
+fn a_crowd_is_served_as_if_each_came_alone() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let store = store(folder.path());
+    let (wide, narrow) = (pool(&["10.1.2.0/24", "fd00::/120"]), pool(&["10.9.0.0/30"]));
+    let holders = ["a", "b", "a", "c", "d", "e", "f"].map(holder);
+    let taken = ips(&["10.1.2.2"]);
+    let wish = |pool, wanted, number: usize| Wish {
+        pool,
+        wanted,
+        holder: &holders[number],
+    };
+    let all = store.take_all(&[
+        wish(&wide, &[], 0),
+        wish(&narrow, &[], 1),
+        // The same again, an address that somebody has since, and a pool that is full.
+        wish(&wide, &[], 2),
+        wish(&wide, &taken, 3),
+        wish(&narrow, &[], 4),
+        wish(&wide, &[], 5),
+    ]);
+    let all = all.expect("served");
+    let [a, b, again, c, d, e] = &all.given[..] else {
+        panic!("{:?}", all.given);
+    };
+    let first = ips(&["10.1.2.2", "fd00::2"]);
+    assert_eq!(a.as_ref().expect("given"), &first);
+    assert_eq!(again.as_ref().expect("the same"), &first);
+    assert_eq!(b.as_ref().expect("given"), &ips(&["10.9.0.2"]));
+    assert!(
+        matches!(c, Err(Error::Taken { holder, .. }) if holder == "a"),
+        "{c:?}"
+    );
+    assert!(matches!(d, Err(Error::Exhausted { .. })), "{d:?}");
+    assert_eq!(e.as_ref().expect("given"), &ips(&["10.1.2.3", "fd00::3"]));
+    all.flush().expect("flushed");
+    assert!(store.of(&holders[3]).expect("read").is_empty());
+    // Who comes alone afterwards goes on behind them.
+    let next = store.take(&wide, &[], &holders[6]).expect("given");
+    assert_eq!(next, ips(&["10.1.2.4", "fd00::4"]));
+    drop(all);
+    let alone = Store::open(folder.path(), "net").expect("a store");
+    assert_eq!(alone.of(&holders[0]).expect("read"), first);
+}

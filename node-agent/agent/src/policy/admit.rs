@@ -14,6 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::{LOOK_AGAIN, PATIENCE};
 use crate::{lines, services::local};
 
 /// Questions that wait at once; more wait to be accepted.
@@ -47,6 +48,7 @@ struct Answer {
 }
 
 /// A question, and where its answer goes: what is missing, if anything.
+#[derive(Debug)]
 pub struct Asked {
     pub interface: Interface,
     pub answer: oneshot::Sender<Result<(), String>>,
@@ -57,28 +59,46 @@ pub fn socket(pin_dir: &Path) -> PathBuf {
     local::socket(pin_dir).with_extension("cni.sock")
 }
 
-/// Hands questions on until `shutdown`.
-pub async fn serve(
-    listener: UnixListener,
+/// Where interfaces wait until they may be let up.
+#[derive(Clone, Debug)]
+pub struct Gate {
     questions: mpsc::Sender<Asked>,
-    shutdown: CancellationToken,
-) {
-    let answer = move |interface| {
-        let questions = questions.clone();
-        async move {
-            let interface = match interface {
-                Ok(interface) => interface,
-                Err(wait) => return Answer { wait: Some(wait) },
-            };
-            let (sender, told) = oneshot::channel();
-            let asked = Asked {
-                interface,
-                answer: sender,
-            };
+}
+
+impl Gate {
+    /// Returns once the pod's rules, and its bandwidth, are in force at the interface.
+    ///
+    /// # Errors
+    /// What is missing, after a while.
+    pub async fn admit(&self, interface: Interface) -> Result<(), String> {
+        let (sender, told) = oneshot::channel();
+        let asked = Asked {
+            interface,
+            answer: sender,
+        };
+        let answer = async {
             let ending = || Err("the agent is ending".to_owned());
-            let answer = match questions.send(asked).await {
+            match self.questions.send(asked).await {
                 Ok(()) => told.await.unwrap_or_else(|_| ending()),
                 Err(_) => ending(),
+            }
+        };
+        // The task itself answers before, once it has begun.
+        let late = || Err("network policy is not known yet".to_owned());
+        tokio::time::timeout(PATIENCE + LOOK_AGAIN, answer)
+            .await
+            .unwrap_or_else(|_| late())
+    }
+}
+
+/// Hands questions on until `shutdown`.
+pub async fn serve(listener: UnixListener, gate: Gate, shutdown: CancellationToken) {
+    let answer = move |interface, _| {
+        let gate = gate.clone();
+        async move {
+            let answer = match interface {
+                Ok(interface) => gate.admit(interface).await,
+                Err(wait) => Err(wait),
             };
             Answer { wait: answer.err() }
         }
@@ -86,7 +106,8 @@ pub async fn serve(
     lines::serve(listener, answer, shutdown).await;
 }
 
-/// A channel for questions.
-pub fn questions() -> (mpsc::Sender<Asked>, mpsc::Receiver<Asked>) {
-    mpsc::channel(CROWD)
+/// Where to ask, and what was asked.
+pub fn gate() -> (Gate, mpsc::Receiver<Asked>) {
+    let (questions, asked) = mpsc::channel(CROWD);
+    (Gate { questions }, asked)
 }

@@ -313,7 +313,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
     with_maps(async |pins, _| {
         let folder = interfaces_of(&pins);
         let kept = Kept::open(folder).expect("a folder");
-        let late = |name: &str, device: &str, last: u8| admit::Interface {
+        let late = |name: &str, device: &str, last: u8| Interface {
             namespace: "x".to_owned(),
             name: name.to_owned(),
             uid: "late".to_owned(),
@@ -328,7 +328,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            Joined { asked, wishes },
+            joined(asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -368,7 +368,7 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            Joined { asked, wishes },
+            joined(asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -426,7 +426,7 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            Joined { asked, wishes },
+            joined(asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -477,7 +477,7 @@ fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
             objects: objects.client(),
             node: node.client(),
         };
-        let joined = Joined { asked, wishes };
+        let joined = joined(asked, wishes);
         let task = tokio::spawn(run(clients, options(&pins), joined, end.clone()));
         let maps = Policy::open(&pins).expect("maps");
         settled(&maps, |it| it.endpoints == 6).await;
@@ -499,6 +499,15 @@ fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
         end.cancel();
         task.await.expect("no panic").expect("it ends");
     });
+}
+
+fn joined(asked: mpsc::Receiver<Ask>, wishes: Wishes) -> Joined {
+    let gate = gate();
+    Joined {
+        asked,
+        gate,
+        wishes,
+    }
 }
 
 fn options(pins: &Path) -> Options {
@@ -543,7 +552,7 @@ async fn churn(pins: PathBuf, count: u32) {
     let task = tokio::spawn(run(
         api.clients(),
         options(&pins),
-        Joined { asked, wishes },
+        joined(asked, wishes),
         end.clone(),
     ));
     let maps = Policy::open(&pins).expect("maps");

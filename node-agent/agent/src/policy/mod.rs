@@ -62,7 +62,7 @@ use crate::{
     views::EndpointSlice,
 };
 
-pub use admit::socket;
+pub use admit::{Asked, Gate, Interface, gate, socket};
 pub use ask::{Ask, asks};
 pub use wishes::{Room, Wish, Wished, Wishes, wishes};
 
@@ -107,6 +107,8 @@ pub struct Clients {
 pub struct Joined {
     /// What they ask.
     pub asked: mpsc::Receiver<Ask>,
+    /// Where interfaces wait, and those that do.
+    pub gate: (Gate, mpsc::Receiver<Asked>),
     /// What is asked of the owner of maps and programs, and what it tells.
     pub wishes: Wishes,
 }
@@ -124,6 +126,7 @@ pub async fn run(
     options: Options,
     Joined {
         asked: mut asks,
+        gate: (gate, mut asked),
         wishes: Wishes {
             asks: wishes,
             mut programs,
@@ -163,8 +166,7 @@ pub async fn run(
     let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
     let folder = interfaces_of(&options.pin_dir);
     let kept = Kept::open(folder.clone()).map_err(Error::file("make", &folder))?;
-    let (sender, mut asked) = admit::questions();
-    tokio::spawn(admit::serve(listener, sender, shutdown.clone()));
+    tokio::spawn(admit::serve(listener, gate, shutdown.clone()));
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
     let own = own_addresses(&interfaces.borrow_and_update().addresses);
     let mut state = State {

@@ -279,6 +279,7 @@ impl State {
 
     /// Answers questions whose rules are there, or that have waited enough.
     pub async fn admit(&mut self) {
+        self.tell().await;
         for _ in 0..self.waiting.len() {
             let Some(mut waiting) = self.waiting.pop_front() else {
                 return;
@@ -305,30 +306,49 @@ impl State {
         }
     }
 
-    /// What a pod's interface still has to wait for.
-    async fn missing(&mut self, waiting: &mut Waiting) -> Option<String> {
+    /// Tells the compiler of the addresses of those that wait, and writes what follows,
+    /// once for all.
+    async fn tell(&mut self) {
         if !self.sound {
-            return Some("network policy is not known yet: the API is still being listed".into());
+            return;
         }
-        let interface = &waiting.asked.interface;
-        let pod = match pod_of(&self.caches.pods, interface) {
-            Ok(pod) => pod,
-            Err(missing) => return Some(missing),
-        };
-        let Interface {
-            device, addresses, ..
-        } = interface;
-        if !waiting.told {
+        let mut told = false;
+        for waiting in self.waiting.iter_mut().filter(|it| !it.told) {
+            let interface = &waiting.asked.interface;
+            let Ok(pod) = pod_of(&self.caches.pods, interface) else {
+                continue;
+            };
             let name = (interface.namespace.clone(), interface.name.clone());
             let (uid, planned) = (pod.meta().uid.to_string(), pod.planned());
+            let addresses = &interface.addresses;
             self.book.give(&name, &uid, addresses, &mut self.compiler);
             self.book
                 .tell(&name, Some((&uid, &planned)), &mut self.compiler);
             waiting.told = true;
+            told = true;
+        }
+        if told {
             self.flush().await;
-            if !self.sound {
-                return Some("network policy has no room, or is written anew".to_owned());
-            }
+        }
+    }
+
+    /// What a pod's interface still has to wait for.
+    async fn missing(&mut self, waiting: &mut Waiting) -> Option<String> {
+        if !self.sound {
+            return Some(
+                "network policy is not known yet, has no room, or is written anew".to_owned(),
+            );
+        }
+        let interface = &waiting.asked.interface;
+        if let Err(missing) = pod_of(&self.caches.pods, interface) {
+            return Some(missing);
+        }
+        let Interface {
+            device, addresses, ..
+        } = interface;
+        if !waiting.told {
+            // The pod came a moment ago, with a change that is yet to be taken up.
+            return Some("its addresses are not compiled yet".to_owned());
         }
         if let Some(missing) = addresses
             .iter()

@@ -1,6 +1,7 @@
-//! What network policy asks of the task that owns maps and programs, and what that
-//! one tells it.
+//! What network policy, and who makes pods' interfaces, ask of the task that owns maps
+//! and programs, and what that one tells.
 
+use node_agent_datapath::Device;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Something that the owner of maps and programs alone can do.
@@ -12,6 +13,9 @@ pub enum Wish {
     Host(bool),
     /// Programs at interfaces whose pods have a bandwidth since.
     Bandwidth,
+    /// Programs at these, which were made a moment ago: the kernel's word of them comes
+    /// later.
+    Devices(Vec<Device>),
 }
 
 /// What became of the wish for room.

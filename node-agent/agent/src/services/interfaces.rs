@@ -3,7 +3,10 @@
 //! The kernel's messages only say that something changed: then all is read
 //! anew, so that a lost message costs a moment and no more.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt, TryStreamExt};
 use netlink_packet_route::{
@@ -23,6 +26,8 @@ use crate::Error;
 /// How long after a look no other one: messages come in crowds, a new pod's device
 /// makes five. The first of them is not waited with, since its pod waits for it.
 const SETTLE: Duration = Duration::from_millis(5);
+/// And so many times as long as it took: of many devices a look takes a while.
+const SPARE: u32 = 9;
 /// How often all is read even if no message came.
 const COMPARE: Duration = Duration::from_secs(30);
 /// How long after a failure.
@@ -63,7 +68,10 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
                 // An end of the messages leaves the comparisons in time.
                 Some(_) = messages.next() => while messages.try_recv().is_ok() {},
             }
-            match read(&handle).await {
+            let begun = Instant::now();
+            let found = read(&handle).await;
+            let took = begun.elapsed();
+            match found {
                 Ok(found) => {
                     pause = COMPARE;
                     sender.send_if_modified(|known| {
@@ -82,7 +90,7 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
                     );
                 }
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(SETTLE.max(took * SPARE)).await;
         }
     });
     Ok(receiver)

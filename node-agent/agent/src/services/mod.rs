@@ -19,6 +19,7 @@ mod http;
 pub(crate) mod interfaces;
 pub mod kube_proxy;
 pub mod local;
+mod made;
 mod metrics;
 mod movers;
 mod node;
@@ -53,6 +54,7 @@ use self::{
     http::Answer,
     interfaces::Interfaces,
     local::{Ask, Clerk, Placed},
+    made::{Made, is_there},
     metrics::{Metrics, Now},
     movers::Movers,
     told::Told,
@@ -146,6 +148,7 @@ pub async fn run(
         health,
         metrics,
         interfaces: interfaces.borrow_and_update().clone(),
+        made: Made::default(),
         node: node::Own::default(),
         checks: Checks::default(),
         checked: None,
@@ -207,6 +210,7 @@ pub async fn run(
             }
             Ok(()) = interfaces.changed() => {
                 state.interfaces = interfaces.borrow_and_update().clone();
+                state.made.complete(&mut state.interfaces.devices, is_there);
                 state.node_changed();
                 state.follow_devices();
             }
@@ -241,6 +245,7 @@ struct State {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     interfaces: Interfaces,
+    made: Made,
     node: node::Own,
     checks: Checks,
     /// Of what the plan said of health checks, what is served now.
@@ -442,6 +447,11 @@ impl State {
                 return self.follow_devices();
             }
             Wish::Bandwidth => return self.follow_devices(),
+            Wish::Devices(made) => {
+                self.made.add(made);
+                self.made.complete(&mut self.interfaces.devices, is_there);
+                return self.follow_devices();
+            }
         };
         let room = match self.engine.grow_policy(map) {
             Ok(true) => Room::More,

@@ -1,0 +1,317 @@
+//! Makes pods' interfaces, all that the plugin's ADD does, a crowd's together.
+//!
+//! ```text
+//! questions ─► addresses ─► pairs, pods' ends ─► programs, policy ─► nodes' ends up ─► answers
+//!              └ written durably ┘
+//! ```
+//!
+//! A plugin is a process a pod, and each would open sockets, ask the kernel one thing after
+//! the other and flush a folder by itself. Here who asks while others are served is served
+//! with all that ask meanwhile. The order of each one's steps is the plugin's own: nobody is
+//! told of an address that is not written, and a node's end is down until policy agrees.
+
+use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
+
+use cni_addresses::{
+    Pool, Store, Wish as Wanted,
+    wire::{self, Answer, Attached, End},
+};
+use node_agent_datapath::Device;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::kernel::{Failed, Pair, Way};
+use super::release::Release;
+use crate::policy::{Gate, Interface, Wish};
+
+mod kernel;
+
+/// Interfaces that are made at once, at most: the first of them waits for the last.
+const TOGETHER: usize = 32;
+/// Of what kind the devices are.
+const KIND: &str = "veth";
+
+/// What this part is joined to.
+pub struct Joined {
+    /// Lets interfaces up; none: nobody enforces policy.
+    pub gate: Option<Gate>,
+    /// Who brings programs to devices.
+    pub wishes: mpsc::Sender<Wish>,
+}
+
+/// Makes interfaces.
+#[derive(Clone)]
+pub struct Attach {
+    steps: mpsc::Sender<Step>,
+    gate: Option<Gate>,
+    release: Release,
+}
+
+enum Step {
+    Make(Make),
+    Open(Way, oneshot::Sender<Result<(), Failed>>),
+}
+
+/// An interface that is to be made, and who is told.
+struct Make {
+    question: Arc<wire::Attach>,
+    pool: Pool,
+    netns: OwnedFd,
+    told: oneshot::Sender<Result<Made, Unmade>>,
+}
+
+/// An interface whose node's end is down.
+struct Made {
+    way: Way,
+    ends: Attached,
+}
+
+enum Unmade {
+    /// No address: nothing was changed.
+    Address(cni_addresses::Error),
+    /// Something may be left.
+    Failed(String),
+}
+
+// === impl Attach ===
+
+impl Attach {
+    /// One whose tasks end with `shutdown`. `pin_dir` is the datapath's.
+    pub fn start(
+        store: Arc<Store>,
+        pin_dir: PathBuf,
+        Joined { gate, wishes }: Joined,
+        release: Release,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (steps, mut asked) = mpsc::channel(TOGETHER);
+        let (made, mut all_made) = mpsc::unbounded_channel();
+        let until = shutdown.clone();
+        tokio::spawn(async move {
+            let mut all = Vec::new();
+            loop {
+                tokio::select! {
+                    () = until.cancelled() => return,
+                    count = asked.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+                }
+                let (steps, store) = (std::mem::take(&mut all), store.clone());
+                let (pin_dir, made) = (pin_dir.clone(), made.clone());
+                let work = move || work(&store, &pin_dir, steps, &made);
+                // Who waits for a step of a crowd that failed so is told by its end.
+                let _ = tokio::task::spawn_blocking(work).await;
+            }
+        });
+        tokio::spawn(async move {
+            let mut all = Vec::new();
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    count = all_made.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+                }
+                // Who ends hears of nothing any more.
+                let _ = wishes.send(Wish::Devices(std::mem::take(&mut all))).await;
+            }
+        });
+        Self {
+            steps,
+            gate,
+            release,
+        }
+    }
+
+    /// Makes an interface with addresses of `pool`, and lets it up.
+    pub async fn of(&self, question: wire::Attach, pool: Pool, netns: OwnedFd) -> Answer {
+        let question = Arc::new(question);
+        let (told, made) = oneshot::channel();
+        let make = Make {
+            question: question.clone(),
+            pool,
+            netns,
+            told,
+        };
+        if self.steps.send(Step::Make(make)).await.is_err() {
+            return Answer::refuse(wire::LATER, ENDING);
+        }
+        let made = match made.await {
+            Ok(Ok(made)) => made,
+            Ok(Err(Unmade::Address(error))) => return Err(error).into(),
+            Ok(Err(Unmade::Failed(why))) => return self.undone(question, wire::NETLINK, why).await,
+            Err(_) => return self.undone(question, wire::LATER, ENDING.to_owned()).await,
+        };
+        let Made { way, ends } = made;
+        if let Some(gate) = &self.gate {
+            let interface = Interface {
+                namespace: question.pod.namespace.clone(),
+                name: question.pod.name.clone(),
+                uid: question.uid.clone(),
+                device: question.holder.device(),
+                addresses: way.addresses.clone(),
+                bandwidth: question.bandwidth,
+            };
+            if let Err(missing) = gate.admit(interface).await {
+                return self.undone(question, wire::LATER, missing).await;
+            }
+        }
+        let addresses = way.addresses.clone();
+        let (told, opened) = oneshot::channel();
+        let opened = match self.steps.send(Step::Open(way, told)).await {
+            Ok(()) => opened.await,
+            Err(_) => return self.undone(question, wire::LATER, ENDING.to_owned()).await,
+        };
+        match opened {
+            Ok(Ok(())) => Answer {
+                addresses,
+                attached: Some(ends),
+                refused: None,
+            },
+            Ok(Err(error)) => {
+                let why = error.to_string();
+                self.undone(question, wire::NETLINK, why).await
+            }
+            Err(_) => self.undone(question, wire::LATER, ENDING.to_owned()).await,
+        }
+    }
+
+    /// The runtime calls DEL after a failed ADD, but need not: leaves nothing.
+    async fn undone(&self, question: Arc<wire::Attach>, code: u32, why: String) -> Answer {
+        let left = self.release.of(question.holder.clone()).await.refused;
+        let why = match left {
+            None => why,
+            Some(left) => format!("{why}; and what was made stays: {}", left.reason),
+        };
+        Answer::refuse(code, why)
+    }
+}
+
+/// What is said when this process ends.
+const ENDING: &str = "the agent is ending";
+
+/// Does a crowd's steps; those that make somebody ready first.
+fn work(
+    store: &Store,
+    pin_dir: &std::path::Path,
+    steps: Vec<Step>,
+    devices: &mpsc::UnboundedSender<Device>,
+) {
+    let (mut ways, mut makes) = (Vec::new(), Vec::new());
+    for step in steps {
+        match step {
+            Step::Make(make) => makes.push(make),
+            Step::Open(way, told) => ways.push((way, told)),
+        }
+    }
+    if !ways.is_empty() {
+        let (ways, told): (Vec<_>, Vec<_>) = ways.into_iter().unzip();
+        for (told, opened) in told.into_iter().zip(kernel::open(&ways)) {
+            // Who asked may have gone.
+            let _ = told.send(opened);
+        }
+    }
+    if !makes.is_empty() {
+        make(store, pin_dir, makes, devices);
+    }
+}
+
+fn make(
+    store: &Store,
+    pin_dir: &std::path::Path,
+    makes: Vec<Make>,
+    devices: &mpsc::UnboundedSender<Device>,
+) {
+    let wanted: Vec<_> = makes
+        .iter()
+        .map(|it| Wanted {
+            pool: &it.pool,
+            wanted: &it.question.wanted,
+            holder: &it.question.holder,
+        })
+        .collect();
+    let taken = match store.take_all(&wanted) {
+        Ok(taken) => taken,
+        Err(error) => {
+            let why = chain(&error);
+            return tell_all(makes, &why);
+        }
+    };
+    drop(wanted);
+    let (mut pairs, mut asked) = (Vec::new(), Vec::new());
+    let mut taken = taken;
+    for (make, given) in makes.into_iter().zip(std::mem::take(&mut taken.given)) {
+        match given {
+            Ok(addresses) => {
+                let holder = &make.question.holder;
+                pairs.push(Pair {
+                    host: holder.device(),
+                    pod: holder.ifname.clone(),
+                    netns: make.netns,
+                    mtu: make.question.mtu,
+                    host_mac: holder.host_mac(),
+                    pod_mac: make.question.mac.unwrap_or_else(|| holder.pod_mac()),
+                    addresses,
+                });
+                asked.push(make.told);
+            }
+            Err(error) => drop(make.told.send(Err(Unmade::Address(error)))),
+        }
+    }
+    let (flushed, made) = std::thread::scope(|scope| {
+        let flushing = scope.spawn(|| taken.flush());
+        let made = kernel::make(pin_dir, &pairs);
+        for (pair, index) in pairs.iter().zip(&made) {
+            if let Ok(index) = index {
+                let _ = devices.send(Device {
+                    index: *index,
+                    name: pair.host.clone(),
+                    kind: KIND.to_owned(),
+                    ethernet: true,
+                    ..Device::default()
+                });
+            }
+        }
+        (flushing.join(), made)
+    });
+    let unwritten = match flushed {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(chain(&error)),
+        Err(_) => Some("the thread that writes addresses failed".to_owned()),
+    };
+    for ((pair, made), told) in pairs.into_iter().zip(made).zip(asked) {
+        let end = |mac| End {
+            mac,
+            mtu: pair.mtu(),
+        };
+        let ends = Attached {
+            host: end(pair.host_mac),
+            pod: end(pair.pod_mac),
+        };
+        let made = match (made, &unwritten) {
+            (Ok(index), None) => Ok(Made {
+                way: Way {
+                    index,
+                    mac: pair.pod_mac,
+                    addresses: pair.addresses,
+                },
+                ends,
+            }),
+            (Err(error), _) => Err(Unmade::Failed(error.to_string())),
+            (Ok(_), Some(why)) => Err(Unmade::Failed(why.clone())),
+        };
+        let _ = told.send(made);
+    }
+}
+
+fn tell_all(makes: Vec<Make>, why: &str) {
+    for make in makes {
+        let _ = make.told.send(Err(Unmade::Failed(why.to_owned())));
+    }
+}
+
+fn chain(error: &cni_addresses::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,435 @@
+//! The kernel's part of pods' interfaces: of a crowd, messages go to it together, and of
+//! nothing is asked what is known beforehand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
+
+use cni_addresses::{gateway, host_prefix};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressFlags},
+    link::{InfoData, InfoVeth},
+    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
+    route::RouteScope,
+};
+use nix::{
+    libc::EEXIST,
+    net::if_::if_nametoindex,
+    sched::{CloneFlags, setns},
+};
+use rtnetlink::{
+    AddressMessageBuilder, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder,
+    packet_core::{
+        NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+        NetlinkPayload,
+    },
+    sys::{Socket, protocols::NETLINK_ROUTE},
+};
+
+/// Messages of one system call: the answers of all of them must find room in the socket.
+const AT_ONCE: usize = 64;
+/// Of a pair that nothing is said of, in bytes.
+const USUAL_MTU: u32 = 1_500;
+
+/// A hardware address.
+pub type Mac = [u8; 6];
+
+/// An interface that is to be made.
+#[derive(Debug)]
+pub struct Pair {
+    /// The name of the node's end.
+    pub host: String,
+    /// The name of the pod's end.
+    pub pod: String,
+    /// The pod's network namespace.
+    pub netns: OwnedFd,
+    /// In bytes; 0 leaves the kernel's default.
+    pub mtu: u32,
+    /// Of the node's end.
+    pub host_mac: Mac,
+    /// Of the pod's end.
+    pub pod_mac: Mac,
+    /// The pod's.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What the kernel did not do.
+#[derive(Debug, thiserror::Error)]
+#[error("netlink: cannot {what}: {source}")]
+pub struct Failed {
+    what: String,
+    source: io::Error,
+}
+
+// === impl Pair ===
+
+impl Pair {
+    /// In bytes.
+    pub const fn mtu(&self) -> u32 {
+        match self.mtu {
+            0 => USUAL_MTU,
+            mtu => mtu,
+        }
+    }
+}
+
+/// Makes interfaces, whose nodes' ends are down, and sets the pods' ends up; the index of
+/// each node's end. `pin_dir` is the datapath's, whose programs may be at interfaces of
+/// these names that were left.
+pub fn make(pin_dir: &Path, pairs: &[Pair]) -> Vec<Result<u32, Failed>> {
+    let mut made = match pairs_made(pin_dir, pairs) {
+        Ok(made) => made,
+        Err(error) => return all_failed(pairs, "open a netlink socket", &error),
+    };
+    // Only a thread that ends afterwards enters other namespaces.
+    let entered = std::thread::scope(|scope| {
+        let work = || {
+            let set_up = pairs.iter().zip(&made).map(|(pair, made)| match made {
+                Ok(_) => pod_end(pair),
+                // It is told of that.
+                Err(_) => Ok(()),
+            });
+            set_up.collect::<Vec<_>>()
+        };
+        let named = std::thread::Builder::new().name("pods-ends".to_owned());
+        named
+            .spawn_scoped(scope, work)?
+            .join()
+            .map_err(|_| io::Error::other("the thread that enters pods' network namespaces failed"))
+    });
+    match entered {
+        Ok(entered) => {
+            for (made, entered) in made.iter_mut().zip(entered) {
+                if let Err(error) = entered {
+                    *made = Err(error);
+                }
+            }
+            made
+        }
+        Err(error) => all_failed(pairs, "enter the pod's network namespace", &error),
+    }
+}
+
+/// What leads to a pod from the node.
+#[derive(Debug)]
+pub struct Way {
+    /// The index of the node's end.
+    pub index: u32,
+    /// The pod's hardware address.
+    pub mac: Mac,
+    /// The pod's addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Sets nodes' ends up, with neighbours and routes.
+pub fn open(ways: &[Way]) -> Vec<Result<(), Failed>> {
+    let mut asks = Vec::new();
+    for (number, way) in ways.iter().enumerate() {
+        asks.push((number, set_up(way.index)));
+        for address in &way.addresses {
+            asks.push((number, neighbour(way.index, *address, &way.mac)));
+            asks.push((number, pod_route(way.index, *address)));
+        }
+    }
+    let mut opened: Vec<_> = ways.iter().map(|_| Ok(())).collect();
+    let (numbers, asks): (Vec<usize>, Vec<Ask>) = asks.into_iter().unzip();
+    let answers = Netlink::open().and_then(|mut netlink| netlink.all(&asks));
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(error) => return all_failed(ways, "set the node's end up", &error),
+    };
+    for ((number, ask), answer) in numbers.into_iter().zip(asks).zip(answers) {
+        if let (Err(source), Some(opened)) = (answer, opened.get_mut(number))
+            && opened.is_ok()
+        {
+            *opened = Err(ask.failed(source));
+        }
+    }
+    opened
+}
+
+fn all_failed<A, T>(all: &[A], what: &str, error: &io::Error) -> Vec<Result<T, Failed>> {
+    let failed = |_| {
+        Err(Failed {
+            what: what.to_owned(),
+            source: io::Error::new(error.kind(), error.to_string()),
+        })
+    };
+    all.iter().map(failed).collect()
+}
+
+/// Makes pairs, both ends down.
+fn pairs_made(pin_dir: &Path, pairs: &[Pair]) -> io::Result<Vec<Result<u32, Failed>>> {
+    let mut netlink = Netlink::open()?;
+    let mut asks: BTreeMap<usize, Ask> = pairs.iter().map(new_pair).enumerate().collect();
+    let mut failures = BTreeMap::new();
+    for again in [true, false] {
+        let (numbers, messages): (Vec<usize>, Vec<Ask>) =
+            std::mem::take(&mut asks).into_iter().unzip();
+        let answers = netlink.all(&messages)?;
+        let mut left = BTreeSet::new();
+        for ((number, ask), answer) in numbers.into_iter().zip(messages).zip(answers) {
+            match (answer, pairs.get(number)) {
+                (Err(error), Some(pair)) if again && error.raw_os_error() == Some(EEXIST) => {
+                    left.insert(pair.host.clone());
+                    asks.insert(number, ask);
+                }
+                (Err(error), _) => drop(failures.insert(number, ask.failed(error))),
+                (Ok(()), _) => {}
+            }
+        }
+        if asks.is_empty() {
+            break;
+        }
+        // What an ADD that was killed half-way left. If it stays, that is told next.
+        drop(node_agent_datapath::remove_devices(pin_dir, &left));
+    }
+    let made = pairs.iter().enumerate().map(|(number, pair)| {
+        if let Some(failed) = failures.remove(&number) {
+            return Err(failed);
+        }
+        if_nametoindex(pair.host.as_str()).map_err(|error| Failed {
+            what: format!("find the interface `{}`", pair.host),
+            source: error.into(),
+        })
+    });
+    Ok(made.collect())
+}
+
+/// Sets the pod's end up, in its namespace, in which this thread stays.
+fn pod_end(pair: &Pair) -> Result<(), Failed> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        |source| Failed { what, source }
+    };
+    let entered = setns(&pair.netns, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
+    entered.map_err(failed("enter the pod's network namespace"))?;
+    let index = if_nametoindex(pair.pod.as_str()).map_err(io::Error::from);
+    let index = index.map_err(failed("find the pod's end"))?;
+    let mut asks = vec![set_up(index)];
+    for address in &pair.addresses {
+        let gateway = gateway(address);
+        asks.push(own_address(index, *address));
+        asks.push(neighbour(index, gateway, &pair.host_mac));
+        asks.push(default_route(index, gateway));
+    }
+    let answers = Netlink::open().and_then(|mut netlink| netlink.all(&asks));
+    let answers = answers.map_err(failed("set the pod's end up"))?;
+    for (ask, answer) in asks.into_iter().zip(answers) {
+        answer.map_err(|error| ask.failed(error))?;
+    }
+    Ok(())
+}
+
+// === messages ===
+
+/// A change that the kernel is asked for.
+#[derive(Clone, Debug)]
+struct Ask {
+    /// For people, should it fail.
+    what: String,
+    message: RouteNetlinkMessage,
+    flags: u16,
+}
+
+impl Ask {
+    fn new(what: String, message: RouteNetlinkMessage, flags: u16) -> Self {
+        Self {
+            what,
+            message,
+            flags,
+        }
+    }
+
+    fn failed(self, source: io::Error) -> Failed {
+        Failed {
+            what: self.what,
+            source,
+        }
+    }
+}
+
+/// Made, or in the place of what is there.
+const REPLACED: u16 = NLM_F_CREATE | NLM_F_REPLACE;
+
+fn new_pair(pair: &Pair) -> Ask {
+    let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
+        .name(pair.pod.as_str())
+        .address(pair.pod_mac.to_vec())
+        .setns_by_fd(pair.netns.as_raw_fd());
+    let mut host = LinkVeth::new(&pair.host, &pair.pod).address(pair.host_mac.to_vec());
+    if pair.mtu > 0 {
+        peer = peer.mtu(pair.mtu);
+        host = host.mtu(pair.mtu);
+    }
+    let message = host
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
+        .build();
+    Ask::new(
+        format!("create the veth pair `{}` – `{}`", pair.host, pair.pod),
+        RouteNetlinkMessage::NewLink(message),
+        NLM_F_CREATE | NLM_F_EXCL,
+    )
+}
+
+fn set_up(index: u32) -> Ask {
+    let message = LinkUnspec::new_with_index(index).up().build();
+    let what = format!("set interface {index} up");
+    Ask::new(what, RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Without the seconds of duplicate address detection: the node knows that the address is
+/// unique.
+fn own_address(index: u32, address: IpAddr) -> Ask {
+    let bits = host_prefix(&address);
+    let message = match address {
+        IpAddr::V4(address) => AddressMessageBuilder::<Ipv4Addr>::new()
+            .index(index)
+            .address(address, bits)
+            .build(),
+        IpAddr::V6(address) => {
+            let mut message = AddressMessageBuilder::<Ipv6Addr>::new()
+                .index(index)
+                .address(address, bits)
+                .build();
+            let once = AddressAttribute::Flags(AddressFlags::Nodad);
+            message.attributes.push(once);
+            message
+        }
+    };
+    let what = format!("add address {address}");
+    Ask::new(what, RouteNetlinkMessage::NewAddress(message), REPLACED)
+}
+
+/// A neighbour that needs no asking.
+fn neighbour(index: u32, address: IpAddr, mac: &Mac) -> Ask {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = index;
+    message.header.state = NeighbourState::Permanent;
+    let (family, destination) = match address {
+        IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
+        IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
+    };
+    message.header.family = family;
+    message.attributes = vec![
+        NeighbourAttribute::Destination(destination),
+        NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
+    ];
+    let what = format!("add the neighbour {address}");
+    Ask::new(what, RouteNetlinkMessage::NewNeighbour(message), REPLACED)
+}
+
+fn default_route(index: u32, gateway: IpAddr) -> Ask {
+    let message = match gateway {
+        IpAddr::V4(gateway) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .gateway(gateway)
+            .output_interface(index)
+            .onlink()
+            .build(),
+        IpAddr::V6(gateway) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .gateway(gateway)
+            .output_interface(index)
+            .onlink()
+            .build(),
+    };
+    let what = format!("add the default route by {gateway}");
+    Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
+}
+
+/// The route to one pod's address on the node's end of its pair.
+fn pod_route(index: u32, address: IpAddr) -> Ask {
+    let bits = host_prefix(&address);
+    let message = match address {
+        IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(address, bits)
+            .output_interface(index)
+            .scope(RouteScope::Link)
+            .build(),
+        IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .destination_prefix(address, bits)
+            .output_interface(index)
+            .build(),
+    };
+    let what = format!("add the route to {address}");
+    Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
+}
+
+// === the socket ===
+
+/// A socket of the namespace in which it was made.
+struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    fn open() -> io::Result<Self> {
+        let socket = Socket::new(NETLINK_ROUTE)?;
+        // Answers without what was asked.
+        socket.set_cap_ack(true)?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// Asks for all in turn, whatever becomes of those before; what became of each.
+    fn all(&mut self, asks: &[Ask]) -> io::Result<Vec<io::Result<()>>> {
+        let mut answers = Vec::with_capacity(asks.len());
+        for some in asks.chunks(AT_ONCE) {
+            self.some(some, &mut answers)?;
+        }
+        Ok(answers)
+    }
+
+    fn some(&mut self, asks: &[Ask], answers: &mut Vec<io::Result<()>>) -> io::Result<()> {
+        let first = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::new();
+        for ask in asks {
+            self.sequence = self.sequence.wrapping_add(1);
+            let mut message = NetlinkMessage::from(ask.message.clone());
+            message.header.flags = NLM_F_REQUEST | NLM_F_ACK | ask.flags;
+            message.header.sequence_number = self.sequence;
+            message.finalize();
+            let begin = bytes.len();
+            bytes.resize(begin + message.buffer_len().next_multiple_of(4), 0);
+            message.serialize(bytes.get_mut(begin..).unwrap_or_default());
+        }
+        self.socket.send(&bytes, 0)?;
+        let mut told: Vec<Option<io::Result<()>>> = asks.iter().map(|_| None).collect();
+        let mut missing = told.len();
+        while missing > 0 {
+            let (received, _) = self.socket.recv_from_full()?;
+            let mut rest = received.as_slice();
+            while !rest.is_empty() {
+                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                let length = message.header.length as usize;
+                rest = rest
+                    .get(length.next_multiple_of(4).max(4)..)
+                    .unwrap_or_default();
+                let NetlinkPayload::Error(said) = message.payload else {
+                    continue;
+                };
+                let place = message.header.sequence_number.wrapping_sub(first);
+                if let Some(told @ None) = told.get_mut(place as usize) {
+                    *told = Some(match said.code {
+                        None => Ok(()),
+                        Some(code) => Err(io::Error::from_raw_os_error(-code.get())),
+                    });
+                    missing -= 1;
+                }
+            }
+        }
+        answers.extend(told.into_iter().flatten());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
