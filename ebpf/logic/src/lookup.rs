@@ -198,6 +198,11 @@ fn once<M: Maps + Entropy, A: Ask>(
         if service.flags.contains(ServiceFlags::SOURCES) {
             match ask.admission(service.set) {
                 Admission::Yes => {}
+                // Ranges go once no entry needs them: one that was read before may.
+                Admission::No if !is_still(maps, key, &service) => {
+                    maps.count(Counter::Reread);
+                    return None;
+                }
                 Admission::No => return Some(Choice::NotAdmitted),
                 Admission::Unknown => return Some(Choice::Undecided),
             }
@@ -223,6 +228,13 @@ fn once<M: Maps + Entropy, A: Ask>(
     }
     maps.count(Counter::Reread);
     None
+}
+
+/// Is this what the entry says now?
+#[inline(always)]
+fn is_still<M: Maps>(maps: &M, key: &ServiceKey, service: &Service) -> bool {
+    let now = maps.service(key).and_then(|sealed| sealed.open(key));
+    now.is_some_and(|now| now == *service)
 }
 
 /// Does the node serve its node ports at this address, to this client?
@@ -308,6 +320,7 @@ fn with_affinity<M: Maps + Entropy>(
     let now = maps.now();
     let mut number = scale(spread, service.count);
     let mut kept = false;
+    let mut whose = Affinity::new(0, Address::UNSPECIFIED, Port(0));
     if let Some(affinity) = maps.affinity(key).and_then(|sealed| sealed.open(key)) {
         let idle = now.saturating_sub(affinity.used);
         if idle < u64::from(service.affinity_seconds) * 1_000_000_000 {
@@ -322,11 +335,16 @@ fn with_affinity<M: Maps + Entropy>(
             {
                 number = its;
                 kept = true;
+                whose = affinity;
             }
         }
     }
     let backend = slot(maps, service, number)?;
     if kept {
+        // It may have been given to another one since.
+        if backend.address != whose.address || backend.port != whose.port {
+            return None;
+        }
         maps.count(Counter::AffinityKept);
     }
     let value = Affinity::new(now, backend.address, backend.port);

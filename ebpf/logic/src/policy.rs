@@ -93,6 +93,10 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
     if flow.own == flow.peer {
         return decided(true, cookies::ITSELF);
     }
+    if root.epoch == 0 {
+        // It was taken away since the packet was found to need a decision.
+        return decided(true, cookies::DEFAULT);
+    }
     let key = EndpointKey {
         epoch: root.epoch,
         direction: flow.direction,

@@ -1,7 +1,8 @@
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
-use ebpf_abi::{Address, BackendFlags, Port, Protocol};
+use ebpf_abi::{Address, BackendFlags, Config, Original, OriginalKey, Port, Protocol, Range};
 
 use super::*;
 use crate::model::Model;
@@ -207,4 +208,206 @@ fn clients_have_affinities_of_their_own() {
     let again: Vec<_> = (0..64).map(|client| ask(&model, client)).collect();
     assert_eq!(choices, again);
     assert!(choices.iter().any(|choice| *choice != choices[0]));
+}
+
+/// Maps that change after some looks at what user space writes: their reader is stopped.
+struct Halted {
+    model: RefCell<Model>,
+    looks: Cell<u32>,
+    change: fn(&mut Model),
+}
+
+impl Halted {
+    fn look(&self) -> std::cell::Ref<'_, Model> {
+        let left = self.looks.get();
+        if left == 0 {
+            (self.change)(&mut self.model.borrow_mut());
+        }
+        self.looks.set(left.wrapping_sub(1));
+        self.model.borrow()
+    }
+}
+
+impl Maps for Halted {
+    fn served(&self, protocol: Protocol, port: Port) -> Served {
+        self.look().served(protocol, port)
+    }
+    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+        self.look().service(key)
+    }
+    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+        self.look().slot(key)
+    }
+    fn member(&self, key: &MemberKey) -> Option<u32> {
+        self.look().member(key)
+    }
+    fn place(&self, key: &MaglevKey, place: u32) -> Option<u16> {
+        self.look().place(key, place)
+    }
+    fn node(&self, address: &Address) -> Option<NodeFlags> {
+        self.look().node(address)
+    }
+    fn config(&self) -> Option<Config> {
+        self.model.borrow().config()
+    }
+    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
+        self.model.borrow().original(key)
+    }
+    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
+        self.model.borrow().remember(key, value)
+    }
+    fn forget(&self, key: &OriginalKey) {
+        self.model.borrow().forget(key);
+    }
+    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+        self.model.borrow().affinity(key)
+    }
+    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>) {
+        self.model.borrow().keep(key, value);
+    }
+    fn count(&self, counter: Counter) {
+        self.model.borrow().count(counter);
+    }
+    fn tell(&self, what: Counter, asked: &ServiceKey) {
+        self.model.borrow().tell(what, asked);
+    }
+}
+
+impl Entropy for Halted {
+    fn random(&self) -> u32 {
+        self.model.borrow().random()
+    }
+    fn now(&self) -> u64 {
+        self.model.borrow().now()
+    }
+    fn ticks(&self) -> u32 {
+        self.model.borrow().ticks()
+    }
+}
+
+/// A client whose address is known.
+struct Known<'a>(&'a Halted, u32);
+
+const CLIENT: Address = Address::v4([192, 0, 2, 1]);
+
+impl Ask for Known<'_> {
+    fn spread(&self) -> u32 {
+        self.1
+    }
+
+    fn client(&self, set: u32) -> AffinityKey {
+        AffinityKey::of_address(CLIENT, set)
+    }
+
+    fn admission(&self, set: u32) -> Admission {
+        if crate::Flows::is_source(&*self.0.look(), set, CLIENT) {
+            Admission::Yes
+        } else {
+            Admission::No
+        }
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    fn hash(&self, _client_alone: bool) -> Option<u32> {
+        Some(self.1)
+    }
+
+    fn chosen(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// What a client may get that is stopped anywhere while a service changes.
+fn stopped(before: fn() -> Model, change: fn(&mut Model)) -> BTreeSet<std::string::String> {
+    let mut all = BTreeSet::new();
+    for looks in 0..12 {
+        for spread in [0, u32::MAX / 2, u32::MAX] {
+            let (model, looks) = (RefCell::new(before()), Cell::new(looks));
+            let maps = Halted {
+                model,
+                looks,
+                change,
+            };
+            let mut found = Found::NOTHING;
+            let choice = choose::<3, _, _>(&maps, &mut key(), &Known(&maps, spread), &mut found);
+            all.insert(match choice {
+                Choice::Backend => {
+                    std::format!("{}", std::net::IpAddr::from(found.backend.address))
+                }
+                other => std::format!("{other:?}"),
+            });
+        }
+    }
+    all
+}
+
+fn set_of<const N: usize>(all: [&str; N]) -> BTreeSet<std::string::String> {
+    all.into_iter().map(Into::into).collect()
+}
+
+#[test]
+fn who_is_stopped_while_a_service_changes_gets_what_was_or_what_is() {
+    let admitted = || {
+        let mut model = Model::default();
+        let flags = ServiceFlags::SOURCES;
+        model.put(key(), service(1, 1, flags), &backends(1));
+        model.sources.insert((160, Range::new(7, CLIENT)));
+        model
+    };
+    // The ranges go, and whoever is in one of them may as before.
+    let free = |model: &mut Model| {
+        model.put(key(), service(1, 1, ServiceFlags::NONE), &backends(1));
+        model.sources.clear();
+    };
+    assert_eq!(stopped(admitted, free), set_of(["10.244.0.1"]));
+    // The service goes.
+    let gone = |model: &mut Model| {
+        model.services.clear();
+        model.slots.clear();
+        model.sources.clear();
+    };
+    assert_eq!(stopped(admitted, gone), set_of(["10.244.0.1", "NoService"]));
+    // Another generation, of which the former one is removed.
+    let two = || {
+        let mut model = Model::default();
+        model.put(key(), service(1, 2, ServiceFlags::NONE), &backends(2));
+        model
+    };
+    let anew = |model: &mut Model| {
+        model.put(key(), service(2, 1, ServiceFlags::NONE), &backends(3)[2..]);
+        model.slots.retain(|key, _| key.generation == 2);
+    };
+    assert_eq!(
+        stopped(two, anew),
+        set_of(["10.244.0.1", "10.244.0.2", "10.244.0.3"])
+    );
+    // The client's own backend gets another slot, and its former one is another's.
+    let kept = || {
+        let mut model = Model::default();
+        let all = backends(3);
+        model.put(key(), service(1, 3, ServiceFlags::AFFINITY), &all);
+        let own = AffinityKey::of_address(CLIENT, 7);
+        let value = Affinity::new(0, all[2].address, all[2].port);
+        model
+            .affinity
+            .borrow_mut()
+            .insert(own, Sealed::new(&own, value));
+        model
+    };
+    let swapped = |model: &mut Model| {
+        let all = backends(4);
+        model.put(
+            key(),
+            service(1, 3, ServiceFlags::AFFINITY),
+            &[all[2], all[1], all[3]],
+        );
+    };
+    assert_eq!(stopped(kept, swapped), set_of(["10.244.0.3"]));
 }
