@@ -149,6 +149,21 @@ impl Protocol {
     pub const UDP: Self = Self(17);
     /// SCTP, RFC 9260.
     pub const SCTP: Self = Self(132);
+
+    /// Those with ports, in the order in which tables of ports have them.
+    pub const ROWS: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
+
+    /// Which row of a table of ports is its own; none of a protocol without ports.
+    #[inline(always)]
+    #[must_use]
+    pub const fn row(self) -> Option<u32> {
+        match self {
+            Self::TCP => Some(0),
+            Self::UDP => Some(1),
+            Self::SCTP => Some(2),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(feature = "user")]
@@ -207,5 +222,27 @@ mod user {
         fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
             Display::fmt(self, f)
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Ports of all protocols that have ports: at the ends, and beside each other in
+    /// tables of eight or 32 to an element.
+    pub(crate) fn ports() -> impl Iterator<Item = (Protocol, Port)> {
+        let ports = [0, 1, 7, 8, 31, 32, 80, 8_080, 30_000, 65_535];
+        Protocol::ROWS
+            .into_iter()
+            .flat_map(move |protocol| ports.map(|port| (protocol, Port::new(port))))
+    }
+
+    #[test]
+    fn each_protocol_with_ports_has_its_own_row() {
+        for (row, protocol) in (0..).zip(Protocol::ROWS) {
+            assert_eq!(protocol.row(), Some(row));
+        }
+        assert_eq!(Protocol(1).row(), None);
     }
 }

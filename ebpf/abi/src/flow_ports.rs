@@ -39,7 +39,7 @@ pub struct FlowPortPlace {
 
 const PORTS_AN_ELEMENT: u32 = 8;
 const ELEMENTS_A_PROTOCOL: u32 = 65_536 / PORTS_AN_ELEMENT;
-const PROTOCOLS: u32 = 3;
+const PROTOCOLS: u32 = Protocol::ROWS.len() as u32;
 
 impl FlowPorts {
     /// Elements of `FLOW_PORTS`.
@@ -51,11 +51,8 @@ impl FlowPorts {
     #[inline(always)]
     #[must_use]
     pub const fn place(which: FlowPort, protocol: Protocol, port: Port) -> Option<FlowPortPlace> {
-        let number = match protocol {
-            Protocol::TCP => 0,
-            Protocol::UDP => 1,
-            Protocol::SCTP => 2,
-            _ => return None,
+        let Some(number) = protocol.row() else {
+            return None;
         };
         let port = port.get() as u32;
         let row = which as u32 * PROTOCOLS + number;
@@ -113,12 +110,10 @@ mod tests {
     fn each_port_has_a_byte_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
         for which in ALL {
-            for protocol in [Protocol::TCP, Protocol::UDP, Protocol::SCTP] {
-                for port in [0, 1, 7, 8, 80, 8_080, 30_000, 65_535] {
-                    let place = FlowPorts::place(which, protocol, Port::new(port)).unwrap();
-                    assert!(place.element < FlowPorts::ELEMENTS);
-                    assert!(seen.insert(place), "{which:?} {protocol:?} {port}");
-                }
+            for (protocol, port) in crate::address::tests::ports() {
+                let place = FlowPorts::place(which, protocol, port).unwrap();
+                assert!(place.element < FlowPorts::ELEMENTS);
+                assert!(seen.insert(place), "{which:?} {protocol:?} {port:?}");
             }
         }
         assert_eq!(

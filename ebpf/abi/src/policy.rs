@@ -181,7 +181,7 @@ pub struct PortClasses(pub [u16; 4]);
 
 impl PortClasses {
     /// Protocols with ports: TCP, UDP, SCTP.
-    pub const PROTOCOLS: u32 = 3;
+    pub const PROTOCOLS: u32 = Protocol::ROWS.len() as u32;
     /// Elements of one epoch.
     pub const HALF: u32 = Self::PROTOCOLS * 65536 / 4;
     /// Elements of `PORTS`: an epoch and the one before.
@@ -192,11 +192,8 @@ impl PortClasses {
     #[inline(always)]
     #[must_use]
     pub const fn place(epoch: u32, protocol: Protocol, port: u16) -> Option<(u32, u32)> {
-        let row = match protocol {
-            Protocol::TCP => 0,
-            Protocol::UDP => 1,
-            Protocol::SCTP => 2,
-            _ => return None,
+        let Some(row) = protocol.row() else {
+            return None;
         };
         let port = port as u32;
         Some(((epoch & 1) * Self::HALF + row * 16384 + port / 4, port % 4))

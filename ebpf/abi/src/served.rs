@@ -29,11 +29,10 @@ pub struct ServedPlace {
 const PORTS_A_WORD: u32 = 32;
 const WORDS_A_PROTOCOL: u32 = 65_536 / PORTS_A_WORD;
 const BITS: u32 = 2;
-const PROTOCOLS: [Protocol; 3] = [Protocol::TCP, Protocol::UDP, Protocol::SCTP];
 
 impl Served {
     /// Words of `SERVED`.
-    pub const WORDS: u32 = WORDS_A_PROTOCOL * PROTOCOLS.len() as u32;
+    pub const WORDS: u32 = WORDS_A_PROTOCOL * Protocol::ROWS.len() as u32;
 
     /// No entry at all.
     pub const NONE: Self = Self(0);
@@ -57,11 +56,8 @@ impl Served {
     #[inline(always)]
     #[must_use]
     pub const fn place(protocol: Protocol, port: Port) -> Option<ServedPlace> {
-        let number = match protocol {
-            Protocol::TCP => 0,
-            Protocol::UDP => 1,
-            Protocol::SCTP => 2,
-            _ => return None,
+        let Some(number) = protocol.row() else {
+            return None;
         };
         let port = port.get() as u32;
         Some(ServedPlace {
@@ -91,7 +87,9 @@ impl ServedPlace {
     /// The ports of which a word says anything.
     #[cfg(feature = "user")]
     pub fn all(word: u32, content: u64) -> impl Iterator<Item = (Protocol, Port, Served)> {
-        let protocol = PROTOCOLS.get((word / WORDS_A_PROTOCOL) as usize).copied();
+        let protocol = Protocol::ROWS
+            .get((word / WORDS_A_PROTOCOL) as usize)
+            .copied();
         let first = word % WORDS_A_PROTOCOL * PORTS_A_WORD;
         (0..PORTS_A_WORD).filter_map(move |offset| {
             let bit = offset * BITS;
@@ -115,19 +113,17 @@ mod tests {
     #[test]
     fn each_port_has_bits_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
-        for protocol in PROTOCOLS {
-            for port in [0, 1, 31, 32, 80, 8_080, 30_000, 65_535] {
-                let place = Served::place(protocol, Port::new(port)).unwrap();
-                assert!(place.word < Served::WORDS);
-                assert!(seen.insert(place), "{protocol:?} {port}");
-                for served in [Served::ADDRESS, Served::NODE, Served(3)] {
-                    let word = place.write(0, served);
-                    assert_eq!(place.read(word), served);
-                    assert_eq!(place.write(word, Served::NONE), 0);
-                    assert_eq!(place.read(place.write(u64::MAX, served)), served);
-                    let all: std::vec::Vec<_> = ServedPlace::all(place.word, word).collect();
-                    assert_eq!(all, [(protocol, Port::new(port), served)]);
-                }
+        for (protocol, port) in crate::address::tests::ports() {
+            let place = Served::place(protocol, port).unwrap();
+            assert!(place.word < Served::WORDS);
+            assert!(seen.insert(place), "{protocol:?} {port:?}");
+            for served in [Served::ADDRESS, Served::NODE, Served(3)] {
+                let word = place.write(0, served);
+                assert_eq!(place.read(word), served);
+                assert_eq!(place.write(word, Served::NONE), 0);
+                assert_eq!(place.read(place.write(u64::MAX, served)), served);
+                let all: std::vec::Vec<_> = ServedPlace::all(place.word, word).collect();
+                assert_eq!(all, [(protocol, port, served)]);
             }
         }
         assert_eq!(Served::place(Protocol(1), Port::new(80)), None);
