@@ -272,6 +272,58 @@ fn packets_that_begin_flows_take() {
     println!("a flow begins: least {least} ns, middle {middle} ns, nine tenths within {most} ns");
 }
 
+/// Nanoseconds each packet of a short connection through a node port takes, one
+/// connection after the other, each of another client.
+#[test]
+fn packets_of_short_connections_take() {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    const FIN: u8 = 1;
+    let Some(mut kernel) = Kernel::new() else {
+        return;
+    };
+    let mut model = cases::node(&mut Random(1), kernel::ticks());
+    cases::busy(&mut model);
+    kernel.write(&model);
+    let steps = [
+        ("SYN", true, SYN),
+        ("its answer", false, SYN | ACK),
+        ("ACK", true, ACK),
+        ("FIN", true, FIN | ACK),
+        ("its answer", false, FIN | ACK),
+        ("last ACK", true, ACK),
+    ];
+    let mut took: Vec<Vec<u128>> = vec![Vec::new(); steps.len() + 1];
+    for opening in cases::openings(8_000) {
+        let mut answer = None;
+        let mut sum = 0;
+        for (number, (name, client, flags)) in steps.into_iter().enumerate() {
+            let mut packet = match &answer {
+                Some(answer) if !client => Vec::clone(answer),
+                _ => opening.clone(),
+            };
+            packet[14 + 20 + 13] = flags;
+            let ran = kernel.run("orlop_tc_ingress", &packet, 1);
+            assert_eq!(ran.code, native::REDIRECT, "{name}");
+            answer.get_or_insert_with(|| {
+                let (from, port, to, to_port, protocol) = cases::ends(&ran.packet).unwrap();
+                let [from, to] = [(from, port), (to, to_port)]
+                    .map(|(address, port)| (address.into(), ebpf_abi::Port::new(port)));
+                cases::of_tuple(&ebpf_abi::Tuple::new(to.0, to.1, from.0, from.1, protocol))
+            });
+            took[number].push(ran.nanoseconds);
+            sum += ran.nanoseconds;
+        }
+        took[steps.len()].push(sum);
+    }
+    let names = steps.iter().map(|it| it.0).chain(["all"]);
+    for (name, mut all) in names.zip(took) {
+        all.sort_unstable();
+        let (least, middle) = (all[0], all[all.len() / 2]);
+        println!("{name}: least {least} ns, middle {middle} ns");
+    }
+}
+
 /// Prints what a run takes, in nanoseconds, at least and mostly.
 fn time(
     kernel: &mut Kernel,

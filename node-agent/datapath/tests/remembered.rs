@@ -26,19 +26,9 @@ const MANY: u32 = 5_000;
 const FLOOD: u32 = ROOM * 8;
 
 const SMALL: Capacity = Capacity {
-    services: 64,
-    slots: 128,
-    members: 64,
     originals: ROOM,
     affinity: ROOM,
-    flows: 256,
-    chunks: 64,
-    sources: 64,
-    peers: 16,
-    endpoints: 16,
-    verdicts: 16,
-    rules: 8,
-    policy_flows: 1,
+    ..host::SMALL
 };
 
 fn open<K: Plain, V: Plain>(pin_dir: &Path, name: &str) -> HashMap<MapData, Raw<K>, Raw<V>> {

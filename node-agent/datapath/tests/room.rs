@@ -16,19 +16,8 @@ use serde_json::json;
 use world::{By, World, ask};
 
 const SMALL: Capacity = Capacity {
-    services: 64,
-    slots: 128,
-    members: 64,
-    originals: 64,
-    affinity: 64,
-    flows: 256,
-    chunks: 64,
-    sources: 64,
-    peers: 16,
-    endpoints: 16,
-    verdicts: 16,
-    rules: 8,
     policy_flows: 4_096,
+    ..host::SMALL
 };
 
 /// Policies of a kind that each tells another peer from all others.

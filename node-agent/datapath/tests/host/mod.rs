@@ -34,6 +34,23 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 pub const NODE: &str = "node-1";
 
+/// Maps that are soon full.
+pub const SMALL: Capacity = Capacity {
+    services: 64,
+    slots: 128,
+    members: 64,
+    originals: 64,
+    affinity: 64,
+    flows: 256,
+    chunks: 64,
+    sources: 64,
+    peers: 16,
+    endpoints: 16,
+    verdicts: 16,
+    rules: 8,
+    policy_flows: 1,
+};
+
 pub struct Host {
     pub cgroup: PathBuf,
     pub pin_dir: PathBuf,
