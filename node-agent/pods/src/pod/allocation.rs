@@ -27,6 +27,9 @@ const IN_FORCE: &str = "actuated_pods_state";
 /// How long changes are gathered before they are written.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How long it takes until what could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
 /// What a pod has, in the kubelet's form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct PodResources {
@@ -118,8 +121,13 @@ pub async fn keep(shared: Arc<Shared>, shutdown: CancellationToken) {
         let with = shared.clone();
         let done = tokio::task::spawn_blocking(move || with.allocations.write(&with.root)).await;
         if let Ok(Err(error)) = done {
-            // the next change writes all of it again
+            // what is there stays, whole and old: perhaps nothing changes ever again
             tracing::warn!(%error, "cannot write down what pods were granted");
+            shared.allocations.changed.notify_one();
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(RETRY) => {}
+            }
         }
     }
 }
@@ -195,6 +203,52 @@ mod tests {
         assert!(all.written(|held| &held.in_force).contains("60Mi"));
         all.forget("u");
         assert!(!all.written(|held| &held.granted).contains("90Mi"));
+    }
+
+    #[tokio::test]
+    async fn what_a_full_disk_does_not_take_is_written_when_there_is_room() {
+        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+            return;
+        };
+        let (orders, _) = tokio::sync::mpsc::unbounded_channel();
+        let runtime = crate::cri::fake::Fake::default();
+        let shared = crate::testing::shared(&runtime, disk.path(), orders, Arc::default());
+        let shared = Arc::new(shared);
+        let (none, nothing) = (Observed::default(), FxHashMap::default());
+        let note = |memory| {
+            let main = spec(limited(memory));
+            shared.allocations.note("u", &main, &none, &nothing);
+        };
+        let read = |name: &str| std::fs::read_to_string(disk.path().join(name)).unwrap_or_default();
+        let holds = |memory: &str| [GRANTED, IN_FORCE].iter().all(|n| read(n).contains(memory));
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(keep(shared.clone(), shutdown.clone()));
+        let until = async |memory: &str| {
+            for _ in 0..400 {
+                if holds(memory) {
+                    return true;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            false
+        };
+        note("60Mi");
+        assert!(until("60Mi").await);
+        disk.fill();
+        note("90Mi");
+        tokio::time::sleep(PAUSE * 2).await;
+        // old and whole; nothing changes from now on
+        assert!(holds("60Mi") && !holds("90Mi"));
+        let checked: serde_json::Value = serde_json::from_str(&read(GRANTED)).unwrap();
+        let sum = checkpoint::checksum(&checkpoint::typed(
+            "string",
+            checked["data"].as_str().unwrap(),
+        ));
+        assert_eq!(checked["checksum"], sum);
+        disk.free();
+        assert!(until("90Mi").await, "{}", read(GRANTED));
+        shutdown.cancel();
+        task.await.unwrap();
     }
 
     #[tokio::test]

@@ -3,7 +3,11 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 /// Writes a file beside its place and moves it there; folders are made.
 ///
@@ -22,6 +26,38 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     })();
     if done.is_err() {
         let _ = fs::remove_file(&beside);
+    }
+    done
+}
+
+/// Writes a file in its place, where others have that very file open or mounted: they
+/// would keep the old one that [`write`] puts aside. Room is taken before anything is
+/// written, so that a full disk changes nothing.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = !path.exists();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let length = text.len() as u64;
+    let done = (|| {
+        // of no length is not allowed
+        if length > 0 {
+            match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, length) {
+                // file systems that do not know it write what they are given
+                Ok(()) | Err(Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(length)
+    })();
+    if done.is_err() && fresh {
+        let _ = fs::remove_file(path);
     }
     done
 }
@@ -47,6 +83,37 @@ mod tests {
         assert_eq!(names.count(), 1, "nothing half written is left");
         disk.free();
         write(&path, &"x".repeat(100_000)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn a_file_in_use_is_written_in_its_place_or_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hosts");
+        overwrite(&path, "first and long").unwrap();
+        let open = fs::File::open(&path).unwrap();
+        overwrite(&path, "short").unwrap();
+        assert_eq!(io::read_to_string(&open).unwrap(), "short");
+        overwrite(&path, "").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+
+        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+            return;
+        };
+        let path = disk.path().join("hosts");
+        overwrite(&path, "old").unwrap();
+        disk.fill();
+        let error = overwrite(&path, &"x".repeat(100_000)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        // what fits where it is needs no room
+        overwrite(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let late = disk.path().join("late");
+        assert!(overwrite(&late, "x").is_err());
+        assert!(!late.exists(), "nothing half written is left");
+        disk.free();
+        overwrite(&path, &"x".repeat(100_000)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
     }
 

@@ -10,6 +10,7 @@ use super::{Error, Volumes, io_error, subpath};
 use crate::cri::api::{self, MountPropagation};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::volume::{Source, Volume};
+use crate::pod::durable;
 use crate::pod::env::Variable;
 use crate::pod::expand::expand_strictly;
 
@@ -155,9 +156,9 @@ impl Volumes {
     pub fn hosts(&self, content: &str) -> Result<api::Mount, Error> {
         let path = self.pod_dir.join("etc-hosts");
         fs::create_dir_all(&self.pod_dir).map_err(io_error("cannot make", &self.pod_dir))?;
-        // the same file for all containers: what one of them wrote stays
+        // the same file for all containers, and those that run have it mounted
         if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
-            fs::write(&path, content).map_err(io_error("cannot write", &path))?;
+            durable::overwrite(&path, content).map_err(io_error("cannot write", &path))?;
         }
         Ok(api::Mount {
             container_path: "/etc/hosts".to_owned(),
