@@ -5,16 +5,23 @@
 //! part therefore speaks as a service account, [`ACCOUNT`], which only reads. Plugins
 //! run as pods, whose tokens the kubelet asks for; this one runs in the agent, which
 //! asks for the token itself. Our API server gives it to nodes, bound to their Node
-//! object: the token ends with the node.
+//! object: the token ends with the node. It is kept in memory: a full disk is no reason
+//! for a node to have no network.
 
 use std::{
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    fs::File,
+    io::{self, Write as _},
+    os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use control_client::{Client, Error as Refusal, Meta, resources};
+use nix::{
+    fcntl::OFlag,
+    sys::memfd::{MFdFlags, memfd_create},
+    unistd::dup3,
+};
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +38,8 @@ const LIFE: u32 = 3600;
 const RENEW: Duration = Duration::from_secs(300);
 /// How long after a failure it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// What the token's file is called where processes are looked at.
+const NAME: &str = "orlop-network-token";
 /// How often it is said that it fails, in attempts.
 const REMIND: u32 = 30;
 
@@ -43,8 +52,6 @@ pub enum NetworkClient {
     Tokens {
         /// The kubeconfig.
         kubeconfig: PathBuf,
-        /// Where the present token is kept: readable by this user alone.
-        file: PathBuf,
     },
 }
 
@@ -62,9 +69,9 @@ pub async fn client(
     network: NetworkClient,
     shutdown: &CancellationToken,
 ) -> Result<Option<Client>, Error> {
-    let (kubeconfig, file) = match network {
+    let kubeconfig = match network {
         NetworkClient::Given(client) => return Ok(Some(client)),
-        NetworkClient::Tokens { kubeconfig, file } => (kubeconfig, file),
+        NetworkClient::Tokens { kubeconfig } => kubeconfig,
     };
     let mut failures = 0;
     let token = loop {
@@ -96,20 +103,20 @@ pub async fn client(
             () = tokio::time::sleep(RETRY) => {}
         }
     };
-    keep(&file, &token)?;
-    let client = Client::from_kubeconfig_with_token(&kubeconfig, &file)
+    let kept = Kept::of(&token).map_err(Error::file("write", Path::new(NAME)))?;
+    let client = Client::from_kubeconfig_with_token(&kubeconfig, &kept.path())
         .await
         .map_err(Error::Client)?;
     info!(
         account = ACCOUNT.1,
         "network policy is read as the network's account"
     );
-    tokio::spawn(renew(own, node.to_owned(), file, shutdown.clone()));
+    tokio::spawn(renew(own, node.to_owned(), kept, shutdown.clone()));
     Ok(Some(client))
 }
 
-/// Keeps a token that is worth something in the file.
-async fn renew(own: Client, node: String, file: PathBuf, shutdown: CancellationToken) {
+/// Keeps a token that is worth something where the client reads it.
+async fn renew(own: Client, node: String, mut kept: Kept, shutdown: CancellationToken) {
     let mut wait = RENEW;
     loop {
         tokio::select! {
@@ -117,7 +124,7 @@ async fn renew(own: Client, node: String, file: PathBuf, shutdown: CancellationT
             () = tokio::time::sleep(wait) => {}
         }
         wait = match token(&own, &node).await {
-            Ok(token) => match keep(&file, &token) {
+            Ok(token) => match kept.put(&token) {
                 Ok(()) => RENEW,
                 Err(error) => {
                     warn!(%error, "the network's token cannot be kept");
@@ -185,42 +192,54 @@ async fn token(own: &Client, node: &str) -> Result<String, Failed> {
         })
 }
 
-/// Writes the token so that nobody ever reads a part of it.
-fn keep(file: &Path, token: &str) -> Result<(), Error> {
-    let failed = || Error::file("write", file);
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(failed())?;
+/// A token in a file that is in memory alone and ends with this process.
+struct Kept {
+    file: OwnedFd,
+}
+
+impl Kept {
+    fn of(token: &str) -> io::Result<Self> {
+        let file = in_memory(token)?;
+        Ok(Self { file })
     }
-    let beside = file.with_extension("new");
-    let _ = std::fs::remove_file(&beside);
-    let mut out = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(failed())?;
-    out.write_all(token.as_bytes()).map_err(failed())?;
-    std::fs::rename(&beside, file).map_err(failed())
+
+    /// Where this process can read it, as long as this is not dropped.
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+    }
+
+    /// Puts another in its place: who opens the path gets the one or the other whole.
+    fn put(&mut self, token: &str) -> io::Result<()> {
+        let new = in_memory(token)?;
+        Ok(dup3(&new, &mut self.file, OFlag::O_CLOEXEC)?)
+    }
+}
+
+fn in_memory(token: &str) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(NAME, MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(token.as_bytes())?;
+    Ok(file.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
-    fn a_token_is_kept_for_its_user_alone_and_replaced_whole() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("not/yet/there.token");
-        for token in ["a-long-first-one", "second"] {
-            keep(&file, token).expect("kept");
-            assert_eq!(std::fs::read_to_string(&file).expect("read"), token);
-            let mode = std::fs::metadata(&file)
-                .expect("a file")
-                .permissions()
-                .mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
+    fn a_token_is_read_again_and_again_and_replaced_whole_without_a_disk() {
+        let mut kept = Kept::of("a-long-first-one").expect("kept");
+        let path = kept.path();
+        let read = || std::fs::read_to_string(&path).expect("read");
+        assert_eq!(
+            (read(), read()),
+            ("a-long-first-one".into(), "a-long-first-one".into())
+        );
+        let old = File::open(&path).expect("a reader");
+        kept.put("second").expect("replaced");
+        assert_eq!(read(), "second");
+        assert_eq!(io::read_to_string(old).expect("read"), "a-long-first-one");
+        assert_eq!(kept.path(), path);
+        let device = std::fs::read_link(&path).expect("a link");
+        assert!(device.starts_with("/memfd:"), "{}", device.display());
     }
 }

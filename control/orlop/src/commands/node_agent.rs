@@ -230,9 +230,8 @@ pub(super) fn with_network_tokens(
     options: node_agent::Options,
     kubeconfig: PathBuf,
 ) -> node_agent::Options {
-    let file = options.root.join("orlop-network.token");
     node_agent::Options {
-        network_client: Some(NetworkClient::Tokens { kubeconfig, file }),
+        network_client: Some(NetworkClient::Tokens { kubeconfig }),
         ..options
     }
 }
