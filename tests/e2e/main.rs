@@ -82,6 +82,16 @@ const SCENARIOS: &[Scenario] = &[
         "node_agent_pods",
     ),
     (
+        "pods_do_not_notice_one_that_takes_all_processes_it_may",
+        scenarios::tasks::run,
+        "node_agent_pods",
+    ),
+    (
+        "a_full_disk_loses_nothing",
+        scenarios::disk::run,
+        "node_agent_pods",
+    ),
+    (
         "a_claim_brings_a_device_of_a_real_driver",
         scenarios::claims::run,
         "dra",

@@ -34,7 +34,7 @@ pub fn last(dir: &Path, subject: &str) -> String {
 /// The logs of all programs, in the order of their names.
 fn logs(dir: &Path) -> Vec<PathBuf> {
     let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut all: Vec<PathBuf> = entries(dir.to_owned())
+    let mut all: Vec<PathBuf> = entries(dir.join("nodes"))
         .flat_map(|node| entries(node.path().join("logs")))
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|it| it == "log"))
@@ -72,17 +72,26 @@ mod tests {
     fn of_each_log_the_last_lines_that_matter_are_shown() {
         let dir = tempfile::tempdir().unwrap();
         for node in ["node-1", "node-2"] {
-            fs::create_dir_all(dir.path().join(node).join("logs")).unwrap();
+            // as `xtask::cluster` has them
+            fs::create_dir_all(dir.path().join("nodes").join(node).join("logs")).unwrap();
         }
         let mut lines: Vec<String> = (0..100).map(|n| format!("INFO announce: {n}")).collect();
         lines.push("INFO other: nothing".to_owned());
         lines.push("WARN other: cannot".to_owned());
-        fs::write(dir.path().join("node-2/logs/orlop.log"), lines.join("\n")).unwrap();
-        fs::write(dir.path().join("node-1/logs/quiet.log"), "INFO other: x\n").unwrap();
+        fs::write(
+            dir.path().join("nodes/node-2/logs/orlop.log"),
+            lines.join("\n"),
+        )
+        .unwrap();
+        fs::write(
+            dir.path().join("nodes/node-1/logs/quiet.log"),
+            "INFO other: x\n",
+        )
+        .unwrap();
         let shown = last(dir.path(), "announce");
         let shown: Vec<&str> = shown.lines().map(str::trim).collect();
         assert_eq!(shown.len(), LINES + 1);
-        assert_eq!(shown[0], "--- node-2/logs/orlop.log");
+        assert_eq!(shown[0], "--- nodes/node-2/logs/orlop.log");
         assert_eq!(shown[1], "INFO announce: 41");
         assert_eq!(
             shown[LINES - 1..],

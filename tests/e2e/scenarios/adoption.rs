@@ -9,17 +9,17 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
     time::{Duration, Instant},
 };
 
-use tests::{Cluster, Failure, ensure, eventually, machine};
+use tests::{Cluster, Failure, ensure, machine};
 
 use super::IMAGE;
+use super::node::{AGENT, Node, containers};
 
 const NODE: &str = "node-2";
-const AGENT: &[&str] = &["orlop", "node-agent"];
 const KUBELET: &[&str] = &["kubelet", "--hostname-override"];
+const PODS_TAKEN: &str = "pods -l take=over";
 
 /// Pods of each kind that is adopted in its own way.
 const PODS: &str = "
@@ -84,7 +84,7 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     cluster.kubectl_with("apply -f -", &pods)?;
     let ready = "wait pod -l take=over --for=condition=Ready --timeout=60s";
     cluster.kubectl(ready)?;
-    let before = containers(cluster)?;
+    let before = containers(cluster, PODS_TAKEN)?;
 
     let place = Place::of(cluster)?;
     place.hand_over(cluster, &kubelet)?;
@@ -99,7 +99,7 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     );
     cluster.kubectl_with("apply -f -", &late)?;
     cluster.kubectl(ready)?;
-    let before = containers(cluster)?;
+    let before = containers(cluster, PODS_TAKEN)?;
 
     place.take_back(cluster)?;
     stays_so(cluster, &before, "after the agent took over")?;
@@ -108,33 +108,11 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     cluster.kubectl("delete configmap taken").map(drop)
 }
 
-/// By pod and container: its id, how often it was restarted, and whether it is ready.
-fn containers(cluster: &Cluster) -> Result<Vec<String>, Failure> {
-    let pods = cluster.get("pods -l take=over")?;
-    let mut found = Vec::new();
-    for pod in pods["items"].as_array().into_iter().flatten() {
-        for key in ["initContainerStatuses", "containerStatuses"] {
-            for status in pod["status"][key].as_array().into_iter().flatten() {
-                found.push(format!(
-                    "{} {} {} {} {}",
-                    pod["metadata"]["name"],
-                    status["name"],
-                    status["containerID"],
-                    status["restartCount"],
-                    status["ready"]
-                ));
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
 /// Looks for longer than either takes to look at everything once.
 fn stays_so(cluster: &Cluster, before: &[String], when: &str) -> Result<(), Failure> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(15) {
-        let now = containers(cluster)?;
+        let now = containers(cluster, PODS_TAKEN)?;
         ensure(
             now == before,
             format!("{when}: {before:#?} before, {now:#?}"),
@@ -151,20 +129,20 @@ fn serves(cluster: &Cluster) -> Result<(), Failure> {
     ensure(word == "first", format!("exec: {word}"))
 }
 
-/// The node, whose first process starts `orlop node-agent` again whenever it ends.
-struct Place {
-    folder: PathBuf,
+/// The node, and what a kubelet is told of it.
+struct Place<'a> {
+    node: Node<'a>,
     group: String,
     address: String,
 }
 
-impl Place {
-    fn of(cluster: &Cluster) -> Result<Self, Failure> {
+impl<'a> Place<'a> {
+    fn of(cluster: &'a Cluster) -> Result<Self, Failure> {
         let node = cluster.get(&format!("node {NODE}"))?;
         let address = node["status"]["addresses"][0]["address"].as_str();
         let group = machine::group_of(&cluster.dir, NODE).ok_or("no record of the cluster")?;
         Ok(Self {
-            folder: cluster.dir.join("nodes").join(NODE),
+            node: Node::of(cluster, NODE),
             group: group.trim_end_matches("/system").to_owned(),
             address: address.unwrap_or_default().to_owned(),
         })
@@ -172,7 +150,7 @@ impl Place {
 
     /// Puts a script in the program's place, as this node alone sees it, and ends the agent.
     fn hand_over(&self, cluster: &Cluster, kubelet: &Path) -> Result<(), Failure> {
-        let given = fs::read_to_string(self.folder.join("kubelet.yaml"))?;
+        let given = fs::read_to_string(self.node.folder.join("kubelet.yaml"))?;
         let config = format!(
             "{given}
 containerRuntimeEndpoint: unix:///mnt/containerd.sock
@@ -191,8 +169,8 @@ oomScoreAdj: 0
 ",
             self.group
         );
-        fs::write(self.folder.join("stock.yaml"), config)?;
-        let script = self.folder.join("stock");
+        fs::write(self.node.folder.join("stock.yaml"), config)?;
+        let script = self.node.folder.join("stock");
         let words = format!(
             "#!/bin/sh\nexec {} --config=/mnt/stock.yaml --kubeconfig=/mnt/credentials/kubeconfig \
              --hostname-override={NODE} --node-ip={}\n",
@@ -201,44 +179,15 @@ oomScoreAdj: 0
         );
         fs::write(&script, words)?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-        self.mounts(
-            cluster,
-            &["mount", "--bind", "/mnt/stock", "/mnt/bin/orlop"],
-        )?;
+        self.node
+            .run(&["mount", "--bind", "/mnt/stock", "/mnt/bin/orlop"])?;
         machine::kill_program(&cluster.dir, NODE, AGENT);
-        self.answers(cluster, KUBELET)
+        self.node.answers(KUBELET, 4)
     }
 
     fn take_back(&self, cluster: &Cluster) -> Result<(), Failure> {
-        self.mounts(cluster, &["umount", "/mnt/bin/orlop"])?;
+        self.node.run(&["umount", "/mnt/bin/orlop"])?;
         machine::kill_program(&cluster.dir, NODE, KUBELET);
-        self.answers(cluster, AGENT)
-    }
-
-    fn mounts(&self, cluster: &Cluster, words: &[&str]) -> Result<(), Failure> {
-        let inside = machine::processes_of(&cluster.dir, NODE, &["containerd --config"]);
-        let inside = inside.first().ok_or("no container runtime")?;
-        let done = Command::new("nsenter")
-            .args(["--mount", "--target", &inside.to_string(), "--"])
-            .args(words)
-            .output()?;
-        ensure(
-            done.status.success(),
-            String::from_utf8_lossy(&done.stderr).into_owned(),
-        )
-    }
-
-    /// Waits until the program runs and tells of the pods that it found.
-    fn answers(&self, cluster: &Cluster, words: &[&str]) -> Result<(), Failure> {
-        eventually(&format!("{words:?} on {NODE}"), 60, || {
-            let running = machine::processes_of(&cluster.dir, NODE, words);
-            ensure(!running.is_empty(), "it does not run")?;
-            let path = format!("get --raw /api/v1/nodes/{NODE}/proxy/metrics");
-            let metrics = cluster.kubectl(&path)?;
-            let name = "kubelet_running_containers{container_state=\"running\"} ";
-            let told = metrics.lines().find_map(|line| line.strip_prefix(name));
-            let count: usize = told.and_then(|count| count.parse().ok()).unwrap_or(0);
-            ensure(count >= 4, format!("{count} containers run"))
-        })
+        self.node.answers(AGENT, 4)
     }
 }

@@ -7,9 +7,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tests::{Cluster, Failure, ensure, eventually, machine};
+use tests::{Cluster, Failure, ensure, eventually};
 
 use super::IMAGE;
+use super::node::{Node, states};
 
 const NODE: &str = "node-2";
 /// Many times what the probes below have patience for.
@@ -35,6 +36,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: IMAGE}]
 ";
+const RUNS: &str = "pod hang-runs";
 const LATE: &str = "
 apiVersion: v1
 kind: Pod
@@ -49,14 +51,14 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     let filled = |text: &str| text.replace("NODE", NODE).replace("IMAGE", IMAGE);
     cluster.kubectl_with("apply -f -", &filled(PODS))?;
     cluster.kubectl("wait pod hang-runs hang-goes --for=condition=Ready --timeout=60s")?;
-    let before = state(cluster)?;
+    let before = states(cluster, RUNS)?;
 
     let silent = Silent::from_now(cluster)?;
     cluster.kubectl("delete pod hang-goes --wait=false")?;
     cluster.kubectl_with("apply -f -", &filled(LATE))?;
     thread::sleep(SILENCE);
-    let during = state(cluster)?;
-    ensure(during == before, format!("{before} became {during}"))?;
+    let during = states(cluster, RUNS)?;
+    ensure(during == before, format!("{before:#?} became {during:#?}"))?;
     let log = cluster.kubectl("logs hang-runs")?;
     ensure(log.contains("serves HTTP"), format!("its log: {log}"))?;
     drop(silent);
@@ -66,27 +68,11 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
         let left = cluster.kubectl("get pod hang-goes --ignore-not-found -o name")?;
         ensure(left.is_empty(), left)
     })?;
-    let after = state(cluster)?;
-    ensure(after == before, format!("{before} became {after}"))?;
+    let after = states(cluster, RUNS)?;
+    ensure(after == before, format!("{before:#?} became {after:#?}"))?;
     cluster
         .kubectl("delete pod hang-runs hang-comes --grace-period=1 --timeout=60s")
         .map(drop)
-}
-
-/// The running pod's container, how often it was restarted, and since when it is ready.
-fn state(cluster: &Cluster) -> Result<String, Failure> {
-    let pod = cluster.get("pod hang-runs")?;
-    let status = &pod["status"]["containerStatuses"][0];
-    let conditions = pod["status"]["conditions"].as_array();
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == "Ready");
-    let ready = ready.ok_or("the pod has no condition Ready")?;
-    Ok(format!(
-        "{} {} {} {}",
-        status["containerID"], status["restartCount"], ready["status"], ready["lastTransitionTime"]
-    ))
 }
 
 /// The runtime is stopped until this is dropped.
@@ -94,9 +80,7 @@ struct Silent(Vec<i32>);
 
 impl Silent {
     fn from_now(cluster: &Cluster) -> Result<Self, Failure> {
-        let found = machine::processes_of(&cluster.dir, NODE, &["containerd", "--config"]);
-        ensure(!found.is_empty(), "no runtime was found")?;
-        let silent = Self(found);
+        let silent = Self(Node::of(cluster, NODE).runtime()?);
         for pid in &silent.0 {
             kill(Pid::from_raw(*pid), Signal::SIGSTOP)?;
         }

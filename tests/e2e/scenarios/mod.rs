@@ -1,19 +1,22 @@
-//! The scenarios, one file each.
+//! The scenarios, one file each, and what several of them do to a node ([`node`]).
 
 pub mod adoption;
 pub mod apply;
 pub mod claims;
 pub mod crash;
+pub mod disk;
 pub mod exec;
 pub mod hang;
 pub mod leaks;
 pub mod load_balancer;
 pub mod namespace;
+pub mod node;
 pub mod policy;
 pub mod reading;
 pub mod replace;
 pub mod rollout;
 pub mod services;
+pub mod tasks;
 pub mod volumes;
 pub mod why;
 

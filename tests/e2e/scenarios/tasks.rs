@@ -1,0 +1,104 @@
+//! A pod that starts processes until it may start no more: its neighbours are served,
+//! entered and started as before, and it goes when it is deleted.
+
+use std::{thread, time::Duration};
+
+use tests::{Cluster, Failure, ensure, eventually};
+
+use super::IMAGE;
+use super::node::{Node, states};
+
+const NODE: &str = "node-2";
+/// What a pod may have: enough for a container to start, far less than is tried.
+const MOST: u32 = 64;
+
+const BESIDE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: tasks-beside, labels: {tasks: beside}}
+spec:
+  nodeName: NODE
+  containers:
+  - name: main
+    image: IMAGE
+    readinessProbe: {exec: {command: [/program, env]}, periodSeconds: 1, timeoutSeconds: 5}
+    livenessProbe: {httpGet: {port: 8080}, periodSeconds: 1, failureThreshold: 3}
+";
+const GREEDY: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: tasks-greedy}
+spec:
+  nodeName: NODE
+  containers: [{name: main, image: IMAGE, args: [fork, '100000']}]
+";
+const LATE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: tasks-late, labels: {tasks: beside}}
+spec:
+  nodeName: NODE
+  containers:
+  - name: main
+    image: IMAGE
+    readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+";
+
+pub fn run(cluster: &Cluster) -> Result<(), Failure> {
+    let node = Node::of(cluster, NODE);
+    let configured = node.configured(|text| format!("{text}podPidsLimit: {MOST}\n"))?;
+    node.restart_agent(0)?;
+    let result = is_survived(cluster);
+    let gone = cluster.kubectl(
+        "delete pod tasks-beside tasks-greedy tasks-late --grace-period=1 --ignore-not-found \
+         --timeout=60s",
+    );
+    drop(configured);
+    node.restart_agent(0)?;
+    result.and(gone.map(drop))
+}
+
+fn is_survived(cluster: &Cluster) -> Result<(), Failure> {
+    let filled = |text: &str| text.replace("NODE", NODE).replace("IMAGE", IMAGE);
+    cluster.kubectl_with("apply -f -", &filled(BESIDE))?;
+    cluster.kubectl("wait pod tasks-beside --for=condition=Ready --timeout=60s")?;
+    let before = states(cluster, "pod tasks-beside")?;
+
+    cluster.kubectl_with("apply -f -", &filled(GREEDY))?;
+    let count = eventually("a pod that may start no more", 60, || {
+        let log = cluster.kubectl("logs tasks-greedy")?;
+        let (count, why) = log.split_once(" of 100000 children: ").ok_or(log.clone())?;
+        ensure(why.contains("temporarily unavailable"), why)?;
+        Ok(count.parse::<u32>()?)
+    })?;
+    ensure(count < MOST, format!("{count} children, at most {MOST}"))?;
+
+    // meanwhile its neighbour is probed several times, entered, and gets another beside it
+    cluster.kubectl_with("apply -f -", &filled(LATE))?;
+    cluster.kubectl("wait pod tasks-late --for=condition=Ready --timeout=60s")?;
+    thread::sleep(Duration::from_secs(5));
+    let entered = cluster.kubectl("exec tasks-beside -- /program env")?;
+    ensure(entered.contains("PATH="), entered)?;
+    let after = states(cluster, "pod tasks-beside")?;
+    ensure(after == before, format!("{before:#?} became {after:#?}"))?;
+    let told = cluster.get(&format!("node {NODE}"))?;
+    let conditions = told["status"]["conditions"].as_array();
+    for condition in conditions.into_iter().flatten() {
+        let wanted = if condition["type"] == "Ready" {
+            "True"
+        } else {
+            "False"
+        };
+        ensure(condition["status"] == wanted, condition.to_string())?;
+    }
+    let greedy = cluster.get("pod tasks-greedy")?;
+    let restarts = &greedy["status"]["containerStatuses"][0]["restartCount"];
+    ensure(restarts == 0, format!("it was restarted {restarts} times"))?;
+    let begun = std::time::Instant::now();
+    cluster.kubectl("delete pod tasks-greedy --grace-period=1 --timeout=60s")?;
+    let took = begun.elapsed();
+    ensure(
+        took < Duration::from_secs(20),
+        format!("its end took {took:?}"),
+    )
+}
