@@ -47,6 +47,8 @@ mod overlay;
 mod policy;
 mod preflight;
 mod reset;
+#[cfg(test)]
+mod rights;
 mod routes;
 mod services;
 mod serving;

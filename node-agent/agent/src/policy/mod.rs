@@ -80,6 +80,20 @@ const REMIND: Duration = Duration::from_secs(10);
 /// Changes that are compiled together at most, so that others get their turn.
 const TOGETHER: usize = 4_096;
 
+/// What it follows, for whoever holds rights against it.
+#[cfg(test)]
+pub(crate) const FOLLOWED: [control_client::Resource; 6] = {
+    use control_client::Object;
+    [
+        Namespace::RESOURCE,
+        Pod::RESOURCE,
+        Node::RESOURCE,
+        NetworkPolicy::RESOURCE,
+        views::ClusterNetworkPolicy::RESOURCE,
+        EndpointSlice::RESOURCE,
+    ]
+};
+
 /// What this part must be told.
 #[derive(Clone, Debug)]
 pub struct Options {
