@@ -2,8 +2,7 @@
 //! runtime that sees the configuration finds the plugin.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
@@ -98,9 +97,9 @@ pub fn configure(places: &Places, configuration: &str) -> Result<bool, Error> {
     }
     fs::create_dir_all(&places.conf_dir).map_err(Error::file("make", &places.conf_dir))?;
     // Written in place, not moved in: containerd 2.4 does not notice a file that
-    // is moved into the folder. It reads again when the writer closes it.
-    File::create(&path)
-        .and_then(|mut file| file.write_all(configuration.as_bytes()))
+    // is moved into the folder. It reads again when the writer closes it. On a full
+    // disk the former configuration stays.
+    node_agent_pods::pod::durable::overwrite(&path, configuration)
         .map_err(Error::file("write", &path))?;
     Ok(true)
 }
