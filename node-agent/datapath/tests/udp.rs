@@ -3,13 +3,12 @@
 mod host;
 
 use std::fs::File;
-use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use host::{Host, Server, put_service, put_slice, service, slice};
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, setns, unshare};
 use node_agent_datapath::{Move, Moved, Mover};
 
 fn connected(to: &str) -> UdpSocket {
@@ -115,21 +114,20 @@ struct Alone(Child);
 
 impl Alone {
     fn new() -> Self {
-        // It says so when all is there.
-        let script = "ip link set lo up; ip route add default dev lo; echo; exec sleep 600";
-        let mut child = Command::new("unshare")
-            .args(["--net", "sh", "-c", script])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = [0];
-        child
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut line)
-            .unwrap();
-        Self(child)
+        let made = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            for words in ["link set lo up", "route add default dev lo"] {
+                let status = Command::new("ip").args(words.split(' ')).status();
+                assert!(status.unwrap().success(), "ip {words}");
+            }
+            // Any program that stays; the small machines of other kernels have few.
+            let stays = Command::new("ip")
+                .args(["monitor", "link"])
+                .stdout(Stdio::null())
+                .spawn();
+            stays.unwrap()
+        });
+        Self(made.join().unwrap())
     }
 
     /// A socket there.
