@@ -591,7 +591,8 @@ async fn churn(pins: PathBuf, count: u32) {
         .await
         .expect("no panic")
         .expect("all are found");
-    let after = settled(&maps, |it| it.endpoints == before.endpoints).await;
+    // What came went.
+    settled(&maps, |it| it == before).await;
     stop.store(true, Ordering::Relaxed);
     let (asked, wrong) = prober.join().expect("no panic");
     end.cancel();
@@ -599,7 +600,6 @@ async fn churn(pins: PathBuf, count: u32) {
 
     assert_eq!(wrong, Vec::<String>::new());
     assert!(asked > 100, "{asked}");
-    assert_eq!(after, before, "what came went");
     assert_eq!((most.verdicts, most.rules), (before.verdicts, before.rules));
     took.sort_unstable();
     let at = |part: usize| took[(took.len() - 1) * part / 100];
