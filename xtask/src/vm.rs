@@ -67,6 +67,9 @@ pub struct Options {
     /// What runs in them; pods take a quarter of an hour.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Suite::Datapath])]
     suites: Vec<Suite>,
+    /// Of the datapath's tests, only files whose name begins so.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Folder of the programs that run pods; without, they are built.
     #[arg(long)]
     programs: Option<PathBuf>,
@@ -94,7 +97,7 @@ pub fn vm(options: &Options) -> Result<(), Error> {
     }
     for suite in &options.suites {
         let files = match suite {
-            Suite::Datapath => datapath_files()?,
+            Suite::Datapath => datapath_files(&options.only)?,
             Suite::Pods => pods_files(options.programs.as_deref())?,
         };
         for series in &options.kernels {
@@ -128,7 +131,7 @@ fn run_suite(
     Ok(())
 }
 
-fn datapath_files() -> Result<Vec<(String, PathBuf)>, Error> {
+fn datapath_files(only: &str) -> Result<Vec<(String, PathBuf)>, Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     let step = Step::begin("tests as static programs");
     let tests = static_tests()?;
@@ -137,7 +140,9 @@ fn datapath_files() -> Result<Vec<(String, PathBuf)>, Error> {
     let mut files = vec![("init".to_owned(), init)];
     for test in tests {
         let name = test.file_name().unwrap_or_default().to_string_lossy();
-        files.push((format!("tests/{name}"), test.clone()));
+        if name.starts_with(only) {
+            files.push((format!("tests/{name}"), test.clone()));
+        }
     }
     with_programs(files, &["ip", "tc", "insmod"])
 }
