@@ -18,6 +18,7 @@
 //! SERVED    (protocol, port)                 ──► bits          which entries of SERVICES there may be
 //! EGRESS    (0, range)                       ──► 1 or 2        pods leave as themselves or as the node
 //! CONFIG    0                                ──► Config        the node
+//! CONFIG_AHEAD 0                               ──► Config        the same, before it is written to CONFIG
 //! FLOWS     (client, VIP) and (backend, …)   ──► Flow, life    connections of packets
 //! FLOW_PORTS (which, protocol, port / 8)       ──► bytes         ports under which no flow was ever made
 //! FLOW_LOG  queue of the clients' keys of FLOWS                  for their collection
@@ -38,6 +39,10 @@
 //! out again without waiting for readers. [`Sealed`] carries a checksum over
 //! key and value, so that a value that was overwritten while it was read is
 //! recognised on every processor, whatever its memory order, and read again.
+//!
+//! `CONFIG` is an array: its value is written in place, and who writes may be held up
+//! half way. So the next value is written to `CONFIG_AHEAD` first, which programs read
+//! when they meet a half written one: each sees the former value or the next.
 
 #![no_std]
 
@@ -113,6 +118,8 @@ pub mod maps {
     pub const AFFINITY: &str = "AFFINITY";
     /// Zero to [`Sealed`](crate::Sealed)`<`[`Config`](crate::Config)`>`.
     pub const CONFIG: &str = "CONFIG";
+    /// As `CONFIG`, and written before it: whole whenever that is not.
+    pub const CONFIG_AHEAD: &str = "CONFIG_AHEAD";
     /// [`Tuple`](crate::Tuple) to [`FlowEntry`](crate::FlowEntry).
     pub const FLOWS: &str = "FLOWS";
     /// A queue of [`Logged`](crate::Logged).
@@ -151,7 +158,7 @@ pub mod maps {
     pub const FLOW_RECORDS: &str = "FLOW_RECORDS";
 
     /// All of them, in the order in which they are opened.
-    pub const ALL: [&str; 29] = [
+    pub const ALL: [&str; 30] = [
         SERVICES,
         SLOTS,
         MEMBERS,
@@ -166,6 +173,7 @@ pub mod maps {
         STREAM_ORIGINALS,
         AFFINITY,
         CONFIG,
+        CONFIG_AHEAD,
         FLOWS,
         FLOW_LOG,
         FLOW_PORTS,

@@ -63,6 +63,8 @@ static AFFINITY: LruHashMap<AffinityKey, Sealed<Affinity>> =
     LruHashMap::with_max_entries(65_536, 0);
 #[map]
 pub(crate) static CONFIG: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
+#[map]
+static CONFIG_AHEAD: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
 // Taken at once, so that a flow never fails for want of memory, only for want
 // of room.
 #[map]
@@ -167,7 +169,8 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn config(&self) -> Option<Config> {
-        CONFIG.get_ptr(0).map(copy)?.open(&CONFIG_KEY)
+        let whole = |map: &Array<Sealed<Config>>| map.get_ptr(0).map(copy)?.open(&CONFIG_KEY);
+        whole(&CONFIG).or_else(|| whole(&CONFIG_AHEAD))
     }
 
     #[inline(always)]
@@ -269,11 +272,14 @@ impl Flows for Kernel {
 
     #[inline(always)]
     fn read_config(&self, into: &mut Sealed<Config>) -> bool {
-        let Some(config) = CONFIG.get_ptr(0) else {
-            return false;
+        let mut whole = |map: &Array<Sealed<Config>>| {
+            let Some(config) = map.get_ptr(0) else {
+                return false;
+            };
+            copy_to(config, into);
+            into.is_whole(&CONFIG_KEY)
         };
-        copy_to(config, into);
-        into.is_whole(&CONFIG_KEY)
+        whole(&CONFIG) || whole(&CONFIG_AHEAD)
     }
 
     #[inline(always)]

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
+use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
 use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
     PortClasses, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config, Counter,
-    FlowEntry, FlowPorts, FragmentKey, FragmentPorts, Logged, MaglevChunk, MaglevKey, MemberKey,
-    NodeFlags, Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple,
-    maps,
+    Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, Config, Counter, FlowEntry,
+    FlowPorts, FragmentKey, FragmentPorts, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
 use node_agent_plan::{Action, Current, Room};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::bandwidth;
 use crate::capacity::Capacity;
+use crate::configuration::Configuration;
 use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
@@ -30,7 +30,6 @@ use crate::growth;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
-use crate::pod::Raw;
 use crate::records::Recording;
 use crate::snapshot::Snapshot;
 use crate::sys;
@@ -74,7 +73,6 @@ pub struct Datapath {
 }
 
 pub(crate) struct Counters(PerCpuArray<MapData, u64>);
-struct Configuration(Array<MapData, Raw<Sealed<Config>>>);
 
 /// What a map must look like.
 struct Layout {
@@ -281,12 +279,12 @@ impl Datapath {
     /// seed of zero stands for the one that is in force, or, the first time, for
     /// one that nobody can foresee: it is kept as long as the maps are, and with
     /// it the ports and backends that new connections get. What the programs
-    /// know already is not written again: a packet that meets a half written
-    /// configuration is passed on untranslated.
+    /// know already is not written again. Each packet meets the former or this
+    /// configuration, whole.
     ///
     /// # Errors
     ///
-    /// [`Error::Map`]; [`Error::Namespace`].
+    /// [`Error::Map`]; [`Error::Namespace`]; [`Error::Wait`].
     pub fn configure(&mut self, config: &Config) -> Result<(), Error> {
         let former = self.configuration()?;
         let seed = match (config.seed, &former) {
@@ -303,15 +301,7 @@ impl Datapath {
         if former == Some(config) {
             return Ok(());
         }
-        let sealed = Raw(Sealed::new(&CONFIG_KEY, config));
-        self.config
-            .0
-            .set(0, sealed, 0)
-            .map_err(|source| Error::Map {
-                verb: "write",
-                map: maps::CONFIG,
-                source: Box::new(source),
-            })
+        self.config.set(config)
     }
 
     /// What the packet programs know of the node; `None` if nothing yet.
@@ -320,8 +310,7 @@ impl Datapath {
     ///
     /// [`Error::Map`].
     pub fn configuration(&self) -> Result<Option<Config>, Error> {
-        let Raw(sealed) = self.config.0.get(&0, 0).map_err(unreadable(maps::CONFIG))?;
-        Ok(sealed.open(&CONFIG_KEY))
+        self.config.get()
     }
 
     /// Brings the programs into force at those of the namespace's `devices`
@@ -377,15 +366,12 @@ impl Datapath {
 
     fn of_pinned(directory: &Path, lock: Option<File>) -> Result<Self, Error> {
         let tables = Tables::open(directory)?;
-        let config = Map::from_map_data(pinned(directory, maps::CONFIG)?)
-            .and_then(Array::try_from)
-            .map_err(unreadable(maps::CONFIG))?;
         Ok(Self {
             tables,
             counters: Counters::open(directory)?,
             costs: Vec::new(),
             devices: None,
-            config: Configuration(config),
+            config: Configuration::open(directory)?,
             former: None,
             directory: directory.to_owned(),
             _log: None,
@@ -416,12 +402,6 @@ impl Counters {
 impl std::fmt::Debug for Counters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Counters")
-    }
-}
-
-impl std::fmt::Debug for Configuration {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Configuration")
     }
 }
 
@@ -598,6 +578,7 @@ const LAYOUTS: &[Layout] = &[
     Layout::of::<u32, Sealed<Original>>(maps::STREAM_ORIGINALS, MapType::Array),
     Layout::of::<AffinityKey, Sealed<Affinity>>(maps::AFFINITY, MapType::LruHash),
     Layout::of::<u32, Sealed<Config>>(maps::CONFIG, MapType::Array),
+    Layout::of::<u32, Sealed<Config>>(maps::CONFIG_AHEAD, MapType::Array),
     Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),
     Layout::of::<u32, FlowPorts>(maps::FLOW_PORTS, MapType::Array),
     Layout::of::<(), Logged>(maps::FLOW_LOG, MapType::Queue),

@@ -34,6 +34,7 @@
 
 mod bandwidth;
 mod capacity;
+mod configuration;
 mod datapath;
 mod devices;
 mod egress;

@@ -8,9 +8,10 @@
 
 use std::path::Path;
 
-use ebpf_abi::{CONFIG_KEY, Config, Counter, FlowEntry, FlowFlags, Sealed, Timeouts, Tuple, maps};
+use ebpf_abi::{Counter, FlowEntry, FlowFlags, Timeouts, Tuple, maps};
 use ebpf_logic::packet::is_over;
 
+use crate::configuration::Configuration;
 use crate::datapath::{self, Counters};
 use crate::error::Error;
 use crate::flows::{lives, ticks_now, whole_life};
@@ -36,7 +37,7 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Loads {
     flows: Table<Tuple, FlowEntry>,
-    config: Table<u32, Sealed<Config>>,
+    config: Configuration,
     counters: Counters,
     /// By how much the counters' difference was too large when it was last
     /// compared: what commands have forgotten.
@@ -55,7 +56,7 @@ impl Loads {
         let directory = datapath::version_dir(pin_dir);
         Ok(Self {
             flows: Table::open(&directory, maps::FLOWS)?,
-            config: Table::open(&directory, maps::CONFIG)?,
+            config: Configuration::open(&directory)?,
             counters: Counters::open(&directory)?,
             excess: 0,
         })
@@ -88,9 +89,9 @@ impl Loads {
 
     /// How many connections have entries, and how many of them are not over.
     fn walk(&self) -> Result<(u64, u64), Error> {
-        let config = self.config.get(&0)?;
-        let timeouts = config
-            .and_then(|sealed| sealed.open(&CONFIG_KEY))
+        let timeouts = self
+            .config
+            .get()?
             .map_or(Timeouts::DEFAULT, |config| config.timeouts);
         let entries = self.flows.entries()?;
         let (lives, now) = (lives(&entries), ticks_now());

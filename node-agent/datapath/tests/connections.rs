@@ -7,10 +7,13 @@ mod wire;
 mod host;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
 
 use aya::maps::{Array, Map, MapData};
-use ebpf_abi::{Address, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Timeouts, maps};
+use ebpf_abi::{
+    Address, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Sealed, Timeouts, maps,
+};
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
     Capacity, Decision, Engine, Flows, How, Load, Loads, Options, PathKind, Patterns, Question,
@@ -285,7 +288,7 @@ fn refusals_and_drops_are_foretold_with_their_reason() {
     assert_eq!(before.decision, Decision::Refuse);
     assert_eq!(before.counted, [Counter::PacketRefused.label()]);
     let error = world.ask(43_000, node(30_009)).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     let inside = world.trace(NODE, None, place("10.96.0.9:80"));
     assert_eq!(inside.from, TraceFrom::Host);
     assert_eq!(inside.walks.len(), 1);
@@ -418,8 +421,46 @@ fn a_process_of_the_node_serves_clients_outside_as_they_are() {
     }
 }
 
-/// A table of 64 connections: it becomes full, says so, refuses what has no room,
-/// and has some again when connections are over.
+/// As programs and tools find it while whoever writes it is held up half way.
+#[test]
+fn half_written_nobody_goes_by_the_configuration() {
+    const VALUE: usize = size_of::<Sealed<Config>>();
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("web", 1, true, |_| {});
+    let pinned = world.host.pin_dir.join(format!("v{}", ebpf_abi::VERSION));
+    let [mut now, mut ahead] = [maps::CONFIG, maps::CONFIG_AHEAD].map(|name| {
+        let map = Map::from_map_data(MapData::from_pin(pinned.join(name)).unwrap()).unwrap();
+        Array::<_, [u8; VALUE]>::try_from(map).unwrap()
+    });
+    let config = world.engine.datapath().configuration().unwrap();
+    assert!(config.is_some());
+    let whole = now.get(&0, 0).unwrap();
+    assert_eq!(ahead.get(&0, 0).unwrap(), whole);
+    let mut half = whole;
+    half[VALUE / 2..].fill(7);
+
+    now.set(0, half, 0).unwrap();
+    assert_eq!(world.engine.datapath().configuration().unwrap(), config);
+    let foretold = world.foretold(40_001, node(30_001));
+    assert!(matches!(
+        foretold.decision,
+        Decision::Translate | Decision::Forward
+    ));
+    world.ask(40_001, node(30_001)).unwrap();
+    let bound = TcpListener::bind("0.0.0.0:30001");
+    assert_eq!(bound.unwrap_err().kind(), ErrorKind::AddrInUse);
+
+    // Without, the node is not known.
+    ahead.set(0, half, 0).unwrap();
+    assert_eq!(world.engine.datapath().configuration().unwrap(), None);
+    let asked = world.ask(40_002, node(30_001));
+    assert_eq!(asked.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let bound = TcpListener::bind("0.0.0.0:30001");
+    assert!(bound.is_ok(), "{bound:?}");
+}
+
 /// As after a build whose programs did not say which ports flows have.
 #[test]
 fn flows_that_stand_are_found_though_nobody_said_under_which_ports() {
@@ -468,6 +509,8 @@ fn flows_that_stand_are_found_though_nobody_said_under_which_ports() {
     again.unwrap();
 }
 
+/// A table of 64 connections: it becomes full, says so, refuses what has no room,
+/// and has some again when connections are over.
 #[test]
 fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
     const ROOM: u16 = 64;

@@ -18,6 +18,7 @@ use ebpf_logic::packet::{Origin, Step, Verdict, Work, take};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
 use super::{How, Look};
+use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::sys;
 use crate::table::Table;
@@ -35,7 +36,7 @@ pub(super) struct Live {
     egress: Table<Prefix, u32>,
     names: Table<u32, SetName>,
     affinity: Table<AffinityKey, Sealed<Affinity>>,
-    config: Table<u32, Sealed<Config>>,
+    config: Configuration,
     flows: Table<Tuple, FlowEntry>,
     fragments: Table<FragmentKey, Sealed<FragmentPorts>>,
     /// Flows that the decision made or, with none, removed.
@@ -65,7 +66,7 @@ impl Live {
             egress: Table::open(directory, maps::EGRESS)?,
             names: Table::open(directory, maps::NAMES)?,
             affinity: Table::open(directory, maps::AFFINITY)?,
-            config: Table::open(directory, maps::CONFIG)?,
+            config: Configuration::open(directory)?,
             flows: Table::open(directory, maps::FLOWS)?,
             fragments: Table::open(directory, maps::FRAGMENTS)?,
             made: RefCell::default(),
@@ -94,8 +95,7 @@ impl Live {
 
     /// The node, without a note.
     pub(super) fn node_config(&self) -> Option<Config> {
-        self.read(&self.config, &0)
-            .and_then(|sealed| sealed.open(&CONFIG_KEY))
+        self.noted(self.config.get())
     }
 
     /// Is it one of the node's addresses? Without a note.
@@ -115,7 +115,12 @@ impl Live {
     }
 
     fn read<K: Plain, V: Plain>(&self, table: &Table<K, V>, key: &K) -> Option<V> {
-        match table.get(key) {
+        self.noted(table.get(key))
+    }
+
+    /// What was read; an error is for the [end](Self::end).
+    fn noted<V>(&self, read: Result<Option<V>, Error>) -> Option<V> {
+        match read {
             Ok(value) => value,
             Err(error) => {
                 self.failed.borrow_mut().get_or_insert(error);

@@ -42,6 +42,8 @@ pub struct Kernel {
     elements: Option<BTreeSet<u32>>,
     /// What was written to `SERVED`, which programs do not write.
     served: BTreeMap<u32, u64>,
+    /// Did programs meet a half written `CONFIG` at the last node?
+    half_written: bool,
 }
 
 /// Why this machine cannot run them.
@@ -122,6 +124,7 @@ impl Kernel {
             out: vec![0; 1 << 16],
             elements: None,
             served: BTreeMap::new(),
+            half_written: false,
         })
     }
 
@@ -157,10 +160,19 @@ impl Kernel {
         ranges(self.map(maps::EGRESS), &model.leaving, AS_NODE);
         let mut log: Queue<_, Raw<Logged>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
         while log.pop(0).is_ok() {}
-        let mut map: Array<_, Raw<Sealed<Config>>> =
-            self.map(maps::CONFIG).try_into().expect("CONFIG");
-        let sealed = Sealed::new(&CONFIG_KEY, model.config.expect("a node"));
-        map.set(0, Raw(sealed), 0).expect("write CONFIG");
+        let config = model.config.expect("a node");
+        let whole = Sealed::new(&CONFIG_KEY, config);
+        // To half of the nodes, somebody who writes is held up half way.
+        self.half_written = !self.half_written;
+        let (now, ahead) = if self.half_written {
+            (Sealed::broken(Config::DEFAULT), whole)
+        } else {
+            (whole, Sealed::broken(Config::DEFAULT))
+        };
+        for (name, value) in [(maps::CONFIG, now), (maps::CONFIG_AHEAD, ahead)] {
+            let mut map: Array<_, Raw<Sealed<Config>>> = self.map(name).try_into().expect(name);
+            map.set(0, Raw(value), 0).expect(name);
+        }
     }
 
     /// Says which ports the model's services have, and no others.
