@@ -280,6 +280,7 @@ pub async fn run(
             asked,
             gate,
             wishes,
+            metrics: others.policy.clone(),
         };
         let policy = async move {
             let reader = match network {

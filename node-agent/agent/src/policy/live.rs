@@ -507,6 +507,7 @@ fn joined(asked: mpsc::Receiver<Ask>, wishes: Wishes) -> Joined {
         asked,
         gate,
         wishes,
+        metrics: Metrics::default(),
     }
 }
 

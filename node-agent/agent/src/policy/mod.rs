@@ -64,6 +64,7 @@ use crate::{
 
 pub use admit::{Asked, Gate, Interface, gate, socket};
 pub use ask::{Ask, asks};
+pub use passing::Metrics;
 pub use wishes::{Room, Wish, Wished, Wishes, wishes};
 
 /// How long after a failure all is compiled anew.
@@ -125,6 +126,8 @@ pub struct Joined {
     pub gate: (Gate, mpsc::Receiver<Asked>),
     /// What is asked of the owner of maps and programs, and what it tells.
     pub wishes: Wishes,
+    /// Shown by whoever shows metrics.
+    pub metrics: Metrics,
 }
 
 /// Enforces network policy until `shutdown`, and answers what is asked of it.
@@ -145,6 +148,7 @@ pub async fn run(
             asks: wishes,
             mut programs,
         },
+        metrics,
     }: Joined,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -186,7 +190,7 @@ pub async fn run(
     let mut state = State {
         compiler: Compiler::new(Config::default()),
         writer: Writer::new(maps, options.pin_dir, wishes, full),
-        passing: Passing::default(),
+        passing: Passing::new(metrics),
         dns: cluster_dns::pod(&options.node, &options.dns),
         node: options.node,
         tunnel: options.tunnel,

@@ -18,7 +18,7 @@ use super::{
     bandwidth,
     book::{Book, Name},
     kept::Kept,
-    passing::{self, Passing},
+    passing::Passing,
     views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
     write::{Outcome, Writer},
 };
@@ -204,7 +204,7 @@ impl State {
         if !self.sound {
             return;
         }
-        if self.compiler.waiting() > passing::MOST
+        if self.passing.is_too_much(self.compiler.waiting())
             && let Some(mark) = self.passing.over().await
         {
             self.compiler.passed(mark);

@@ -13,7 +13,7 @@ use prometheus_client::{
 };
 
 use super::room::Filled;
-use crate::flows;
+use crate::{flows, policy};
 
 /// What is measured as it happens.
 pub struct Metrics {
@@ -59,6 +59,8 @@ pub struct Others {
     pub announced: node_agent_announce::metrics::Metrics,
     /// Of flows.
     pub flows: flows::Metrics,
+    /// Of policy.
+    pub policy: policy::Metrics,
 }
 
 // === impl Metrics ===
@@ -69,6 +71,7 @@ impl Metrics {
         let mut registry = Registry::default();
         others.announced.register(&mut registry);
         others.flows.register(&mut registry);
+        others.policy.register(&mut registry);
         // kube-proxy's buckets, and below them those in which this works.
         let fast = || Histogram::new((0..20).map(|power| 0.000_05 * f64::from(1_u32 << power)));
         let programming = || {
