@@ -231,13 +231,17 @@ impl Candidate<'_> {
     /// Renews until it is no longer possible.
     async fn renew(&mut self) {
         let mut renewed = Instant::now();
+        let mut pause = self.election.retry_period;
         loop {
-            tokio::time::sleep(self.election.retry_period).await;
+            tokio::time::sleep(pause).await;
+            pause = self.election.retry_period;
             let left = self
                 .election
                 .renew_deadline
                 .saturating_sub(renewed.elapsed());
-            match tokio::time::timeout(left, self.try_to_hold()).await {
+            // One that gets no answer leaves time for another.
+            let patience = left.min(self.election.renew_deadline / 2);
+            match tokio::time::timeout(patience, self.try_to_hold()).await {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => {
                     // a conflict with our own earlier write is no loss
@@ -255,7 +259,14 @@ impl Candidate<'_> {
                         "cannot renew the lease"
                     );
                 }
-                Err(_) => return,
+                Err(_) => {
+                    tracing::warn!(
+                        lease = self.election.name,
+                        waited = ?patience,
+                        "no answer to the lease's renewal"
+                    );
+                    pause = Duration::ZERO;
+                }
             }
             if renewed.elapsed() >= self.election.renew_deadline {
                 return;
@@ -375,12 +386,22 @@ impl NodeLease {
 
     /// Keeps the lease renewed until `shutdown`. The node object should exist:
     /// the lease is owned by it, and goes with it.
+    ///
+    /// Of four renewals three may remain without an answer: none is waited for longer
+    /// than until the next is due, as the kubelet's client for heartbeats does it.
     pub async fn keep(&self, client: &Client, shutdown: &CancellationToken) {
         let period = self.duration / 4;
         let mut known: Option<Lease> = None;
         let mut failures = 0u32;
         loop {
-            let pause = match self.renew(client, known.take()).await {
+            let renewed = tokio::time::timeout(period, self.renew(client, known.take()));
+            let renewed = renewed.await.unwrap_or_else(|_| {
+                Err(Error::NoAnswer {
+                    request: format!("renewal of lease {NODE_LEASES}/{}", self.node),
+                    after: period,
+                })
+            });
+            let pause = match renewed {
                 Ok(lease) => {
                     known = Some(lease);
                     failures = 0;
@@ -467,3 +488,6 @@ impl NodeLease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Leases against a server that leaves requests without an answer, in virtual time.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use tower::service_fn;
+
+use super::*;
+use crate::transport::RequestBody;
+
+/// A server with one lease, which answers writes as long as it is told to.
+#[derive(Clone, Default)]
+struct Server {
+    lease: Arc<Mutex<Option<Value>>>,
+    /// When each write came.
+    writes: Arc<Mutex<Vec<Instant>>>,
+    /// Of the writes, counted from 0, those that get no answer, and are not made.
+    silent: std::ops::Range<usize>,
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<RequestBody>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        Client::in_process(service, ())
+    }
+
+    async fn answer(&self, request: Request<RequestBody>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let whole = |code: u16, body: &Value| {
+            let body = Full::new(Bytes::from(body.to_string()));
+            Response::builder().status(code).body(body).unwrap()
+        };
+        if head.method != Method::GET {
+            let number = {
+                let mut writes = self.writes.lock().unwrap();
+                writes.push(Instant::now());
+                writes.len() - 1
+            };
+            if self.silent.contains(&number) {
+                std::future::pending::<()>().await;
+            }
+            let body = body.collect().await.unwrap().to_bytes();
+            let mut lease: Value = serde_json::from_slice(&body).unwrap();
+            lease["metadata"]["resourceVersion"] = json!((number + 1).to_string());
+            lease["metadata"]["uid"] = json!("u");
+            *self.lease.lock().unwrap() = Some(lease.clone());
+            return whole(200, &lease);
+        }
+        let lease = self.lease.lock().unwrap().clone();
+        let is_lease = head.uri.path().contains("/leases/");
+        match lease.filter(|_| is_lease) {
+            Some(lease) => whole(200, &lease),
+            None => whole(
+                404,
+                &json!({"kind": "Status", "code": 404, "reason": "NotFound"}),
+            ),
+        }
+    }
+
+    /// The longest time between writes that were made.
+    fn longest(&self) -> Duration {
+        let writes = self.writes.lock().unwrap();
+        let made = writes.iter().enumerate();
+        let made: Vec<_> = made
+            .filter(|(number, _)| !self.silent.contains(number))
+            .map(|(_, at)| *at)
+            .collect();
+        let pauses = made.windows(2).map(|pair| pair[1] - pair[0]);
+        pauses.max().unwrap_or_default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_lives_though_renewals_remain_without_an_answer() {
+    let server = Server {
+        silent: 5..7,
+        ..Server::default()
+    };
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let lease = NodeLease::new("n");
+    let kept = async {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        shutdown.cancel();
+    };
+    tokio::join!(lease.keep(&client, &shutdown), kept);
+    let count = server.writes.lock().unwrap().len();
+    assert!(count > 20, "{count} renewals in 300 s");
+    let longest = server.longest();
+    assert!(longest < lease.duration, "{longest:?} without a renewal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_renewal_remains_without_an_answer_tries_again_in_time() {
+    let server = Server {
+        silent: 3..4,
+        ..Server::default()
+    };
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let election = Election::new("kube-system", "one", "me");
+    let led = election
+        .lead(&client, &shutdown, async |stop| {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_secs(60)) => {}
+            }
+        })
+        .await;
+    assert_eq!(led, Led::Finished);
+    let longest = server.longest();
+    assert!(longest < election.renew_deadline * 8 / 10, "{longest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_gets_no_answer_steps_down_in_time() {
+    let server = Server {
+        silent: 3..usize::MAX,
+        ..Server::default()
+    };
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let election = Election::new("kube-system", "one", "me");
+    let led = election
+        .lead(&client, &shutdown, async |stop| stop.cancelled().await)
+        .await;
+    assert_eq!(led, Led::Lost);
+    let since = server.writes.lock().unwrap()[2].elapsed();
+    assert!(since <= election.renew_deadline, "{since:?}");
+}
