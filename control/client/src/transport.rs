@@ -5,7 +5,8 @@
 //! to 100 by default), and a client that has that many watches open on one
 //! connection queues its next request for ever. So requests are spread over
 //! *lanes*, each one connection with a bounded number of open streams; watches
-//! have lanes of their own, so that a short request never waits for a watch.
+//! and lists have lanes of their own, so that a short request, such as a heartbeat,
+//! never waits for a watch, nor behind the bytes of a large list.
 //! A lane opens its connection on its first request and again after a loss.
 //!
 //! A connection that hangs (the peer's machine is gone, a firewall forgot the
@@ -227,7 +228,8 @@ struct Lanes {
 struct LanesInner {
     connect: Box<dyn Fn() -> LaneClient + Send + Sync>,
     requests: Mutex<Vec<Lane>>,
-    watches: Mutex<Vec<Lane>>,
+    /// Of watches and lists.
+    bulk: Mutex<Vec<Lane>>,
 }
 
 #[derive(Clone)]
@@ -242,16 +244,16 @@ impl Lanes {
             inner: Arc::new(LanesInner {
                 connect: Box::new(connect),
                 requests: Mutex::default(),
-                watches: Mutex::default(),
+                bulk: Mutex::default(),
             }),
         }
     }
 
     /// The first lane with room: the others drain and their connections idle
     /// out.
-    fn pick(&self, watch: bool) -> (LaneClient, OpenStream) {
-        let (lanes, most) = if watch {
-            (&self.inner.watches, usize::MAX)
+    fn pick(&self, bulk: bool) -> (LaneClient, OpenStream) {
+        let (lanes, most) = if bulk {
+            (&self.inner.bulk, usize::MAX)
         } else {
             (&self.inner.requests, REQUEST_LANES)
         };
@@ -285,7 +287,7 @@ impl Service<Request<RequestBody>> for Lanes {
     }
 
     fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        let (client, stream) = self.pick(is_watch(&request));
+        let (client, stream) = self.pick(is_bulk(&request));
         Box::pin(async move {
             let response = client.request(request).await?;
             Ok(response.map(|body| StreamBody {
@@ -296,11 +298,13 @@ impl Service<Request<RequestBody>> for Lanes {
     }
 }
 
-fn is_watch<B>(request: &Request<B>) -> bool {
+/// Is it a watch, or one of the pages in which this client lists? Objects that are read by
+/// their names have no such parameters.
+fn is_bulk<B>(request: &Request<B>) -> bool {
     request.uri().query().is_some_and(|query| {
         query
             .split('&')
-            .any(|pair| pair == "watch=true" || pair == "watch=1")
+            .any(|pair| matches!(pair, "watch=true" | "watch=1") || pair.starts_with("limit="))
     })
 }
 
@@ -336,5 +340,30 @@ impl Body for StreamBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_requests_share_no_connection_with_watches_and_lists() {
+        let of = |uri: &str| is_bulk(&Request::get(uri).body(()).unwrap());
+        for bulk in [
+            "/api/v1/pods?watch=true&sendInitialEvents=true",
+            "/api/v1/pods?labelSelector=a&watch=1",
+            "/api/v1/pods?limit=500",
+            "/api/v1/pods?fieldSelector=a&limit=500&continue=x",
+        ] {
+            assert!(of(bulk), "{bulk}");
+        }
+        for short in [
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n",
+            "/api/v1/nodes/n/status",
+            "/apis/orlop.dev/v1alpha1/announcers/n?fieldManager=watch",
+        ] {
+            assert!(!of(short), "{short}");
+        }
     }
 }
