@@ -11,6 +11,7 @@
 //! on disk but volumes and logs: after a restart the agent finds its pods in
 //! the runtime by their labels and goes on.
 
+mod blocking;
 pub mod cri;
 pub mod crowd;
 pub mod csi;
@@ -41,6 +42,7 @@ use std::time::Duration;
 use control_client::events::{Format, Recorder};
 use control_client::lease::NodeLease;
 use control_client::{Client, Metadata, Selection, reflect, reflect_resource, resources};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
@@ -387,11 +389,12 @@ async fn upkeep(
         .await
         .map_err(Error::Register)?;
     let lease = NodeLease::new(&shared.node_name);
-    let client = shared.client.clone();
-    tokio::join!(
-        lease.keep(&client, &shutdown),
-        node::keep(shared, identity, shutdown.clone())
-    );
+    let (client, until) = (shared.client.clone(), shutdown.clone());
+    // A task of its own: whatever keeps the other from its work, the node lives.
+    let mut heart = JoinSet::new();
+    heart.spawn(async move { lease.keep(&client, &until).await });
+    node::keep(shared, identity, shutdown).await;
+    heart.join_all().await;
     Ok(())
 }
 

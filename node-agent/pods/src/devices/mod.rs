@@ -25,6 +25,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
 use crate::cri::{self, Client as Socket};
 use crate::managers::hints::{Mask, Said};
 use crate::managers::requests;
@@ -111,7 +112,7 @@ impl Devices {
 
     /// Notes what was given.
     pub(crate) fn save(&self) -> std::io::Result<()> {
-        let _turn = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = blocking::lock(&self.saving);
         let text = self.pool().save();
         let path = self.folder.join(CHECKPOINT);
         if std::fs::read_to_string(&path).unwrap_or_default() == text {

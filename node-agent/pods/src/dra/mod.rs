@@ -32,6 +32,7 @@ use control_client::Client as Api;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
 use crate::devices::api as monitors;
 use crate::managers::{CheckpointError, read_checkpoint};
 use crate::objects::pod::{Container, Pod};
@@ -202,7 +203,7 @@ impl Claims {
     }
 
     fn save(&self) -> Result<(), Error> {
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut saved = blocking::lock(&self.saved);
         *saved = false;
         let text = self.table().save();
         durable::write(&self.path, &text).map_err(|source| Error::Write {
@@ -305,7 +306,7 @@ impl Claims {
         let keys: BTreeSet<Key> = self.table().of(pod).into_iter().collect();
         if keys.is_empty() {
             // what could not be written last time may be written now
-            let saved = *self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+            let saved = *blocking::lock(&self.saved);
             return if saved { Ok(()) } else { self.save() };
         }
         let begun = Instant::now();

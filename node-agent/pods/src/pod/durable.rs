@@ -9,6 +9,8 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use crate::blocking;
+
 /// Writes a file beside its place and moves it there; folders are made.
 ///
 /// # Errors
@@ -17,13 +19,13 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)?;
     let beside = path.with_added_extension("tmp");
-    let done = (|| {
+    let done = blocking::here(|| {
         let mut file = fs::File::create(&beside)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
         fs::File::open(folder)?.sync_all()
-    })();
+    });
     if done.is_err() {
         let _ = fs::remove_file(&beside);
     }

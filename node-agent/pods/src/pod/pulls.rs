@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::credentials::{Account, Credential, Secret, Source, digest, repository};
 use super::durable;
 use super::times::rfc3339;
+use crate::blocking;
 
 /// What is verified of images that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,7 +318,7 @@ impl Pulls {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, usize>> {
-        self.fetching.lock().unwrap_or_else(PoisonError::into_inner)
+        blocking::lock(&self.fetching)
     }
 
     fn add(&self, image: &str, id: &str, source: Option<&Source>) -> bool {

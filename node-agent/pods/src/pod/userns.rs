@@ -9,11 +9,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
 use super::durable;
+use crate::blocking;
 use crate::cri::api::{IdMapping, NamespaceMode, UserNamespace};
 
 /// Ids that a pod gets; an image has no others.
@@ -122,7 +123,7 @@ impl Ranges {
     /// # Errors
     /// When there is none, or it cannot be kept.
     pub fn take(&self, uid: &str) -> Result<UserNamespace, Error> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = blocking::lock(&self.turn);
         if let Some(kept) = self.of(uid)? {
             return Ok(kept);
         }

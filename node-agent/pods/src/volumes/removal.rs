@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::Volumes;
+use crate::blocking;
 
 impl Volumes {
     /// Removes all that the pod has on this node. Nothing of it may run.
@@ -18,6 +19,10 @@ impl Volumes {
         if !self.pod_dir.exists() {
             return Ok(());
         }
+        blocking::here(|| self.remove_all())
+    }
+
+    fn remove_all(&self) -> io::Result<()> {
         let text = fs::read_to_string("/proc/self/mountinfo")?;
         let mut below = mounts_below(&text, &self.pod_dir);
         // innermost first
