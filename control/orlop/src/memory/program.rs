@@ -1,4 +1,4 @@
-//! Pages of the program, and of its libraries, that nobody runs or reads any more.
+//! Pages of the program, and of its C library, that nobody runs or reads any more.
 
 use std::{
     ffi::{c_int, c_void},
@@ -19,94 +19,170 @@ struct Mapping {
     end: usize,
 }
 
+/// A file as `/proc/PID/smaps` names it: its device and inode. What stat(2) says of it may
+/// be another device (overlayfs, btrfs), and a path another file by now.
+type File<'a> = (&'a str, &'a str);
+
+/// A line of `/proc/PID/smaps` with which a mapping begins.
+struct Header<'a> {
+    range: Mapping,
+    rights: &'a str,
+    file: File<'a>,
+}
+
 /// Gives back all pages of the program: those that are needed are mapped again as they
 /// are, out of the file or, mostly, the kernel's cache of it.
 pub fn give_back() {
     let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else {
         return;
     };
-    for Mapping { start, end } in unwritten(&smaps) {
+    for Mapping { start, end } in unwritten(&smaps, &parts()) {
         let address = ptr::with_exposed_provenance_mut(start);
-        // SAFETY: what is mapped there is private, cannot be written to and is, to the last
-        // page, what the file says: so each page reads the same when it is mapped again. Of
-        // a mapping that ended meanwhile another one may have the place: it would have to
-        // be made in the microseconds since by a thread that ends a mapping of a file,
-        // which no part of this program does once it runs.
+        // SAFETY: what is mapped there is of this program's files, private, cannot be
+        // written to and is, to the last page, what the file says: so each page reads the
+        // same when it is mapped again. Nobody ends these mappings, which the loader made,
+        // as long as the program runs.
         let _ = unsafe { madvise(address, end.saturating_sub(start), NOT_NEEDED) };
     }
 }
 
-/// The mappings of the text of `/proc/PID/smaps` (proc_pid_smaps(5)) that are private,
-/// cannot be written to, and have no page of their own.
-fn unwritten(smaps: &str) -> Vec<Mapping> {
+/// An address in each file that is the program: its own, and the C library's if that is
+/// another one.
+fn parts() -> [usize; 2] {
+    [
+        (give_back as fn() as *const ()).addr(),
+        (madvise as unsafe extern "C" fn(_, _, _) -> _ as *const ()).addr(),
+    ]
+}
+
+/// The mappings of the text of `/proc/PID/smaps` (proc_pid_smaps(5)) of the files at these
+/// addresses that are private, cannot be written to, and have no page of their own.
+fn unwritten(smaps: &str, parts: &[usize]) -> Vec<Mapping> {
+    let headers = smaps.lines().filter_map(Header::parse);
+    let files: Vec<File<'_>> = headers
+        .filter(|it| parts.iter().any(|part| it.range.contains(*part)))
+        .map(|it| it.file)
+        .collect();
     let mut found = Vec::new();
     let mut candidate = None;
     for line in smaps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let Some(first) = words.next() else { continue };
-        match first.split_once('-') {
-            Some((start, end)) => {
-                let rights = words.next();
-                // After the offset and the device.
-                let is_file = words.nth(2).is_some_and(|inode| inode != "0");
-                let number = |text| usize::from_str_radix(text, 16);
-                candidate = match (rights, number(start), number(end)) {
-                    (Some("r--p" | "r-xp"), Ok(start), Ok(end)) if is_file => {
-                        Some(Mapping { start, end })
-                    }
-                    _ => None,
-                };
-            }
-            None if first == "Anonymous:" => {
-                let own = words.next();
-                found.extend(candidate.take().filter(|_| own == Some("0")));
-            }
-            None => {}
+        if let Some(header) = Header::parse(line) {
+            let is_code = matches!(header.rights, "r--p" | "r-xp");
+            candidate = (is_code && files.contains(&header.file)).then_some(header.range);
+        } else if let Some(own) = line.strip_prefix("Anonymous:") {
+            found.extend(candidate.take().filter(|_| own.trim() == "0 kB"));
         }
     }
     found
+}
+
+// === impl Mapping ===
+
+impl Mapping {
+    const fn contains(&self, address: usize) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+// === impl Header ===
+
+impl<'a> Header<'a> {
+    /// `START-END RIGHTS OFFSET DEVICE INODE PATH`; none if the line is another one, or of
+    /// no file.
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let range = Mapping {
+            start: number(start)?,
+            end: number(end)?,
+        };
+        let rights = words.next()?;
+        let file = (words.nth(1)?, words.next()?);
+        (file.1 != "0").then_some(Self {
+            range,
+            rights,
+            file,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_what_equals_its_file_is_given_back() {
-        let smaps = "\
-55b5a5aed000-55b5a6c09000 r--p 00000000 fe:00 123456                     /bin/orlop
+    /// Of which the program is what is mapped from `/bin/orlop`, whose file is another one
+    /// by now, and from libc.
+    const SMAPS: &str = "\
+55b5a5aed000-55b5a6c09000 r--p 00000000 fe:00 123456                     /bin/orlop (deleted)
 Size:              17520 kB
 Rss:                5364 kB
 Anonymous:             0 kB
 AnonHugePages:         0 kB
 VmFlags: rd mr mw me
-55b5a6c09000-55b5aa854000 r-xp 0111b000 fe:00 123456                     /bin/orlop
+55b5a6c09000-55b5aa854000 r-xp 0111b000 fe:00 123456                     /bin/orlop (deleted)
 Anonymous:             0 kB
-55b5aa854000-55b5aa9e6000 r--p 04d65000 fe:00 123456                     /bin/orlop
+55b5aa854000-55b5aa9e6000 r--p 04d65000 fe:00 123456                     /bin/orlop (deleted)
 Anonymous:          1600 kB
-55b5aa9e6000-55b5aa9f0000 rw-p 04ef6000 fe:00 123456                     /bin/orlop
+55b5aa9e6000-55b5aa9f0000 rw-p 04ef6000 fe:00 123456                     /bin/orlop (deleted)
 Anonymous:             0 kB
-7f83b9f7d000-7f83ba17e000 r--s 00000000 00:0f 1061                       anon_inode:bpf-map
+7f83b8f7d000-7f83b917e000 r--p 00000000 fe:00 123457                     /bin/orlop
+Anonymous:             0 kB
+7f83b917e000-7f83b927e000 r--p 00000000 fe:01 123456                     /var/lib/other
+Anonymous:             0 kB
+7f83b9f7d000-7f83ba17e000 r--s 00000000 fe:00 123456                     /bin/orlop
 Anonymous:             0 kB
 7f83ba17e000-7f83ba17f000 r--p 00000000 00:00 0
 Anonymous:             0 kB
 7ffe19dd2000-7ffe19dd4000 r-xp 00000000 00:00 0                          [vdso]
 Anonymous:             0 kB
 7f83bb02d000-7f83bb183000 r-xp 00026000 fe:00 77                         /lib/libc.so.6
+Anonymous:             0 kB
+7f83bb183000-7f83bb184000 r-xp 00026000 fe:00 77                         /lib/libc.so.6
 Anonymous:             4 kB
 ";
-        let ranges: Vec<_> = unwritten(smaps)
-            .iter()
-            .map(|it| (it.start, it.end))
-            .collect();
+
+    #[test]
+    fn only_what_equals_its_file_is_given_back() {
+        let ranges = |parts: &[usize]| -> Vec<_> {
+            let found = unwritten(SMAPS, parts);
+            found.iter().map(|it| (it.start, it.end)).collect()
+        };
+        let own = [
+            (0x55b5_a5ae_d000, 0x55b5_a6c0_9000),
+            (0x55b5_a6c0_9000, 0x55b5_aa85_4000),
+        ];
+        assert_eq!(ranges(&[0x55b5_a6c0_9010]), own);
+        let both = ranges(&[0x55b5_aa85_3fff, 0x7f83_bb02_d000]);
         assert_eq!(
-            ranges,
-            [
-                (0x55b5_a5ae_d000, 0x55b5_a6c0_9000),
-                (0x55b5_a6c0_9000, 0x55b5_aa85_4000)
-            ]
+            both,
+            [&own[..], &[(0x7f83_bb02_d000, 0x7f83_bb18_3000)]].concat()
         );
-        assert_eq!(unwritten("nothing\n\n-\nAnonymous: 0 kB\n"), []);
+        // Of no file, and behind the end of one.
+        assert_eq!(
+            ranges(&[0x7ffe_19dd_2000, 0x7f83_ba17_e000, 0x7f83_bb18_4000]),
+            []
+        );
+        assert_eq!(unwritten("nothing\n\n-\nAnonymous: 0 kB\n", &[0]), []);
+    }
+
+    #[test]
+    fn other_files_that_this_process_has_mapped_stay() {
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let given = unwritten(&smaps, &parts());
+        assert!(!given.is_empty());
+        for line in smaps.lines() {
+            let Some(header) = Header::parse(line).filter(|it| given.contains(&it.range)) else {
+                continue;
+            };
+            let path = line.split_ascii_whitespace().last().unwrap();
+            let own = fs::read_link("/proc/self/exe").unwrap();
+            assert!(
+                path == own.to_str().unwrap() || path.contains("/libc"),
+                "{line}: {:?}",
+                header.rights
+            );
+        }
     }
 
     #[test]
@@ -115,16 +191,11 @@ Anonymous:             4 kB
             let status = fs::read_to_string("/proc/self/status").unwrap();
             super::super::mapped(&status).unwrap()
         };
-        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
-        assert!(!unwritten(&smaps).is_empty());
         let before = mapped();
         give_back();
         let after = mapped();
         assert!(after < before, "{before} bytes before, {after} after");
         // What is read anew says the same.
-        assert_eq!(
-            unwritten("7f00-8000 r-xp 0 0:0 1 /f\nAnonymous: 0 kB").len(),
-            1
-        );
+        assert_eq!(unwritten(SMAPS, &[0x55b5_a6c0_9010]).len(), 2);
     }
 }
