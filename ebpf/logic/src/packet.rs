@@ -49,7 +49,7 @@ pub use begin::begin;
 pub use checksum::{difference, fold, replace};
 pub use crc::change as sctp_change;
 pub use error::rewrite_error;
-pub use glance::is_foreign;
+pub use glance::{is_foreign, is_strange};
 pub use headers::{Fragment, Headers, Kind, parse, parse_front};
 pub use lifetime::{collect, is_over, together};
 pub use nat::{relay, rewrite};

@@ -17,8 +17,8 @@ pub mod model;
 
 pub use guard::{
     Back, Guard, PolicyFlows, Recent, Ruling, Told, Why, begin, describe, guard, host_begin,
-    host_outline, host_portless, is_recent, neighbour, outline, portless, prove, unreadable,
-    way_back,
+    host_outline, host_portless, host_told, is_recent, is_recent_still, neighbour, outline,
+    portless, prove, unreadable, way_back,
 };
 
 /// The maps of network policy.

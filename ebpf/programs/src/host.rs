@@ -6,7 +6,7 @@ use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::packet::{Fragment, Kind, Origin, Step, Verdict};
-use ebpf_logic::policy::{Ruling, Told, host_begin, host_outline, host_portless};
+use ebpf_logic::policy::{Ruling, host_begin, host_outline, host_portless, host_told, is_recent};
 
 use crate::maps::Kernel;
 use crate::policy::{orlop_guard_rule, scratch};
@@ -37,6 +37,9 @@ fn run(skb: *mut __sk_buff, out: u32) -> i32 {
     if field!(skb, vlan_present) != 0 {
         return TC_ACT_UNSPEC;
     }
+    if orlop_host_recent(skb, out) != 0 {
+        return TC_ACT_UNSPEC;
+    }
     let kind = read(skb);
     let mut ruling = orlop_host_outline(skb, kind, out);
     if ruling == Ruling::Ask as u32 {
@@ -52,6 +55,22 @@ fn run(skb: *mut __sk_buff, out: u32) -> i32 {
     }
 }
 
+/// Did a packet like this pass a moment ago? `out`: the node sends it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_host_recent(skb: *mut __sk_buff, out: u32) -> u32 {
+    match scratch() {
+        Some(guard) => u32::from(is_recent(
+            &Kernel,
+            Skb(skb),
+            &host_told(direction(out)),
+            false,
+            guard,
+        )),
+        None => 0,
+    }
+}
+
 /// Says which flow of the node's a packet belongs to. `out`: the node sends it.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -59,23 +78,13 @@ extern "C" fn orlop_host_outline(skb: *mut __sk_buff, kind: u32, out: u32) -> u3
     let (Some(work), Some(guard)) = (work(), scratch()) else {
         return Ruling::Pass as u32;
     };
-    let direction = if out != 0 {
-        Direction::EGRESS
-    } else {
-        Direction::INGRESS
-    };
+    let direction = direction(out);
     let kind = kind_of(kind);
     if kind == Kind::Transport && work.tunnel == 0 {
         if work.headers.fragment == Fragment::LATER
             && take(Step::Recall, Origin::Device, work) != Verdict::Unknown
         {
-            let told = Told {
-                direction,
-                device: 0,
-                from: 0,
-                hardware: 0,
-            };
-            return host_portless(&Kernel, &work.headers.tuple, &told, guard) as u32;
+            return host_portless(&Kernel, &work.headers.tuple, direction, guard) as u32;
         }
         if work.headers.fragment == Fragment::FIRST {
             take(Step::Keep, Origin::Device, work);
@@ -91,5 +100,14 @@ extern "C" fn orlop_host_begin() -> u32 {
     match scratch() {
         Some(guard) => host_begin(&Kernel, guard) as u32,
         None => Ruling::Pass as u32,
+    }
+}
+
+#[inline(always)]
+const fn direction(out: u32) -> Direction {
+    if out != 0 {
+        Direction::EGRESS
+    } else {
+        Direction::INGRESS
     }
 }

@@ -21,7 +21,7 @@ use ebpf_abi::{
     OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey,
     SetName, SlotKey, Tuple,
 };
-use ebpf_logic::packet::{Origin, Step, Verdict, Work};
+use ebpf_logic::packet::{Origin, Step, Verdict, Work, is_strange};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, Why};
 use ebpf_logic::{Entropy, Flows, Inserted, Maps};
 
@@ -447,6 +447,11 @@ impl PolicyFlows for Kernel {
     fn moment(&self) -> u32 {
         // SAFETY: the helper takes nothing.
         (unsafe { bpf_jiffies64() } >> MOMENT) as u32
+    }
+
+    #[inline(always)]
+    fn is_strange(&self, tuple: &Tuple) -> bool {
+        is_strange(self, tuple)
     }
 
     #[inline(always)]

@@ -10,8 +10,8 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::packet::{Fragment, Front, Kind, Origin, Packet, Step, Verdict};
 use ebpf_logic::policy::{
-    Back, Guard, Ruling, Told, begin, guard, is_recent, neighbour, outline, portless, prove,
-    unreadable, way_back,
+    Back, Guard, Ruling, Told, begin, guard, is_recent, is_recent_still, neighbour, outline,
+    portless, prove, unreadable, way_back,
 };
 
 use crate::maps::{GUARD, Kernel};
@@ -41,16 +41,16 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
         return TC_ACT_SHOT as i32;
     }
     let way = u32::from(origin == Origin::Pod);
-    // Services are for what the pod sends and for what the node itself does: all else
-    // need not be read for them.
-    if !serve && orlop_guard_recent(skb, way) != 0 {
+    if orlop_guard_recent(skb, way, u32::from(serve)) != 0 {
         return TC_ACT_UNSPEC;
     }
     let kind = read(skb);
     let mut verdict = Verdict::Pass as u32;
+    // Services are for what the pod sends and for what the node itself does: all else
+    // need not be read for them.
     if serve && kind != Kind::Other as u32 {
         verdict = orlop_decide(kind, origin as u32);
-        if verdict == Verdict::Pass as u32 && orlop_guard_recent(skb, way) != 0 {
+        if verdict == Verdict::Pass as u32 && orlop_guard_still() != 0 {
             return TC_ACT_UNSPEC;
         }
     }
@@ -93,15 +93,23 @@ extern "C" fn orlop_guard_tagged(skb: *mut __sk_buff, out: u32) -> u32 {
     0
 }
 
-/// Did a packet like this pass a moment ago? `out`: the pod sent it.
+/// Did a packet like this pass a moment ago? `out`: the pod sent it. `serve`: services
+/// may have a say in it.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn orlop_guard_recent(skb: *mut __sk_buff, out: u32) -> u32 {
+extern "C" fn orlop_guard_recent(skb: *mut __sk_buff, out: u32, serve: u32) -> u32 {
     let Some(guard) = scratch() else {
         return 0;
     };
     let told = told(skb, out != 0);
-    u32::from(is_recent(&Kernel, Skb(skb), &told, guard))
+    u32::from(is_recent(&Kernel, Skb(skb), &told, serve != 0, guard))
+}
+
+/// The same, once services leave it as it is.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn orlop_guard_still() -> u32 {
+    scratch().map_or(0, |guard| u32::from(is_recent_still(&Kernel, guard)))
 }
 
 /// Says which flow a packet belongs to. `out`: the pod sent it.

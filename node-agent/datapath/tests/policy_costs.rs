@@ -65,7 +65,7 @@ fn pod(name: &str, app: &str, last: u8) -> Value {
     })
 }
 
-/// Of the pod that is asked (1), or of its peer (2).
+/// Of the pod that is asked (1), of its peer (2), or of the node (3).
 fn address(v6: bool, last: u8) -> IpAddr {
     if v6 {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into()).into()
@@ -81,6 +81,9 @@ fn compile(maps: &mut Policy, engine: &mut Engine, host: &Host, policies: u32) {
         previous: maps.root().expect("root"),
         ..Config::default()
     });
+    let addresses = [address(false, 3), address(true, 3)].map(|it| json!({"address": it}));
+    let node = json!({"metadata": {"name": NODE}, "status": {"addresses": addresses}});
+    compiler.node(NODE, Some(&object(node)));
     compiler.namespace("x", Some(&object(json!({"metadata": {"name": "x"}}))));
     for (name, app, last) in [("server", "server", 1), ("friend", "friend", 2)] {
         compiler.pod("x", name, Some(&object(pod(name, app, last))));
@@ -149,6 +152,16 @@ fn a_packet_costs_the_same_whatever_the_number_of_policies() {
                 new.push(kernel.new_flow(&packet));
             }
             new.sort_unstable();
+            let at_node = [3, 1].map(|last| {
+                let own = address(v6, last);
+                let packet = Packet { own, ..packet };
+                least(rounds, || kernel.established_at_node(&packet, 7, repeat))
+            });
+            let [own, passing] = at_node;
+            println!(
+                "{count} policies, {name}, at the node's device: its own {own} ns, \
+                 others' {passing} ns"
+            );
             println!(
                 "{count} policies, {name}: established {with} ns, looked up {looked_up} ns, \
                  unguarded {without} ns, new flow p50 {} ns",

@@ -35,5 +35,11 @@ pub fn is_foreign<M: Flows>(maps: &M, glance: &Glance) -> bool {
         Port(u16::from_ne_bytes([d0, d1])),
         protocol,
     );
-    maps.served(protocol, tuple.destination_port) == Served::NONE && !maps.may_be_flow(&tuple)
+    is_strange(maps, &tuple)
+}
+
+/// Is a packet under no service's port, and of no flow?
+#[inline(always)]
+pub fn is_strange<M: Flows>(maps: &M, tuple: &Tuple) -> bool {
+    maps.served(tuple.protocol, tuple.destination_port) == Served::NONE && !maps.may_be_flow(tuple)
 }

@@ -37,9 +37,9 @@ mod recent;
 mod report;
 mod sender;
 
-pub use host::{host_begin, host_outline, host_portless};
+pub use host::{host_begin, host_outline, host_portless, host_told};
 pub use portless::portless;
-pub use recent::{Recent, is_recent};
+pub use recent::{Recent, is_recent, is_recent_still};
 pub use report::{Why, describe};
 pub use sender::{Back, neighbour, prove, way_back};
 
@@ -60,6 +60,8 @@ pub trait PolicyFlows: PolicyMaps {
     fn clock(&self) -> u32;
     /// Which moment it is: a number that changes a few times in a tick, and costs less.
     fn moment(&self) -> u32;
+    /// Is a packet certainly of no service's and of no flow of theirs?
+    fn is_strange(&self, tuple: &Tuple) -> bool;
     /// Does this stand there, in the table of this processor's [recent](Recent) packets?
     fn is_recent(&self, place: u32, recent: &Recent) -> bool;
     /// Puts it there.

@@ -12,12 +12,16 @@ use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::policy::Direction;
 use ebpf_abi::{Protocol, maps};
 
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 6] = [
     "orlop_tc_guard_ingress",
     "orlop_tc_guard_egress",
     "orlop_tc_pod_ingress",
     "orlop_tc_pod_egress",
+    AT_NODE[0],
+    AT_NODE[1],
 ];
+/// At the node's own devices: to the node, and from it.
+const AT_NODE: [&str; 2] = ["orlop_tc_host_ingress", "orlop_tc_host_egress"];
 /// What the programs say of a packet that passes, and of one that does not.
 const PASSES: i32 = -1;
 const DROPPED: i32 = 2;
@@ -88,7 +92,16 @@ impl Kernel {
     /// Nanoseconds that a packet takes of a flow that is known, at a device that is
     /// guarded or not.
     pub fn established(&mut self, asked: &Packet, guarded: bool, client: u16, repeat: u32) -> u128 {
-        let name = asked.program(guarded);
+        self.established_by(asked.program(guarded), asked, client, repeat)
+    }
+
+    /// The same at the node's own device.
+    pub fn established_at_node(&mut self, asked: &Packet, client: u16, repeat: u32) -> u128 {
+        let name = AT_NODE[usize::from(asked.direction == Direction::EGRESS)];
+        self.established_by(name, asked, client, repeat)
+    }
+
+    fn established_by(&mut self, name: &str, asked: &Packet, client: u16, repeat: u32) -> u128 {
         assert_eq!(self.run(name, asked, client, 1).0, PASSES);
         let (said, took) = self.run_with(name, asked, client, ACK, repeat);
         assert_eq!(said, PASSES);
@@ -109,12 +122,16 @@ impl Kernel {
         flags: u8,
         repeat: u32,
     ) -> (i32, u128) {
-        let (source, destination, from) = if asked.direction == Direction::EGRESS {
+        let (source, destination, mut from) = if asked.direction == Direction::EGRESS {
             (asked.own, asked.peer, self.device)
         } else {
             let from = if asked.from_node { 0 } else { self.uplink };
             (asked.peer, asked.own, from)
         };
+        if name == AT_NODE[1] {
+            // A process of the node's made it.
+            from = 0;
+        }
         let ports = (client, asked.port);
         let packet = packet(source, destination, asked.protocol, ports, flags);
         let mut context = vec![0_u8; 192];

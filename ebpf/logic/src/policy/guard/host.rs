@@ -9,18 +9,34 @@
 //! from before the first policy for the node, of which nobody took note. It is
 //! taken for either direction's, if that one's rules allow the connection: so
 //! a policy that allows what there is does not end it.
+//!
+//! What passed a moment ago is [recent](super::recent) here, too, also what is not the
+//! node's: the root moves with whose an address is.
 
 use ebpf_abi::policy::{PeerEntry, PolicyFlow};
 use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
 
 use super::{
     Guard, Kind, Outer, Packet, Place, PolicyFlows, Ruling, TcpFlags, Told, Why, Work, asked,
-    denied, keep, outer, policy, portless::is_free, unnumbered, unreadable,
+    denied, keep, outer, policy, portless::is_free, recent, unnumbered, unreadable,
 };
 use ebpf_abi::policy::Direction;
 
-/// Says which flow a packet at a device of the node belongs to. `kind` is what
-/// was made of it when it was read.
+/// What a device of the node says of a packet: which one it is does not matter.
+#[inline(always)]
+#[must_use]
+pub const fn host_told(direction: Direction) -> Told {
+    Told {
+        direction,
+        device: 0,
+        from: 0,
+        hardware: 0,
+    }
+}
+
+/// Says which flow a packet at a device of the node belongs to, of which it was asked
+/// whether it is [recent](super::is_recent). `kind` is what was made of it when it was
+/// read.
 #[inline(always)]
 pub fn host_outline<M: PolicyFlows, P: Packet>(
     maps: &M,
@@ -34,14 +50,7 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
     guard.about = 0;
     guard.itself = 0;
     guard.host = 1;
-    guard.hardware = 0;
-    guard.recent.root.epoch = 0;
-    guard.flow.device = 0;
-    guard.flow.flags = if direction == Direction::INGRESS {
-        PolicyFlow::INGRESS
-    } else {
-        0
-    };
+    guard.place(&host_told(direction));
     let mut seen = work.headers.tuple;
     let mut far = seen;
     if kind == Kind::Transport && work.tunnel == 0 {
@@ -74,7 +83,9 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
 /// Decides on a flow of the node that begins.
 #[inline(always)]
 pub fn host_begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
-    if !is_own(maps, guard.key.source) {
+    let root = maps.policy_root();
+    if !is_own(maps, root.epoch, guard.key.source) {
+        recent::keep(maps, root, guard);
         return Ruling::Pass;
     }
     let mut flow = guard.flow;
@@ -111,10 +122,10 @@ pub fn host_begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
 pub fn host_portless<M: PolicyFlows>(
     maps: &M,
     tuple: &Tuple,
-    told: &Told,
+    direction: Direction,
     guard: &mut Guard,
 ) -> Ruling {
-    guard.unknown(told);
+    guard.unknown(&host_told(direction));
     guard.name(tuple, tuple);
     unknown(maps, guard)
 }
@@ -124,7 +135,7 @@ pub fn host_portless<M: PolicyFlows>(
 fn unknown<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
     let own = guard.key.source;
     let is_free = is_free(maps, own, Direction::INGRESS) && is_free(maps, own, Direction::EGRESS);
-    if is_free || !is_own(maps, own) {
+    if is_free || !is_own(maps, maps.policy_root().epoch, own) {
         return Ruling::Pass;
     }
     unreadable(maps, guard)
@@ -132,8 +143,7 @@ fn unknown<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
 
 /// Is it an address of this node's?
 #[inline(always)]
-fn is_own<M: PolicyFlows>(maps: &M, address: Address) -> bool {
-    let epoch = maps.policy_root().epoch;
+fn is_own<M: PolicyFlows>(maps: &M, epoch: u32, address: Address) -> bool {
     maps.peer(&Range::new(epoch, address))
         .is_some_and(|entry| entry.has(PeerEntry::NODE | PeerEntry::LOCAL))
 }

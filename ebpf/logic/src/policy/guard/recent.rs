@@ -11,6 +11,9 @@
 //!   ends with its next packet;
 //! - the [moment](PolicyFlows::moment): a flow is looked up anew in each, by which its
 //!   entry learns that it is used;
+//! - what services know: a packet under a port of theirs, or of a flow, is one that they
+//!   are asked about first; whether pods leave the cluster as the node, of which a flow
+//!   that goes on learns with the next moment;
 //! - a segment that opens a connection, a packet that is translated, a fragment, a
 //!   message about another packet take the long way.
 //!
@@ -23,14 +26,15 @@ use super::{Guard, PolicyFlows, Told};
 use crate::packet::Packet;
 use crate::packet::headers::{Headers, TcpFlags, parse_plain};
 
-/// What packets of one direction of a flow have in common while nothing changes.
+/// What packets of one direction of a flow have in common at a device while nothing
+/// changes.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct Recent {
     /// What they carry.
     pub tuple: Tuple,
-    /// The pod's device.
+    /// The pod's device; 0: one of the node's.
     pub device: u32,
     /// The [moment](PolicyFlows::moment), and below it [`PolicyFlow::INGRESS`] and
     /// [`PolicyFlow::RELAYED`].
@@ -65,9 +69,11 @@ impl Recent {
     #[must_use]
     pub const fn place(&self) -> u32 {
         let tuple = &self.tuple;
+        // A packet of a pod's is met at the node's device, too.
         let ports = (tuple.source_port.0 as u64)
             | (tuple.destination_port.0 as u64) << 16
-            | (tuple.protocol.0 as u64) << 32;
+            | (tuple.protocol.0 as u64) << 32
+            | (self.device as u64) << 40;
         // The upper bits of a product depend on all of its factors'. These were chosen for
         // how they spread neighbouring addresses and ports.
         let mixed = folded(tuple.source)
@@ -89,13 +95,15 @@ const fn folded(address: Address) -> u64 {
     (b ^ d) as u64 | ((a ^ c) as u64) << 32
 }
 
-/// Did a packet like this pass a moment ago? Asked of what services leave as it is.
-/// If not, the guard knows what is to be [kept](keep) once it passes.
+/// Did a packet like this pass a moment ago? If not, the guard knows what is to be
+/// [kept](keep) once it passes. `serve`: services may have a say in it, and are to be
+/// asked first unless it is known at once that they have none.
 #[inline(always)]
 pub fn is_recent<M: PolicyFlows, P: Packet>(
     maps: &M,
     packet: P,
     told: &Told,
+    serve: bool,
     guard: &mut Guard,
 ) -> bool {
     let mut headers = Headers::NOTHING;
@@ -116,11 +124,17 @@ pub fn is_recent<M: PolicyFlows, P: Packet>(
         root: maps.policy_root(),
         hardware: if ingress { 0 } else { told.hardware },
     };
-    if maps.is_recent(recent.place(), &recent) {
+    if (!serve || maps.is_strange(&recent.tuple)) && maps.is_recent(recent.place(), &recent) {
         return true;
     }
     guard.recent = recent;
     false
+}
+
+/// The same, once services were asked and leave the packet as it is.
+#[inline(always)]
+pub fn is_recent_still<M: PolicyFlows>(maps: &M, guard: &Guard) -> bool {
+    guard.recent.root.epoch != 0 && maps.is_recent(guard.recent.place(), &guard.recent)
 }
 
 #[inline(always)]

@@ -30,6 +30,8 @@ struct World {
     now: Cell<u32>,
     moment: Cell<u32>,
     recent: RefCell<BTreeMap<u32, Recent>>,
+    /// May services have a say in all packets?
+    served: Cell<bool>,
     /// Lookups in the table of flows.
     looked: Cell<u32>,
     /// Where the node's ways to addresses lead; to others, elsewhere.
@@ -81,6 +83,9 @@ impl PolicyFlows for World {
     fn moment(&self) -> u32 {
         self.moment.get()
     }
+    fn is_strange(&self, _: &Tuple) -> bool {
+        !self.served.get()
+    }
     fn is_recent(&self, place: u32, recent: &Recent) -> bool {
         assert!(place < Recent::PLACES);
         self.recent.borrow().get(&place) == Some(recent)
@@ -113,6 +118,7 @@ struct Seen {
 const OWN: u64 = 0x0605_0403_0202;
 const OTHER: u64 = 0x0605_0403_0204;
 
+mod host;
 mod recent;
 mod sender;
 
@@ -127,6 +133,7 @@ impl World {
             now: Cell::new(1_000),
             moment: Cell::new(7),
             recent: RefCell::default(),
+            served: Cell::new(false),
             looked: Cell::new(0),
             ways: RefCell::new(std::vec![(POD, Back::To(OWN))]),
         };

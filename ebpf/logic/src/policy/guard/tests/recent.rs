@@ -109,7 +109,11 @@ impl World {
         let packet = Frame(&bytes);
         let told = sent.told(packet);
         let mut it = Guard::new();
-        if remembers && is_recent(self, packet, &told, &mut it) {
+        // As at the pod's device, which serves what the pod sends.
+        if remembers
+            && (is_recent(self, packet, &told, sent.out, &mut it)
+                || (sent.out && is_recent_still(self, &it)))
+        {
             return true;
         }
         let mut work = Work::new();
@@ -149,6 +153,26 @@ fn packets_that_follow_each_other_are_not_looked_up() {
             assert!(world.looks(&[other, other.later()]) > 0);
         }
     }
+}
+
+#[test]
+fn services_are_asked_first_where_they_may_have_a_say() {
+    let world = World::of_two_families();
+    let later = FIRST.later();
+    assert!(world.passes_on(FIRST));
+    world.looks(&[later]);
+    let bytes = RefCell::new(later.frame());
+    let packet = Frame(&bytes);
+    let told = later.told(packet);
+    let mut it = Guard::new();
+    let mut asked = |serve| is_recent(&world, packet, &told, serve, &mut it);
+    assert!(asked(true) && asked(false));
+    // A service comes to the port.
+    world.served.set(true);
+    assert!(!asked(true) && asked(false));
+    assert!(!asked(true) && is_recent_still(&world, &it));
+    it.recent.root.epoch = 0;
+    assert!(!is_recent_still(&world, &it), "it was not asked about");
 }
 
 #[test]
@@ -224,7 +248,7 @@ fn what_is_not_asked_for_in_the_table_does_not_get_into_it() {
     let packet = Frame(&bytes);
     let told = later.told(packet);
     assert!(world.passes_on(FIRST));
-    assert!(!is_recent(&world, packet, &told, &mut it));
+    assert!(!is_recent(&world, packet, &told, false, &mut it));
     // Services have another word than this packet's: it is translated.
     let mut work = Work::new();
     let kind = parse(packet, &mut work);
@@ -248,7 +272,7 @@ fn what_is_not_asked_for_in_the_table_does_not_get_into_it() {
     for odd in [ping, short, cut] {
         it.recent.root.epoch = 1;
         let bytes = RefCell::new(odd);
-        assert!(!is_recent(&world, Frame(&bytes), &told, &mut it));
+        assert!(!is_recent(&world, Frame(&bytes), &told, false, &mut it));
         assert_eq!(it.recent.root.epoch, 0);
     }
 }
