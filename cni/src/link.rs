@@ -7,20 +7,22 @@ use std::{
     fs::File,
     future::Future,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    os::fd::AsRawFd,
     path::Path,
 };
 
-use cni_addresses::{host_prefix, wire::End};
+use cni_addresses::{
+    host_prefix,
+    messages::{self, Pair},
+    wire::End,
+};
 use futures::TryStreamExt;
 use netlink_packet_route::{
-    address::{AddressAttribute, AddressFlags},
-    link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage},
-    neighbour::NeighbourState,
-    route::{RouteAddress, RouteAttribute, RouteMessage, RouteScope},
+    address::AddressAttribute,
+    link::{LinkAttribute, LinkFlags, LinkMessage},
+    route::{RouteAddress, RouteAttribute, RouteMessage},
 };
 use nix::sched::{CloneFlags, setns};
-use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
+use rtnetlink::{Handle, RouteMessageBuilder};
 
 use crate::error::Error;
 
@@ -102,46 +104,11 @@ pub(crate) fn in_namespace<T: Send>(
     })
 }
 
-/// A veth pair in the making.
-pub(crate) struct Pair<'a> {
-    /// The name of the node's end.
-    pub(crate) host: &'a str,
-    /// The name of the pod's end.
-    pub(crate) pod: &'a str,
-    /// In bytes; 0 leaves the kernel's default.
-    pub(crate) mtu: u32,
-    /// The hardware address of the pod's end, if it shall be a certain one.
-    pub(crate) mac: Option<[u8; 6]>,
-    /// Is the node's end up at once?
-    pub(crate) up: bool,
-}
-
-/// Creates a pair: the node's end here, the pod's in the namespace `netns`.
-pub(crate) async fn create_pair(
-    netlink: &Handle,
-    wanted: &Pair<'_>,
-    netns: &File,
-) -> Result<(), Error> {
-    let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
-        .name(wanted.pod)
-        .setns_by_fd(netns.as_raw_fd());
-    if let Some(mac) = wanted.mac {
-        peer = peer.address(mac.to_vec());
-    }
-    let mut pair = LinkVeth::new(wanted.host, wanted.pod);
-    if wanted.up {
-        pair = pair.up();
-    }
-    if wanted.mtu > 0 {
-        peer = peer.mtu(wanted.mtu);
-        pair = pair.mtu(wanted.mtu);
-    }
-    let pair = pair
-        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
-        .build();
+/// Creates a pair: the node's end here, the pod's in its namespace.
+pub(crate) async fn create_pair(netlink: &Handle, wanted: &Pair<'_>) -> Result<(), Error> {
     netlink
         .link()
-        .add(pair)
+        .add(messages::pair(wanted))
         .execute()
         .await
         .map_err(netlink_error(|| {
@@ -189,29 +156,20 @@ pub(crate) async fn remove(netlink: &Handle, name: &str) -> Result<(), Error> {
 pub(crate) async fn set_up(netlink: &Handle, index: u32) -> Result<(), Error> {
     netlink
         .link()
-        .set(LinkUnspec::new_with_index(index).up().build())
+        .set(messages::up(index))
         .execute()
         .await
         .map_err(netlink_error(|| format!("set interface {index} up")))
 }
 
-/// Gives an interface an address of its own, without the seconds of duplicate
-/// address detection: the node knows that the address is unique.
+/// Gives an interface an address of its own.
 pub(crate) async fn add_address(
     netlink: &Handle,
     index: u32,
     address: IpAddr,
 ) -> Result<(), Error> {
-    let mut request = netlink
-        .address()
-        .add(index, address, host_prefix(&address))
-        .replace();
-    if address.is_ipv6() {
-        request
-            .message_mut()
-            .attributes
-            .push(AddressAttribute::Flags(AddressFlags::Nodad));
-    }
+    let mut request = netlink.address().add(index, address, 0).replace();
+    *request.message_mut() = messages::own_address(index, address);
     request
         .execute()
         .await
@@ -244,21 +202,9 @@ pub(crate) async fn add_default_route(
     index: u32,
     gateway: IpAddr,
 ) -> Result<(), Error> {
-    let route: RouteMessage = match gateway {
-        IpAddr::V4(gateway) => RouteMessageBuilder::<Ipv4Addr>::new()
-            .gateway(gateway)
-            .output_interface(index)
-            .onlink()
-            .build(),
-        IpAddr::V6(gateway) => RouteMessageBuilder::<Ipv6Addr>::new()
-            .gateway(gateway)
-            .output_interface(index)
-            .onlink()
-            .build(),
-    };
     netlink
         .route()
-        .add(route)
+        .add(messages::default_route(index, gateway))
         .replace()
         .execute()
         .await
@@ -324,21 +270,9 @@ pub(crate) async fn add_pod_route(
     index: u32,
     address: IpAddr,
 ) -> Result<(), Error> {
-    let prefix = host_prefix(&address);
-    let route: RouteMessage = match address {
-        IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
-            .destination_prefix(address, prefix)
-            .output_interface(index)
-            .scope(RouteScope::Link)
-            .build(),
-        IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
-            .destination_prefix(address, prefix)
-            .output_interface(index)
-            .build(),
-    };
     netlink
         .route()
-        .add(route)
+        .add(messages::pod_route(index, address))
         .replace()
         .execute()
         .await
@@ -352,12 +286,9 @@ pub(crate) async fn add_neighbour(
     address: IpAddr,
     mac: &[u8],
 ) -> Result<(), Error> {
-    netlink
-        .neighbours()
-        .add(index, address)
-        .link_layer_address(mac)
-        .state(NeighbourState::Permanent)
-        .replace()
+    let mut request = netlink.neighbours().add(index, address).replace();
+    *request.message_mut() = messages::neighbour(index, address, mac);
+    request
         .execute()
         .await
         .map_err(netlink_error(|| format!("add the neighbour {address}")))

@@ -1,9 +1,10 @@
 //! The verbs about a pod's interface: ADD, DEL, CHECK.
 
-use std::{fs::File, net::IpAddr, path::Path, process::ExitCode};
+use std::{fs::File, net::IpAddr, os::fd::AsFd, path::Path, process::ExitCode};
 
 use cni_addresses::{
     gateway, host_prefix,
+    messages::Pair,
     wire::{self, Attach},
 };
 use serde_json::{Value, json};
@@ -139,17 +140,19 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
         Some(socket) => Some((socket, agent::Pod::from_env()?)),
         None => None,
     };
-    let pair = link::Pair {
+    let pair = Pair {
         host: &host_name,
         pod: pod_name,
+        netns: namespace.as_fd(),
         mtu: call.settings.mtu,
-        mac: call.runtime.mac()?,
+        host_mac: None,
+        pod_mac: call.runtime.mac()?,
         up: asked.is_none(),
     };
     let host = link::with_netlink(async |netlink| {
         // What an ADD that was killed half-way left.
         link::remove(&netlink, &host_name).await?;
-        link::create_pair(&netlink, &pair, &namespace).await?;
+        link::create_pair(&netlink, &pair).await?;
         link::find(&netlink, &host_name).await
     })?;
     let pod = link::in_namespace(netns, || {

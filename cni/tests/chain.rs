@@ -8,7 +8,7 @@ mod world;
 use std::{path::PathBuf, process::Command};
 
 use serde_json::{Map, Value, json};
-use world::{Namespace, Plugin, address, ip, reach, ready, write_sysctl};
+use world::{Namespace, Plugin, World, address, ip, reach};
 
 /// Where packages put the standard plugins.
 const FOLDERS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
@@ -94,44 +94,24 @@ impl Chain<'_> {
     }
 }
 
-fn links(namespace: &Namespace) -> String {
-    namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"))
-}
-
-fn node(folder: &std::path::Path) -> Namespace {
-    let node = Namespace::new(folder, "node");
-    node.run(|| {
-        write_sysctl("net/ipv4/ip_forward", "1");
-        write_sysctl("net/ipv6/conf/all/forwarding", "1");
-        ip("link set lo up");
-        ip("addr add 192.0.2.1/32 dev lo");
-        ip("addr add 2001:db8::1/128 dev lo nodad");
-    });
-    node
-}
-
 #[test]
 fn standard_plugins_work_before_and_after() {
     let names = ["loopback", "tuning", "portmap"];
-    if !ready() {
-        return;
-    }
+    let Some(world) = World::new() else { return };
     if let Some(missing) = names.iter().find(|name| standard(name).is_none()) {
         println!("skipped: the standard plugin `{missing}` is not installed");
         return;
     }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = node(folder.path());
-    let pod = Namespace::new(folder.path(), "pod");
+    let pod = world.pod("pod");
     let chain = Chain {
-        node: &node,
+        node: &world.node,
         pod: &pod,
         version: "1.0.0",
         plugins: vec![
             json!({"type": "loopback"}),
             json!({
                 "type": "orlop-cni", "ranges": ["10.200.10.0/24"],
-                "mtu": 1400, "dataDir": folder.path().join("data"),
+                "mtu": 1400, "dataDir": world.file("data"),
                 "capabilities": {"ips": true, "mac": true},
             }),
             json!({"type": "tuning", "sysctl": {"net.ipv4.conf.eth0.arp_filter": "1"}}),
@@ -156,41 +136,39 @@ fn standard_plugins_work_before_and_after() {
         .map(|ip| ip["address"].as_str().expect("an address"))
         .collect();
     assert_eq!(own, ["10.200.10.77/32"]);
-    assert!(reach(&pod, &node, "10.200.10.77"), "node to pod");
+    assert!(reach(&pod, &world.node, "10.200.10.77"), "node to pod");
     let sysctl = "/proc/sys/net/ipv4/conf/eth0/arp_filter";
     let tuned = pod.run(|| std::fs::read_to_string(sysctl).expect("the setting"));
     assert_eq!(tuned.trim(), "1");
     chain.check(&result);
     chain.del(Some(&result));
-    assert!(!links(&node).contains("orl"));
+    assert_eq!(world.devices(), [""; 0]);
     // Again, without what the first time left: no result, no namespace.
     chain.del(None);
 }
 
 #[test]
 fn the_standard_bandwidth_plugin_finds_the_pods_interface() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = node(folder.path());
+    let Some(world) = World::new() else { return };
     // What that plugin makes itself.
     let tbf = "ip link add probe type ifb && tc qdisc add dev probe root tbf rate 1mbit \
                burst 10k latency 10ms && ip link del probe";
-    let can = node.run(|| Command::new("sh").args(["-c", tbf]).status());
+    let can = world
+        .node
+        .run(|| Command::new("sh").args(["-c", tbf]).status());
     if standard("bandwidth").is_none() || !can.is_ok_and(|status| status.success()) {
         println!("skipped: no standard plugin `bandwidth`, or a kernel without tbf or ifb");
         return;
     }
-    let pod = Namespace::new(folder.path(), "pod");
+    let pod = world.pod("pod");
     let chain = Chain {
-        node: &node,
+        node: &world.node,
         pod: &pod,
         version: "1.0.0",
         plugins: vec![
             json!({
                 "type": "orlop-cni", "ranges": ["10.200.11.0/24"],
-                "dataDir": folder.path().join("data"),
+                "dataDir": world.file("data"),
             }),
             json!({"type": "bandwidth", "capabilities": {"bandwidth": true}}),
         ],
@@ -200,27 +178,23 @@ fn the_standard_bandwidth_plugin_finds_the_pods_interface() {
         }}),
     };
     let result = chain.add();
-    assert!(reach(&pod, &node, &address(&result, 0)));
+    assert!(reach(&pod, &world.node, &address(&result, 0)));
     chain.check(&result);
     chain.del(Some(&result));
-    assert!(!links(&node).contains("orl"));
+    assert_eq!(world.devices(), [""; 0]);
 }
 
 #[test]
 fn results_have_what_version_1_1_added_and_checks_find_what_changed() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = node(folder.path());
-    let pod = Namespace::new(folder.path(), "pod");
+    let Some(world) = World::new() else { return };
+    let pod = world.pod("pod");
     let chain = |version| Chain {
-        node: &node,
+        node: &world.node,
         pod: &pod,
         version,
         plugins: vec![json!({
             "type": "orlop-cni", "ranges": ["10.200.12.0/24", "fd00:200:12::/64"],
-            "mtu": 1390, "dataDir": folder.path().join("data"),
+            "mtu": 1390, "dataDir": world.file("data"),
         })],
         runtime: Value::Null,
     };
@@ -231,7 +205,7 @@ fn results_have_what_version_1_1_added_and_checks_find_what_changed() {
     assert_eq!(result["interfaces"][1]["mtu"], 1390);
     new.check(&result);
     let plugin = Plugin {
-        node: &node,
+        node: &world.node,
         config: new.config(0, Some(&result)),
     };
     let found = |what: &str| {
@@ -255,7 +229,7 @@ fn results_have_what_version_1_1_added_and_checks_find_what_changed() {
     let result = new.add();
     let host = result["interfaces"][0]["name"].as_str().expect("a name");
     let route = format!("route del 10.200.12.2/32 dev {host}");
-    node.run(|| ip(&route));
+    world.node.run(|| ip(&route));
     found(&route);
 
     // DEL needs neither the namespace nor the result, and twice is fine.
@@ -263,27 +237,14 @@ fn results_have_what_version_1_1_added_and_checks_find_what_changed() {
         let (ok, value) = plugin.call_gone("DEL", "chained", &new.config(0, None));
         assert!(ok, "{value}");
     }
-    assert!(!links(&node).contains("orl"));
+    assert_eq!(world.devices(), [""; 0]);
 }
 
 #[test]
 fn a_node_whose_last_address_is_given_says_so() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = node(folder.path());
-    let (one, two) = (
-        Namespace::new(folder.path(), "one"),
-        Namespace::new(folder.path(), "two"),
-    );
-    let plugin = Plugin {
-        node: &node,
-        config: json!({
-            "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni",
-            "ranges": ["10.200.13.0/30"], "dataDir": folder.path().join("data"),
-        }),
-    };
+    let Some(world) = World::new() else { return };
+    let (one, two) = (world.pod("one"), world.pod("two"));
+    let plugin = world.plugin("1.1.0", &["10.200.13.0/30"], json!({}));
     assert!(plugin.call("STATUS", None).0);
     assert!(plugin.call("ADD", Some(("one", &one))).0);
     let (ok, value) = plugin.call("STATUS", None);
@@ -297,5 +258,5 @@ fn a_node_whose_last_address_is_given_says_so() {
     let (ok, value) = plugin.call("ADD", Some(("two", &two)));
     assert!(!ok, "an address rests before another pod gets it");
     assert_eq!(value["code"], 11, "{value}");
-    assert!(!links(&node).contains("orl"));
+    assert_eq!(world.devices(), [""; 0]);
 }

@@ -21,33 +21,15 @@ use nix::{
     sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg},
 };
 use serde_json::{Value, json};
-use world::{Namespace, Plugin, address, ip, reach, ready, write_sysctl};
+use world::{Plugin, World, address, reach};
 
 #[test]
 fn pods_reach_each_other_and_everything_goes_with_them() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let one = Namespace::new(folder.path(), "one");
-    let two = Namespace::new(folder.path(), "two");
-    node.run(|| {
-        write_sysctl("net/ipv4/ip_forward", "1");
-        write_sysctl("net/ipv6/conf/all/forwarding", "1");
-        // The addresses from which the node itself speaks to pods.
-        ip("link set lo up");
-        ip("addr add 192.0.2.1/32 dev lo");
-        ip("addr add 2001:db8::1/128 dev lo nodad");
-    });
-    let plugin = Plugin {
-        node: &node,
-        config: json!({
-            "cniVersion": "1.0.0", "name": "orlop", "type": "orlop-cni", "mtu": 1400,
-            "ranges": ["10.200.7.0/24", "fd00:200:7::/64"],
-            "dataDir": folder.path().join("data"),
-        }),
-    };
+    let Some(world) = World::new() else { return };
+    let one = world.pod("one");
+    let two = world.pod("two");
+    let ranges = ["10.200.7.0/24", "fd00:200:7::/64"];
+    let plugin = world.plugin("1.0.0", &ranges, json!({"mtu": 1400}));
     assert!(plugin.call("STATUS", None).0, "STATUS of a working node");
 
     let (ok, first) = plugin.call("ADD", Some(("one", &one)));
@@ -61,7 +43,10 @@ fn pods_reach_each_other_and_everything_goes_with_them() {
     for index in 0..2 {
         assert!(reach(&one, &two, &address(&first, index)), "pod to pod");
         assert!(reach(&two, &one, &address(&second, index)), "and back");
-        assert!(reach(&one, &node, &address(&first, index)), "node to pod");
+        assert!(
+            reach(&one, &world.node, &address(&first, index)),
+            "node to pod"
+        );
     }
     assert!(plugin.call("CHECK", Some(("one", &one))).0);
 
@@ -78,37 +63,21 @@ fn pods_reach_each_other_and_everything_goes_with_them() {
     assert!(plugin.call_with("GC", None, &config).0);
     assert!(!plugin.call("CHECK", Some(("one", &one))).0);
     assert!(plugin.call("CHECK", Some(("two", &two))).0);
-    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
-    assert_eq!(links.matches("orl").count(), 1, "{links}");
+    let devices = world.devices();
+    assert_eq!(devices.len(), 1, "{devices:?}");
 
     for (id, pod) in [("one", &one), ("two", &two), ("two", &two)] {
         assert!(plugin.call("DEL", Some((id, pod))).0, "DEL of {id}");
     }
-    let left = std::fs::read_dir(folder.path().join("data/orlop"))
-        .expect("data folder")
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
-        .count();
-    assert_eq!(left, 0, "addresses left");
-    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
-    assert!(!links.contains("orl"), "{links}");
+    assert_eq!(world.addresses(), [""; 0]);
+    assert_eq!(world.devices(), [""; 0]);
 }
 
 #[test]
 fn errors_are_what_the_specification_says() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let pod = Namespace::new(folder.path(), "pod");
-    let mut plugin = Plugin {
-        node: &node,
-        config: json!({
-            "cniVersion": "1.0.0", "name": "orlop", "type": "orlop-cni",
-            "ranges": ["10.200.8.0/31"], "dataDir": folder.path().join("data"),
-        }),
-    };
+    let Some(world) = World::new() else { return };
+    let pod = world.pod("pod");
+    let mut plugin = world.plugin("1.0.0", &["10.200.8.0/31"], json!({}));
     let (ok, value) = plugin.call("ADD", Some(("pod", &pod)));
     assert!(!ok);
     assert_eq!(value["code"], 100, "{value}");
@@ -129,15 +98,11 @@ fn errors_are_what_the_specification_says() {
 
 #[test]
 fn containerd_1_6_gets_its_loopback_in_the_version_that_it_speaks() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let pod = Namespace::new(folder.path(), "pod");
+    let Some(world) = World::new() else { return };
+    let pod = world.pod("pod");
     let config = json!({"cniVersion": "0.3.1", "name": "cni-loopback", "type": "loopback"});
     let plugin = Plugin {
-        node: &node,
+        node: &world.node,
         config: config.clone(),
     };
     let call = |verb| plugin.call_named("/opt/cni/bin/loopback", verb, Some(("p", &pod)), &config);
@@ -191,33 +156,12 @@ fn agent(socket: &Path, node: &Path, answer: Value) -> thread::JoinHandle<Value>
 
 #[test]
 fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let one = Namespace::new(folder.path(), "one");
-    node.run(|| {
-        write_sysctl("net/ipv4/ip_forward", "1");
-        write_sysctl("net/ipv6/conf/all/forwarding", "1");
-        ip("link set lo up");
-        ip("addr add 192.0.2.1/32 dev lo");
-        ip("addr add 2001:db8::1/128 dev lo nodad");
-    });
-    let socket = folder.path().join("agent.sock");
-    let plugin = Plugin {
-        node: &node,
-        config: json!({
-            "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni",
-            "ranges": ["10.200.9.0/24", "fd00:200:9::/64"],
-            "dataDir": folder.path().join("data"), "agent": socket,
-        }),
-    };
-    let nothing_is_left = || {
-        let links =
-            node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
-        assert!(!links.contains("orl"), "{links}");
-    };
+    let Some(world) = World::new() else { return };
+    let one = world.pod("one");
+    let socket = world.file("agent.sock");
+    let ranges = ["10.200.9.0/24", "fd00:200:9::/64"];
+    let plugin = world.plugin("1.1.0", &ranges, json!({"agent": socket}));
+    let nothing_is_left = || assert_eq!(world.devices(), [""; 0]);
     // No agent, as after a crash: not ready, and never an open pod.
     let (ok, value) = plugin.call("STATUS", None);
     assert!(!ok);
@@ -227,7 +171,11 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
     assert_eq!(value["code"], 11, "{value}");
     nothing_is_left();
 
-    let asked = agent(&socket, &node.0, json!({"wait": "rules are compiled"}));
+    let asked = agent(
+        &socket,
+        &world.node.0,
+        json!({"wait": "rules are compiled"}),
+    );
     let (ok, value) = plugin.call("ADD", Some(("one", &one)));
     asked.join().expect("asked");
     assert!(!ok);
@@ -246,7 +194,7 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
     config["runtimeConfig"] = json!({"bandwidth": {
         "IngressRate": 10_000_000, "IngressBurst": u32::MAX, "EgressRate": 0, "EgressBurst": 0,
     }});
-    let asked = agent(&socket, &node.0, json!({}));
+    let asked = agent(&socket, &world.node.0, json!({}));
     let (ok, value) = plugin.call_with("ADD", Some(("one", &one)), &config);
     let asked = asked.join().expect("asked");
     assert!(ok, "{value}");
@@ -264,7 +212,10 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
     );
     for index in 0..2 {
         assert_eq!(asked["addresses"][index], address(&value, index));
-        assert!(reach(&one, &node, &address(&value, index)), "node to pod");
+        assert!(
+            reach(&one, &world.node, &address(&value, index)),
+            "node to pod"
+        );
     }
     assert!(plugin.call("DEL", Some(("one", &one))).0);
 
@@ -278,26 +229,15 @@ fn an_interface_is_down_until_the_agent_agrees_and_goes_if_it_does_not() {
 
 #[test]
 fn an_agent_that_hangs_keeps_no_pod_from_its_end() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let one = Namespace::new(folder.path(), "one");
-    let socket = folder.path().join("addresses.sock");
-    let alone = json!({
-        "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni",
-        "ranges": ["10.200.14.0/24"], "dataDir": folder.path().join("data"),
-    });
-    let plugin = Plugin {
-        node: &node,
-        config: alone.clone(),
-    };
+    let Some(world) = World::new() else { return };
+    let one = world.pod("one");
+    let socket = world.file("addresses.sock");
+    let plugin = world.plugin("1.1.0", &["10.200.14.0/24"], json!({}));
     let (ok, value) = plugin.call("ADD", Some(("one", &one)));
     assert!(ok, "{value}");
     // It listens, and does no more.
     let listener = UnixListener::bind(&socket).expect("a socket");
-    let mut config = alone;
+    let mut config = plugin.config.clone();
     config["addresses"] = json!(socket);
     let begun = Instant::now();
     let (ok, value) = plugin.call_with("DEL", Some(("one", &one)), &config);
@@ -305,11 +245,8 @@ fn an_agent_that_hangs_keeps_no_pod_from_its_end() {
     assert!(ok, "{value}");
     assert!(took.as_secs() < 10, "{took:?}");
     assert!(listener.accept().is_ok(), "it was asked first");
-    let links = node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
-    assert!(!links.contains("orl"), "{links}");
-    let left = std::fs::read_dir(folder.path().join("data/orlop")).expect("the folder");
-    let left = left.flatten().filter(|it| it.file_name() == "10.200.14.2");
-    assert_eq!(left.count(), 0, "the address is given back");
+    assert_eq!(world.devices(), [""; 0]);
+    assert_eq!(world.addresses(), [""; 0], "the address is given back");
 }
 
 /// What an agent that makes interfaces was asked, and the identity of the file that came
@@ -350,33 +287,19 @@ fn attaching(socket: &Path, answer: Value) -> thread::JoinHandle<Asked> {
 
 #[test]
 fn an_agent_that_makes_interfaces_is_asked_for_one_and_its_answer_is_the_result() {
-    if !ready() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let node = Namespace::new(folder.path(), "node");
-    let one = Namespace::new(folder.path(), "one");
-    let socket = folder.path().join("addresses.sock");
-    let plugin = Plugin {
-        node: &node,
-        config: json!({
-            "cniVersion": "1.1.0", "name": "orlop", "type": "orlop-cni", "mtu": 1400,
-            "ranges": ["10.200.15.0/24"], "dataDir": folder.path().join("data"),
-            "addresses": socket, "agent": folder.path().join("agent.sock"), "attach": true,
-            "runtimeConfig": {
-                "ips": ["10.200.15.9/32"], "mac": "02:00:5e:00:00:77",
-                "bandwidth": {"IngressRate": 1_000_000, "IngressBurst": 1},
-            },
-        }),
-    };
-    let nothing_is_there = || {
-        let links =
-            node.run(|| std::fs::read_to_string("/proc/thread-self/net/dev").expect("links"));
-        assert!(
-            !links.contains("orl"),
-            "the plugin makes none itself: {links}"
-        );
-    };
+    let Some(world) = World::new() else { return };
+    let one = world.pod("one");
+    let socket = world.file("addresses.sock");
+    let more = json!({
+        "mtu": 1400,
+        "addresses": socket, "agent": world.file("agent.sock"), "attach": true,
+        "runtimeConfig": {
+            "ips": ["10.200.15.9/32"], "mac": "02:00:5e:00:00:77",
+            "bandwidth": {"IngressRate": 1_000_000, "IngressBurst": 1},
+        },
+    });
+    let plugin = world.plugin("1.1.0", &["10.200.15.0/24"], more);
+    let nothing_is_there = || assert_eq!(world.devices(), [""; 0], "the plugin makes none itself");
     let add = || plugin.call("ADD", Some(("one", &one)));
     // Nobody is there, as while the agent starts.
     let (ok, value) = add();

@@ -8,8 +8,10 @@
 //!
 //! [`pool`] chooses and knows no file; [`store`] keeps what was chosen and is
 //! safe for several processes at once; [`wire`] is what plugin and agent say to
-//! each other. Without an agent the plugin works on the store itself.
+//! each other. Without an agent the plugin works on the store itself. Whoever of
+//! the two makes a pod's interface tells the kernel the same: [`messages`].
 
+pub mod messages;
 pub mod pool;
 pub mod store;
 pub mod wire;

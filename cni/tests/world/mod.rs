@@ -15,7 +15,79 @@ use nix::{
     mount::{MsFlags, mount, umount},
     sched::{CloneFlags, setns, unshare},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A node that forwards, and a folder for it and its pods, which are to go before it.
+pub struct World {
+    pub node: Namespace,
+    folder: TempDir,
+}
+
+impl World {
+    /// None, and it is said why, where nobody may make one.
+    pub fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root to make network namespaces");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let node = Namespace::new(folder.path(), "node");
+        node.run(|| {
+            write_sysctl("net/ipv4/ip_forward", "1");
+            write_sysctl("net/ipv6/conf/all/forwarding", "1");
+            // The addresses from which the node itself speaks to pods.
+            ip("link set lo up");
+            ip("addr add 192.0.2.1/32 dev lo");
+            ip("addr add 2001:db8::1/128 dev lo nodad");
+        });
+        Some(Self { node, folder })
+    }
+
+    /// A pod of this name.
+    pub fn pod(&self, name: &str) -> Namespace {
+        Namespace::new(self.folder.path(), name)
+    }
+
+    /// A file in the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The plugin of this version and with these ranges; `more` of its configuration.
+    pub fn plugin(&self, version: &str, ranges: &[&str], more: Value) -> Plugin<'_> {
+        let mut config = json!({
+            "cniVersion": version, "name": "orlop", "type": "orlop-cni",
+            "ranges": ranges, "dataDir": self.file("data"),
+        });
+        let map = config.as_object_mut().expect("a map");
+        map.extend(more.as_object().cloned().unwrap_or_default());
+        Plugin {
+            node: &self.node,
+            config,
+        }
+    }
+
+    /// The names of the node's interfaces that lead to pods.
+    pub fn devices(&self) -> Vec<String> {
+        let devices = "/proc/thread-self/net/dev";
+        let text = self
+            .node
+            .run(|| std::fs::read_to_string(devices).expect("interfaces"));
+        let names = text.lines().filter_map(|line| line.split_once(':'));
+        let names = names.map(|(name, _)| name.trim().to_owned());
+        names.filter(|it| it.starts_with("orl")).collect()
+    }
+
+    /// The addresses that are given out.
+    pub fn addresses(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.file("data/orlop")).expect("data folder");
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names
+            .filter(|name| name.parse::<std::net::IpAddr>().is_ok())
+            .collect()
+    }
+}
 
 /// A network namespace kept by a bind mount under a temporary folder.
 pub struct Namespace(pub PathBuf);
@@ -152,15 +224,7 @@ fn of_container<'a>(command: &'a mut Command, id: &str) -> &'a mut Command {
         )
 }
 
-pub fn ready() -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    if !root {
-        println!("skipped: needs root to make network namespaces");
-    }
-    root
-}
-
-pub fn write_sysctl(key: &str, value: &str) {
+fn write_sysctl(key: &str, value: &str) {
     std::fs::write(format!("/proc/sys/{key}"), value).expect("sysctl");
 }
 

@@ -4,26 +4,19 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    os::fd::{AsRawFd, OwnedFd},
+    net::IpAddr,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
 };
 
-use cni_addresses::{gateway, host_prefix};
-use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
-    address::{AddressAttribute, AddressFlags},
-    link::{InfoData, InfoVeth},
-    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
-    route::RouteScope,
-};
+use cni_addresses::{gateway, messages};
+use netlink_packet_route::RouteNetlinkMessage;
 use nix::{
     libc::EEXIST,
     net::if_::if_nametoindex,
     sched::{CloneFlags, setns},
 };
 use rtnetlink::{
-    AddressMessageBuilder, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder,
     packet_core::{
         NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
         NetlinkPayload,
@@ -258,18 +251,15 @@ impl Ask {
 const REPLACED: u16 = NLM_F_CREATE | NLM_F_REPLACE;
 
 fn new_pair(pair: &Pair) -> Ask {
-    let mut peer = LinkMessageBuilder::<LinkUnspec>::new()
-        .name(pair.pod.as_str())
-        .address(pair.pod_mac.to_vec())
-        .setns_by_fd(pair.netns.as_raw_fd());
-    let mut host = LinkVeth::new(&pair.host, &pair.pod).address(pair.host_mac.to_vec());
-    if pair.mtu > 0 {
-        peer = peer.mtu(pair.mtu);
-        host = host.mtu(pair.mtu);
-    }
-    let message = host
-        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
-        .build();
+    let message = messages::pair(&messages::Pair {
+        host: &pair.host,
+        pod: &pair.pod,
+        netns: pair.netns.as_fd(),
+        mtu: pair.mtu,
+        host_mac: Some(pair.host_mac),
+        pod_mac: Some(pair.pod_mac),
+        up: false,
+    });
     Ask::new(
         format!("create the veth pair `{}` – `{}`", pair.host, pair.pod),
         RouteNetlinkMessage::NewLink(message),
@@ -278,84 +268,31 @@ fn new_pair(pair: &Pair) -> Ask {
 }
 
 fn set_up(index: u32) -> Ask {
-    let message = LinkUnspec::new_with_index(index).up().build();
     let what = format!("set interface {index} up");
-    Ask::new(what, RouteNetlinkMessage::SetLink(message), 0)
+    Ask::new(what, RouteNetlinkMessage::SetLink(messages::up(index)), 0)
 }
 
-/// Without the seconds of duplicate address detection: the node knows that the address is
-/// unique.
 fn own_address(index: u32, address: IpAddr) -> Ask {
-    let bits = host_prefix(&address);
-    let message = match address {
-        IpAddr::V4(address) => AddressMessageBuilder::<Ipv4Addr>::new()
-            .index(index)
-            .address(address, bits)
-            .build(),
-        IpAddr::V6(address) => {
-            let mut message = AddressMessageBuilder::<Ipv6Addr>::new()
-                .index(index)
-                .address(address, bits)
-                .build();
-            let once = AddressAttribute::Flags(AddressFlags::Nodad);
-            message.attributes.push(once);
-            message
-        }
-    };
     let what = format!("add address {address}");
+    let message = messages::own_address(index, address);
     Ask::new(what, RouteNetlinkMessage::NewAddress(message), REPLACED)
 }
 
-/// A neighbour that needs no asking.
 fn neighbour(index: u32, address: IpAddr, mac: &Mac) -> Ask {
-    let mut message = NeighbourMessage::default();
-    message.header.ifindex = index;
-    message.header.state = NeighbourState::Permanent;
-    let (family, destination) = match address {
-        IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
-        IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
-    };
-    message.header.family = family;
-    message.attributes = vec![
-        NeighbourAttribute::Destination(destination),
-        NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
-    ];
     let what = format!("add the neighbour {address}");
+    let message = messages::neighbour(index, address, mac);
     Ask::new(what, RouteNetlinkMessage::NewNeighbour(message), REPLACED)
 }
 
 fn default_route(index: u32, gateway: IpAddr) -> Ask {
-    let message = match gateway {
-        IpAddr::V4(gateway) => RouteMessageBuilder::<Ipv4Addr>::new()
-            .gateway(gateway)
-            .output_interface(index)
-            .onlink()
-            .build(),
-        IpAddr::V6(gateway) => RouteMessageBuilder::<Ipv6Addr>::new()
-            .gateway(gateway)
-            .output_interface(index)
-            .onlink()
-            .build(),
-    };
     let what = format!("add the default route by {gateway}");
+    let message = messages::default_route(index, gateway);
     Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
 }
 
-/// The route to one pod's address on the node's end of its pair.
 fn pod_route(index: u32, address: IpAddr) -> Ask {
-    let bits = host_prefix(&address);
-    let message = match address {
-        IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
-            .destination_prefix(address, bits)
-            .output_interface(index)
-            .scope(RouteScope::Link)
-            .build(),
-        IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
-            .destination_prefix(address, bits)
-            .output_interface(index)
-            .build(),
-    };
     let what = format!("add the route to {address}");
+    let message = messages::pod_route(index, address);
     Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
 }
 
