@@ -14,12 +14,16 @@ use std::{
 
 use tests::{Cluster, Failure, ensure, machine};
 
-use super::IMAGE;
-use super::node::{AGENT, Node, containers};
+use super::node::{AGENT, Node, containers, end, ready};
 
 const NODE: &str = "node-2";
 const KUBELET: &[&str] = &["kubelet", "--hostname-override"];
 const PODS_TAKEN: &str = "pods -l take=over";
+/// A kubelet takes containers that began less than this before itself for new ones: with
+/// a readiness or startup probe they are unready until it has probed them, as they are
+/// after its own restart (`kubeletRestartGracePeriod` in its `prober_manager.go`, since
+/// the gate `ChangeContainerStatusOnKubeletRestart` is off).
+const NEW_TO_A_KUBELET: Duration = Duration::from_secs(10);
 
 /// Pods of each kind that is adopted in its own way.
 const PODS: &str = "
@@ -74,37 +78,41 @@ spec:
   - {name: config, configMap: {name: taken}}
   - {name: scratch, emptyDir: {medium: Memory}}
 ";
+const LATE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: taken-late, labels: {take: over}}
+spec:
+  nodeName: NODE
+  hostNetwork: true
+  containers: [{name: main, image: IMAGE, args: [serve, '18080', '17777']}]
+";
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     let Some(kubelet) = std::env::var_os("ORLOP_KUBELET").map(PathBuf::from) else {
         println!("    skipped: ORLOP_KUBELET names no kubelet");
         return Ok(());
     };
-    let pods = PODS.replace("NODE", NODE).replace("IMAGE", IMAGE);
-    cluster.kubectl_with("apply -f -", &pods)?;
-    let ready = "wait pod -l take=over --for=condition=Ready --timeout=60s";
-    cluster.kubectl(ready)?;
+    let place = Place::of(cluster)?;
+    place.node.apply(PODS)?;
+    ready(cluster, PODS_TAKEN)?;
     let before = containers(cluster, PODS_TAKEN)?;
 
-    let place = Place::of(cluster)?;
+    // They are ready, and so have begun.
+    std::thread::sleep(NEW_TO_A_KUBELET);
     place.hand_over(cluster, &kubelet)?;
     stays_so(cluster, &before, "after the kubelet took over")?;
     serves(cluster)?;
     // One of the agent's pods ends under the kubelet, and one of the kubelet's begins.
-    cluster.kubectl("delete pod taken-plain --grace-period=1 --timeout=60s")?;
-    let late = format!(
-        "apiVersion: v1\nkind: Pod\nmetadata: {{name: taken-late, labels: {{take: over}}}}\nspec:\n  \
-         nodeName: {NODE}\n  hostNetwork: true\n  \
-         containers: [{{name: main, image: {IMAGE}, args: [serve, '18080', '17777']}}]\n"
-    );
-    cluster.kubectl_with("apply -f -", &late)?;
-    cluster.kubectl(ready)?;
+    end(cluster, "pod taken-plain")?;
+    place.node.apply(LATE)?;
+    ready(cluster, PODS_TAKEN)?;
     let before = containers(cluster, PODS_TAKEN)?;
 
     place.take_back(cluster)?;
     stays_so(cluster, &before, "after the agent took over")?;
     serves(cluster)?;
-    cluster.kubectl("delete pod -l take=over --grace-period=1 --timeout=60s")?;
+    end(cluster, PODS_TAKEN)?;
     cluster.kubectl("delete configmap taken").map(drop)
 }
 

@@ -9,9 +9,9 @@ use std::{
 use tests::{Cluster, Failure, ensure, eventually, machine};
 
 use super::IMAGE;
+use super::node::AGENT;
 
 const SERVER: &[&str] = &["orlop", "server", "--data-dir"];
-const AGENT: &[&str] = &["orlop", "node-agent"];
 const CONTAINERD: &[&str] = &["containerd --config"];
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {

@@ -7,8 +7,7 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::Value;
 use tests::{Cluster, Failure, ensure, eventually};
 
-use super::IMAGE;
-use super::node::{Node, states};
+use super::node::{Node, end, ready, same, states};
 
 const NODE: &str = "node-2";
 const FOLDER: &str = "/var/lib/kubelet";
@@ -80,10 +79,7 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     let small = Small::put(&node)?;
     node.restart_agent(0)?;
     let result = is_survived(cluster, &node);
-    cluster.kubectl(
-        "delete pod full-stays full-goes full-comes --grace-period=1 --ignore-not-found \
-         --timeout=60s",
-    )?;
+    end(cluster, "pod full-stays full-goes full-comes")?;
     cluster.kubectl("delete configmap full --ignore-not-found")?;
     drop(configured);
     drop(small);
@@ -93,10 +89,9 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
 }
 
 fn is_survived(cluster: &Cluster, node: &Node<'_>) -> Result<(), Failure> {
-    let filled = |text: &str| text.replace("NODE", NODE).replace("IMAGE", IMAGE);
     let stays = "pod full-stays";
-    cluster.kubectl_with("apply -f -", &filled(PODS))?;
-    cluster.kubectl("wait pod full-stays full-goes --for=condition=Ready --timeout=60s")?;
+    node.apply(PODS)?;
+    ready(cluster, "pod full-stays full-goes")?;
     eventually("what was granted on disk", 20, || limits(node, "60Mi"))?;
     let (granted, in_force) = (node.run(&["cat", GRANTED])?, node.run(&["cat", IN_FORCE])?);
     let before = states(cluster, stays)?;
@@ -104,7 +99,7 @@ fn is_survived(cluster: &Cluster, node: &Node<'_>) -> Result<(), Failure> {
     fill(node)?;
 
     cluster.kubectl("delete pod full-goes --grace-period=1 --timeout=60s")?;
-    cluster.kubectl_with("apply -f -", &filled(LATE))?;
+    node.apply(LATE)?;
     cluster.kubectl(
         r#"patch pod full-stays --subresource resize --patch {"spec":{"containers":[{"name":"main","resources":{"limits":{"memory":"90Mi"}}}]}}"#,
     )?;
@@ -126,8 +121,7 @@ fn is_survived(cluster: &Cluster, node: &Node<'_>) -> Result<(), Failure> {
     node.restart_agent(1)?;
     // longer than it takes to look at everything once
     std::thread::sleep(Duration::from_secs(12));
-    let during = states(cluster, stays)?;
-    ensure(during == before, format!("{before:#?} became {during:#?}"))?;
+    same(&before, &states(cluster, stays)?)?;
     let pod = cluster.get("pod full-comes")?;
     ensure(
         pod["status"]["phase"] == "Pending",
@@ -137,10 +131,9 @@ fn is_survived(cluster: &Cluster, node: &Node<'_>) -> Result<(), Failure> {
     ensure(word == "first", format!("its configuration: {word}"))?;
 
     node.run(&["rm", FILLER])?;
-    cluster.kubectl("wait pod full-comes --for=condition=Ready --timeout=120s")?;
+    ready(cluster, "pod full-comes")?;
     eventually("what was granted on disk", 30, || limits(node, "90Mi"))?;
-    let after = states(cluster, stays)?;
-    ensure(after == before, format!("{before:#?} became {after:#?}"))?;
+    same(&before, &states(cluster, stays)?)?;
     // nothing half written lies about
     let left = node.run(&["find", FOLDER, "-xdev", "-name", "*.tmp"])?;
     ensure(left.is_empty(), left)

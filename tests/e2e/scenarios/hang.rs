@@ -9,8 +9,7 @@ use nix::{
 };
 use tests::{Cluster, Failure, ensure, eventually};
 
-use super::IMAGE;
-use super::node::{Node, states};
+use super::node::{Node, end, ready, same, states};
 
 const NODE: &str = "node-2";
 /// Many times what the probes below have patience for.
@@ -48,39 +47,35 @@ spec:
 ";
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {
-    let filled = |text: &str| text.replace("NODE", NODE).replace("IMAGE", IMAGE);
-    cluster.kubectl_with("apply -f -", &filled(PODS))?;
-    cluster.kubectl("wait pod hang-runs hang-goes --for=condition=Ready --timeout=60s")?;
+    let node = Node::of(cluster, NODE);
+    node.apply(PODS)?;
+    ready(cluster, "pod hang-runs hang-goes")?;
     let before = states(cluster, RUNS)?;
 
-    let silent = Silent::from_now(cluster)?;
+    let silent = Silent::from_now(&node)?;
     cluster.kubectl("delete pod hang-goes --wait=false")?;
-    cluster.kubectl_with("apply -f -", &filled(LATE))?;
+    node.apply(LATE)?;
     thread::sleep(SILENCE);
-    let during = states(cluster, RUNS)?;
-    ensure(during == before, format!("{before:#?} became {during:#?}"))?;
+    same(&before, &states(cluster, RUNS)?)?;
     let log = cluster.kubectl("logs hang-runs")?;
     ensure(log.contains("serves HTTP"), format!("its log: {log}"))?;
     drop(silent);
 
-    cluster.kubectl("wait pod hang-comes --for=condition=Ready --timeout=120s")?;
+    ready(cluster, "pod hang-comes")?;
     eventually("the end of what was deleted", 120, || {
         let left = cluster.kubectl("get pod hang-goes --ignore-not-found -o name")?;
         ensure(left.is_empty(), left)
     })?;
-    let after = states(cluster, RUNS)?;
-    ensure(after == before, format!("{before:#?} became {after:#?}"))?;
-    cluster
-        .kubectl("delete pod hang-runs hang-comes --grace-period=1 --timeout=60s")
-        .map(drop)
+    same(&before, &states(cluster, RUNS)?)?;
+    end(cluster, "pod hang-runs hang-comes")
 }
 
 /// The runtime is stopped until this is dropped.
 struct Silent(Vec<i32>);
 
 impl Silent {
-    fn from_now(cluster: &Cluster) -> Result<Self, Failure> {
-        let silent = Self(Node::of(cluster, NODE).runtime()?);
+    fn from_now(node: &Node<'_>) -> Result<Self, Failure> {
+        let silent = Self(node.runtime()?);
         for pid in &silent.0 {
             kill(Pid::from_raw(*pid), Signal::SIGSTOP)?;
         }

@@ -19,9 +19,9 @@ use serde_json::Value;
 use tests::{Cluster, Failure, ensure, eventually, machine, netns};
 
 use super::IMAGE;
+use super::node::AGENT;
 
 const NODES: [&str; 2] = ["node-1", "node-2"];
-const AGENT: &[&str] = &["orlop", "node-agent"];
 const VICTIMS: [&[&str]; 3] = [AGENT, &["containerd --config"], &["containerd-shim"]];
 /// Pods that are made, if nobody says how many.
 const FEW: u32 = 16;

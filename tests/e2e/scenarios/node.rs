@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf, process::Command};
 
 use tests::{Cluster, Failure, ensure, eventually, machine};
 
+use super::IMAGE;
+
 /// What the agent's command line has.
 pub const AGENT: &[&str] = &["orlop", "node-agent"];
 
@@ -24,6 +26,12 @@ impl<'a> Node<'a> {
             name,
             folder,
         }
+    }
+
+    /// Applies manifests in which NODE stands for this node, IMAGE for the scenarios' image.
+    pub fn apply(&self, manifests: &str) -> Result<(), Failure> {
+        let filled = manifests.replace("NODE", self.name).replace("IMAGE", IMAGE);
+        self.cluster.kubectl_with("apply -f -", &filled).map(drop)
     }
 
     /// The processes of the container runtime itself.
@@ -117,6 +125,23 @@ impl Drop for Configured {
     fn drop(&mut self) {
         let _ = fs::write(&self.file, &self.before);
     }
+}
+
+/// Waits until pods, as `kubectl get` names them, are ready.
+pub fn ready(cluster: &Cluster, pods: &str) -> Result<(), Failure> {
+    let wait = format!("wait {pods} --for=condition=Ready --timeout=120s");
+    cluster.kubectl(&wait).map(drop)
+}
+
+/// Deletes pods, also those that are not there.
+pub fn end(cluster: &Cluster, pods: &str) -> Result<(), Failure> {
+    let delete = format!("delete {pods} --grace-period=1 --ignore-not-found --timeout=60s");
+    cluster.kubectl(&delete).map(drop)
+}
+
+/// Fails unless what was told of pods before is told of them now.
+pub fn same(before: &[String], now: &[String]) -> Result<(), Failure> {
+    ensure(now == before, format!("{before:#?} became {now:#?}"))
 }
 
 /// Of pods, as `kubectl get` names them: by pod and container its id, how often it was

@@ -5,8 +5,7 @@ use std::{thread, time::Duration};
 
 use tests::{Cluster, Failure, ensure, eventually};
 
-use super::IMAGE;
-use super::node::{Node, states};
+use super::node::{Node, end, ready, same, states};
 
 const NODE: &str = "node-2";
 /// What a pod may have: enough for a container to start, far less than is tried.
@@ -48,23 +47,19 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     let node = Node::of(cluster, NODE);
     let configured = node.configured(|text| format!("{text}podPidsLimit: {MOST}\n"))?;
     node.restart_agent(0)?;
-    let result = is_survived(cluster);
-    let gone = cluster.kubectl(
-        "delete pod tasks-beside tasks-greedy tasks-late --grace-period=1 --ignore-not-found \
-         --timeout=60s",
-    );
+    let result = is_survived(cluster, &node);
+    let gone = end(cluster, "pod tasks-beside tasks-greedy tasks-late");
     drop(configured);
     node.restart_agent(0)?;
-    result.and(gone.map(drop))
+    result.and(gone)
 }
 
-fn is_survived(cluster: &Cluster) -> Result<(), Failure> {
-    let filled = |text: &str| text.replace("NODE", NODE).replace("IMAGE", IMAGE);
-    cluster.kubectl_with("apply -f -", &filled(BESIDE))?;
-    cluster.kubectl("wait pod tasks-beside --for=condition=Ready --timeout=60s")?;
+fn is_survived(cluster: &Cluster, node: &Node<'_>) -> Result<(), Failure> {
+    node.apply(BESIDE)?;
+    ready(cluster, "pod tasks-beside")?;
     let before = states(cluster, "pod tasks-beside")?;
 
-    cluster.kubectl_with("apply -f -", &filled(GREEDY))?;
+    node.apply(GREEDY)?;
     let count = eventually("a pod that may start no more", 60, || {
         let log = cluster.kubectl("logs tasks-greedy")?;
         let (count, why) = log.split_once(" of 100000 children: ").ok_or(log.clone())?;
@@ -74,13 +69,12 @@ fn is_survived(cluster: &Cluster) -> Result<(), Failure> {
     ensure(count < MOST, format!("{count} children, at most {MOST}"))?;
 
     // meanwhile its neighbour is probed several times, entered, and gets another beside it
-    cluster.kubectl_with("apply -f -", &filled(LATE))?;
-    cluster.kubectl("wait pod tasks-late --for=condition=Ready --timeout=60s")?;
+    node.apply(LATE)?;
+    ready(cluster, "pod tasks-late")?;
     thread::sleep(Duration::from_secs(5));
     let entered = cluster.kubectl("exec tasks-beside -- /program env")?;
     ensure(entered.contains("PATH="), entered)?;
-    let after = states(cluster, "pod tasks-beside")?;
-    ensure(after == before, format!("{before:#?} became {after:#?}"))?;
+    same(&before, &states(cluster, "pod tasks-beside")?)?;
     let told = cluster.get(&format!("node {NODE}"))?;
     let conditions = told["status"]["conditions"].as_array();
     for condition in conditions.into_iter().flatten() {
