@@ -42,11 +42,12 @@ impl<'a> Node<'a> {
         Ok(found)
     }
 
-    /// Runs a program among the node's mounts; what it printed.
+    /// Runs a program among the node's mounts and processes, as which `/proc` there knows
+    /// it; what it printed.
     pub fn run(&self, words: &[&str]) -> Result<String, Failure> {
         let inside = self.runtime()?.into_iter().next().unwrap_or_default();
         let done = Command::new("nsenter")
-            .args(["--mount", "--target", &inside.to_string(), "--"])
+            .args(["--mount", "--pid", "--target", &inside.to_string(), "--"])
             .args(words)
             .output()?;
         let said = String::from_utf8_lossy(&done.stderr);
