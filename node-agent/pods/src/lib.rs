@@ -303,7 +303,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             memory: qos::memory(&allocatable).unwrap_or(0),
         },
         leaving: Leaving::new(&options.root),
-        allocations: Allocations::default(),
+        allocations: Allocations::read(&options.root),
         grants: Mutex::default(),
         allocatable,
         root: options.root.clone(),

@@ -111,6 +111,7 @@ pub async fn run(
                     mirrors.note(&change);
                     apply(&shared, &mut workers, &done, change);
                 }
+                shared.allocations.retain(|uid| workers.contains_key(uid));
                 sweep_orphans(&shared, &workers);
             }
             () = tokio::time::sleep_until((sweep + SWEEP_EVERY).into()), if synced => {

@@ -144,6 +144,7 @@ pub(crate) fn pod(name: &str, spec: serde_json::Value, deleting: bool) -> Arc<Po
 pub(crate) struct Run {
     pub(crate) runtime: Fake,
     pub(crate) handle: Handle,
+    orders: tokio::task::JoinHandle<()>,
     name: String,
     spec: serde_json::Value,
     pub(crate) shared: Arc<Shared>,
@@ -173,17 +174,39 @@ impl Run {
         runtime: Fake,
         change: impl FnOnce(&mut Shared),
     ) -> Self {
+        let pod = pod(name, spec.clone(), false);
+        Self::begin_pod(pod, spec, runtime, change)
+    }
+
+    /// Another agent over the same runtime takes over from this one, which does
+    /// nothing any more; the API has the pod as it is given.
+    pub(crate) async fn again(self, pod: Pod, change: impl FnOnce(&mut Shared)) -> Self {
+        let (spec, runtime) = (self.spec.clone(), self.runtime.clone());
+        // a worker whose handles are gone waits for ever
+        self.orders.abort();
+        let _ = self.orders.await;
+        drop((self.handle, self.shared));
+        Self::begin_pod(Arc::new(pod), spec, runtime, change)
+    }
+
+    fn begin_pod(
+        pod: Arc<Pod>,
+        spec: serde_json::Value,
+        runtime: Fake,
+        change: impl FnOnce(&mut Shared),
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
+        let name = pod.name().to_owned();
         let (orders, mut ordered) = mpsc::unbounded_channel();
         let written = Written::default();
         let mut shared = shared(&runtime, root.path(), orders, written.clone());
         change(&mut shared);
         let shared = Arc::new(shared);
         let (sender, done) = mpsc::unbounded_channel();
-        let handle = worker::spawn(shared.clone(), pod(name, spec.clone(), false), sender);
+        let handle = worker::spawn(shared.clone(), pod, sender);
         let other_end = handle.clone();
         // as the manager does
-        tokio::spawn(async move {
+        let orders = tokio::spawn(async move {
             while let Some(Order {
                 sentence, grace, ..
             }) = ordered.recv().await
@@ -194,7 +217,8 @@ impl Run {
         Self {
             runtime,
             handle,
-            name: name.to_owned(),
+            orders,
+            name,
             spec,
             shared,
             written,

@@ -511,6 +511,13 @@ simple! {
         let one = state.containers.get(&id).ok_or_else(|| missing("ContainerStatus", &id))?;
         Ok(api::ContainerStatusResponse { status: Some(one.status(&id)), ..Default::default() })
     };
+    update_pod_sandbox_resources, "UpdatePodSandboxResources", UpdatePodSandboxResourcesRequest -> UpdatePodSandboxResourcesResponse, |state, request| {
+        let id = request.pod_sandbox_id;
+        state.calls.push(format!("size {id}"));
+        let one = state.sandboxes.get_mut(&id).ok_or_else(|| missing("UpdatePodSandboxResources", &id))?;
+        one.config.linux.get_or_insert_default().resources = request.resources;
+        Ok(Default::default())
+    };
     update_container_resources, "UpdateContainerResources", UpdateContainerResourcesRequest -> UpdateContainerResourcesResponse, |state, request| {
         let id = request.container_id;
         state.calls.push(format!("update {id}"));

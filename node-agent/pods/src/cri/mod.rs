@@ -81,6 +81,8 @@ runtime! {
     stop_pod_sandbox, "runtime.v1.RuntimeService/StopPodSandbox", SandboxId -> StopPodSandboxResponse, |_| client::USUAL;
     /// Forgets a sandbox and its containers; idempotent.
     remove_pod_sandbox, "runtime.v1.RuntimeService/RemovePodSandbox", SandboxId -> RemovePodSandboxResponse, |_| client::USUAL;
+    /// Tells the runtime what a pod as a whole has from now on.
+    update_pod_sandbox_resources, "runtime.v1.RuntimeService/UpdatePodSandboxResources", UpdatePodSandboxResourcesRequest -> UpdatePodSandboxResourcesResponse, |_| client::USUAL;
     /// One sandbox, with its addresses.
     pod_sandbox_status, "runtime.v1.RuntimeService/PodSandboxStatus", PodSandboxStatusRequest -> PodSandboxStatusResponse, |_| client::USUAL;
     /// All sandboxes.

@@ -29,7 +29,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::devices::Devices;
-use crate::objects::pod::{Container, Pod};
+use crate::objects::pod::{Container, Pod, PodSpec, QosClass};
 use crate::pod::durable;
 use crate::settings::{Alignment, Settings};
 use cpu::Cpus;
@@ -408,22 +408,34 @@ impl Managers {
         )
     }
 
-    /// Why a pod's resources cannot change while it runs, if they cannot.
+    /// Why a pod that was granted one cannot get the other while it runs, if it
+    /// cannot. What a pod has as a whole may change: nothing is given for that.
     #[must_use]
-    pub fn forbids_resize(&self, pod: &Pod) -> Option<String> {
-        use crate::objects::pod::QosClass;
-        let held = self.given();
+    pub fn forbids_resize(&self, granted: &PodSpec, wanted: &PodSpec) -> Option<String> {
+        use crate::pod::{qos, resize};
+        let changes = |name: &str| {
+            let asked = |c: &Container| {
+                let all = &c.resources;
+                let set = all.requests.get(name).or_else(|| all.limits.get(name));
+                set.map(|text| qos::read(name, text))
+            };
+            resize::resizable(granted)
+                .map(asked)
+                .ne(resize::resizable(wanted).map(asked))
+        };
         let refuses = |what: &str, policy: &str| {
             format!(
                 "Resize is infeasible for Guaranteed Pods alongside {what} Manager policy \"{policy}\""
             )
         };
-        let guaranteed = crate::pod::qos::class(&pod.spec) == QosClass::Guaranteed;
-        match guaranteed {
-            true if held.cpus.is_some() => Some(refuses("CPU", "static")),
-            true if held.memories.is_some() => Some(refuses("Memory", "Static")),
-            _ => None,
+        if qos::class(wanted) != QosClass::Guaranteed {
+            return None;
         }
+        let held = self.given();
+        if held.cpus.is_some() && changes("cpu") {
+            return Some(refuses("CPU", "static"));
+        }
+        (held.memories.is_some() && changes("memory")).then(|| refuses("Memory", "Static"))
     }
 
     /// A container has started: what init containers before it had of memory

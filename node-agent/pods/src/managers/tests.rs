@@ -107,6 +107,28 @@ async fn a_pods_containers_are_aligned_apart_or_together() {
 }
 
 #[test]
+fn what_containers_have_of_their_own_does_not_change_and_what_the_pod_has_may() {
+    let root = tempfile::tempdir().unwrap();
+    let all = managers(root.path(), STATIC).unwrap();
+    let of = |cpu, memory, whole: &str| {
+        let mut spec = pod("p", cpu, memory).spec;
+        let whole = serde_json::json!({"limits": {"cpu": whole, "memory": "4Gi"}});
+        spec.resources = serde_json::from_value(whole).unwrap();
+        spec
+    };
+    let granted = of("2", "1Gi", "4");
+    let refused = |wanted: &PodSpec| all.forbids_resize(&granted, wanted);
+    assert_eq!(refused(&of("2000m", "1024Mi", "6")), None);
+    let why = refused(&of("3", "1Gi", "4")).unwrap();
+    assert!(why.contains("CPU Manager policy"), "{why}");
+    let why = refused(&of("2", "2Gi", "4")).unwrap();
+    assert!(why.contains("Memory Manager policy"), "{why}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let plain = managers(elsewhere.path(), "").unwrap();
+    assert_eq!(plain.forbids_resize(&granted, &of("3", "2Gi", "4")), None);
+}
+
+#[test]
 fn policies_that_cannot_be_are_named_at_the_start() {
     let root = tempfile::tempdir().unwrap();
     let cases = [

@@ -5,6 +5,8 @@
     reason = "the fields are documented by the published Kubernetes API, whose names these are"
 )]
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::pod::Resources;
@@ -45,6 +47,12 @@ pub struct PodStatus {
     pub ephemeral_container_statuses: Vec<ContainerStatus>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub qos_class: String,
+    /// What the pod as a whole was granted (KEP-5419).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub allocated_resources: BTreeMap<String, String>,
+    /// What of it is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// Written by the controller of claims.
     #[serde(skip_serializing)]
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
@@ -90,7 +98,7 @@ pub struct ContainerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocated_resources: Option<std::collections::BTreeMap<String, String>>,
+    pub allocated_resources: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

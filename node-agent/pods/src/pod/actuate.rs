@@ -10,10 +10,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::Wait;
-use super::limits;
-use super::qos;
+use super::next::{self, Aim};
 use super::resize::{self, Amounts, Change};
 use super::state::State;
+use super::{limits, qos, whole};
 use crate::cri::api;
 use crate::objects::pod::{Container, PodSpec};
 
@@ -27,15 +27,13 @@ impl State {
             Ok(()) => {
                 self.memory.resize_error = None;
                 self.memory.resize_retry = None;
-                let message = format!("Pod resize completed: {}", resize::summary(&self.pod, ""));
-                self.shared
-                    .normal(&self.pod, None, "ResizeCompleted", message);
             }
             Err(error) => {
                 tracing::warn!(pod = self.pod.name(), error, "cannot resize the pod");
                 if self.memory.resize_error.as_ref() != Some(&error) {
-                    let message =
-                        format!("Pod resize error: {}", resize::summary(&self.pod, &error));
+                    let generation = self.pod.metadata.generation;
+                    let summary = resize::summary(&self.pod, generation, &error);
+                    let message = format!("Pod resize error: {summary}");
                     self.shared.warning(&self.pod, None, "ResizeError", message);
                 }
                 self.memory.resize_error = Some(error);
@@ -44,9 +42,31 @@ impl State {
         }
     }
 
+    /// Notes that a resize is under way, and tells when it is through: all that
+    /// was granted is in force, whether or not containers began anew for it.
+    pub(super) fn follow_resize(&mut self) {
+        if self.aim() != Aim::Run || self.step.finished {
+            self.memory.resizing = None;
+            return;
+        }
+        let resizing = next::is_resizing(&self.pod, &self.observed, &self.memory);
+        match self.memory.resizing {
+            None if resizing => self.memory.resizing = Some(self.pod.metadata.generation),
+            Some(generation) if !resizing => {
+                self.memory.resizing = None;
+                let summary = resize::summary(&self.pod, generation, "");
+                let message = format!("Pod resize completed: {summary}");
+                self.shared
+                    .normal(&self.pod, None, "ResizeCompleted", message);
+            }
+            _ => {}
+        }
+    }
+
     async fn try_resize(&mut self) -> Result<(), String> {
         let pod = self.pod.clone();
-        let new = self.pod_limits(&pod.spec);
+        let whole = pod.spec.resources.as_ref();
+        let (old, new) = (self.limits_in_force(), self.pod_limits(&pod.spec));
         let mut changes = Vec::new();
         for container in pod.spec.all_containers() {
             let Some(record) = self
@@ -59,14 +79,16 @@ impl State {
             let Some(held) = self.memory.in_force.get(&record.id) else {
                 continue;
             };
-            if resize::change(container, held) == Change::Update {
+            if resize::change(whole, container, held) == Change::Update {
                 changes.push((container, record.id.clone(), Amounts::of(held)));
             }
         }
         for (container, id, old) in &changes {
             self.check_memory(container, id, *old).await?;
         }
-        self.limit_pod(qos::widest(self.limits_in_force(), new))?;
+        self.check_memory_of_pod(old, new)?;
+        self.tell_runtime().await?;
+        self.limit_pod(qos::widest(old, new))?;
         for (container, id, _) in changes {
             let binding = self.shared.managers.binding(pod.uid(), &container.name);
             let rules = &self.shared.node.rules;
@@ -79,33 +101,69 @@ impl State {
                 })
                 .await
                 .map_err(|e| format!("cannot change container {}: {e}", container.name))?;
-            self.memory.in_force.insert(id, container.resources.clone());
+            let held = whole::effective(&container.resources, whole);
+            self.memory.in_force.insert(id, held);
         }
-        self.limit_pod(new)
+        self.limit_pod(new)?;
+        self.memory.pod_in_force = Some(whole.cloned().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Tells the runtime what the pod will have, before anything is changed: it
+    /// may refuse. Many runtimes do not want to know.
+    async fn tell_runtime(&self) -> Result<(), String> {
+        let Some(sandbox) = self.observed.live_sandbox() else {
+            return Ok(());
+        };
+        let request = api::UpdatePodSandboxResourcesRequest {
+            pod_sandbox_id: sandbox.id.clone(),
+            overhead: limits::overhead(&self.pod.spec),
+            resources: Some(limits::sandbox(self.sandbox_limits())),
+        };
+        match self
+            .shared
+            .runtime
+            .update_pod_sandbox_resources(request)
+            .await
+        {
+            // containerd 2.2 has the method and says so of it, with another code
+            Err(error) if error.is_unimplemented() || error.message.contains("not implemented") => {
+                Ok(())
+            }
+            Err(error) => Err(format!("the runtime refuses the pod's resources: {error}")),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// The limits that the pod needs for what runs of it, and for what starts
     /// with what is granted.
-    pub(super) fn limits_in_force(&self) -> qos::PodLimits {
-        let mut spec = self.pod.spec.clone();
-        let all = spec.init_containers.iter_mut().chain(&mut spec.containers);
-        for container in all {
-            let held = self
-                .observed
-                .latest(&container.name)
-                .filter(|record| record.running())
-                .and_then(|record| self.memory.in_force.get(&record.id));
-            if let Some(held) = held {
-                container.resources = held.clone();
-            }
-        }
+    fn limits_in_force(&self) -> qos::PodLimits {
+        let spec = next::in_force(&self.pod, &self.observed, &self.memory);
         self.pod_limits(&spec)
+    }
+
+    /// Makes room for what starts with what is granted, beside what runs.
+    pub(super) fn limit_pod_for_start(&self) -> Result<(), String> {
+        let now = self.limits_in_force();
+        self.limit_pod(if next::pod_changes(&self.pod, &self.memory) {
+            qos::widest(now, self.pod_limits(&self.pod.spec))
+        } else {
+            now
+        })
     }
 
     /// The limits of the pod's group; CPUs of one's own are not limited in
     /// time.
     pub(super) fn pod_limits(&self, spec: &PodSpec) -> qos::PodLimits {
-        let mut limits = qos::pod_limits(spec);
+        self.of_ones_own(qos::pod_limits(spec))
+    }
+
+    /// What the runtime is told of the pod.
+    pub(super) fn sandbox_limits(&self) -> qos::PodLimits {
+        self.of_ones_own(qos::sandbox_limits(&self.pod.spec))
+    }
+
+    fn of_ones_own(&self, mut limits: qos::PodLimits) -> qos::PodLimits {
         if self.shared.managers.is_exclusive(self.pod.uid()) {
             limits.cpu_quota = None;
         }
@@ -121,6 +179,26 @@ impl State {
             .map_err(|e| format!("cannot set the limits of the pod: {e}"))
     }
 
+    /// The same as [`Self::check_memory`] of the whole pod.
+    fn check_memory_of_pod(&self, old: qos::PodLimits, new: qos::PodLimits) -> Result<(), String> {
+        let (Some(cgroups), Some(limit)) = (&self.shared.cgroups, new.memory) else {
+            return Ok(());
+        };
+        if old.memory.is_some_and(|old| old <= limit) {
+            return Ok(());
+        }
+        let class = qos::class(&self.pod.spec);
+        let group = cgroups.layout().pod(class, self.pod.uid());
+        // what cannot be read does not keep the pod from its resize: the kernel decides
+        let used = cgroups.usage(&group).memory.unwrap_or(0);
+        if used >= u64::try_from(limit).unwrap_or(0) {
+            return Err(format!(
+                "cannot decrease memory limits: attempting to set pod memory limit ({limit}) below current usage ({used})"
+            ));
+        }
+        Ok(())
+    }
+
     /// Memory is not limited below what is in use: the kernel would end the
     /// container or refuse, and it was promised to go on.
     async fn check_memory(
@@ -129,7 +207,8 @@ impl State {
         id: &str,
         old: Amounts,
     ) -> Result<(), String> {
-        let limit = Amounts::of(&container.resources).memory_limit();
+        let whole = self.pod.spec.resources.as_ref();
+        let limit = Amounts::of(&whole::effective(&container.resources, whole)).memory_limit();
         let shrinks = limit > 0 && (old.memory_limit() == 0 || limit < old.memory_limit());
         if !shrinks {
             return Ok(());
@@ -153,7 +232,7 @@ impl State {
             .map_or(0, |used| used.value);
         if used >= u64::try_from(limit).unwrap_or(0) {
             return Err(format!(
-                "attempting to set container \"{}\" memory limit ({limit}) below current usage ({used})",
+                "cannot decrease memory limits: attempting to set container \"{}\" memory limit ({limit}) below current usage ({used})",
                 container.name
             ));
         }

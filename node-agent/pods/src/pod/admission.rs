@@ -2,6 +2,7 @@
 //! for later ([`admit`](super::admit) and [`resize`](super::resize) decide).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::admit;
 use super::resize::{self, Grant, Pending};
@@ -75,6 +76,7 @@ impl State {
     /// Grants the pod what it asks for, if the node has it; the pod is what
     /// the API has, with what it was granted.
     pub(super) fn allocate(&mut self) {
+        self.tried = Instant::now();
         let wanted = self.wanted.clone();
         if self.grant.covers(&wanted.spec) {
             self.pending = None;
@@ -92,7 +94,7 @@ impl State {
         let shared = self.shared.clone();
         let _turn = shared.grants.lock();
         let others = shared.pods.room(wanted.uid());
-        let bound = shared.managers.forbids_resize(&granted);
+        let bound = shared.managers.forbids_resize(&granted.spec, &wanted.spec);
         let admitted = match bound {
             Some(message) => Err(Pending {
                 reason: "Infeasible",
@@ -106,7 +108,10 @@ impl State {
                 self.pending = None;
                 self.memory.resize_error = None;
                 self.memory.resize_retry = None;
-                let message = format!("Pod resize started: {}", resize::summary(&wanted, ""));
+                let generation = wanted.metadata.generation;
+                self.memory.resizing = Some(generation);
+                let summary = resize::summary(&wanted, generation, "");
+                let message = format!("Pod resize started: {summary}");
                 shared.normal(&wanted, None, "ResizeStarted", message);
                 self.pod = wanted;
                 shared.pods.put(Entry {
@@ -121,7 +126,7 @@ impl State {
                     let message = format!(
                         "Pod resize {}: {}",
                         pending.reason,
-                        resize::summary(&wanted, &pending.message)
+                        resize::summary(&wanted, wanted.metadata.generation, &pending.message)
                     );
                     let event = format!("Resize{}", pending.reason);
                     shared.warning(&wanted, None, &event, message);

@@ -1,22 +1,24 @@
 //! What pods were granted and what of it is in force, written down as the kubelet does:
 //! `allocated_pods_state` and `actuated_pods_state` in the agent's folder.
 //!
-//! The agent itself needs neither, the API tells it ([`super::resize::Grant`]). They are
-//! for a kubelet that takes the node over: of a container that stands in neither it does
-//! not know what is in force, and begins it anew where its `resizePolicy` says so.
+//! The agent that comes next reads in them what pods as a whole were granted; of
+//! containers the API tells it ([`super::resize::Grant`]). A kubelet that takes the node
+//! over reads all: of a container that stands in neither it does not know what is in
+//! force, and begins it anew where its `resizePolicy` says so. What cannot be read is
+//! as if it had never been written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::durable;
+use super::next::Memory;
 use super::observed::Observed;
+use super::{durable, whole};
 use crate::managers::checkpoint;
 use crate::objects::pod::{PodSpec, Resources};
 use crate::shared::Shared;
@@ -31,18 +33,46 @@ const PAUSE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// What a pod has, in the kubelet's form.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct PodResources {
-    #[serde(rename = "ContainerResources")]
-    containers: BTreeMap<String, Resources>,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodResources {
+    /// By container; in what is in force with limits that are the pod's.
+    #[serde(rename = "ContainerResources", deserialize_with = "or_empty")]
+    pub containers: BTreeMap<String, Resources>,
+    /// Of the pod as a whole, if it has any.
     #[serde(rename = "PodLevelResources")]
-    pod: Option<Resources>,
+    pub pod: Option<Resources>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct Held {
-    granted: PodResources,
-    in_force: PodResources,
+/// Of one pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    /// What it was granted.
+    pub granted: PodResources,
+    /// What of that is in force.
+    pub in_force: PodResources,
+}
+
+/// Either file: data with a checksum over it.
+#[derive(Deserialize)]
+struct Sealed {
+    data: String,
+    checksum: u64,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    #[serde(default, deserialize_with = "or_empty")]
+    entries: BTreeMap<String, PodResources>,
+}
+
+/// Go writes a map that was never made as null.
+fn or_empty<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// What the node's pods have, by uid. Each worker notes its own pod.
@@ -53,14 +83,44 @@ pub struct Allocations {
 }
 
 impl Allocations {
-    /// Notes a pod: what it was granted, and what is in force by container id.
-    pub fn note(
-        &self,
-        uid: &str,
-        granted: &PodSpec,
-        observed: &Observed,
-        in_force: &FxHashMap<String, Resources>,
-    ) {
+    /// What was written down below `root`.
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        let mut all: BTreeMap<String, Held> = BTreeMap::new();
+        for (uid, granted) in entries(&root.join(GRANTED)) {
+            all.entry(uid).or_default().granted = granted;
+        }
+        // of a pod that was granted nothing, nothing is known
+        for (uid, in_force) in entries(&root.join(IN_FORCE)) {
+            if let Some(held) = all.get_mut(&uid) {
+                held.in_force = in_force;
+            }
+        }
+        Self {
+            all: Mutex::new(all),
+            changed: Notify::default(),
+        }
+    }
+
+    /// What a pod has, as far as it is known.
+    #[must_use]
+    pub fn get(&self, uid: &str) -> Option<Held> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(uid).cloned()
+    }
+
+    /// Forgets all pods but those that `lives` says are there.
+    pub fn retain(&self, lives: impl Fn(&str) -> bool) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.len();
+        all.retain(|uid, _| lives(uid));
+        if all.len() != before {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Notes a pod: what it was granted, and what is in force.
+    pub fn note(&self, uid: &str, granted: &PodSpec, observed: &Observed, memory: &Memory) {
         let containers = granted.init_containers.iter().chain(&granted.containers);
         let granted = PodResources {
             containers: containers
@@ -69,10 +129,15 @@ impl Allocations {
             pod: granted.resources.clone(),
         };
         let mut now = granted.clone();
+        if let Some(pod) = &memory.pod_in_force {
+            let is_any = pod.requests.len() + pod.limits.len() > 0;
+            now.pod = is_any.then(|| pod.clone());
+        }
         for (name, resources) in &mut now.containers {
             let newest = observed.latest(name);
-            if let Some(held) = newest.and_then(|record| in_force.get(&record.id)) {
-                resources.clone_from(held);
+            match newest.and_then(|record| memory.in_force.get(&record.id)) {
+                Some(held) => resources.clone_from(held),
+                None => *resources = whole::effective(resources, now.pod.as_ref()),
             }
         }
         let held = Held {
@@ -108,6 +173,29 @@ impl Allocations {
         durable::write(&root.join(GRANTED), &self.written(|held| &held.granted))?;
         durable::write(&root.join(IN_FORCE), &self.written(|held| &held.in_force))
     }
+}
+
+/// What one of the files has; nothing when it is not there or not whole.
+fn entries(path: &Path) -> BTreeMap<String, PodResources> {
+    let text = match checkpoint::read(path) {
+        Ok(Some(text)) => text,
+        Ok(None) => return BTreeMap::new(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read what pods were granted");
+            return BTreeMap::new();
+        }
+    };
+    let read = || {
+        let sealed: Sealed = serde_json::from_str(&text).ok()?;
+        let sum = checkpoint::checksum(&checkpoint::typed("string", &sealed.data));
+        let data: Data = serde_json::from_str(&sealed.data).ok()?;
+        (sum == sealed.checksum).then_some(data.entries)
+    };
+    read().unwrap_or_else(|| {
+        let path = path.display();
+        tracing::warn!(%path, "what was written down of pods' resources is corrupted, the API is asked");
+        BTreeMap::new()
+    })
 }
 
 /// Writes what changes, until `shutdown`.
@@ -156,7 +244,7 @@ mod tests {
     #[test]
     fn what_pods_have_is_written_as_the_kubelet_writes_it() {
         let all = Allocations::default();
-        let (none, nothing) = (Observed::default(), FxHashMap::default());
+        let (none, nothing) = (Observed::default(), Memory::default());
         let dns = spec(serde_json::json!({"containers": [{"name": "coredns"}]}));
         all.note(
             "a287dda8-bf91-464a-a54a-e40653480299",
@@ -197,12 +285,54 @@ mod tests {
             ..Observed::default()
         };
         let held = before.containers[0].resources.clone();
-        let in_force = FxHashMap::from_iter([("1".to_owned(), held)]);
-        all.note("u", &after, &observed, &in_force);
+        let mut memory = Memory::default();
+        memory.in_force.insert("1".to_owned(), held);
+        all.note("u", &after, &observed, &memory);
         assert!(all.written(|held| &held.granted).contains("90Mi"));
         assert!(all.written(|held| &held.in_force).contains("60Mi"));
         all.forget("u");
         assert!(!all.written(|held| &held.granted).contains("90Mi"));
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_what_is_broken_is_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Allocations::read(root.path()).get("u"), None);
+        let of = |memory: &str| {
+            spec(serde_json::json!({
+                "resources": {"limits": {"memory": memory}},
+                "containers": [{"name": "a"}]}))
+        };
+        let all = Allocations::default();
+        let memory = Memory {
+            pod_in_force: of("60Mi").resources,
+            ..Memory::default()
+        };
+        all.note("u", &of("90Mi"), &Observed::default(), &memory);
+        all.note("v", &of("10Mi"), &Observed::default(), &Memory::default());
+        all.write(root.path()).unwrap();
+        let again = Allocations::read(root.path());
+        assert_eq!(again.get("u"), all.get("u"));
+        let held = again.get("u").unwrap();
+        assert_eq!(held.granted.pod.unwrap().limits["memory"], "90Mi");
+        assert_eq!(held.in_force.pod.unwrap().limits["memory"], "60Mi");
+        // what the container has of its pod
+        assert_eq!(held.in_force.containers["a"].limits["memory"], "60Mi");
+        again.retain(|uid| uid == "u");
+        assert_eq!((again.get("u").is_some(), again.get("v")), (true, None));
+        // a kubelet's
+        std::fs::write(root.path().join(GRANTED), KUBELETS).unwrap();
+        let kubelets = Allocations::read(root.path());
+        let held = kubelets
+            .get("f36981cb-351d-4628-aec1-ea6ad4f4085a")
+            .unwrap();
+        assert_eq!(held.granted.containers["main"].limits["cpu"], "300m");
+        let nothing = r#"{"data":"{\"entries\":null}","checksum":1}"#;
+        for broken in ["", "{", nothing, &KUBELETS.replace("300m", "400m")] {
+            std::fs::write(root.path().join(GRANTED), broken).unwrap();
+            let read = Allocations::read(root.path());
+            assert_eq!(read.get("f36981cb-351d-4628-aec1-ea6ad4f4085a"), None);
+        }
     }
 
     #[tokio::test]
@@ -214,7 +344,7 @@ mod tests {
         let runtime = crate::cri::fake::Fake::default();
         let shared = crate::testing::shared(&runtime, disk.path(), orders, Arc::default());
         let shared = Arc::new(shared);
-        let (none, nothing) = (Observed::default(), FxHashMap::default());
+        let (none, nothing) = (Observed::default(), Memory::default());
         let note = |memory| {
             let main = spec(limited(memory));
             shared.allocations.note("u", &main, &none, &nothing);
@@ -267,7 +397,7 @@ mod tests {
         let main = spec(limited("60Mi"));
         shared
             .allocations
-            .note("u", &main, &Observed::default(), &FxHashMap::default());
+            .note("u", &main, &Observed::default(), &Memory::default());
         let file = root.path().join(IN_FORCE);
         while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains("60Mi")) {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -61,7 +61,7 @@ pub fn sandbox(
     node: &NodeFacts,
     dns: api::DnsConfig,
     users: Option<&api::UserNamespace>,
-    limits: qos::PodLimits,
+    most: qos::PodLimits,
 ) -> PodSandboxConfig {
     let spec = &pod.spec;
     let (hostname, _) = dns::names(pod, &node.cluster_domain);
@@ -119,18 +119,8 @@ pub fn sandbox(
                 .iter()
                 .map(|s| (s.name.replace('/', "."), s.value.clone()))
                 .collect(),
-            overhead: None,
-            resources: Some(api::LinuxContainerResources {
-                cpu_shares: limits.cpu_shares,
-                cpu_quota: limits.cpu_quota.unwrap_or(0),
-                cpu_period: if limits.cpu_quota.is_some() {
-                    qos::CPU_PERIOD
-                } else {
-                    0
-                },
-                memory_limit_in_bytes: limits.memory.unwrap_or(0),
-                ..api::LinuxContainerResources::default()
-            }),
+            overhead: limits::overhead(spec),
+            resources: Some(limits::sandbox(most)),
         }),
     }
 }

@@ -15,7 +15,7 @@ use super::hooks::{self, Outcome, Place};
 use super::images::{Had, image_uid};
 use super::next::{Action, Failure};
 use super::state::State;
-use super::{dns, kill, restarts};
+use super::{dns, kill, restarts, whole};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::Container;
 use crate::objects::status::Waiting;
@@ -317,9 +317,10 @@ impl State {
         )
         .map_err(|e| refused("CreateContainerConfigError", e))?;
         let ended = self.observed.latest(name);
-        if ended.is_some_and(|record| self.memory.again.contains(&record.id)) {
-            // it may be started anew for other resources than it had
-            self.limit_pod(self.limits_in_force())
+        let anew = ended.is_some_and(|record| self.memory.again.contains(&record.id));
+        if anew || self.memory.resizing.is_some() {
+            // it may be started with other resources than it had
+            self.limit_pod_for_start()
                 .map_err(|e| refused("CreateContainerError", e))?;
         }
         let made = shared
@@ -333,16 +334,15 @@ impl State {
                     &shared.node,
                     dns::config(&pod, &shared.dns),
                     users.as_ref(),
-                    self.pod_limits(&pod.spec),
+                    self.sandbox_limits(),
                 )),
             })
             .await
             .map_err(|e| refused("CreateContainerError", e))?;
         shared.normal(&pod, Some(name), "Created", "Container created");
         let id = made.container_id;
-        self.memory
-            .in_force
-            .insert(id.clone(), container.resources.clone());
+        let held = whole::effective(&container.resources, pod.spec.resources.as_ref());
+        self.memory.in_force.insert(id.clone(), held);
         shared.attention.raise();
         shared
             .runtime

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::*;
 use crate::objects::status::PodStatus;
 use crate::pod::observed::{Container as Record, Sandbox};
-use crate::pod::status;
+use crate::pod::{status, whole};
 
 /// Something that happens to a pod.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ enum Event {
     Deleted,
     /// A container is granted so much CPU.
     Granted(usize, i64),
+    /// The pod as a whole is granted a limit of so much CPU; none is 0.
+    PodGranted(i64),
     /// The next action fails, having done its work or not.
     Fails(bool),
 }
@@ -51,6 +53,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => Just(Event::AgentRestarts),
         1 => Just(Event::Deleted),
         2 => (0_usize..8, 1_i64..4).prop_map(|(which, cpu)| Event::Granted(which, cpu)),
+        2 => (0_i64..4).prop_map(Event::PodGranted),
         1 => any::<bool>().prop_map(Event::Fails),
     ];
     prop::collection::vec(event, 1..60)
@@ -167,6 +170,16 @@ impl World {
         self.observed.sort();
     }
 
+    /// What the pod as a whole was granted.
+    fn whole(&self) -> Option<Resources> {
+        Some(self.pod.spec.resources.clone().unwrap_or_default())
+    }
+
+    /// What a container was granted, of its own and of its pod.
+    fn granted(&self, container: &Container) -> Resources {
+        whole::effective(&container.resources, self.pod.spec.resources.as_ref())
+    }
+
     fn exit(&mut self, at: usize, code: i32) {
         let tick = self.now.as_nanosecond() as i64;
         let record = Arc::make_mut(&mut self.observed.containers[at]);
@@ -209,6 +222,7 @@ impl World {
                     self.observed.is_still(),
                     "a second sandbox beside a live one"
                 );
+                self.memory.pod_in_force = self.whole();
                 let created_at = self.tick();
                 self.observed.sandboxes.push(Sandbox {
                     id: format!("s{attempt}-{created_at}"),
@@ -227,18 +241,20 @@ impl World {
                 }
             }
             Action::Resize => {
-                let mut changed = 0;
+                let mut changed = usize::from(pod_changes(&self.pod, &self.memory));
                 for container in resize::resizable(&self.pod.spec) {
                     let Some(record) = self.observed.latest(&container.name) else {
                         continue;
                     };
-                    if change_of(container, record, &self.memory) == Change::Update {
-                        let held = container.resources.clone();
+                    let change = change_of(&self.pod, container, record, &self.memory);
+                    if record.running() && change == Change::Update {
+                        let held = self.granted(container);
                         self.memory.in_force.insert(record.id.clone(), held);
                         changed += 1;
                     }
                 }
                 prop_assert!(changed > 0, "a resize of nothing");
+                self.memory.pod_in_force = self.whole();
             }
             Action::Reset { containers } => {
                 for (id, runs) in containers {
@@ -304,10 +320,9 @@ impl World {
             self.status.container(name),
         );
         let created_at = self.tick();
-        self.memory.in_force.insert(
-            format!("{name}-{created_at}"),
-            spec.container(name).unwrap().resources.clone(),
-        );
+        let held = self.granted(spec.container(name).unwrap());
+        let id = format!("{name}-{created_at}");
+        self.memory.in_force.insert(id, held);
         self.memory.failures.remove(name);
         self.observed.containers.insert(
             0,
@@ -344,11 +359,19 @@ impl World {
                     step.finished || step.wake.is_some() || busy,
                     "nothing runs, nothing is done and nothing is waited for: {step:?}"
                 );
+                let resizing = is_resizing(&self.pod, &self.observed, &self.memory);
                 prop_assert!(
-                    self.aim != Aim::Run
-                        || step.finished
-                        || !is_resizing(&self.pod, &self.observed, &self.memory),
+                    self.aim != Aim::Run || step.finished || !resizing || !step.waiting.is_empty(),
                     "what runs has not what it was granted"
+                );
+                let differs = |c: &&Arc<Record>| {
+                    let container = self.pod.spec.container(&c.name).unwrap();
+                    let change = change_of(&self.pod, container, c, &self.memory);
+                    c.running() && change != Change::None
+                };
+                prop_assert!(
+                    resizing || !self.observed.containers.iter().any(|c| differs(&c)),
+                    "a resize that is through and is not"
                 );
                 return Ok(step);
             }
@@ -442,6 +465,7 @@ impl World {
                     // the API's status says that
                     started: before.started,
                     in_force: before.in_force,
+                    pod_in_force: before.pod_in_force,
                     ..Memory::default()
                 };
             }
@@ -458,6 +482,13 @@ impl World {
                 let container = all.nth(at).unwrap();
                 let cpu = [("cpu".to_owned(), cpu.to_string())];
                 container.resources.requests = cpu.into();
+            }
+            Event::PodGranted(cpu) => {
+                let cpu = (*cpu > 0).then(|| ("cpu".to_owned(), cpu.to_string()));
+                self.pod.spec.resources = Some(Resources {
+                    limits: cpu.into_iter().collect(),
+                    ..Resources::default()
+                });
             }
             Event::Fails(after) => self.fails = Some(*after),
         }

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::hugepages;
-use super::qos::{self, CPU_PERIOD, cpu, cpu_quota, cpu_shares, memory, oom_score_adj};
+use super::qos::{self, CPU_PERIOD, PodLimits, cpu, cpu_quota, cpu_shares, memory, oom_score_adj};
 use crate::cri::api::LinuxContainerResources;
 use crate::managers::Binding;
-use crate::objects::pod::{Container, Pod, QosClass, Resources};
+use crate::objects::pod::{Container, Pod, PodSpec, QosClass, Resources};
 use crate::settings::{MemoryLimits, MemoryQos};
 
 /// What is the same for all containers of the node.
@@ -109,6 +109,33 @@ pub fn container(
         resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes;
     }
     resources
+}
+
+/// What the runtime is told of a pod's own group.
+#[must_use]
+pub fn sandbox(limits: PodLimits) -> LinuxContainerResources {
+    let quota = limits.cpu_quota.unwrap_or(0);
+    LinuxContainerResources {
+        cpu_shares: limits.cpu_shares,
+        cpu_quota: quota,
+        cpu_period: if quota == 0 { 0 } else { CPU_PERIOD },
+        memory_limit_in_bytes: limits.memory.unwrap_or(0),
+        ..LinuxContainerResources::default()
+    }
+}
+
+/// What the pod's runtime takes beside its containers, if it takes anything.
+#[must_use]
+pub fn overhead(spec: &PodSpec) -> Option<LinuxContainerResources> {
+    let of = &spec.overhead;
+    (!of.is_empty()).then(|| {
+        let milli = cpu(of).filter(|milli| *milli > 0);
+        sandbox(PodLimits {
+            cpu_shares: cpu_shares(milli.unwrap_or(0)),
+            cpu_quota: milli.map(cpu_quota),
+            memory: memory(of),
+        })
+    })
 }
 
 /// Bytes of swap that a container may use: of a Burstable pod that is not the
@@ -297,6 +324,20 @@ mod tests {
         });
         assert_eq!((own.cpu_quota, own.cpu_period), (-1, CPU_PERIOD));
         assert_eq!((&*own.cpuset_cpus, &*own.cpuset_mems), ("2-3", "1"));
+    }
+
+    #[test]
+    fn a_runtime_is_told_of_the_pod_and_of_its_own_share_apart() {
+        let spec: PodSpec = serde_json::from_value(serde_json::json!({
+            "overhead": {"cpu": "250m", "memory": "16Mi"},
+            "containers": [{"name": "a", "resources": {
+                "requests": {"cpu": "1"}, "limits": {"memory": "64Mi"}}}]}))
+        .unwrap();
+        let of = |r: LinuxContainerResources| (r.cpu_shares, r.cpu_quota, r.memory_limit_in_bytes);
+        let told = sandbox(qos::sandbox_limits(&spec));
+        assert_eq!((of(told.clone()), told.cpu_period), ((1024, 0, 64 * MI), 0));
+        assert_eq!(overhead(&spec).map(of), Some((256, 25_000, 16 * MI)));
+        assert_eq!(overhead(&PodSpec::default()), None);
     }
 
     #[test]

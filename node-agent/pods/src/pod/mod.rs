@@ -44,4 +44,5 @@ mod state;
 pub mod status;
 pub mod times;
 pub mod userns;
+pub mod whole;
 pub mod worker;

@@ -106,8 +106,12 @@ pub struct Memory {
     pub started: FxHashMap<String, bool>,
     /// By container id.
     pub verdicts: FxHashMap<String, Verdict>,
-    /// By container id: the resources in force.
+    /// By container id: the resources in force, with limits that are the pod's.
     pub in_force: FxHashMap<String, Resources>,
+    /// The same of the pod as a whole, where it is known.
+    pub pod_in_force: Option<Resources>,
+    /// The generation whose resize is under way.
+    pub resizing: Option<i64>,
     /// Ids of containers that were ended to be started anew.
     pub again: FxHashSet<String>,
     /// Why the last change of resources failed.
@@ -281,9 +285,9 @@ fn run(input: &Input<'_>) -> Step {
 /// Has running containers get what is granted, after those that are ended for it.
 fn resize(input: &Input<'_>, step: &mut Step) {
     let mut decided = step.actions.iter();
-    if decided.any(|action| matches!(action, Action::Kill { again: true, .. }))
-        || !changes(input.pod, input.observed, input.memory).any(|change| change == Change::Update)
-    {
+    let changed = pod_changes(input.pod, input.memory)
+        || changes(input.pod, input.observed, input.memory).any(|change| change == Change::Update);
+    if !changed || decided.any(|action| matches!(action, Action::Kill { again: true, .. })) {
         return;
     }
     match input.memory.resize_retry.and_then(|w| w.due(input.now)) {
@@ -505,7 +509,7 @@ fn restart_for_size(
     record: &observed::Container,
     step: &mut Step,
 ) {
-    if change_of(container, record, input.memory) == Change::Restart {
+    if change_of(input.pod, container, record, input.memory) == Change::Restart {
         step.actions.push(Action::Kill {
             id: record.id.clone(),
             name: container.name.clone(),
@@ -516,10 +520,17 @@ fn restart_for_size(
     }
 }
 
-/// What a running container's resources need.
-fn change_of(container: &Container, record: &observed::Container, memory: &Memory) -> Change {
+/// What a container's resources need.
+fn change_of(
+    pod: &Pod,
+    container: &Container,
+    record: &observed::Container,
+    memory: &Memory,
+) -> Change {
     let in_force = memory.in_force.get(&record.id);
-    in_force.map_or(Change::None, |held| resize::change(container, held))
+    in_force.map_or(Change::None, |held| {
+        resize::change(pod.spec.resources.as_ref(), container, held)
+    })
 }
 
 /// What the resources of all that runs need.
@@ -532,15 +543,42 @@ fn changes<'a>(
         let record = observed.latest(&container.name)?;
         record
             .running()
-            .then(|| change_of(container, record, memory))
+            .then(|| change_of(pod, container, record, memory))
     })
 }
 
-/// Whether a resize is under way: a running container has other resources
-/// than it was granted.
+/// Whether the pod as a whole has other resources than it was granted.
+#[must_use]
+pub fn pod_changes(pod: &Pod, memory: &Memory) -> bool {
+    let held = memory.pod_in_force.as_ref();
+    held.is_some_and(|held| !resize::same(pod.spec.resources.as_ref(), Some(held)))
+}
+
+/// Whether a resize is under way: the pod or a running container has other
+/// resources than it was granted, or one was ended to get them.
 #[must_use]
 pub fn is_resizing(pod: &Pod, observed: &Observed, memory: &Memory) -> bool {
-    changes(pod, observed, memory).any(|change| change != Change::None)
+    let is_begun_anew = |container: &Container| {
+        let record = observed.latest(&container.name);
+        record.is_some_and(|record| {
+            record.exited()
+                && memory.again.contains(&record.id)
+                && change_of(pod, container, record, memory) != Change::None
+        })
+    };
+    pod_changes(pod, memory)
+        || changes(pod, observed, memory).any(|change| change != Change::None)
+        || resize::resizable(&pod.spec).any(is_begun_anew)
+}
+
+/// What limits of the pod are made of, as it is in force.
+#[must_use]
+pub fn in_force(pod: &Pod, observed: &Observed, memory: &Memory) -> PodSpec {
+    let held = |name: &str| {
+        let record = observed.latest(name).filter(|record| record.running())?;
+        memory.in_force.get(&record.id)
+    };
+    resize::in_force(&pod.spec, held, memory.pod_in_force.as_ref())
 }
 
 /// Has the container started, unless it must wait.

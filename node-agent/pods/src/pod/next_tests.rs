@@ -257,6 +257,54 @@ fn an_init_container_that_is_ended_for_its_size_begins_again_whatever_the_policy
 }
 
 #[test]
+fn a_pod_gets_what_it_is_granted_as_a_whole_when_no_container_is_to_be_ended_for_it() {
+    let limited = |cpu: &str| Resources {
+        limits: [("cpu".to_owned(), cpu.to_owned())].into(),
+        ..Resources::default()
+    };
+    let spec = |policy: serde_json::Value| {
+        serde_json::json!({"resources": limited("2"), "containers": [
+            {"name": "a", "resizePolicy": policy},
+            {"name": "b", "resources": limited("1")}]})
+        .to_string()
+    };
+    let anew = serde_json::json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+    let (keeps, restarts) = (spec(serde_json::json!([])), spec(anew));
+    let running = |name| record(name, ContainerState::Running, 0, 0);
+    let all = observed(vec![running("a"), running("b")]);
+    let mut memory = mounted();
+    // nothing is known of what is in force
+    assert_eq!(step(&keeps, &all, &memory).actions, []);
+    memory.pod_in_force = Some(limited("1"));
+    memory.in_force.insert("a-id".into(), limited("1"));
+    memory.in_force.insert("b-id".into(), limited("1"));
+    assert_eq!(step(&keeps, &all, &memory).actions, [Action::Resize]);
+    let is_resizing = |all: &Observed, memory: &Memory| is_resizing(&pod(&restarts), all, memory);
+    let ended = step(&restarts, &all, &memory).actions;
+    assert!(
+        matches!(&ended[..], [Action::Kill { id, again: true, .. }] if id == "a-id"),
+        "{ended:?}"
+    );
+    assert!(is_resizing(&all, &memory));
+    // ended for it: under way until it runs again and the pod is limited anew
+    memory.again.insert("a-id".into());
+    let all = observed(vec![
+        record("a", ContainerState::Exited, 137, 0),
+        running("b"),
+    ]);
+    let both = step(&restarts, &all, &memory).actions;
+    let start = Action::Start { name: "a".into() };
+    assert_eq!(both, [start.clone(), Action::Resize]);
+    memory.pod_in_force = Some(limited("2"));
+    assert!(is_resizing(&all, &memory));
+    assert_eq!(step(&restarts, &all, &memory).actions, [start]);
+    memory.in_force.insert("a-id".into(), limited("2"));
+    let all = observed(vec![running("a"), running("b")]);
+    assert!(!is_resizing(&all, &memory));
+    assert_eq!(step(&restarts, &all, &memory).actions, []);
+}
+
+#[test]
 fn failed_liveness_ends_the_container_and_nothing_else() {
     let all = observed(vec![
         record("a", ContainerState::Running, 0, 0),

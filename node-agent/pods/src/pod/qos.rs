@@ -112,41 +112,30 @@ pub struct PodLimits {
     pub memory: Option<i64>,
 }
 
-/// The limits of a pod's own control group.
+/// The limits of a pod's own control group, with the overhead of its runtime.
 #[must_use]
 pub fn pod_limits(spec: &PodSpec) -> PodLimits {
-    let sum = |pick: &dyn Fn(&Resources) -> Option<i64>| -> Option<i64> {
-        let mut running = Some(0_i64);
-        let mut largest = Some(0_i64);
-        for container in &spec.init_containers {
-            let one = pick(&container.resources);
-            if container.is_sidecar() {
-                running = add(running, one);
-                largest = greater(largest, running);
-            } else {
-                largest = greater(largest, add(running, one));
-            }
-        }
-        for container in &spec.containers {
-            running = add(running, pick(&container.resources));
-        }
-        greater(largest, running)
-    };
+    limits(spec, &spec.overhead)
+}
+
+/// The same without the overhead: what the runtime is told of the pod.
+#[must_use]
+pub fn sandbox_limits(spec: &PodSpec) -> PodLimits {
+    limits(spec, &BTreeMap::new())
+}
+
+fn limits(spec: &PodSpec, overhead: &BTreeMap<String, String>) -> PodLimits {
     let own = spec.resources.as_ref();
-    let requests = own
-        .and_then(|r| cpu(&r.requests))
-        .or_else(|| sum(&|r| Some(cpu(&r.requests).or_else(|| cpu(&r.limits)).unwrap_or(0))))
-        .unwrap_or(0);
-    let quota = own
-        .and_then(|r| cpu(&r.limits))
-        .or_else(|| sum(&|r| cpu(&r.limits).filter(|l| *l > 0)));
-    let memory = own
-        .and_then(|r| memory(&r.limits))
-        .or_else(|| sum(&|r| memory(&r.limits).filter(|l| *l > 0)));
+    let limit = |name: &str, of: fn(&BTreeMap<String, String>) -> Option<i64>| {
+        let set = |r: &Resources| of(&r.limits).filter(|l| *l > 0);
+        let limit = own.and_then(set).or_else(|| together(spec, set));
+        let overhead = overhead.get(name).map_or(0, |text| read(name, text));
+        limit.filter(|l| *l > 0).map(|l| l.saturating_add(overhead))
+    };
     PodLimits {
-        cpu_shares: cpu_shares(requests),
-        cpu_quota: quota.filter(|q| *q > 0).map(cpu_quota),
-        memory: memory.filter(|m| *m > 0),
+        cpu_shares: cpu_shares(asked(spec, "cpu", overhead)),
+        cpu_quota: limit("cpu", cpu).map(cpu_quota),
+        memory: limit("memory", memory),
     }
 }
 
@@ -155,40 +144,72 @@ pub fn pod_limits(spec: &PodSpec) -> PodLimits {
 /// same time, or the largest init container where that is more.
 #[must_use]
 pub fn pod_request(spec: &PodSpec, name: &str) -> i64 {
-    let read = |text: &String| {
-        if name == "cpu" {
-            quantity::milli(text)
-        } else {
-            quantity::whole(text)
-        }
-        .unwrap_or(0)
-    };
+    asked(spec, name, &spec.overhead)
+}
+
+fn asked(spec: &PodSpec, name: &str, overhead: &BTreeMap<String, String>) -> i64 {
     let of = |r: &Resources| {
-        let found = r.requests.get(name).or_else(|| r.limits.get(name));
-        found.map_or(0, read)
+        let found = r.requests.get(name).or_else(|| r.limits.get(name))?;
+        Some(read(name, found))
     };
-    let overhead = spec.overhead.get(name).map_or(0, read);
-    let pod_level = spec
-        .resources
-        .as_ref()
-        .filter(|r| r.requests.contains_key(name) || r.limits.contains_key(name));
-    if let Some(own) = pod_level {
-        return of(own).saturating_add(overhead);
+    let overhead = overhead.get(name).map_or(0, |text| read(name, text));
+    let own = spec.resources.as_ref().filter(|_| is_of_pods(name));
+    own.and_then(of)
+        .or_else(|| together(spec, |r| Some(of(r).unwrap_or(0))))
+        .unwrap_or(0)
+        .saturating_add(overhead)
+}
+
+/// The same of limits; containers without one count nothing.
+#[must_use]
+pub fn pod_limit(spec: &PodSpec, name: &str) -> i64 {
+    let of = |r: &Resources| r.limits.get(name).map(|text| read(name, text));
+    let own = spec.resources.as_ref().filter(|_| is_of_pods(name));
+    let limit = own
+        .and_then(of)
+        .or_else(|| together(spec, |r| Some(of(r).unwrap_or(0))))
+        .unwrap_or(0);
+    match spec.overhead.get(name) {
+        Some(text) if limit > 0 => limit.saturating_add(read(name, text)),
+        _ => limit,
     }
-    let (mut running, mut largest) = (0_i64, 0_i64);
+}
+
+/// Whether a pod as a whole can ask for such a resource (KEP-2837).
+#[must_use]
+pub fn is_of_pods(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// CPU in thousandths, anything else in units.
+#[must_use]
+pub fn read(name: &str, text: &str) -> i64 {
+    if name == "cpu" {
+        quantity::milli(text)
+    } else {
+        quantity::whole(text)
+    }
+    .unwrap_or(0)
+}
+
+/// What all containers have that run at the same time, or the largest init
+/// container where that is more; nothing when one of them has no such thing.
+fn together(spec: &PodSpec, of: impl Fn(&Resources) -> Option<i64>) -> Option<i64> {
+    let mut running = Some(0_i64);
+    let mut largest = Some(0_i64);
     for container in &spec.init_containers {
         let one = of(&container.resources);
         if container.is_sidecar() {
-            running = running.saturating_add(one);
-            largest = largest.max(running);
+            running = add(running, one);
+            largest = greater(largest, running);
         } else {
-            largest = largest.max(running.saturating_add(one));
+            largest = greater(largest, add(running, one));
         }
     }
     for container in &spec.containers {
-        running = running.saturating_add(of(&container.resources));
+        running = add(running, of(&container.resources));
     }
-    largest.max(running).saturating_add(overhead)
+    greater(largest, running)
 }
 
 /// What holds both of two limits: for the time between them.
@@ -251,6 +272,27 @@ mod tests {
         assert_eq!(limits.cpu_quota, None);
         assert_eq!(limits.memory, Some(128 << 20));
         assert_eq!(limits.cpu_shares, 512);
+    }
+
+    #[test]
+    fn what_the_pod_says_goes_before_the_sum_and_overhead_comes_on_top() {
+        let spec = spec(
+            r#"{"overhead":{"cpu":"100m","memory":"16Mi"},
+                "resources":{"requests":{"cpu":"1"},"limits":{"memory":"1Gi"}},
+                "containers":[
+                {"name":"a","resources":{"requests":{"cpu":"250m","x.io/y":"1"},"limits":{"cpu":"500m"}}},
+                {"name":"b","resources":{"requests":{"cpu":"250m","x.io/y":"2"},"limits":{"cpu":"500m"}}}]}"#,
+        );
+        let limits = pod_limits(&spec);
+        assert_eq!(limits.cpu_shares, cpu_shares(1100));
+        assert_eq!(limits.cpu_quota, Some(cpu_quota(1100)));
+        assert_eq!(limits.memory, Some((1 << 30) + (16 << 20)));
+        let told = sandbox_limits(&spec);
+        assert_eq!((told.cpu_shares, told.memory), (1024, Some(1 << 30)));
+        assert_eq!(pod_request(&spec, "cpu"), 1100);
+        assert_eq!(pod_request(&spec, "x.io/y"), 3);
+        assert_eq!(pod_limit(&spec, "cpu"), 1100);
+        assert_eq!(pod_limit(&spec, "x.io/y"), 0);
     }
 
     #[test]

@@ -197,7 +197,7 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
         if key == "conditions" || old_map.get(key) == Some(value) {
             continue;
         }
-        status.insert(key.clone(), replaced(key, value));
+        status.insert(key.clone(), replaced(key, old_map.get(key), value));
     }
     for key in old_map.keys() {
         if !new_map.contains_key(key) && key != "conditions" && OURS.contains(&key.as_str()) {
@@ -245,7 +245,7 @@ pub fn patch(uid: &str, old: &PodStatus, new: &PodStatus) -> Option<Value> {
 }
 
 /// The fields that the agent may take away again.
-const OURS: [&str; 9] = [
+const OURS: [&str; 11] = [
     "reason",
     "message",
     "podIP",
@@ -255,11 +255,27 @@ const OURS: [&str; 9] = [
     "initContainerStatuses",
     "containerStatuses",
     "ephemeralContainerStatuses",
+    "allocatedResources",
+    "resources",
 ];
 
-/// Lists that the API merges by key are replaced as a whole.
-fn replaced(key: &str, value: &Value) -> Value {
+/// Lists that the API merges by key are replaced as a whole, and what objects
+/// have no more is taken out of them.
+fn replaced(key: &str, old: Option<&Value>, value: &Value) -> Value {
     match value {
+        Value::Object(new) => {
+            let old = old.and_then(Value::as_object);
+            let known = |name: &str| old.and_then(|old| old.get(name));
+            let kept = new
+                .iter()
+                .filter(|(name, value)| known(name) != Some(value))
+                .map(|(name, value)| (name.clone(), replaced(name, known(name), value)));
+            let gone = old.into_iter().flat_map(Map::keys);
+            let gone = gone.filter(|name| !new.contains_key(*name));
+            kept.chain(gone.map(|name| (name.clone(), Value::Null)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
         Value::Array(items) if key == "podIPs" || key == "hostIPs" => {
             let mut all = vec![json!({"$patch": "replace"})];
             all.extend(items.iter().cloned());
@@ -322,6 +338,28 @@ mod tests {
                 "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": null, "reason": null}],
             }})
         );
+    }
+
+    #[test]
+    fn amounts_that_are_no_more_are_taken_away() {
+        let of = |json: Value| PodStatus {
+            resources: serde_json::from_value(json).unwrap(),
+            ..PodStatus::default()
+        };
+        let old = of(json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}}));
+        let new = of(json!({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}));
+        let told = |old: &PodStatus, new: &PodStatus| {
+            patch("u", old, new).unwrap()["status"]["resources"].clone()
+        };
+        assert_eq!(
+            told(&old, &new),
+            json!({"limits": {"cpu": "2", "memory": null}})
+        );
+        assert_eq!(
+            told(&new, &of(json!({}))),
+            json!({"limits": null, "requests": null})
+        );
+        assert_eq!(told(&PodStatus::default(), &of(json!({}))), json!({}));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! In-place resize (KEP-1287): what a pod is granted, and what becomes of its
-//! running containers. Pure.
+//! In-place resize of containers (KEP-1287) and of pods as a whole (KEP-5419):
+//! what a pod is granted, and what becomes of its running containers. Pure.
 //!
 //! ```text
 //! wanted (the API's spec) ──admit──▶ granted ──difference──▶ in force (the runtime)
@@ -7,18 +7,22 @@
 //!
 //! The pod that the rest of the agent sees has the *granted* resources, so
 //! that nothing starts with more than the node has promised. CPU and memory
-//! alone can change while a container runs. Nothing is written to disk: after
-//! a restart of the agent the status of the pod tells what was granted
-//! (`allocatedResources`, and limits in `resources`).
+//! alone can change while a container runs. After a restart of the agent the
+//! status of the pod tells what its containers were granted
+//! (`allocatedResources`, and limits in `resources`); what the pod as a whole
+//! was granted is written down ([`allocation`](super::allocation)), for its
+//! status has sums.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::qos;
+use super::whole::{self, RESIZABLE};
+use super::{qos, quantity};
 use crate::objects::pod::{Container, Pod, PodSpec, Resources};
-use crate::objects::status::PodStatus;
+use crate::objects::status::{Condition, PodStatus};
 
-/// CPU in thousandths and memory in bytes, of one container; 0 when not set.
+/// CPU in thousandths and memory in bytes, of a container or a pod; 0 when not
+/// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     cpu_request: i64,
@@ -59,10 +63,12 @@ pub enum Change {
     Restart,
 }
 
-/// What brings a container from the resources in force to those granted.
+/// What brings a container of a pod with those resources from what is in force
+/// to what is granted. Both with the limits that are the pod's.
 #[must_use]
-pub fn change(granted: &Container, in_force: &Resources) -> Change {
-    let (new, old) = (Amounts::of(&granted.resources), Amounts::of(in_force));
+pub fn change(pod: Option<&Resources>, granted: &Container, in_force: &Resources) -> Change {
+    let new = Amounts::of(&whole::effective(&granted.resources, pod));
+    let old = Amounts::of(in_force);
     let cpu = (new.cpu_request, new.cpu_limit) != (old.cpu_request, old.cpu_limit);
     let memory = (new.memory_request, new.memory_limit) != (old.memory_request, old.memory_limit);
     let restarts = |name: &str| {
@@ -76,6 +82,42 @@ pub fn change(granted: &Container, in_force: &Resources) -> Change {
         (true, _) if restarts("cpu") => Change::Restart,
         (_, true) if restarts("memory") => Change::Restart,
         _ => Change::Update,
+    }
+}
+
+/// Whether two resources, of which there may be none, are the same amounts.
+#[must_use]
+pub fn same(one: Option<&Resources>, other: Option<&Resources>) -> bool {
+    let amounts = |r: Option<&Resources>| r.map(Amounts::of).unwrap_or_default();
+    amounts(one) == amounts(other)
+}
+
+/// What is in force of a pod that was granted `spec`: of its containers what
+/// `held` says, of the whole pod `pod`. Nothing else is taken over of it.
+#[must_use]
+pub fn in_force<'a>(
+    spec: &PodSpec,
+    held: impl Fn(&str) -> Option<&'a Resources>,
+    pod: Option<&Resources>,
+) -> PodSpec {
+    let list = |containers: &[Container]| -> Vec<Container> {
+        let of = |container: &Container| Container {
+            name: container.name.clone(),
+            restart_policy: container.restart_policy,
+            resources: match held(&container.name) {
+                Some(held) => held.clone(),
+                None => container.resources.clone(),
+            },
+            ..Container::default()
+        };
+        containers.iter().map(of).collect()
+    };
+    PodSpec {
+        init_containers: list(&spec.init_containers),
+        containers: list(&spec.containers),
+        overhead: spec.overhead.clone(),
+        resources: pod.cloned().or_else(|| spec.resources.clone()),
+        ..PodSpec::default()
     }
 }
 
@@ -98,22 +140,27 @@ impl Grant {
         }
     }
 
-    /// What the API's status says was granted before; for containers that it
-    /// says nothing of, what the specification asks for.
+    /// What was granted before: to containers what the API's status says, to
+    /// the whole pod what was written down, or else what the status says. For
+    /// what neither says anything of, what the specification asks for.
     #[must_use]
-    pub fn told(spec: &PodSpec, status: &PodStatus) -> Self {
+    pub fn told(spec: &PodSpec, status: &PodStatus, written: Option<Option<&Resources>>) -> Self {
         let mut grant = Self::of(spec);
+        grant.pod = match written {
+            Some(pod) => pod.cloned(),
+            None => pod_told(spec, status, &status.allocated_resources),
+        };
         for (name, resources) in &mut grant.containers {
             let told = status.container(name);
             let Some(reported) = told.and_then(|t| t.resources.as_ref()) else {
                 continue;
             };
-            for key in ["cpu", "memory"] {
-                keep(&mut resources.limits, key, reported.limits.get(key));
+            for key in RESIZABLE {
+                whole::put(&mut resources.limits, key, reported.limits.get(key));
                 let allocated = told
                     .and_then(|t| t.allocated_resources.as_ref())
                     .and_then(|a| a.get(key));
-                keep(&mut resources.requests, key, allocated);
+                whole::put(&mut resources.requests, key, allocated);
             }
         }
         grant
@@ -122,12 +169,7 @@ impl Grant {
     /// Whether `spec` asks for nothing but what was granted, however written.
     #[must_use]
     pub fn covers(&self, spec: &PodSpec) -> bool {
-        let same_pod = match (&self.pod, &spec.resources) {
-            (Some(a), Some(b)) => Amounts::of(a) == Amounts::of(b),
-            (None, None) => true,
-            _ => false,
-        };
-        same_pod
+        same(self.pod.as_ref(), spec.resources.as_ref())
             && resizable(spec).all(|c| {
                 self.containers
                     .get(&c.name)
@@ -150,11 +192,51 @@ impl Grant {
     }
 }
 
-fn keep(list: &mut BTreeMap<String, String>, key: &str, value: Option<&String>) {
-    match value {
-        Some(value) => list.insert(key.to_owned(), value.clone()),
-        None => list.remove(key),
+/// What the API's status says of the whole pod's resources, in place of what the
+/// specification has: limits as they are in force, and these requests. The same
+/// amounts however written stay as they are.
+fn pod_told(
+    spec: &PodSpec,
+    status: &PodStatus,
+    requests: &BTreeMap<String, String>,
+) -> Option<Resources> {
+    let mut pod = spec.resources.clone()?;
+    let Some(shown) = &status.resources else {
+        return Some(pod);
     };
+    // a status counts the overhead of the runtime in
+    let told = |list: &BTreeMap<String, String>, name: &str| {
+        let overhead = spec.overhead.get(name).map_or(0, |o| qos::read(name, o));
+        Some(qos::read(name, list.get(name)?) - overhead)
+    };
+    for name in RESIZABLE {
+        for (own, shown) in [
+            (&mut pod.limits, &shown.limits),
+            (&mut pod.requests, requests),
+        ] {
+            let Some(asked) = own.get(name) else { continue };
+            match told(shown, name) {
+                Some(told) if told == qos::read(name, asked) => {}
+                told => whole::put(own, name, told.map(|t| written(name, t)).as_ref()),
+            }
+        }
+    }
+    Some(pod)
+}
+
+/// What the API's status says is in force of the whole pod.
+#[must_use]
+pub fn pod_in_force(granted: &PodSpec, status: &PodStatus) -> Resources {
+    let none = BTreeMap::new();
+    let requests = status.resources.as_ref().map_or(&none, |r| &r.requests);
+    pod_told(granted, status, requests).unwrap_or_default()
+}
+
+fn written(name: &str, amount: i64) -> String {
+    match name {
+        "cpu" => quantity::of_milli(amount),
+        _ => amount.to_string(),
+    }
 }
 
 /// The containers whose resources can change while the pod lives: all but ephemeral
@@ -200,6 +282,18 @@ pub struct Pending {
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
+}
+
+impl Pending {
+    /// What the status of a pod says of it.
+    #[must_use]
+    pub fn told(condition: &Condition) -> Option<Self> {
+        let known = ["Deferred", "Infeasible"];
+        Some(Self {
+            reason: known.into_iter().find(|r| *r == condition.reason)?,
+            message: condition.message.clone(),
+        })
+    }
 }
 
 /// Whether `wanted` can be granted instead of `granted`, when all other pods
@@ -253,9 +347,10 @@ pub fn admit(wanted: &PodSpec, granted: &PodSpec, others: Room, node: Room) -> R
 }
 
 /// What events about a resize say: each container's resources and the
-/// generation that asked for them, as JSON.
+/// generation that asked for them, as JSON. The kubelet names no resources of the
+/// whole pod there.
 #[must_use]
-pub fn summary(pod: &Pod, error: &str) -> String {
+pub fn summary(pod: &Pod, generation: i64, error: &str) -> String {
     let list = |containers: &[Container]| -> Vec<serde_json::Value> {
         containers
             .iter()
@@ -268,7 +363,7 @@ pub fn summary(pod: &Pod, error: &str) -> String {
         all.insert("initContainers".to_owned(), init.into());
     }
     all.insert("containers".to_owned(), list(&pod.spec.containers).into());
-    all.insert("generation".to_owned(), pod.metadata.generation.into());
+    all.insert("generation".to_owned(), generation.into());
     if !error.is_empty() {
         all.insert("error".to_owned(), error.into());
     }
@@ -313,7 +408,7 @@ mod tests {
             (policy("memory"), "2", "1Gi", Change::Update),
         ];
         for (policy, cpu, memory, wanted) in cases {
-            let found = change(&with(policy.clone()), &resources(cpu, memory));
+            let found = change(None, &with(policy.clone()), &resources(cpu, memory));
             assert_eq!(found, wanted, "{policy} {cpu} {memory}");
         }
     }
@@ -348,7 +443,7 @@ mod tests {
             "allocatedResources": {"cpu": "1", "memory": "64Mi"},
             "resources": {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "64Mi"}}}]}))
         .unwrap();
-        let grant = Grant::told(&wanted, &status);
+        let grant = Grant::told(&wanted, &status, None);
         assert!(!grant.covers(&wanted));
         let pod = Pod {
             spec: wanted.clone(),
@@ -358,7 +453,58 @@ mod tests {
         assert_eq!(held.spec.containers[0].resources.limits["cpu"], "2");
         assert_eq!(held.spec.containers[0].resources.requests["cpu"], "1");
         assert!(grant.covers(&held.spec));
-        assert!(Grant::told(&wanted, &PodStatus::default()).covers(&wanted));
+        assert!(Grant::told(&wanted, &PodStatus::default(), None).covers(&wanted));
+    }
+
+    fn of_pod(cpu: &str, memory: &str) -> serde_json::Value {
+        serde_json::json!({
+            "overhead": {"cpu": "100m"},
+            "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu, "memory": memory}},
+            "containers": [{"name": "a"}, {"name": "b", "resources": {"limits": {"memory": "8Mi"}}}]})
+    }
+
+    #[test]
+    fn what_a_pod_was_granted_as_a_whole_is_known_from_what_was_written_or_its_status() {
+        let wanted: PodSpec = serde_json::from_value(of_pod("4", "1Gi")).unwrap();
+        let granted: PodSpec = serde_json::from_value(of_pod("2", "512Mi")).unwrap();
+        let status: PodStatus = serde_json::from_value(serde_json::json!({
+            "allocatedResources": {"cpu": "2100m", "memory": "8Mi"},
+            "resources": {"requests": {"cpu": "1100m"}, "limits": {"cpu": "2100m", "memory": "512Mi"}},
+        }))
+        .unwrap();
+        let told = Grant::told(&wanted, &status, None);
+        assert!(told.covers(&granted) && !told.covers(&wanted));
+        let in_force = pod_in_force(&granted, &status);
+        assert_eq!(in_force.requests["cpu"], "1");
+        assert_eq!(in_force.limits["memory"], "512Mi");
+        // what is written goes before
+        let held = granted.resources.as_ref();
+        let told = Grant::told(&wanted, &PodStatus::default(), Some(held));
+        assert!(told.covers(&granted) && !told.covers(&wanted));
+        assert!(!Grant::told(&wanted, &status, Some(None)).covers(&granted));
+        // one that says nothing of it
+        assert!(Grant::told(&wanted, &PodStatus::default(), None).covers(&wanted));
+        let added = serde_json::json!({"resources": {"requests": {"cpu": "1100m"}}});
+        let added: PodStatus = serde_json::from_value(added).unwrap();
+        let in_force = pod_in_force(&granted, &added);
+        assert!(in_force.limits.is_empty());
+    }
+
+    #[test]
+    fn what_changes_of_the_pod_changes_containers_that_have_no_limits_of_their_own() {
+        let of = |cpu, memory| serde_json::from_value::<PodSpec>(of_pod(cpu, memory)).unwrap();
+        let (old, new) = (of("1", "64Mi"), of("1", "128Mi"));
+        assert!(same(
+            old.resources.as_ref(),
+            of("1000m", "64Mi").resources.as_ref()
+        ));
+        assert!(!same(old.resources.as_ref(), new.resources.as_ref()));
+        assert!(same(None, Some(&Resources::default())));
+        let found = |index: usize| {
+            let held = whole::effective(&old.containers[index].resources, old.resources.as_ref());
+            change(new.resources.as_ref(), &new.containers[index], &held)
+        };
+        assert_eq!((found(0), found(1)), (Change::Update, Change::None));
     }
 
     proptest! {

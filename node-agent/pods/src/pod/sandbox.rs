@@ -22,10 +22,15 @@ impl State {
                 "FailedPrepareDynamicResources",
                 format!("Failed to prepare dynamic resources: prepare dynamic resources: {error}"),
             )),
-            Ok(()) => self.run_sandbox(attempt).await.err().map(|message| {
-                let message = format!("Failed to create pod sandbox: {message}");
-                ("FailedCreatePodSandBox", message)
-            }),
+            Ok(()) => {
+                // its group is made with what is granted
+                let whole = pod.spec.resources.clone();
+                self.memory.pod_in_force = Some(whole.unwrap_or_default());
+                self.run_sandbox(attempt).await.err().map(|message| {
+                    let message = format!("Failed to create pod sandbox: {message}");
+                    ("FailedCreatePodSandBox", message)
+                })
+            }
         };
         match failed {
             None => {
@@ -78,7 +83,7 @@ impl State {
             &shared.node,
             dns::config(&self.pod, &shared.dns),
             users.as_ref(),
-            self.pod_limits(spec),
+            self.sandbox_limits(),
         );
         let made = shared.runtime.run_pod_sandbox(api::RunPodSandboxRequest {
             config: Some(config),

@@ -8,15 +8,17 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc};
 
+use super::allocation::Held;
 use super::backoff::{Backoff, later};
-use super::conditions::RESETTING;
+use super::conditions::{RESETTING, RESIZE_CONDITIONS};
 use super::next::{self, Aim, Memory, Step, Verdict};
 use super::observe;
 use super::observed::Observed;
 use super::probe::{Kind, Probes, Report};
 use super::report::Reporter;
-use super::resize::{Grant, Pending};
+use super::resize::{self, Grant, Pending};
 use super::status::{self, Sentence};
+use super::whole;
 use super::worker::{Wanted, end_grace};
 use crate::objects::pod::Pod;
 use crate::objects::status::{PodStatus, ResourceStatus};
@@ -34,6 +36,8 @@ pub(super) struct State {
     pub(super) pending: Option<Pending>,
     pub(super) observed: Arc<Observed>,
     pub(super) memory: Memory,
+    /// What was written down of it by an agent before this one.
+    before: Option<Held>,
     pub(super) volumes: Volumes,
     pub(super) tokens: Tokens,
     pub(super) volumes_failed: u32,
@@ -52,6 +56,8 @@ pub(super) struct State {
     pub(super) reporter: Option<Reporter>,
     mirror: Option<Arc<Pod>>,
     pub(super) looked: Instant,
+    /// When the grant was last compared with what is wanted.
+    pub(super) tried: Instant,
     /// Notified when an object in a volume changed.
     pub(super) stale: Arc<Notify>,
 }
@@ -66,20 +72,27 @@ impl State {
             (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()));
         let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
         let volumes = Volumes::new(&shared.root, pod.uid());
-        let grant = Grant::told(&pod.spec, &pod.status);
+        let before = shared.allocations.get(pod.uid());
+        let written = before.as_ref().map(|held| held.granted.pod.as_ref());
+        let grant = Grant::told(&pod.spec, &pod.status, written);
         let wanted = pod;
-        let pod = if grant.covers(&wanted.spec) {
-            wanted.clone()
+        let (pod, pending) = if grant.covers(&wanted.spec) {
+            (wanted.clone(), None)
         } else {
-            Arc::new(grant.applied(&wanted))
+            let told = wanted.status.condition(RESIZE_CONDITIONS[0]);
+            (
+                Arc::new(grant.applied(&wanted)),
+                told.and_then(Pending::told),
+            )
         };
         Self {
             wanted,
             grant,
-            pending: None,
+            pending,
             status: Arc::new(pod.status.clone()),
             observed: Arc::new(Observed::default()),
             memory: Memory::default(),
+            before,
             volumes,
             tokens: Tokens::default(),
             volumes_failed: 0,
@@ -96,10 +109,16 @@ impl State {
             reporter,
             mirror: None,
             looked: Instant::now(),
+            tried: Instant::now(),
             stale: Arc::default(),
             shared,
             pod,
         }
+    }
+
+    /// Whether the pod was not granted what it asks for (yet).
+    pub(super) fn is_behind(&self) -> bool {
+        self.pending.is_some() || !Arc::ptr_eq(&self.pod, &self.wanted)
     }
 
     /// Has itself told of changes of what is in the volumes.
@@ -114,6 +133,16 @@ impl State {
     /// says of those very containers still holds.
     pub(super) async fn adopt(&mut self) {
         self.refresh().await;
+        let before = self.before.take();
+        if !self.observed.sandboxes.is_empty() {
+            let written = before.as_ref().map(|held| held.in_force.pod.clone());
+            self.memory.pod_in_force = Some(match written {
+                Some(pod) => pod.unwrap_or_default(),
+                None => resize::pod_in_force(&self.pod.spec, &self.pod.status),
+            });
+        }
+        let resizing = self.pod.status.condition(RESIZE_CONDITIONS[1]);
+        self.memory.resizing = resizing.map(|c| c.observed_generation.unwrap_or_default());
         for record in self.observed.containers.clone() {
             let told = self.pod.status.container(&record.name);
             let same = told.filter(|t| t.container_id.ends_with(&format!("//{}", record.id)));
@@ -129,7 +158,12 @@ impl State {
                     container.map(|c| c.resources.clone())
                 });
                 if let Some(in_force) = in_force {
-                    self.memory.in_force.insert(record.id.clone(), in_force);
+                    // the status says nothing of limits that are the pod's
+                    let written = before.as_ref();
+                    let written = written.and_then(|b| b.in_force.containers.get(&record.name));
+                    let whole = written.or(self.memory.pod_in_force.as_ref());
+                    let held = whole::effective(&in_force, whole);
+                    self.memory.in_force.insert(record.id.clone(), held);
                 }
             }
         }
@@ -343,6 +377,7 @@ impl State {
     /// Makes the status and has it written. What somebody may wait for is
     /// written at once.
     pub(super) fn publish(&mut self, at_once: bool) {
+        self.follow_resize();
         let status = status::compute(&status::Input {
             pod: &self.pod,
             old: &self.status,
@@ -375,12 +410,9 @@ impl State {
         if let Some(reporter) = self.reporter.as_ref().filter(|_| !self.gone) {
             reporter.set(self.status.clone(), urgent);
         }
-        self.shared.allocations.note(
-            self.pod.uid(),
-            &self.pod.spec,
-            &self.observed,
-            &self.memory.in_force,
-        );
+        self.shared
+            .allocations
+            .note(self.pod.uid(), &self.pod.spec, &self.observed, &self.memory);
         self.shared.pods.put(Entry {
             pod: self.pod.clone(),
             observed: self.observed.clone(),

@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::conditions::{conditions, is_resetting};
-use super::next::Memory;
+use super::next::{self, Memory};
 use super::observed::{self, Observed};
 use super::qos;
 use super::resize::Pending;
 use super::restarts::{init_restarts, restarts};
 use super::times::{from_nanos, rfc3339};
+use super::whole;
 use crate::cri::api::ContainerState;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::status::{
@@ -182,6 +183,15 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
         status.message.clone_from(&input.old.message);
     }
     status.conditions = conditions(input, &status, started);
+    if !refused {
+        status.allocated_resources = whole::requests(spec);
+        status.resources = Some(if status.phase == "Running" {
+            let in_force = next::in_force(input.pod, input.observed, input.memory);
+            whole::of_running(spec, &in_force)
+        } else {
+            whole::of_waiting(spec)
+        });
+    }
     status
 }
 
@@ -338,16 +348,12 @@ fn container_status(
         let in_force = running.and_then(|record| input.memory.in_force.get(&record.id));
         let mut shown = resources.clone();
         if let Some(held) = in_force {
-            for key in ["cpu", "memory"] {
-                for (to, from) in [
-                    (&mut shown.limits, &held.limits),
-                    (&mut shown.requests, &held.requests),
-                ] {
-                    match from.get(key) {
-                        Some(value) => to.insert(key.to_owned(), value.clone()),
-                        None => to.remove(key),
-                    };
+            for key in whole::RESIZABLE {
+                // limits that are the pod's are not shown as its own
+                if shown.limits.contains_key(key) {
+                    whole::put(&mut shown.limits, key, held.limits.get(key));
                 }
+                whole::put(&mut shown.requests, key, held.requests.get(key));
             }
         }
         status.resources = Some(shown);

@@ -18,7 +18,8 @@ use super::status::Sentence;
 use crate::objects::pod::Pod;
 use crate::shared::Shared;
 
-/// How often a resize that had no room is tried again.
+/// How often a resize that was not granted is tried again; and when the first
+/// time after a start, when all pods of the node are known again.
 const ROOM_EVERY: Duration = Duration::from_secs(10);
 
 /// How often a pod looks at everything though nothing happened.
@@ -188,8 +189,8 @@ impl Worker {
             self.state.deadline(),
             self.state.token_refresh(),
         ];
-        if self.state.pending.is_some() {
-            pause = pause.min(ROOM_EVERY);
+        if self.state.is_behind() {
+            pause = pause.min(ROOM_EVERY.saturating_sub(self.state.tried.elapsed()));
         }
         for at in times.into_iter().flatten() {
             pause = pause.min(until(at) + Duration::from_millis(5));
@@ -211,13 +212,14 @@ impl Worker {
                 }
             }
             () = tokio::time::sleep(pause) => {
-                if self.state.pending.is_some() {
-                    self.state.allocate();
-                }
                 if self.state.looked.elapsed() >= LOOK_EVERY {
                     self.state.refresh().await;
                 }
             }
+        }
+        // whatever it was that happened: much may
+        if self.state.is_behind() && self.state.tried.elapsed() >= ROOM_EVERY {
+            self.state.allocate();
         }
     }
 }
@@ -264,6 +266,10 @@ pub(super) fn end_grace(wanted: &Wanted) -> Option<i64> {
 #[cfg(test)]
 #[path = "worker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "whole_tests.rs"]
+mod whole;
 
 #[cfg(test)]
 #[path = "hostile_tests.rs"]

@@ -19,7 +19,12 @@ const KNOWN: &[(&str, Option<bool>)] = &[
     ("ClusterTrustBundleProjection", Some(true)),
     ("GracefulNodeShutdown", Some(true)),
     ("GracefulNodeShutdownBasedOnPodPriority", Some(true)),
+    ("InPlacePodLevelResourcesVerticalScaling", Some(true)),
+    ("InPlacePodVerticalScaling", Some(true)),
+    ("InPlacePodVerticalScalingInitContainers", Some(true)),
     ("NodeSwap", Some(true)),
+    ("PodLevelResources", Some(true)),
+    ("RestartAllContainersOnContainerExits", Some(true)),
     ("TopologyManagerPolicyOptions", Some(true)),
 ];
 

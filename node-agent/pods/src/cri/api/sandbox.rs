@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::config::{PodSandboxConfig, PodSandboxMetadata};
+use super::config::{LinuxContainerResources, PodSandboxConfig, PodSandboxMetadata};
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RunPodSandboxRequest {
@@ -17,6 +17,16 @@ pub struct RunPodSandboxRequest {
 pub struct SandboxId {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct UpdatePodSandboxResourcesRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub overhead: Option<LinuxContainerResources>,
+    #[prost(message, optional, tag = "3")]
+    pub resources: Option<LinuxContainerResources>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -110,4 +120,8 @@ pub struct ListPodSandboxResponse {
     pub items: Vec<PodSandbox>,
 }
 
-empty!(StopPodSandboxResponse, RemovePodSandboxResponse,);
+empty!(
+    UpdatePodSandboxResourcesResponse,
+    StopPodSandboxResponse,
+    RemovePodSandboxResponse,
+);
