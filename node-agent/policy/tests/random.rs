@@ -6,13 +6,17 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebpf_abi::policy::Direction;
 use ebpf_logic::policy::Place;
 use ebpf_logic::policy::model::PolicyModel;
+use node_agent_policy::Action;
 use support::halted::{Halted, LOOKS};
 use support::random::{self, NODES, Random};
-use support::reference::Who;
+use support::reference::{At, Who};
 use support::{Cluster, asked, compiler, settle};
 
 fn number(name: &str, default: u64) -> u64 {
@@ -22,67 +26,106 @@ fn number(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn home(cluster: &Cluster, address: std::net::IpAddr) -> Option<(&str, Place)> {
-    match cluster.who(address) {
+fn home(cluster: &Cluster, address: IpAddr) -> Option<(&str, Place)> {
+    home_of(cluster.who(address))
+}
+
+fn home_of(who: Who<'_>) -> Option<(&str, Place)> {
+    match who {
         Who::Pod(pod) => Some((pod.spec.node_name.as_str(), Place::Pod)),
         Who::Node(node) => Some((node.metadata.name.as_str(), Place::Host)),
         Who::Nobody => None,
     }
 }
 
-#[test]
-fn maps_and_explanations_say_what_the_specification_says() {
-    let pairs = number("ORLOP_POLICY_PAIRS", 150_000);
-    let mut seed = number("ORLOP_POLICY_SEED", 1);
-    let (mut done, mut allowed) = (0, 0);
-    let addresses = random::addresses();
+/// A node's maps of a cluster that it heard of for the first time.
+fn maps(cluster: &Cluster, node: &str) -> PolicyModel {
+    let mut model = PolicyModel::default();
+    let actions = compiler(cluster, Some(node)).sync();
+    // Ranges of ports are thousands of actions: those at once, the others one by one.
+    let ports = actions.iter().filter_map(|action| match action {
+        Action::PutPorts(element, classes) => Some((*element, *classes)),
+        _ => None,
+    });
+    let ports = ports.collect();
+    for action in actions
+        .iter()
+        .filter(|it| !matches!(it, Action::PutPorts(..)))
+    {
+        action.apply(&mut model);
+    }
+    model.ports = ports;
+    model
+}
+
+/// All pairs of addresses in a cluster of this seed: how many flows were asked about, and
+/// how many are allowed.
+fn pairs(seed: u64) -> (u64, u64) {
+    let mut random = Random::new(seed);
+    let cluster = random::cluster(&mut random);
+    let models = NODES.map(|node| (node, maps(&cluster, node)));
+    let mut whole = compiler(&cluster, None);
+    whole.sync();
+    let ends: Vec<At<'_>> = random::addresses()
+        .into_iter()
+        .map(|it| cluster.at(it))
+        .collect();
     let ports = random::ports();
-    while done < pairs {
-        seed += 1;
-        let mut random = Random::new(seed);
-        let cluster = random::cluster(&mut random);
-        let models: Vec<(&str, PolicyModel)> = NODES
-            .iter()
-            .map(|node| {
-                let mut model = PolicyModel::default();
-                for action in compiler(&cluster, Some(node)).sync() {
-                    action.apply(&mut model);
-                }
-                (*node, model)
-            })
-            .collect();
-        let mut whole = compiler(&cluster, None);
-        whole.sync();
-        for from in &addresses {
-            for to in &addresses {
-                if from.is_ipv4() != to.is_ipv4() {
-                    continue;
-                }
-                for _ in 0..2 {
-                    let (protocol, port) = random.pick(&ports);
-                    let mut said = true;
-                    for (own, peer, direction) in [
-                        (from, to, Direction::EGRESS),
-                        (to, from, Direction::INGRESS),
-                    ] {
-                        if let Some((node, place)) = home(&cluster, *own) {
-                            let (_, model) = models.iter().find(|it| it.0 == node).unwrap();
-                            said &= asked(model, place, direction, *own, *peer, protocol, port);
-                        }
+    let (mut done, mut allowed) = (0, 0);
+    for from in &ends {
+        for to in &ends {
+            if from.address.is_ipv4() != to.address.is_ipv4() {
+                continue;
+            }
+            for _ in 0..2 {
+                let (protocol, port) = random.pick(&ports);
+                let mut said = true;
+                for (own, peer, direction) in [
+                    (from, to, Direction::EGRESS),
+                    (to, from, Direction::INGRESS),
+                ] {
+                    if let Some((node, place)) = home_of(own.who) {
+                        let (_, model) = models.iter().find(|it| it.0 == node).unwrap();
+                        let (own, peer) = (own.address, peer.address);
+                        said &= asked(model, place, direction, own, peer, protocol, port);
                     }
-                    let expected = cluster.flow(*from, *to, protocol, port);
-                    let explained = whole.explain(*from, *to, protocol, port);
-                    assert_eq!(
-                        (said, explained.allow),
-                        (expected, expected),
-                        "seed {seed}: {from} to {to} {protocol}/{port}\n{explained:#?}\n{cluster:#?}"
-                    );
-                    allowed += u64::from(expected);
-                    done += 1;
                 }
+                let expected = cluster.flow(*from, *to, protocol, port);
+                let explained = whole.explain(from.address, to.address, protocol, port);
+                assert_eq!(
+                    (said, explained.allow),
+                    (expected, expected),
+                    "seed {seed}: {} to {} {protocol}/{port}\n{explained:#?}\n{cluster:#?}",
+                    from.address,
+                    to.address,
+                );
+                allowed += u64::from(expected);
+                done += 1;
             }
         }
     }
+    (done, allowed)
+}
+
+#[test]
+fn maps_and_explanations_say_what_the_specification_says() {
+    let wanted = number("ORLOP_POLICY_PAIRS", 150_000);
+    let seeds = AtomicU64::new(number("ORLOP_POLICY_SEED", 1));
+    let all = [const { AtomicU64::new(0) }; 2];
+    let work = || {
+        while all[0].load(Ordering::Relaxed) < wanted {
+            let (done, allowed) = pairs(seeds.fetch_add(1, Ordering::Relaxed) + 1);
+            all[0].fetch_add(done, Ordering::Relaxed);
+            all[1].fetch_add(allowed, Ordering::Relaxed);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let [done, allowed] = all.map(AtomicU64::into_inner);
     println!("{done} flows, {allowed} allowed");
     // A test of which all flows have the same answer would show nothing.
     assert!(
@@ -294,7 +337,7 @@ fn history_leaves_nothing_and_every_step_is_sound() {
                     action.apply(model);
                     steps += 1;
                     // A wide range is thousands of these.
-                    let is_port = matches!(action, node_agent_policy::Action::PutPorts(..));
+                    let is_port = matches!(action, Action::PutPorts(..));
                     if !single || is_port && !random.one_in(40) {
                         continue;
                     }

@@ -6,7 +6,7 @@ use ebpf_abi::Protocol;
 use ebpf_abi::policy::Direction;
 use node_agent_policy::objects::{
     ClusterNetworkPolicy, ClusterPorts, ClusterProtocol, IntOrString, LabelSelector, Metadata,
-    NamespacedPod, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, Node, Pod, PodPeer,
+    NamespacedPod, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, Node, Pod,
 };
 
 use super::Cluster;
@@ -19,9 +19,16 @@ pub enum Who<'a> {
     Nobody,
 }
 
+/// Who is at an address; looking for that is most of what a question costs.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    pub address: IpAddr,
+    pub who: Who<'a>,
+}
+
 /// A rule's peers in the one form that both directions share.
 enum Peer<'a> {
-    Pods(&'a PodPeer),
+    Pods(Option<&'a LabelSelector>, Option<&'a NamespacedPod>),
     Nodes(&'a LabelSelector),
     Networks(&'a [String]),
     Unknown,
@@ -71,10 +78,16 @@ impl Cluster {
         pods.last().map_or(Who::Nobody, |pod| Who::Pod(pod))
     }
 
+    /// Who is there, for many questions.
+    pub fn at(&self, address: IpAddr) -> At<'_> {
+        let who = self.who(address);
+        At { address, who }
+    }
+
     /// Is a flow allowed? Both ends must agree.
-    pub fn flow(&self, from: IpAddr, to: IpAddr, protocol: Protocol, port: u16) -> bool {
-        self.side(Direction::EGRESS, from, to, protocol, port) != Some(false)
-            && self.side(Direction::INGRESS, to, from, protocol, port) != Some(false)
+    pub fn flow(&self, from: At<'_>, to: At<'_>, protocol: Protocol, port: u16) -> bool {
+        self.between(Direction::EGRESS, from, to, protocol, port) != Some(false)
+            && self.between(Direction::INGRESS, to, from, protocol, port) != Some(false)
     }
 
     /// What one end says; none if it has no say.
@@ -86,10 +99,21 @@ impl Cluster {
         protocol: Protocol,
         port: u16,
     ) -> Option<bool> {
-        if own == peer {
+        self.between(direction, self.at(own), self.at(peer), protocol, port)
+    }
+
+    fn between(
+        &self,
+        direction: Direction,
+        own: At<'_>,
+        peer: At<'_>,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<bool> {
+        if own.address == peer.address {
             return Some(true);
         }
-        let (us, them) = (self.who(own), self.who(peer));
+        let (us, them) = (own.who, peer.who);
         let destination = if direction == Direction::INGRESS {
             us
         } else {
@@ -113,7 +137,7 @@ impl Cluster {
             cluster: self,
             us,
             them,
-            peer,
+            peer: peer.address,
             destination,
             protocol,
             port,
@@ -159,7 +183,7 @@ impl<'a> Asked<'a> {
             .values()
             .filter(|it| it.spec.tier == tier && self.is_subject(it))
             .collect();
-        policies.sort_by_key(|it| (it.spec.priority, it.metadata.name.clone()));
+        policies.sort_by_key(|it| (it.spec.priority, &it.metadata.name));
         for policy in policies {
             for rule in rules(policy, self.direction) {
                 if let Some(decided) = self.cluster_rule(&rule) {
@@ -191,16 +215,21 @@ impl<'a> Asked<'a> {
 
     fn is_peer(&self, peer: &Peer<'_>) -> bool {
         match (peer, self.them) {
-            (Peer::Pods(peer), Who::Pod(pod)) => self.is_pod(peer, pod),
+            (Peer::Pods(namespaces, pods), Who::Pod(pod)) => self.is_pod(*namespaces, *pods, pod),
             (Peer::Nodes(selector), Who::Node(node)) => matches(selector, &node.metadata),
             (Peer::Networks(list), _) => list.iter().any(|it| within(it, self.peer)),
             _ => false,
         }
     }
 
-    fn is_pod(&self, peer: &PodPeer, pod: &Pod) -> bool {
+    fn is_pod(
+        &self,
+        namespaces: Option<&LabelSelector>,
+        pods: Option<&NamespacedPod>,
+        pod: &Pod,
+    ) -> bool {
         let namespace = &self.cluster.namespaces[&pod.metadata.namespace];
-        match (&peer.namespaces, &peer.pods) {
+        match (namespaces, pods) {
             (Some(selector), None) => matches(selector, &namespace.metadata),
             (
                 None,
@@ -257,7 +286,9 @@ impl<'a> Asked<'a> {
     fn is_subject(&self, policy: &ClusterNetworkPolicy) -> bool {
         let subject = &policy.spec.subject;
         match (for_nodes(&policy.metadata), self.us) {
-            (false, Who::Pod(pod)) => self.is_pod(subject, pod),
+            (false, Who::Pod(pod)) => {
+                self.is_pod(subject.namespaces.as_ref(), subject.pods.as_ref(), pod)
+            }
             (true, Who::Node(node)) => subject
                 .namespaces
                 .as_ref()
@@ -350,19 +381,12 @@ fn rules(policy: &ClusterNetworkPolicy, direction: Direction) -> Vec<ClusterRule
                 peers: it
                     .from
                     .iter()
-                    .map(|it| match it {
-                        PodPeer {
-                            namespaces: None,
-                            pods: None,
-                        } => Peer::Unknown,
-                        it => Peer::Pods(it),
-                    })
+                    .map(|it| pods(it.namespaces.as_ref(), it.pods.as_ref()))
                     .collect(),
                 protocols: &it.protocols,
             })
             .collect()
     } else {
-        // The pods of an egress peer, in the other form, live as long as the test.
         let rules = policy.spec.egress.iter();
         rules
             .map(|it| ClusterRule {
@@ -375,13 +399,8 @@ fn rules(policy: &ClusterNetworkPolicy, direction: Direction) -> Vec<ClusterRule
                             Peer::Nodes(nodes)
                         } else if !it.networks.is_empty() {
                             Peer::Networks(&it.networks)
-                        } else if it.namespaces.is_none() && it.pods.is_none() {
-                            Peer::Unknown
                         } else {
-                            Peer::Pods(Box::leak(Box::new(PodPeer {
-                                namespaces: it.namespaces.clone(),
-                                pods: it.pods.clone(),
-                            })))
+                            pods(it.namespaces.as_ref(), it.pods.as_ref())
                         }
                     })
                     .collect(),
@@ -389,6 +408,13 @@ fn rules(policy: &ClusterNetworkPolicy, direction: Direction) -> Vec<ClusterRule
             })
             .collect()
     }
+}
+
+fn pods<'a>(namespaces: Option<&'a LabelSelector>, pods: Option<&'a NamespacedPod>) -> Peer<'a> {
+    if namespaces.is_none() && pods.is_none() {
+        return Peer::Unknown;
+    }
+    Peer::Pods(namespaces, pods)
 }
 
 fn of(protocol: Option<&str>) -> Protocol {
