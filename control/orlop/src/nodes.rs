@@ -1,16 +1,30 @@
 //! What a cluster's nodes are asked, through the API server's proxy: whoever
 //! may use `nodes/proxy` may ask.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use clap::Args;
-use control_client::{Client, Metadata, RequestBody, Selection, resources};
-use http::{Method, Request, header};
+use control_client::{Client, Meta, Metadata, RequestBody, Selection, resources};
+use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use node_agent::flows_port;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::error::Error;
+
+/// How long a node may take for an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// The shortest life that API servers give to tokens.
+const TOKEN_LIVES_FOR: Duration = Duration::from_secs(600);
+/// How long one is used before another is made.
+const TOKEN_USED_FOR: Duration = Duration::from_secs(300);
 
 /// Which cluster.
 #[derive(Args)]
@@ -34,87 +48,193 @@ impl Cluster {
     }
 }
 
-/// The names of all nodes.
+/// A cluster's nodes, and where each one's agent is asked.
 ///
-/// # Errors
-/// What the API server says.
-pub async fn names(client: &Client) -> Result<Vec<String>, Error> {
-    let list = client
-        .list::<Metadata>(&resources::NODES, &Selection::all())
-        .await
-        .map_err(Error::Client)?;
-    Ok(list
-        .items
-        .into_iter()
-        .map(|it| it.metadata.name.to_string())
-        .collect())
+/// An agent that is the node's kubelet takes questions from the API server. Another says on
+/// its Node at which port it is asked, and wants a token of who asks
+/// (`node_agent::flows_port`).
+pub struct Nodes {
+    client: Client,
+    /// The agent's own port, where it has one.
+    ports: BTreeMap<String, Option<u16>>,
+    /// The last token for a node, and when it was made.
+    tokens: Mutex<HashMap<String, (Instant, String)>>,
 }
 
-/// Asks a node.
-///
-/// # Errors
-/// In words: what the node or the API server says.
-pub async fn ask<T: DeserializeOwned>(
-    client: &Client,
-    node: &str,
-    what: &str,
-    query: &[(&str, String)],
-) -> Result<T, String> {
-    let path = path(node, what, query);
-    client
-        .request(Method::GET, &path, None::<&()>)
-        .await
-        .map_err(|error| error.chain())
-}
-
-/// Asks a node for lines, and hands them on with its name until either side has
-/// enough.
-///
-/// # Errors
-/// In words, why no more come.
-pub async fn follow(
-    client: &Client,
-    node: &str,
-    what: &str,
-    query: &[(&str, String)],
-    lines: &mpsc::Sender<(String, Vec<u8>)>,
-) -> Result<(), String> {
-    let words = |error: &dyn std::error::Error| error.to_string();
-    let request = Request::get(path(node, what, query))
-        .header(header::ACCEPT, "*/*")
-        .body(RequestBody::empty())
-        .map_err(|error| words(&error))?;
-    let response = client
-        .kube()
-        .send(request)
-        .await
-        .map_err(|source| control_client::Error::Transport(source).chain())?;
-    let status = response.status();
-    let mut body = response.into_body();
-    if !status.is_success() {
-        let bytes = body.collect().await.map_err(|error| words(&error))?;
-        let text = String::from_utf8_lossy(&bytes.to_bytes()).into_owned();
-        return Err(format!("{status}: {}", text.trim()));
+impl Nodes {
+    /// All that there are.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn list(client: Client) -> Result<Self, Error> {
+        let list = client
+            .list::<Metadata>(&resources::NODES, &Selection::all())
+            .await
+            .map_err(Error::Client)?;
+        let port = |meta: &Meta| meta.annotations.get(flows_port::ANNOTATION)?.parse().ok();
+        let ports = list.items.iter().map(|it| {
+            let meta = &it.metadata;
+            (meta.name.to_string(), port(meta))
+        });
+        Ok(Self {
+            ports: ports.collect(),
+            client,
+            tokens: Mutex::default(),
+        })
     }
-    let mut rest: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|source| control_client::Error::Body(source).chain())?;
-        let Ok(data) = frame.into_data() else {
-            continue;
+
+    /// Their names.
+    pub fn names(&self) -> Vec<String> {
+        self.ports.keys().cloned().collect()
+    }
+
+    /// Asks a node.
+    ///
+    /// # Errors
+    /// In words: what the node or the API server says.
+    pub async fn ask<T: DeserializeOwned>(
+        &self,
+        node: &str,
+        what: &str,
+        query: &[(&str, String)],
+    ) -> Result<T, String> {
+        let answer = async {
+            let response = self.get(node, what, query).await?;
+            let body = response.into_body().collect().await;
+            body.map_err(|source| control_client::Error::Body(source).chain())
         };
-        rest.extend_from_slice(&data);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = rest.drain(..=end).collect();
-            if lines.send((node.to_owned(), line)).await.is_err() {
-                return Ok(());
+        let within = tokio::time::timeout(ANSWER_WITHIN, answer).await;
+        let body = within.map_err(|_| format!("no answer within {} s", ANSWER_WITHIN.as_secs()))?;
+        serde_json::from_slice(&body?.to_bytes())
+            .map_err(|error| format!("its answer is not understood: {error}"))
+    }
+
+    /// Asks a node for lines, and hands them on with its name until either side has
+    /// enough.
+    ///
+    /// # Errors
+    /// In words, why no more come.
+    pub async fn follow(
+        &self,
+        node: &str,
+        what: &str,
+        query: &[(&str, String)],
+        lines: &mpsc::Sender<(String, Vec<u8>)>,
+    ) -> Result<(), String> {
+        let mut body = self.get(node, what, query).await?.into_body();
+        let mut rest: Vec<u8> = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|source| control_client::Error::Body(source).chain())?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            rest.extend_from_slice(&data);
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                if lines.send((node.to_owned(), line)).await.is_err() {
+                    return Ok(());
+                }
             }
         }
+        Err("the node said no more".to_owned())
     }
-    Err("the node said no more".to_owned())
+
+    /// A node's answer, if it is one.
+    async fn get(
+        &self,
+        node: &str,
+        what: &str,
+        query: &[(&str, String)],
+    ) -> Result<http::Response<RequestBody>, String> {
+        let port = self.ports.get(node).copied().flatten();
+        let mut request = Request::get(path(node, port, what, query)).header(header::ACCEPT, "*/*");
+        if port.is_some() {
+            let token = self.token(node).await?;
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|error| error.to_string())?;
+            value.set_sensitive(true);
+            request = request.header(flows_port::HEADER, value);
+        }
+        let request = request
+            .body(RequestBody::empty())
+            .map_err(|error| error.to_string())?;
+        let response = self
+            .client
+            .kube()
+            .send(request)
+            .await
+            .map_err(|source| control_client::Error::Transport(source).chain())?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.into_body().collect().await;
+        let bytes = body
+            .map_err(|source| control_client::Error::Body(source).chain())?
+            .to_bytes();
+        // Of the API server, a Status; of a node, text.
+        let said = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+        let message = said.as_ref().and_then(|it| it["message"].as_str());
+        let text = String::from_utf8_lossy(&bytes);
+        Err(format!(
+            "{status}: {}",
+            message.unwrap_or_else(|| text.trim())
+        ))
+    }
+
+    /// A token that is good at this node alone, for asking.
+    async fn token(&self, node: &str) -> Result<String, String> {
+        #[derive(Deserialize)]
+        struct Answer {
+            status: Status,
+        }
+        #[derive(Deserialize)]
+        struct Status {
+            token: String,
+        }
+        let tokens = || self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made, token)) = tokens().get(node)
+            && made.elapsed() < TOKEN_USED_FOR
+        {
+            return Ok(token.clone());
+        }
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [flows_port::audience(node)],
+                "expirationSeconds": TOKEN_LIVES_FOR.as_secs(),
+            },
+        });
+        let (namespace, name) = flows_port::ACCOUNT;
+        let answer: Answer = self
+            .client
+            .create_subresource(
+                &resources::SERVICE_ACCOUNTS,
+                namespace,
+                name,
+                "token",
+                &request,
+            )
+            .await
+            .map_err(|error| {
+                format!(
+                    "its agent is asked as the service account {namespace}/{name}, of which there \
+                     is no token ({}): docs/flows.md has its objects and rights",
+                    error.chain()
+                )
+            })?;
+        let token = answer.status.token;
+        tokens().insert(node.to_owned(), (Instant::now(), token.clone()));
+        Ok(token)
+    }
 }
 
-fn path(node: &str, what: &str, query: &[(&str, String)]) -> String {
-    let mut path = format!("/api/v1/nodes/{node}/proxy/{what}");
+fn path(node: &str, port: Option<u16>, what: &str, query: &[(&str, String)]) -> String {
+    let mut path = match port {
+        Some(port) => format!("/api/v1/nodes/https:{node}:{port}/proxy/{what}"),
+        None => format!("/api/v1/nodes/{node}/proxy/{what}"),
+    };
     for (number, (name, value)) in query.iter().enumerate() {
         path.push(if number == 0 { '?' } else { '&' });
         path.push_str(name);
@@ -136,14 +256,21 @@ mod tests {
 
     #[test]
     fn queries_are_written_so_that_they_are_read() {
-        assert_eq!(path("n1", "flows", &[]), "/api/v1/nodes/n1/proxy/flows");
+        assert_eq!(
+            path("n1", None, "flows", &[]),
+            "/api/v1/nodes/n1/proxy/flows"
+        );
         let query = [
             ("pod", "shop/web 1&2".to_owned()),
             ("to", "fd00::1".to_owned()),
         ];
         assert_eq!(
-            path("n1", "why", &query),
+            path("n1", None, "why", &query),
             "/api/v1/nodes/n1/proxy/why?pod=shop/web%201%262&to=fd00::1"
+        );
+        assert_eq!(
+            path("n1", Some(10253), "flows", &[]),
+            "/api/v1/nodes/https:n1:10253/proxy/flows"
         );
     }
 }

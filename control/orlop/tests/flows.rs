@@ -1,6 +1,6 @@
 //! `orlop flows` and `orlop why` against an API server that proxies to two nodes and
-//! cannot reach a third. It is a fake on loopback: what nodes answer is their agents'
-//! business, tested there.
+//! cannot reach a third; a fourth's agent is no kubelet. It is a fake on loopback: what
+//! nodes answer is their agents' business, tested there.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -11,11 +11,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Answers GET requests, one a connection.
+/// Answers requests, one a connection.
 struct Api {
     folder: tempfile::TempDir,
     asked: Arc<Mutex<Vec<String>>>,
 }
+
+/// Where tokens of who asks agents are made.
+const TOKENS: &str = "/api/v1/namespaces/kube-system/serviceaccounts/orlop-flows/token";
 
 fn flow(second: u32, node: &str, verdict: &str, source: &str) -> Value {
     json!({
@@ -61,9 +64,15 @@ fn answer(path: &str) -> Option<String> {
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
     });
     let named = |name: &str| json!({"metadata": {"name": name}});
+    let apart = json!({
+        "metadata": {"name": "n4", "annotations": {"orlop.dev/flows-port": "10253"}},
+    });
     let place = path.split('?').next().unwrap_or_default();
     match place {
-        "/api/v1/nodes" => list("Node", json!([named("n1"), named("n2"), named("n3")])),
+        "/api/v1/nodes" => list(
+            "Node",
+            json!([named("n1"), named("n2"), named("n3"), apart]),
+        ),
         "/api/v1/namespaces" => list("Namespace", json!([named("shop")])),
         "/api/v1/pods" => list(
             "Pod",
@@ -82,6 +91,10 @@ fn answer(path: &str) -> Option<String> {
         ),
         "/api/v1/nodes/n2/proxy/flows" => Some(
             json!({"node": "n2", "lost": 0, "flows": [flow(2, "n2", "forwarded", "shop/job")]})
+                .to_string(),
+        ),
+        "/api/v1/nodes/https:n4:10253/proxy/flows" => Some(
+            json!({"node": "n4", "lost": 0, "flows": [flow(4, "n4", "dropped", "shop/x")]})
                 .to_string(),
         ),
         "/api/v1/nodes/n1/proxy/why" => Some(
@@ -154,10 +167,22 @@ fn serve(stream: TcpStream, known: &Mutex<Vec<String>>) {
         return;
     }
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {}
-    known.lock().expect("no panic").push(path.clone());
+    let mut head = String::new();
+    while reader.read_line(&mut head).is_ok_and(|read| read > 2) {}
+    let header = |name: &str| {
+        let mut pairs = head.lines().filter_map(|line| line.split_once(": "));
+        pairs.find_map(|(its, value)| its.eq_ignore_ascii_case(name).then(|| value.to_owned()))
+    };
+    let length = header("content-length").map_or(0, |it| it.parse().expect("a length"));
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("a body");
+    let token = header("orlop-authorization").unwrap_or_default();
+    known
+        .lock()
+        .expect("no panic")
+        .push(format!("{path} {token}").trim().to_owned());
     let head = "content-type: application/json\r\nconnection: close\r\n";
-    if path.contains("follow=true") && !path.contains("/n3/") {
+    if path.contains("follow=true") && (path.contains("/n1/") || path.contains("/n2/")) {
         // A flow a line, in chunks that do not end where lines do.
         let node = if path.contains("/n1/") { "n1" } else { "n2" };
         let second = if node == "n1" { 2 } else { 1 };
@@ -175,7 +200,15 @@ fn serve(stream: TcpStream, known: &Mutex<Vec<String>>) {
         let _ = reader.read_to_end(&mut Vec::new());
         return;
     }
-    let (status, body) = match answer(&path) {
+    // A token says for what it is.
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let made = json!({"status": {"token": body["spec"]["audiences"][0]}});
+    let answer = if path.starts_with(TOKENS) {
+        Some(made.to_string())
+    } else {
+        answer(&path)
+    };
+    let (status, body) = match answer {
         Some(body) => ("200 OK", body),
         None if path.contains("/n3/") => ("503 Service Unavailable", "no route to n3".to_owned()),
         None => (
@@ -203,7 +236,7 @@ fn flows_of_all_nodes_are_merged_and_a_node_that_is_away_is_named() {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["node"].clone())
         .collect();
-    assert_eq!(nodes, ["n1", "n2", "n1"], "by time");
+    assert_eq!(nodes, ["n1", "n2", "n1", "n4"], "by time");
     let said = text(&output.stderr);
     assert!(
         said.contains("n3 cannot be asked") && said.contains("no route to n3"),
@@ -211,6 +244,14 @@ fn flows_of_all_nodes_are_merged_and_a_node_that_is_away_is_named() {
     );
     assert!(said.contains("n1 lost 7 records"), "{said}");
     assert!(api.asked("/nodes/n1/proxy/flows?pod=shop/db&sinceSeconds=300"));
+
+    // A token is for who gets it alone, and the kubelets' own agents get none.
+    assert!(api.asked(
+        "/nodes/https:n4:10253/proxy/flows?pod=shop/db&sinceSeconds=300&last=100000 \
+         Bearer orlop.dev/flows/n4"
+    ));
+    let tokens = |asked: &[String]| asked.iter().filter(|it| it.contains("Bearer")).count();
+    assert_eq!(tokens(&api.asked.lock().expect("no panic")), 1);
 
     let output = api.run("flows --summary --node n1 --node n2");
     let shown = text(&output.stdout);

@@ -4,6 +4,10 @@
 //! /flows   the last flows, and those that come    (`flows/serve.rs`)
 //! /why     why a new flow is allowed or denied    (`policy/why.rs`)
 //! ```
+//!
+//! Beside another kubelet, at a port of its own (`port.rs`).
+
+pub mod port;
 
 use std::{sync::Arc, time::Duration};
 

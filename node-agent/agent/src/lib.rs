@@ -21,7 +21,7 @@
 //! them.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -56,6 +56,7 @@ mod sysctl;
 mod views;
 
 pub use error::Error;
+pub use further::port as flows_port;
 pub use network_account::NetworkClient;
 use node_agent_datapath::Recording;
 pub use node_agent_datapath::{
@@ -266,6 +267,7 @@ pub async fn run(
         announcing.await;
         Ok(())
     });
+    let port = options.flows.port.filter(|_| !options.runs_pods);
     let (asks, asked) = policy::asks();
     if enforced {
         let (own, network) = (client.clone(), options.network_client);
@@ -275,6 +277,7 @@ pub async fn run(
             pin_dir: pin_dir.clone(),
             dns: options.cluster_dns.clone(),
             tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
+            asked_at: port,
         };
         let joined = policy::Joined {
             asked,
@@ -344,6 +347,22 @@ pub async fn run(
         parts.spawn(serving::follow(files, tls, stop.clone()));
     }
     let nodes = reflect(&client.clone().named("network"), Selection::all());
+    parts.spawn(flows_port::tell(
+        client.clone().named("orlop-flows"),
+        nodes.cache(),
+        options.datapath.node_name.clone(),
+        port,
+        stop.clone(),
+    ));
+    if let Some(port) = port {
+        parts.spawn(flows_port::serve(
+            client.clone().named("orlop-flows"),
+            options.datapath.node_name.clone(),
+            SocketAddr::new(listen.ip(), port),
+            further.clone(),
+            stop.clone(),
+        ));
+    }
     let network = network::Network {
         node: options.datapath.node_name.clone(),
         address: primary,

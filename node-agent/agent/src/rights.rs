@@ -80,6 +80,11 @@ fn asked() -> BTreeSet<Right> {
             written("events.k8s.io", "events", "create"),
             written("events.k8s.io", "events", "patch"),
         ],
+        // who asks for flows
+        vec![
+            written("authentication.k8s.io", "tokenreviews", "create"),
+            written("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ],
         // addresses
         rights(&control_client::resources::PODS, &["get"]),
         // announcements

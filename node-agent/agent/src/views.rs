@@ -223,6 +223,11 @@ impl View for Node {
 }
 
 impl Node {
+    /// What one of its annotations says.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.metadata.annotations.get(name)
+    }
+
     /// Its pods' ranges; what is no range is left out.
     pub fn pod_ranges(&self) -> Vec<IpNet> {
         let mut ranges: Vec<IpNet> = Vec::new();

@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use clap::{Args, ValueEnum};
-use control_client::Client;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use node_agent::flows::{Filter, Flow, Listed, Missed, Party, Verdict};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     error::Error,
-    nodes::{self, Cluster},
+    nodes::{Cluster, Nodes},
     table,
 };
 
@@ -105,8 +105,9 @@ struct Counted<'a> {
 /// An API server that does not answer, or no node that does.
 pub async fn run(options: Options) -> Result<(), Error> {
     let client = options.cluster.client("orlop-flows").await?;
+    let cluster = Nodes::list(client).await?;
     let nodes = if options.nodes.is_empty() {
-        nodes::names(&client).await?
+        cluster.names()
     } else {
         options.nodes.clone()
     };
@@ -129,11 +130,11 @@ pub async fn run(options: Options) -> Result<(), Error> {
     query.push(("last", options.last.unwrap_or(usual).to_string()));
     if options.follow {
         query.push(("follow", "true".to_owned()));
-        return follow(&client, nodes, &query, options.output).await;
+        return follow(cluster, nodes, &query, options.output).await;
     }
     let asked = nodes.iter().map(|node| {
-        let (client, query) = (&client, &query);
-        async move { nodes::ask::<Listed>(client, node, "flows", query).await }
+        let (cluster, query) = (&cluster, &query);
+        async move { cluster.ask::<Listed>(node, "flows", query).await }
     });
     let mut flows = Vec::new();
     let mut answered = 0;
@@ -264,15 +265,16 @@ enum Line {
 }
 
 async fn follow(
-    client: &Client,
+    cluster: Nodes,
     nodes: Vec<String>,
     query: &[(&'static str, String)],
     output: Output,
 ) -> Result<(), Error> {
     let (sender, mut lines) = mpsc::channel(256);
+    let cluster = Arc::new(cluster);
     for node in nodes {
-        let (client, query, sender) = (client.clone(), query.to_vec(), sender.clone());
-        tokio::spawn(follow_one(client, node, query, sender));
+        let (cluster, query, sender) = (Arc::clone(&cluster), query.to_vec(), sender.clone());
+        tokio::spawn(follow_one(cluster, node, query, sender));
     }
     let shutdown = crate::run::shutdown_on_signals()?;
     let mut merged = Merge::default();
@@ -305,13 +307,13 @@ async fn follow(
 
 /// Follows a node, again and again: its agent may be replaced.
 async fn follow_one(
-    client: Client,
+    cluster: Arc<Nodes>,
     node: String,
     mut query: Vec<(&'static str, String)>,
     lines: mpsc::Sender<(String, Vec<u8>)>,
 ) {
     loop {
-        match nodes::follow(&client, &node, "flows", &query, &lines).await {
+        match cluster.follow(&node, "flows", &query, &lines).await {
             Ok(()) => return,
             Err(why) => eprintln!("orlop: {node} cannot be asked: {why}; trying again"),
         }

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
 use node_agent::{
-    NetworkClient, NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows,
+    NetworkClient, NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port,
 };
 
 use super::service_options::ServiceArgs;
@@ -172,6 +172,10 @@ struct NodeOptions {
     /// Of connections that policy allows, one in so many is recorded; 0: none. Drops always are.
     #[arg(long, default_value_t = flows::Options::default().sample, value_name = "NUMBER")]
     flows_sample: u32,
+    /// With --without-pods: the port at which `orlop flows` and `orlop why` ask this agent,
+    /// since the kubelet has its own; 0: they cannot.
+    #[arg(long, default_value_t = flows_port::PORT, value_name = "PORT")]
+    flows_port: u16,
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
@@ -436,6 +440,7 @@ impl NodeOptions {
             flows: flows::Options {
                 kept: self.flows_kept,
                 sample: self.flows_sample,
+                port: (self.flows_port != 0).then_some(self.flows_port),
             },
             cni: Places {
                 source,

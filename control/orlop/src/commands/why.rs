@@ -8,7 +8,6 @@ mod report;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use control_client::Client;
 use futures::future::join_all;
 use node_agent::why::Account;
 use node_agent_policy::{Compiler, Config, End, check};
@@ -19,7 +18,7 @@ use self::{
 };
 use crate::{
     error::Error,
-    nodes::{self, Cluster},
+    nodes::{Cluster, Nodes},
 };
 
 /// What is shown below the help.
@@ -79,9 +78,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
         (&options.pod, &options.peer)
     };
     let questions = flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
+    let nodes = Nodes::list(client).await?;
     let mut reports = Vec::new();
     for question in &questions {
-        reports.push(report_of(&client, &compiler, &objects, question).await);
+        reports.push(report_of(&nodes, &compiler, &objects, question).await);
     }
     for report in &mut reports {
         report.quote(&documents);
@@ -102,7 +102,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 
 /// Asks the nodes of both ends, and the objects themselves.
 async fn report_of(
-    client: &Client,
+    nodes: &Nodes,
     compiler: &Compiler,
     objects: &check::Objects,
     named: &Named,
@@ -124,7 +124,7 @@ async fn report_of(
     let query = question.query();
     let asked = names
         .iter()
-        .map(|node| nodes::ask::<Account>(client, node, "why", &query));
+        .map(|node| nodes.ask::<Account>(node, "why", &query));
     let heard: BTreeMap<&String, Result<Account, String>> =
         names.iter().copied().zip(join_all(asked).await).collect();
     let objects = Account::of("", question, &explained, |_| None);

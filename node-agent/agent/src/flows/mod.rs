@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{Error, policy::Ask};
+use crate::{Error, flows_port, policy::Ask};
 
 pub use flow::{Direction, Filter, Flow, Party, Verdict};
 pub use metrics::Metrics;
@@ -58,6 +58,8 @@ pub struct Options {
     pub kept: usize,
     /// Of flows that policy allows one in so many is recorded; 0: none.
     pub sample: u32,
+    /// The port at which an agent that is no kubelet is asked for them; none: nowhere.
+    pub port: Option<u16>,
 }
 
 impl Default for Options {
@@ -65,6 +67,7 @@ impl Default for Options {
         Self {
             kept: 4_096,
             sample: 16,
+            port: Some(flows_port::PORT),
         }
     }
 }

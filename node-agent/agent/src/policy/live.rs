@@ -517,6 +517,7 @@ fn options(pins: &Path) -> Options {
         pin_dir: pins.to_owned(),
         dns: Vec::new(),
         tunnel: None,
+        asked_at: None,
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Options {
     pub dns: Vec<IpAddr>,
     /// The UDP port of the overlay between nodes, where there may be one.
     pub tunnel: Option<u16>,
+    /// The port at which this agent is asked, where that is not the kubelet's.
+    pub asked_at: Option<u16>,
 }
 
 /// As whom the API is asked.
@@ -194,6 +196,7 @@ pub async fn run(
         dns: cluster_dns::pod(&options.node, &options.dns),
         node: options.node,
         tunnel: options.tunnel,
+        asked_at: options.asked_at,
         caches: Caches {
             namespaces: namespaces.cache(),
             pods: pods.cache(),

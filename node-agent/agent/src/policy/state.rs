@@ -35,6 +35,8 @@ pub struct State {
     pub node: String,
     /// The UDP port of the overlay between nodes.
     pub tunnel: Option<u16>,
+    /// The agent's own port beside a kubelet.
+    pub asked_at: Option<u16>,
     /// The pods of cluster DNS.
     pub dns: objects::Pod,
     pub caches: Caches,
@@ -230,7 +232,7 @@ impl State {
     fn protected(&self) -> Vec<PortRange> {
         let slices = self.caches.api.snapshot();
         let of_api = slices.iter().flat_map(|slice| slice.state().ports());
-        protected(of_api, self.tunnel)
+        protected(of_api.chain(self.asked_at), self.tunnel)
     }
 
     /// Has programs decide on the node's own traffic as long as a policy
@@ -406,15 +408,15 @@ fn subject<V: View>(change: &Change<V>) -> Option<Name> {
     Some((meta.namespace.to_string(), meta.name.to_string()))
 }
 
-/// Ports of the node that a host firewall does not close: the agent's, the API
-/// server's, here and elsewhere, and that by which nodes' pods reach each other.
-fn protected(api: impl Iterator<Item = u16>, tunnel: Option<u16>) -> Vec<PortRange> {
+/// Ports of the node that a host firewall does not close: the agent's, and the API
+/// server's (`asked`), here and elsewhere, and that by which nodes' pods reach each other.
+fn protected(asked: impl Iterator<Item = u16>, tunnel: Option<u16>) -> Vec<PortRange> {
     let port = |protocol: Protocol, port: u16| PortRange {
         protocol,
         first: port,
         last: port,
     };
-    let tcp: BTreeSet<u16> = api.chain([serving::PORT]).collect();
+    let tcp: BTreeSet<u16> = asked.chain([serving::PORT]).collect();
     let tcp = tcp.into_iter().map(|it| port(Protocol::TCP, it));
     tcp.chain(tunnel.map(|it| port(Protocol::UDP, it)))
         .collect()

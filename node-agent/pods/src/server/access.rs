@@ -140,11 +140,39 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
 /// A question about rights: who, which verb, which subresource.
 type Question = (User, &'static str, &'static str);
 
+/// What is guarded: for whom tokens have to be made, and what clients need a right to.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded {
+    /// What tokens' audience begins with, before the node's name; none: tokens for the
+    /// API are taken.
+    pub audience: Option<&'static str>,
+    /// The header with the token. An API server that passes a request on keeps
+    /// `authorization` for itself, and leaves others alone.
+    pub header: &'static str,
+    /// The resource's API group.
+    pub group: &'static str,
+    /// The resource; its name is the node's.
+    pub resource: &'static str,
+    /// The verb of a request, and the subresources of which one has to be allowed; the
+    /// empty one is the resource itself.
+    pub attributes: fn(&Method, &str) -> (&'static str, Vec<&'static str>),
+}
+
+/// A kubelet's port.
+pub const KUBELET: Guarded = Guarded {
+    audience: None,
+    header: "authorization",
+    group: "",
+    resource: "nodes",
+    attributes,
+};
+
 /// Decides who may ask the node.
 pub struct Access {
     client: Client,
     node: String,
     settings: Settings,
+    guarded: Guarded,
     tokens: Kept<String, Option<User>>,
     rights: Kept<Question, bool>,
 }
@@ -160,20 +188,32 @@ const ACCESS_REVIEWS: Resource = Resource::cluster(
 );
 
 impl Access {
-    /// Asks the API of `client` about the node of that name.
+    /// Asks the API of `client` about the node of that name, as its kubelet.
     #[must_use]
     pub fn new(client: Client, node: &str, settings: Settings) -> Arc<Self> {
+        Self::to(KUBELET, client, node, settings)
+    }
+
+    /// The same, for what else is at the node.
+    #[must_use]
+    pub fn to(guarded: Guarded, client: Client, node: &str, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             client,
             node: node.to_owned(),
             settings,
+            guarded,
             tokens: Kept::new(),
             rights: Kept::new(),
         })
     }
 
+    /// The header with the token.
+    pub(super) fn header(&self) -> &'static str {
+        self.guarded.header
+    }
+
     /// Whether the request may be served, of a client with this certificate's
-    /// name and this `Authorization`.
+    /// name and this text in the [header](Guarded::header).
     ///
     /// # Errors
     /// What to answer instead.
@@ -188,7 +228,8 @@ impl Access {
         if !self.settings.webhook_rights {
             return Ok(());
         }
-        let (verb, subresources) = attributes(method, path);
+        let (verb, subresources) = (self.guarded.attributes)(method, path);
+        let resource = self.guarded.resource;
         for subresource in &subresources {
             match self.may(&user, verb, subresource).await {
                 Ok(true) => return Ok(()),
@@ -204,7 +245,7 @@ impl Access {
                     return Err(Refused {
                         status: StatusCode::INTERNAL_SERVER_ERROR,
                         message: format!(
-                            "Authorization error (user={}, verb={verb}, resource=nodes, subresource={subresource})",
+                            "Authorization error (user={}, verb={verb}, resource={resource}, subresource={subresource})",
                             user.name
                         ),
                     });
@@ -214,7 +255,7 @@ impl Access {
         Err(Refused {
             status: StatusCode::FORBIDDEN,
             message: format!(
-                "Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)=[{}])",
+                "Forbidden (user={}, verb={verb}, resource={resource}, subresource(s)=[{}])",
                 user.name,
                 subresources.join(" ")
             ),
@@ -276,18 +317,26 @@ impl Access {
         struct Status {
             authenticated: bool,
             user: User,
+            audiences: Vec<String>,
         }
-        let body = json!({
+        let audience = self.guarded.audience.map(|it| format!("{it}{}", self.node));
+        let mut body = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "spec": {"token": token},
         });
+        if let Some(audience) = &audience {
+            body["spec"]["audiences"] = json!([audience]);
+        }
         let review: Review = self
             .client
             .create(&TOKEN_REVIEWS, "", &body)
             .await
             .map_err(|e| e.chain())?;
-        Ok(review.status.authenticated.then_some(review.status.user))
+        let status = review.status;
+        // Who does not know of audiences names none, and takes tokens for anything.
+        let is_for_this = audience.is_none_or(|it| status.audiences.contains(&it));
+        Ok((status.authenticated && is_for_this).then_some(status.user))
     }
 
     async fn may(
@@ -322,8 +371,9 @@ impl Access {
                 "extra": user.extra,
                 "resourceAttributes": {
                     "verb": verb,
+                    "group": self.guarded.group,
                     "version": "v1",
-                    "resource": "nodes",
+                    "resource": self.guarded.resource,
                     "subresource": subresource,
                     "name": self.node,
                 },
@@ -428,6 +478,53 @@ mod tests {
         let before = asked.load(Ordering::Relaxed);
         assert_eq!(ask("Bearer bad", "/metrics").await.unwrap_err().0, 401);
         assert_eq!(asked.load(Ordering::Relaxed), before);
+    }
+
+    #[tokio::test]
+    async fn a_token_for_something_else_opens_nothing() {
+        const GUARDED: Guarded = Guarded {
+            audience: Some("flows/"),
+            header: "x",
+            group: "example.org",
+            resource: "flows",
+            attributes: |_, _| ("get", vec![""]),
+        };
+        // Says of each token that it is good, for what stands in it; and lets `web` alone.
+        let service = tower::service_fn(|request: Request<control_client::RequestBody>| async {
+            let bytes = request.into_body().collect().await.unwrap().to_bytes();
+            let body: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+            let status = if body["kind"] == "TokenReview" {
+                assert_eq!(body["spec"]["audiences"], json!(["flows/n1"]));
+                let token = body["spec"]["token"].as_str().unwrap();
+                let (user, audience) = token.split_once('@').unwrap();
+                let audiences: Vec<_> = audience.split(',').filter(|it| !it.is_empty()).collect();
+                json!({"authenticated": true, "user": {"username": user}, "audiences": audiences})
+            } else {
+                let wanted = json!({"verb": "get", "group": "example.org", "version": "v1",
+                    "resource": "flows", "subresource": "", "name": "n1"});
+                assert_eq!(body["spec"]["resourceAttributes"], wanted);
+                json!({"allowed": body["spec"]["user"] == "web"})
+            };
+            let text = json!({"status": status}).to_string();
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
+        });
+        let client = Client::in_process(service, ());
+        let access = Access::to(GUARDED, client, "n1", Settings::default());
+        for (token, status) in [
+            ("Bearer web@flows/n1", 0),
+            ("Bearer web@api,flows/n1", 0),
+            ("Bearer web@flows/n2", 401),
+            ("Bearer web@api", 401),
+            // An authenticator that knows of no audiences.
+            ("Bearer web@", 401),
+            ("Bearer job@flows/n1", 403),
+        ] {
+            let checked = access
+                .check(None, Some(token), &Method::GET, "/flows")
+                .await;
+            let said = checked.map_or_else(|refused| refused.status.as_u16(), |()| 0);
+            assert_eq!(said, status, "{token}");
+        }
     }
 
     #[tokio::test]

@@ -48,12 +48,55 @@ pub async fn serve(
     further: Option<Further>,
     shutdown: CancellationToken,
 ) {
-    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
     let access = Access::new(
         shared.client.clone(),
         &shared.node_name,
         shared.settings.access.clone(),
     );
+    let until = shutdown.clone();
+    let route = move |request| {
+        let (shared, further) = (shared.clone(), further.clone());
+        route(shared, further, request, shutdown.clone())
+    };
+    accept(listener, tls, access, route, until).await;
+}
+
+/// Serves what only this agent can be asked, at a port of its own, until `shutdown`:
+/// beside a kubelet, which has the usual one.
+pub async fn serve_further(
+    listener: TcpListener,
+    tls: Tls,
+    access: Arc<Access>,
+    further: Further,
+    shutdown: CancellationToken,
+) {
+    let route = move |request: Request<Incoming>| {
+        let further = further.clone();
+        async move {
+            if request.method() != Method::GET {
+                return not_found();
+            }
+            let uri = request.uri();
+            let parts: Vec<&str> = uri.path().split('/').filter(|p| !p.is_empty()).collect();
+            let answer = further::answer(Some(&further), &parts, uri.query()).await;
+            answer.unwrap_or_else(not_found)
+        }
+    };
+    accept(listener, tls, access, route, shutdown).await;
+}
+
+/// Hands requests of those who may on to `route`, until `shutdown`.
+async fn accept<R, A>(
+    listener: TcpListener,
+    tls: Tls,
+    access: Arc<Access>,
+    route: R,
+    shutdown: CancellationToken,
+) where
+    R: Fn(Request<Incoming>) -> A + Clone + Send + 'static,
+    A: Future<Output = Response<Body>> + Send + 'static,
+{
+    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -64,9 +107,8 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (shared, acceptor, tls) = (shared.clone(), acceptor.clone(), tls.clone());
-        let (access, further) = (access.clone(), further.clone());
-        let shutdown = shutdown.clone();
+        let (acceptor, tls) = (acceptor.clone(), tls.clone());
+        let (access, route) = (access.clone(), route.clone());
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
             let handshake =
@@ -83,12 +125,11 @@ pub async fn serve(
                     .and_then(|c| c.first()),
             );
             let service = hyper::service::service_fn(move |request| {
-                let (shared, shutdown) = (shared.clone(), shutdown.clone());
                 let (access, client) = (access.clone(), client.clone());
-                let further = further.clone();
+                let route = route.clone();
                 async move {
                     let answer = match admit(&access, client, &request).await {
-                        Ok(()) => Box::pin(route(shared, further, request, shutdown)).await,
+                        Ok(()) => Box::pin(route(request)).await,
                         Err(refused) => text(refused.status, refused.message),
                     };
                     Ok::<_, Infallible>(answer)
@@ -122,7 +163,7 @@ async fn admit<B>(
     }
     let authorization = request
         .headers()
-        .get(header::AUTHORIZATION)
+        .get(access.header())
         .and_then(|value| value.to_str().ok());
     access
         .check(

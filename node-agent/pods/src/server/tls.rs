@@ -98,17 +98,37 @@ impl Tls {
                 .build()
                 .map_err(TlsError::of)?;
         let identity = Arc::new(Identity::default());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::of)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(identity.clone());
+        Ok(Self::of(config, identity, names))
+    }
+
+    /// Serves with this certificate and key, both PEM, clients that show none.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or the key does not fit.
+    pub fn without_clients(certificate: &str, key: &str) -> Result<Self, TlsError> {
+        let identity = Arc::new(Identity::default());
+        let config = ServerConfig::builder_with_provider(crate::tls::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::of)?
+            .with_no_client_auth()
+            .with_cert_resolver(identity.clone());
+        let tls = Self::of(config, identity, &[]);
+        tls.replace(certificate, key)?;
+        Ok(tls)
+    }
+
+    fn of(mut config: ServerConfig, identity: Arc<Identity>, names: &[&str]) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
+        Self {
             config: Arc::new(config),
             identity,
             names: names.iter().map(|n| (*n).to_owned()).collect(),
-        })
+        }
     }
 
     /// Shows another certificate to those who connect from now on.
