@@ -4,9 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Does what waits for a disk, for seconds if much is to be removed or others write, while
-/// the other tasks of this thread go on in another one: the node's heartbeat is among them,
-/// and there are few threads for tasks.
+/// Does what waits for a disk, for seconds if much is to be removed or others write, or for
+/// a lock of the kernel's, while the other tasks of this thread go on in another one: the
+/// node's heartbeat is among them, and there are few threads for tasks.
 pub fn here<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|it| it.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

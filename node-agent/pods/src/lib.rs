@@ -11,7 +11,7 @@
 //! on disk but volumes and logs: after a restart the agent finds its pods in
 //! the runtime by their labels and goes on.
 
-mod blocking;
+pub mod blocking;
 pub mod cri;
 pub mod crowd;
 pub mod csi;

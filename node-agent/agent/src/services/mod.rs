@@ -45,6 +45,7 @@ use node_agent_datapath::{
     ensure_bpffs,
 };
 use node_agent_plan::{Config, NodePortAddresses, Override};
+use node_agent_pods::blocking;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -329,7 +330,7 @@ impl State {
 
     fn resync(&mut self) {
         let begun = Instant::now();
-        match self.engine.resync() {
+        match blocking::here(|| self.engine.resync()) {
             Ok(written) => {
                 let took = begun.elapsed();
                 self.metrics.full_sync.observe(took.as_secs_f64());
@@ -385,11 +386,10 @@ impl State {
     }
 
     fn follow_devices(&mut self) {
-        let patterns = &self.options.services.patterns;
-        match self
-            .engine
-            .follow_devices(&self.interfaces.devices, patterns)
-        {
+        let (patterns, devices) = (&self.options.services.patterns, &self.interfaces.devices);
+        // For each the kernel takes the lock of all devices, which somebody who removes
+        // many holds for a while.
+        match blocking::here(|| self.engine.follow_devices(devices, patterns)) {
             Ok(followed) => {
                 self.retry_devices = followed.failed > 0;
                 if followed.changed > 0 {
@@ -453,7 +453,7 @@ impl State {
                 return self.follow_devices();
             }
         };
-        let room = match self.engine.grow_policy(map) {
+        let room = match blocking::here(|| self.engine.grow_policy(map)) {
             Ok(true) => Room::More,
             Ok(false) => Room::NoMore,
             Err(error) => {
