@@ -28,6 +28,7 @@ use control_access::{
     NODES, TokenError, TokenFile, Tokens, User, user_of_bootstrap_token, user_of_certificate,
 };
 use control_pki::ClientTrust;
+use control_streams::websocket;
 use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -42,7 +43,6 @@ use crate::chain::{
 };
 use crate::listen::{KnownPeer, PeerCertificates};
 use crate::request::{RequestInfo, percent_decode};
-use crate::streams::websocket;
 
 use self::ask::WebhookTokens;
 use self::settings::Live;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use control_streams::websocket::BEARER;
+pub use control_streams::websocket::wants_upgrade;
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
@@ -9,9 +11,6 @@ use http::header::{
 };
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-
-/// What a subprotocol begins with that is a bearer token.
-pub const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Headers of one connection only (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -33,16 +32,6 @@ const CORS: [&str; 4] = [
     "access-control-allow-methods",
     "access-control-allow-origin",
 ];
-
-/// Whether the client wants another protocol on this connection.
-#[must_use]
-pub fn wants_upgrade(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| value.to_ascii_lowercase().contains("upgrade"))
-}
 
 /// The headers of a request as the target gets them. The caller's credentials
 /// are for this server and stay here.
@@ -122,7 +111,7 @@ fn drop_credentials(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
-        .filter(|protocol| !protocol.starts_with(BEARER_PROTOCOL))
+        .filter(|protocol| !protocol.starts_with(BEARER))
         .filter_map(|protocol| HeaderValue::from_str(protocol).ok())
         .collect();
     headers.remove(SEC_WEBSOCKET_PROTOCOL);

@@ -157,24 +157,6 @@ async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + U
     }
 }
 
-/// Whether `name` of a list header (`Upgrade`, `Sec-WebSocket-Protocol`) is
-/// among those that the client offers.
-#[must_use]
-pub fn offers(headers: &HeaderMap, header: &str, name: &str) -> bool {
-    listed(headers, header).any(|offered| offered.eq_ignore_ascii_case(name))
-}
-
-/// The members of a list header.
-pub fn listed<'a>(headers: &'a HeaderMap, header: &str) -> impl Iterator<Item = &'a str> {
-    headers
-        .get_all(header)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|value| !value.is_empty())
-}
-
 /// Runs `work` on the client's side of an upgrade once the answer has gone out,
 /// and ends it with the server.
 pub fn spawn_on<F>(

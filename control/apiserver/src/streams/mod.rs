@@ -1,23 +1,26 @@
 //! Streams of clients that speak WebSocket, translated for kubelets that speak
-//! SPDY (KEP-4006).
+//! SPDY only ([`control_streams`]).
 //!
-//! ```text
-//! kubectl ──WebSocket v5.channel.k8s.io────────▶ remotecommand ──SPDY/3.1──▶ kubelet
-//!         ──WebSocket SPDY/3.1+portforward…────▶ tunnel ─────────bytes────▶ kubelet
-//! ```
-//!
-//! Everything else (SPDY, older WebSocket protocols) is passed on as it comes,
-//! by [`crate::proxy::upgrade`]. At most a few chunks are under way in each
-//! direction; who reads slowly slows the other side down.
+//! Everything else (SPDY, older WebSocket protocols, and all of it for kubelets
+//! that translate themselves) is passed on as it comes, by
+//! [`crate::proxy::upgrade`].
+
+use control_streams::websocket;
+use control_types::status::Status;
+use http::{HeaderMap, Response};
+
+use crate::body::{self, Body};
 
 pub mod remotecommand;
-pub mod spdy;
 pub mod text;
 pub mod tunnel;
-pub mod websocket;
 
-/// Bytes of one chunk at most.
-const CHUNK: usize = 32 << 10;
-
-/// Chunks that wait in one direction at most.
-const WAITING: usize = 4;
+/// The answer that agrees to a WebSocket, with this subprotocol if any.
+///
+/// # Errors
+/// 400 when the request is no proper handshake.
+fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<Body>, Status> {
+    websocket::agree(headers, protocol)
+        .map(|response| response.map(|()| body::empty()))
+        .map_err(|why| Status::bad_request(why.to_string()))
+}

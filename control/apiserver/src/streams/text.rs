@@ -8,14 +8,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use control_streams::WAITING;
+use control_streams::websocket::{self, Event, Message};
 use control_types::status::Status;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use super::WAITING;
-use super::websocket::{self, Event, Message};
+use super::agree;
 use crate::body::Body;
 use crate::chain::Context;
 use crate::proxy::upgrade;
@@ -37,7 +38,7 @@ pub fn send(context: &Context, body: Body) -> Answer {
     let client = upgrade::client_side(context)?;
     let headers = &context.parts.headers;
     let protocol = protocol(headers)?;
-    let response = websocket::agree(headers, protocol)?;
+    let response = agree(headers, protocol)?;
     let encoded = protocol == Some(BASE64);
     upgrade::spawn_on(context, client, move |client| async move {
         let (reads, writes) = tokio::io::split(client);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use control_streams::websocket;
 use control_types::meta;
 use control_types::status::{Cause, Details, Status, quote};
 use http::header::{CONTENT_TYPE, HOST};
@@ -17,7 +18,7 @@ use crate::chain::Context;
 use crate::proxy::{forward, plain_error};
 use crate::reply::Answer;
 use crate::request::pairs;
-use crate::streams::{text, websocket};
+use crate::streams::text;
 
 /// So much of a node's refusal is read at most, in bytes.
 const LONGEST_REFUSAL: usize = 50_000;

@@ -265,6 +265,7 @@ fn facts(identity: &Identity) -> Value {
         "allocatable": identity.allocatable,
         // what pods may need of a node (KEP-5328): sorted
         "declaredFeatures": [
+            "ExtendWebSocketsToKubelet",
             "InPlacePodLevelResourcesVerticalScaling",
             "InPlacePodVerticalScalingInitContainers",
             "RestartAllContainersOnContainerExits",

@@ -14,6 +14,7 @@ pub mod logs;
 mod stats;
 mod streams;
 mod tls;
+mod websockets;
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -3,12 +3,15 @@
 //! The runtime serves the streams itself, at a URL that it tells for each
 //! (CRI's `Exec`, `Attach`, `PortForward`). The agent checks what is asked for,
 //! gets the URL, passes the request for an upgrade on, and then the bytes,
-//! whatever the protocol (SPDY/3.1, WebSocket).
+//! whatever the protocol; what runtimes do not speak is translated
+//! ([`super::websockets`]).
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use control_streams::remotecommand::Wanted;
+use control_streams::websocket::wants_upgrade;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -16,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::{Body, query, reply, text};
+use super::{Body, query, reply, text, websockets};
 use crate::cri::api::{AttachRequest, ExecRequest, ExecSyncRequest, PortForwardRequest};
 use crate::shared::{Entry, Shared};
 
@@ -38,15 +41,6 @@ pub(super) struct Asked<'a> {
     pub uid: Option<&'a str>,
 }
 
-/// Which streams are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Streams {
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
-    tty: bool,
-}
-
 /// Runs a command in a container, with streams.
 pub(super) async fn exec(
     shared: &Shared,
@@ -56,7 +50,7 @@ pub(super) async fn exec(
     shutdown: CancellationToken,
 ) -> Response<Body> {
     let pairs = query(request.uri().query());
-    let streams = match Streams::of(&pairs) {
+    let streams = match wanted(&pairs) {
         Ok(streams) => streams,
         Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
     };
@@ -81,7 +75,7 @@ pub(super) async fn exec(
         })
         .await;
     match url {
-        Ok(at) => pass(&at.url, request, shutdown).await,
+        Ok(at) => command(at.url, request, streams, shutdown).await,
         Err(error) => of_runtime(&error),
     }
 }
@@ -95,7 +89,7 @@ pub(super) async fn attach(
     shutdown: CancellationToken,
 ) -> Response<Body> {
     let pairs = query(request.uri().query());
-    let streams = match Streams::of(&pairs) {
+    let streams = match wanted(&pairs) {
         Ok(streams) => streams,
         Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
     };
@@ -109,18 +103,23 @@ pub(super) async fn attach(
         .ok()
         .and_then(|entry| Some(entry.pod.spec.container(container)?.tty))
         .unwrap_or(streams.tty);
+    let streams = Wanted {
+        tty,
+        stderr: streams.stderr && !tty,
+        ..streams
+    };
     let url = shared
         .runtime
         .attach(AttachRequest {
             container_id: id,
             stdin: streams.stdin,
-            tty,
+            tty: streams.tty,
             stdout: streams.stdout,
-            stderr: streams.stderr && !tty,
+            stderr: streams.stderr,
         })
         .await;
     match url {
-        Ok(at) => pass(&at.url, request, shutdown).await,
+        Ok(at) => command(at.url, request, streams, shutdown).await,
         Err(error) => of_runtime(&error),
     }
 }
@@ -132,7 +131,10 @@ pub(super) async fn port_forward(
     request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Response<Body> {
+    // a tunnel has a SPDY client in it, which names them later
+    let tunnelled = websockets::is_tunnelled(&request);
     let ports = match ports(&query(request.uri().query())) {
+        _ if tunnelled => Vec::new(),
         Ok(ports) => ports,
         Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
     };
@@ -155,6 +157,7 @@ pub(super) async fn port_forward(
         })
         .await;
     match url {
+        Ok(at) if tunnelled => websockets::carry(&at.url, request, shutdown).await,
         Ok(at) => pass(&at.url, request, shutdown).await,
         Err(error) => of_runtime(&error),
     }
@@ -253,28 +256,24 @@ impl Asked<'_> {
     }
 }
 
-// === impl Streams ===
-
-impl Streams {
-    /// Reads the kubelet's names for them.
-    fn of(pairs: &[(String, String)]) -> Result<Self, String> {
-        let set = |name: &str| {
-            let value = pairs.iter().find(|(key, _)| key == name);
-            value.is_some_and(|(_, value)| value == "1")
-        };
-        let tty = set("tty");
-        let streams = Self {
-            stdin: set("input"),
-            stdout: set("output"),
-            // A terminal has one output.
-            stderr: set("error") && !tty,
-            tty,
-        };
-        if streams.stdin || streams.stdout || streams.stderr {
-            Ok(streams)
-        } else {
-            Err("you must specify at least 1 of stdin, stdout, stderr".to_owned())
-        }
+/// Reads the kubelet's names for streams.
+fn wanted(pairs: &[(String, String)]) -> Result<Wanted, String> {
+    let set = |name: &str| {
+        let value = pairs.iter().find(|(key, _)| key == name);
+        value.is_some_and(|(_, value)| value == "1")
+    };
+    let tty = set("tty");
+    let streams = Wanted {
+        stdin: set("input"),
+        stdout: set("output"),
+        // A terminal has one output.
+        stderr: set("error") && !tty,
+        tty,
+    };
+    if streams.stdin || streams.stdout || streams.stderr {
+        Ok(streams)
+    } else {
+        Err("you must specify at least 1 of stdin, stdout, stderr".to_owned())
     }
 }
 
@@ -290,6 +289,20 @@ fn ports(pairs: &[(String, String)]) -> Result<Vec<i32>, String> {
             Ok(port) => Ok(i32::from(port)),
         })
         .collect()
+}
+
+/// Joins the client with a command's streams at the runtime's URL.
+async fn command(
+    url: String,
+    request: Request<Incoming>,
+    streams: Wanted,
+    shutdown: CancellationToken,
+) -> Response<Body> {
+    if websockets::is_translated(&request) {
+        websockets::translate(url, request, streams, shutdown)
+    } else {
+        pass(&url, request, shutdown).await
+    }
 }
 
 /// Passes a request for an upgrade on to the runtime's URL, and then the bytes.
@@ -312,7 +325,7 @@ async fn pass(
 
 /// Why the runtime's own server gives no stream.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub(super) enum Error {
     /// The URL is of no known form.
     #[error("the runtime named `{0}`, which is no http URL")]
     Url(String),
@@ -330,11 +343,13 @@ enum Error {
     Answer(u16),
 }
 
-async fn upgrade(
+/// Sends a request with these headers to the runtime's URL; the answer may be an
+/// upgrade.
+pub(super) async fn ask(
     url: &str,
-    mut request: Request<Incoming>,
-    shutdown: CancellationToken,
-) -> Result<Response<Body>, Error> {
+    method: Method,
+    mut headers: HeaderMap,
+) -> Result<Response<Incoming>, Error> {
     let wrong = || Error::Url(url.to_owned());
     let uri: Uri = url.parse().map_err(|_| wrong())?;
     let authority = uri.authority().ok_or_else(wrong)?;
@@ -362,16 +377,14 @@ async fn upgrade(
             tracing::debug!(%error, "connection to the runtime's stream ended");
         }
     });
-    let client = hyper::upgrade::on(&mut request);
     let mut onward = Request::new(Empty::<Bytes>::new());
-    onward.method_mut().clone_from(request.method());
+    *onward.method_mut() = method;
     *onward.uri_mut() = uri
         .path_and_query()
         .ok_or_else(wrong)?
         .as_str()
         .parse()
         .map_err(|_| wrong())?;
-    let mut headers = std::mem::take(request.headers_mut());
     headers.remove(header::CONTENT_LENGTH);
     headers.remove(header::TRANSFER_ENCODING);
     headers.remove(header::AUTHORIZATION);
@@ -379,13 +392,32 @@ async fn upgrade(
         headers.insert(header::HOST, host);
     }
     *onward.headers_mut() = headers;
-    let mut answer = sender.send_request(onward).await.map_err(Error::Http)?;
-    match answer.status() {
-        StatusCode::SWITCHING_PROTOCOLS => {}
-        code if code.as_u16() < 400 => return Err(Error::Answer(code.as_u16())),
-        _ => {
-            return Ok(answer.map(|body| body.map_err(std::io::Error::other).boxed_unsync()));
-        }
+    sender.send_request(onward).await.map_err(Error::Http)
+}
+
+/// The runtime's refusal of an upgrade, for the client.
+pub(super) fn refused(answer: Response<Incoming>) -> Result<Response<Body>, Error> {
+    let code = answer.status().as_u16();
+    if code < 400 {
+        return Err(Error::Answer(code));
+    }
+    Ok(answer.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
+}
+
+pub(super) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+async fn upgrade(
+    url: &str,
+    mut request: Request<Incoming>,
+    shutdown: CancellationToken,
+) -> Result<Response<Body>, Error> {
+    let client = hyper::upgrade::on(&mut request);
+    let headers = std::mem::take(request.headers_mut());
+    let mut answer = ask(url, request.method().clone(), headers).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return refused(answer);
     }
     let runtime = hyper::upgrade::on(&mut answer);
     tokio::spawn(async move {
@@ -396,16 +428,7 @@ async fn upgrade(
             Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
         }
     });
-    let empty = Empty::new().map_err(|never| match never {}).boxed_unsync();
-    Ok(answer.map(|_| empty))
-}
-
-fn wants_upgrade(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| value.to_ascii_lowercase().contains("upgrade"))
+    Ok(answer.map(|_| empty()))
 }
 
 /// Copies both ways until either side ends, or `shutdown`; then closes both.

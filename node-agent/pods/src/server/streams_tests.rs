@@ -13,10 +13,10 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 
 #[test]
 fn a_terminal_has_one_output() {
-    let streams = Streams::of(&pairs("input=1&output=1&error=1&tty=1")).expect("streams");
+    let streams = wanted(&pairs("input=1&output=1&error=1&tty=1")).expect("streams");
     assert_eq!(
         streams,
-        Streams {
+        Wanted {
             stdin: true,
             stdout: true,
             stderr: false,
@@ -27,8 +27,8 @@ fn a_terminal_has_one_output() {
 
 #[test]
 fn no_stream_at_all_is_refused() {
-    assert!(Streams::of(&pairs("tty=1&error=1")).is_err());
-    assert!(Streams::of(&pairs("output=true")).is_err());
+    assert!(wanted(&pairs("tty=1&error=1")).is_err());
+    assert!(wanted(&pairs("output=true")).is_err());
 }
 
 #[test]

@@ -17,6 +17,7 @@ const KNOWN: &[(&str, Option<bool>)] = &[
     ("MemoryQoS", None),
     ("CPUManagerPolicyOptions", Some(true)),
     ("ClusterTrustBundleProjection", Some(true)),
+    ("ExtendWebSocketsToKubelet", Some(true)),
     ("GracefulNodeShutdown", Some(true)),
     ("GracefulNodeShutdownBasedOnPodPriority", Some(true)),
     ("InPlacePodLevelResourcesVerticalScaling", Some(true)),

@@ -6,7 +6,6 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::{BufMut, Bytes, BytesMut};
-use control_types::status::Status;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -16,8 +15,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::CHUNK;
-use crate::body::{self, Body};
-use crate::proxy::{headers, upgrade};
+
+/// How a subprotocol begins that is a bearer token.
+pub const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// RFC 6455, section 1.3.
 const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -64,17 +64,53 @@ pub enum Event {
     Close,
 }
 
+/// Why a request is no proper handshake (section 4.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Improper {
+    /// Another version than the one that there is.
+    #[error("websocket: unsupported version: 13 not found in 'Sec-Websocket-Version' header")]
+    Version,
+    /// No key to agree to.
+    #[error("websocket: 'Sec-WebSocket-Key' header must be base64 of 16 bytes")]
+    Key,
+    /// A subprotocol that no header can say.
+    #[error("websocket: the name of the subprotocol cannot be answered")]
+    Protocol,
+}
+
 /// Whether a request asks for a WebSocket.
 #[must_use]
 pub fn is_asked(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::GET
-        && headers::wants_upgrade(headers)
-        && upgrade::offers(headers, UPGRADE.as_str(), "websocket")
+        && wants_upgrade(headers)
+        && listed(headers, UPGRADE.as_str())
+            .any(|offered| offered.eq_ignore_ascii_case("websocket"))
+}
+
+/// Whether the client wants another protocol on this connection.
+#[must_use]
+pub fn wants_upgrade(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| value.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// The members of a list header.
+pub fn listed<'a>(headers: &'a HeaderMap, header: &str) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(header)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|value| !value.is_empty())
 }
 
 /// The subprotocols that the client offers.
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    upgrade::listed(headers, SEC_WEBSOCKET_PROTOCOL.as_str())
+    listed(headers, SEC_WEBSOCKET_PROTOCOL.as_str())
 }
 
 /// The bearer token of a WebSocket whose client cannot set headers (browsers):
@@ -84,36 +120,31 @@ pub fn bearer(method: &Method, from: &HeaderMap) -> Option<String> {
     if !is_asked(method, from) || protocols(from).count() < 2 {
         return None;
     }
-    let encoded =
-        protocols(from).find_map(|protocol| protocol.strip_prefix(headers::BEARER_PROTOCOL))?;
+    let encoded = protocols(from).find_map(|protocol| protocol.strip_prefix(BEARER))?;
     String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()
 }
 
 /// The answer that agrees to a WebSocket, with this subprotocol if any.
 ///
 /// # Errors
-/// 400 when the request is no proper handshake.
-pub fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<Body>, Status> {
+/// When the request is no proper handshake.
+pub fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()>, Improper> {
     let version = headers
         .get(SEC_WEBSOCKET_VERSION)
         .map(HeaderValue::as_bytes);
     if version != Some(b"13") {
-        return Err(Status::bad_request(
-            "websocket: unsupported version: 13 not found in 'Sec-Websocket-Version' header",
-        ));
+        return Err(Improper::Version);
     }
     let key = headers
         .get(SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|key| key.len() == 16))
-        .ok_or_else(|| {
-            Status::bad_request("websocket: 'Sec-WebSocket-Key' header must be base64 of 16 bytes")
-        })?;
+        .ok_or(Improper::Key)?;
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(MAGIC);
     let accept = STANDARD.encode(hash.finish());
-    let value = |text: &str| HeaderValue::from_str(text).map_err(Status::internal);
-    let mut response = Response::new(body::empty());
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Improper::Protocol);
+    let mut response = Response::new(());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -302,7 +333,7 @@ fn broken(why: &'static str) -> io::Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A client's frame.
@@ -351,7 +382,7 @@ pub(super) mod tests {
             "v5.channel.k8s.io"
         );
         headers.insert("sec-websocket-key", HeaderValue::from_static("short"));
-        assert_eq!(agree(&headers, None).expect_err("refused").code, 400);
+        assert_eq!(agree(&headers, None).expect_err("refused"), Improper::Key);
     }
 
     #[test]

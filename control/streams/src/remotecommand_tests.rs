@@ -5,8 +5,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::streams::spdy::tests::{bytes, reply};
-use crate::streams::websocket::tests::frame;
+use crate::spdy::tests::{bytes, reply};
+use crate::websocket::tests::frame;
 
 const ALL: Wanted = Wanted {
     stdin: true,
@@ -138,8 +138,8 @@ async fn a_terminal_has_sizes_and_one_output() {
         .expect("sent");
     assert_eq!(stage.message().await, (1, b"$ ".to_vec()));
     let (channel, outcome) = stage.message().await;
-    let outcome = Value::from_slice(&outcome).expect("a status");
-    assert_eq!((channel, outcome.str_at(&["status"])), (3, Some("Success")));
+    let outcome: serde_json::Value = serde_json::from_slice(&outcome).expect("a status");
+    assert_eq!((channel, outcome["status"].as_str()), (3, Some("Success")));
     stage.ends().await;
 }
 
@@ -181,9 +181,9 @@ async fn a_node_that_breaks_off_is_told() {
     stage.accept(4).await;
     stage.node.shutdown().await.expect("closed");
     let (channel, outcome) = stage.message().await;
-    let outcome = Value::from_slice(&outcome).expect("a status");
+    let outcome: serde_json::Value = serde_json::from_slice(&outcome).expect("a status");
     assert_eq!(channel, 3);
-    assert_eq!(outcome.str_at(&["status"]), Some("Failure"));
+    assert_eq!(outcome["status"], "Failure");
     stage.ends().await;
 }
 
@@ -191,7 +191,7 @@ async fn a_node_that_breaks_off_is_told() {
 async fn a_node_that_cannot_be_asked_is_told() {
     let (mut client, server) = duplex(1 << 10);
     let (reads, writes) = tokio::io::split(server);
-    let refuse = async { Err::<DuplexStream, _>(Status::internal("no route")) };
+    let refuse = async { Err::<DuplexStream, _>(failure("no route")) };
     serve(reads, writes, ALL, refuse).await;
     let mut told = Vec::new();
     client.read_to_end(&mut told).await.expect("closed");

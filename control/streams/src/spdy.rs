@@ -303,7 +303,7 @@ fn broken(why: &'static str) -> io::Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::io::Read;
 
     use super::*;
