@@ -100,20 +100,28 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
 
     // They are ready, and so have begun.
     std::thread::sleep(NEW_TO_A_KUBELET);
-    place.hand_over(cluster, &kubelet)?;
-    stays_so(cluster, &before, "after the kubelet took over")?;
-    serves(cluster)?;
-    // One of the agent's pods ends under the kubelet, and one of the kubelet's begins.
-    end(cluster, "pod taken-plain")?;
-    place.node.apply(LATE)?;
-    ready(cluster, PODS_TAKEN)?;
-    let before = containers(cluster, PODS_TAKEN)?;
-
-    place.take_back(cluster)?;
+    let under_kubelet = place
+        .hand_over(cluster, &kubelet)
+        .and_then(|()| goes_on(cluster, &place.node, &before));
+    // What follows needs an agent, whatever became of that.
+    let back = place.take_back(cluster);
+    let before = under_kubelet?;
+    back?;
     stays_so(cluster, &before, "after the agent took over")?;
     serves(cluster)?;
     end(cluster, PODS_TAKEN)?;
     cluster.kubectl("delete configmap taken").map(drop)
+}
+
+/// What there is after all under the kubelet.
+fn goes_on(cluster: &Cluster, node: &Node<'_>, before: &[String]) -> Result<Vec<String>, Failure> {
+    stays_so(cluster, before, "after the kubelet took over")?;
+    serves(cluster)?;
+    // One of the agent's pods ends under the kubelet, and one of the kubelet's begins.
+    end(cluster, "pod taken-plain")?;
+    node.apply(LATE)?;
+    ready(cluster, PODS_TAKEN)?;
+    containers(cluster, PODS_TAKEN)
 }
 
 /// Looks for longer than either takes to look at everything once.
