@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::admit;
 use super::resize::{self, Grant, Pending};
 use super::state::State;
 use super::status::Sentence;
+use super::{admit, limits};
 use crate::managers::Reason;
 use crate::objects::pod::Pod;
 use crate::shared::Entry;
@@ -94,7 +94,9 @@ impl State {
         let shared = self.shared.clone();
         let _turn = shared.grants.lock();
         let others = shared.pods.room(wanted.uid());
-        let bound = shared.managers.forbids_resize(&granted.spec, &wanted.spec);
+        let rules = &shared.node.rules;
+        let bound = limits::forbids_resize(&granted, &wanted, rules)
+            .or_else(|| shared.managers.forbids_resize(&granted.spec, &wanted.spec));
         let admitted = match bound {
             Some(message) => Err(Pending {
                 reason: "Infeasible",

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::hugepages;
 use super::qos::{self, CPU_PERIOD, PodLimits, cpu, cpu_quota, cpu_shares, memory, oom_score_adj};
+use super::resize::resizable;
 use crate::cri::api::LinuxContainerResources;
 use crate::managers::Binding;
 use crate::objects::pod::{Container, Pod, PodSpec, QosClass, Resources};
@@ -142,17 +143,49 @@ pub fn overhead(spec: &PodSpec) -> Option<LinuxContainerResources> {
 /// system's the share that it asks for of the memory, of others none.
 fn swap(pod: &Pod, class: QosClass, asked: Option<i64>, limit: Option<i64>, rules: &Rules) -> i64 {
     let asked = asked.unwrap_or(0);
-    let may = rules.limits.swap
-        && class == QosClass::Burstable
-        && !pod.is_critical()
-        && asked > 0
-        && limit != Some(asked)
-        && asked <= rules.memory;
-    if !may {
+    if !may_swap(pod, class, asked, limit, rules) || asked > rules.memory {
         return 0;
     }
     let share = i128::from(asked) * i128::from(rules.swap.unwrap_or(0));
     i64::try_from(share / i128::from(rules.memory.max(1))).unwrap_or(0)
+}
+
+fn may_swap(pod: &Pod, class: QosClass, asked: i64, limit: Option<i64>, rules: &Rules) -> bool {
+    rules.limits.swap
+        && class == QosClass::Burstable
+        && !pod.is_critical()
+        && asked > 0
+        && limit != Some(asked)
+}
+
+/// Why a pod that was granted one cannot get the other while it runs, if it
+/// cannot: what containers may swap follows from the memory that they ask for, and
+/// does not change under them.
+#[must_use]
+pub fn forbids_resize(granted: &Pod, wanted: &Pod, rules: &Rules) -> Option<String> {
+    if !rules.unified || rules.swap.is_none() {
+        return None;
+    }
+    let swaps = |pod: &Pod, container: &Container| {
+        let Resources {
+            limits, requests, ..
+        } = &container.resources;
+        let asked = memory(requests).or_else(|| memory(limits)).unwrap_or(0);
+        let class = qos::class(&pod.spec);
+        may_swap(pod, class, asked, memory(limits), rules)
+    };
+    let anew = |container: &Container| {
+        let policy = container.resize_policy.iter();
+        let mut of_memory = policy.filter(|p| p.resource_name == "memory");
+        of_memory.any(|p| p.restart_policy == "RestartContainer")
+    };
+    let mut both = resizable(&granted.spec).zip(resizable(&wanted.spec));
+    both.any(|(old, new)| {
+        memory(&old.resources.requests) != memory(&new.resources.requests)
+            && !anew(old)
+            && (swaps(granted, old) || swaps(wanted, new))
+    })
+    .then(|| "In-place resize of containers with swap is not supported.".to_owned())
 }
 
 /// By file: what the kernel does not take of a container, and from where on it
@@ -269,6 +302,23 @@ mod tests {
         let found = container(&pod, &pod.spec.containers[0], &old, &Binding::default());
         assert_eq!(found.memory_swap_limit_in_bytes, 200 * MI);
         assert!(found.unified.is_empty());
+    }
+
+    #[test]
+    fn what_swaps_asks_for_no_other_memory_unless_it_begins_anew() {
+        let forbids = |old: &Pod, new: &Pod, on| forbids_resize(old, new, &rules(on, None));
+        let (old, new) = (pod(Some("1Mi"), Some("9Mi")), pod(Some("2Mi"), Some("9Mi")));
+        assert!(forbids(&old, &new, true).is_some());
+        assert_eq!(forbids(&old, &new, false), None);
+        // limits alone, and what does not swap
+        assert_eq!(forbids(&old, &pod(Some("1Mi"), Some("8Mi")), true), None);
+        let (full, more) = (pod(Some("1Mi"), Some("1Mi")), pod(Some("2Mi"), Some("2Mi")));
+        assert_eq!(forbids(&full, &more, true), None);
+        let mut anew = old.clone();
+        let policy = serde_json::json!([
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+        anew.spec.containers[0].resize_policy = serde_json::from_value(policy).unwrap();
+        assert_eq!(forbids(&anew, &new, true), None);
     }
 
     #[test]
