@@ -13,6 +13,7 @@ use super::{Body, reply};
 use crate::cri::api;
 use crate::node::guard::size;
 use crate::objects::volume::{Source, Volume};
+use crate::pod::cgroup::Version;
 use crate::pod::config::log_directory;
 use crate::pod::observed::key;
 use crate::pod::qos;
@@ -96,7 +97,7 @@ fn summarize(
         shown["inodesUsed"] = json!(found.inodes_used.map(|n| n.value));
         shown
     });
-    json!({
+    let mut all = json!({
         "node": {
             "nodeName": shared.node_name,
             "startTime": now,
@@ -112,7 +113,54 @@ fn summarize(
             "runtime": {"imageFs": image_fs},
         },
         "pods": pods,
-    })
+    });
+    add_pressure(shared, "/", now, &mut all["node"]);
+    all
+}
+
+/// Adds how long tasks of a group waited for CPU, memory and disks (KEP-4205).
+/// Control groups of version 1 do not tell.
+fn add_pressure(shared: &Shared, group: &str, now: &str, shown: &mut Value) {
+    let Some(cgroups) = &shared.cgroups else {
+        return;
+    };
+    if cgroups.version() == Version::One {
+        return;
+    }
+    for what in ["cpu", "memory", "io"] {
+        let own = cgroups.read("", group, &format!("{what}.pressure"));
+        // the first group has no such files
+        let all = || std::fs::read_to_string(format!("/proc/pressure/{what}")).ok();
+        let text = own.or_else(|| (group == "/").then(all).flatten());
+        if let Some(found) = text.as_deref().and_then(pressure) {
+            if what == "io" {
+                shown[what]["time"] = now.into();
+            }
+            shown[what]["psi"] = found;
+        }
+    }
+}
+
+/// What a pressure file says. Times are in microseconds, as the kubelet shows
+/// them whatever its API says of the unit.
+fn pressure(text: &str) -> Option<Value> {
+    let of = |which: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(which))?;
+        let field = |name: &str| {
+            let mut words = line.split_whitespace();
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        let average = |name: &str| field(name)?.parse::<f64>().ok();
+        Some(json!({
+            "total": field("total")?.parse::<u64>().ok()?,
+            "avg10": average("avg10")?,
+            "avg60": average("avg60")?,
+            "avg300": average("avg300")?,
+        }))
+    };
+    let none = || json!({"total": 0, "avg10": 0.0, "avg60": 0.0, "avg300": 0.0});
+    // old kernels have no `full` for CPU
+    Some(json!({"full": of("full").unwrap_or_else(none), "some": of("some")?}))
 }
 
 fn pod(
@@ -144,7 +192,7 @@ fn pod(
                 .saturating_add(log)
                 .saturating_add(rootfs.unwrap_or(0));
             let value = |n: Option<api::UInt64Value>| n.map(|n| n.value);
-            json!({
+            let mut shown = json!({
                 "name": record.name,
                 "startTime": rfc3339(from_nanos(record.started_at)),
                 "cpu": {
@@ -161,7 +209,10 @@ fn pod(
                 "rootfs": {"time": now, "usedBytes": rootfs,
                     "inodesUsed": layer.and_then(|l| value(l.inodes_used))},
                 "logs": {"time": now, "usedBytes": log},
-            })
+            });
+            let own = format!("{group}/{}", record.id);
+            add_pressure(shared, &own, now, &mut shown);
+            shown
         })
         .collect();
     let folder = Volumes::new(&shared.root, pod.uid());
@@ -187,7 +238,7 @@ fn pod(
             Some(shown)
         })
         .collect();
-    json!({
+    let mut shown = json!({
         "podRef": {"name": pod.name(), "namespace": pod.namespace(), "uid": pod.uid()},
         "startTime": entry.status.start_time,
         "containers": containers,
@@ -197,7 +248,9 @@ fn pod(
         "volume": volumes,
         "ephemeral-storage": {"time": now, "usedBytes": on_disk},
         "process_stats": {"process_count": tasks},
-    })
+    });
+    add_pressure(shared, &group, now, &mut shown);
+    shown
 }
 
 /// A volume that is a file system of its own, or a part of another's: it is
@@ -398,4 +451,56 @@ async fn containers(shared: &Shared) -> String {
         }
     }
     cpu + &memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::fake::Fake;
+    use crate::pod::cgroup::{Cgroups, Layout};
+    use crate::testing::Run;
+
+    const WAITED: &str = "some avg10=1.50 avg60=0.25 avg300=0.00 total=300\n\
+        full avg10=0.50 avg60=0.00 avg300=0.00 total=100\n";
+
+    #[test]
+    fn what_a_pressure_file_says_is_shown() {
+        assert_eq!(
+            pressure(WAITED),
+            Some(json!({
+                "some": {"total": 300, "avg10": 1.5, "avg60": 0.25, "avg300": 0.0},
+                "full": {"total": 100, "avg10": 0.5, "avg60": 0.0, "avg300": 0.0}}))
+        );
+        let (some, _) = WAITED.split_once('\n').unwrap();
+        assert_eq!(pressure(some).unwrap()["full"]["total"], 0);
+        for broken in ["", "some\n", "some avg10=x avg60=0 avg300=0 total=1"] {
+            assert_eq!(pressure(broken), None, "{broken}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pods_and_containers_tell_what_they_waited_for() {
+        let mount = tempfile::tempdir().unwrap();
+        std::fs::write(mount.path().join("cgroup.controllers"), "cpu").unwrap();
+        let spec = json!({"containers": [{"name": "a", "image": "i"}]});
+        let run = Run::begin_with(spec, Fake::default(), |shared| {
+            shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+        });
+        run.until("running", |r| r.phase() == "Running").await;
+        let entry = run.shared.pods.find("default", "web").unwrap();
+        let id = &entry.observed.latest("a").unwrap().id;
+        let group = mount.path().join("kubepods/besteffort/podu");
+        std::fs::create_dir(group.join(id)).unwrap();
+        std::fs::write(group.join("memory.pressure"), WAITED).unwrap();
+        std::fs::write(group.join(id).join("io.pressure"), WAITED).unwrap();
+        let all = summarize(&run.shared, &FxHashMap::default(), None, "now");
+        let pod = &all["pods"][0];
+        assert_eq!(pod["memory"]["psi"]["some"]["total"], 300);
+        assert_eq!(pod["cpu"]["psi"], Value::Null);
+        assert_eq!(pod["io"], Value::Null);
+        let container = &pod["containers"][0];
+        assert_eq!(container["io"]["time"], "now");
+        assert_eq!(container["io"]["psi"]["full"]["total"], 100);
+        run.delete().await;
+    }
 }
