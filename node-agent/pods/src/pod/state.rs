@@ -158,11 +158,12 @@ impl State {
                     container.map(|c| c.resources.clone())
                 });
                 if let Some(in_force) = in_force {
-                    // the status says nothing of limits that are the pod's
+                    // the status says nothing of limits that are the pod's, and who
+                    // wrote down what it had may not have known of them
                     let written = before.as_ref();
                     let written = written.and_then(|b| b.in_force.containers.get(&record.name));
-                    let whole = written.or(self.memory.pod_in_force.as_ref());
-                    let held = whole::effective(&in_force, whole);
+                    let held = whole::effective(&in_force, written);
+                    let held = whole::effective(&held, self.memory.pod_in_force.as_ref());
                     self.memory.in_force.insert(record.id.clone(), held);
                 }
             }
