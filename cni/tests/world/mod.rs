@@ -12,7 +12,7 @@ use std::{
 };
 
 use nix::{
-    mount::{MsFlags, mount, umount},
+    mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, setns, unshare},
 };
 use serde_json::{Value, json};
@@ -131,7 +131,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        let _ = umount(&self.0);
+        // A child that another test starts meanwhile may have a file of it for a moment.
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
     }
 }
 
