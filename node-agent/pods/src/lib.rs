@@ -49,13 +49,14 @@ use crate::cri::Runtime;
 use crate::managers::{Managers, reconcile};
 use crate::node::Identity;
 use crate::node::allocatable::{NodeLimits, enforce};
+use crate::node::driver;
 use crate::node::machine::{Machine, may_lower_oom_score};
 use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
 use crate::pod::allocation::{self, Allocations};
-use crate::pod::cgroup::{Cgroups, Layout, Version};
+use crate::pod::cgroup::{self, Cgroups, Layout, Version};
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::{NodeDns, Resolver};
 use crate::pod::images::Images;
@@ -64,9 +65,9 @@ use crate::pod::providers::Providers;
 
 pub use crate::pod::providers::ProviderFiles;
 use crate::pod::pulls::Pulls;
-use crate::pod::qos;
 use crate::pod::resize::Room;
 use crate::pod::userns::Ranges;
+use crate::pod::{qos, slices};
 use crate::settings::Settings;
 use crate::shared::{Attention, Registry, Shared};
 
@@ -140,6 +141,17 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It is not known who makes control groups.
+    #[error(transparent)]
+    Driver(#[from] driver::Error),
+    /// Control groups cannot be made by systemd.
+    #[error("cannot prepare the control group `{group}`: {source}")]
+    Slice {
+        /// The group.
+        group: String,
+        /// What systemd said.
+        source: slices::Error,
+    },
     /// The credential provider plugins cannot be used.
     #[error(transparent)]
     Providers(pod::providers::Error),
@@ -176,13 +188,19 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         make(path)?;
     }
     make(&options.root.join("pods"))?;
-    let layout = Layout::below(&options.cgroup);
-    let cgroups = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone())
-        .and_then(|cgroups| cgroups.prepare().map(|()| cgroups))
-        .map_err(|source| Error::Cgroup {
+    let configured = options.settings.places.cgroup_driver;
+    let found = driver::find(&*runtime, configured, driver::PAUSE).await?;
+    let layout = Layout::new(found.driver, &options.cgroup);
+    let cgroups = groups(&layout).await.map_err(|source| match source {
+        cgroup::Error::Files(source) => Error::Cgroup {
             group: layout.root().to_owned(),
             source,
-        })?;
+        },
+        cgroup::Error::Slice(source) => Error::Slice {
+            group: layout.root().to_owned(),
+            source,
+        },
+    })?;
     let machine = Machine::read(&options.root);
     let settings = options.settings.clone();
     let most_pods = options.most_pods;
@@ -396,6 +414,12 @@ async fn upkeep(
     node::keep(shared, identity, shutdown).await;
     heart.join_all().await;
     Ok(())
+}
+
+async fn groups(layout: &Layout) -> Result<Cgroups, cgroup::Error> {
+    let found = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone())?;
+    found.prepare().await?;
+    Ok(found)
 }
 
 async fn first_answer(

@@ -347,7 +347,7 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
         tracing::warn!(uid, %error, "cannot remove volumes");
     }
     if let Some(cgroups) = &shared.cgroups {
-        let _ = cgroups.remove_pod(uid);
+        let _ = cgroups.remove_pod(uid).await;
     }
 }
 

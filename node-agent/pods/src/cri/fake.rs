@@ -63,6 +63,8 @@ struct State {
     absent: BTreeSet<String>,
     listeners: Vec<mpsc::UnboundedSender<api::ContainerEventResponse>>,
     deaf: bool,
+    /// Who makes control groups; none is a runtime that is not asked for it yet.
+    driver: Option<i32>,
 }
 
 /// A runtime in memory. `Clone` shares. `Display` shows what it has.
@@ -84,6 +86,11 @@ impl Fake {
     /// There is no such image, here or elsewhere.
     pub fn lacks_image(&self, name: &str) {
         self.state().absent.insert(name.to_owned());
+    }
+
+    /// From now on it says who makes control groups.
+    pub fn says_driver(&self, driver: i32) {
+        self.state().driver = Some(driver);
     }
 
     /// From now on nobody hears of events.
@@ -125,6 +132,17 @@ impl Fake {
         let mut names: Vec<String> = running.map(|c| c.name().to_owned()).collect();
         names.sort();
         names
+    }
+
+    /// The control groups that sandboxes were to be in.
+    #[must_use]
+    pub fn groups(&self) -> Vec<String> {
+        let state = self.state();
+        let linux = state
+            .sandboxes
+            .values()
+            .filter_map(|s| s.config.linux.as_ref());
+        linux.map(|linux| linux.cgroup_parent.clone()).collect()
     }
 
     /// What a container is limited to, as it was last told.
@@ -395,6 +413,13 @@ simple! {
                 conditions: vec![condition("RuntimeReady"), condition("NetworkReady")],
             }),
             ..api::StatusResponse::default()
+        })
+    };
+    runtime_config, "RuntimeConfig", RuntimeConfigRequest -> RuntimeConfigResponse, |state, _| {
+        let unknown = || error("RuntimeConfig", tonic::Code::Unimplemented, "unknown method RuntimeConfig");
+        let cgroup_driver = state.driver.ok_or_else(unknown)?;
+        Ok(api::RuntimeConfigResponse {
+            linux: Some(api::LinuxRuntimeConfiguration { cgroup_driver }),
         })
     };
     update_runtime_config, "UpdateRuntimeConfig", UpdateRuntimeConfigRequest -> UpdateRuntimeConfigResponse, |_, _| Ok(Default::default());

@@ -73,6 +73,8 @@ runtime! {
     version, "runtime.v1.RuntimeService/Version", VersionRequest -> VersionResponse, |_| client::USUAL;
     /// Whether the runtime and its network are ready.
     status, "runtime.v1.RuntimeService/Status", StatusRequest -> StatusResponse, |_| client::USUAL;
+    /// What the runtime wants of the agent.
+    runtime_config, "runtime.v1.RuntimeService/RuntimeConfig", RuntimeConfigRequest -> RuntimeConfigResponse, |_| client::USUAL;
     /// Tells the runtime the node's pod network.
     update_runtime_config, "runtime.v1.RuntimeService/UpdateRuntimeConfig", UpdateRuntimeConfigRequest -> UpdateRuntimeConfigResponse, |_| client::USUAL;
     /// Makes a pod's namespaces and network.

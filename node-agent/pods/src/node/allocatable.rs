@@ -73,7 +73,7 @@ pub(crate) async fn enforce(shared: Arc<Shared>, limits: NodeLimits, end: Cancel
     };
     let node = shared.node_reference();
     loop {
-        let Err(error) = cgroups.limit_node(&limits) else {
+        let Err(error) = cgroups.limit_node(&limits).await else {
             let message = "Updated Node Allocatable limit across pods";
             let reason = "NodeAllocatableEnforced";
             shared.events.normal(&node, reason, message);

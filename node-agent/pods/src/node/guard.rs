@@ -64,7 +64,7 @@ pub async fn guard(shared: Arc<Shared>, settings: Settings, shutdown: Cancellati
             evict_one(&shared, &cause, settings.eviction.most_grace).await;
         }
         limits(&shared).await;
-        classes(&shared);
+        classes(&shared).await;
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -216,7 +216,7 @@ fn living(shared: &Shared) -> Vec<Entry> {
 }
 
 /// Has the control groups of the classes follow what their pods ask for.
-pub(crate) fn classes(shared: &Shared) {
+pub(crate) async fn classes(shared: &Shared) {
     let Some(cgroups) = &shared.cgroups else {
         return;
     };
@@ -225,7 +225,7 @@ pub(crate) fn classes(shared: &Shared) {
         all.iter().map(|entry| &entry.pod.spec),
         shared.settings.memory.qos,
     );
-    if let Err(error) = cgroups.set_classes(asked) {
+    if let Err(error) = cgroups.set_classes(asked).await {
         tracing::warn!(%error, "cannot weigh the classes of pods");
     }
 }

@@ -1,6 +1,7 @@
 //! The node's own object: registered once, then kept true.
 
 pub mod allocatable;
+pub mod driver;
 pub mod evict;
 pub mod guard;
 pub mod images;

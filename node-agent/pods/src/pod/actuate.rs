@@ -88,7 +88,7 @@ impl State {
         }
         self.check_memory_of_pod(old, new)?;
         self.tell_runtime().await?;
-        self.limit_pod(qos::widest(old, new))?;
+        self.limit_pod(qos::widest(old, new)).await?;
         for (container, id, _) in changes {
             let binding = self.shared.managers.binding(pod.uid(), &container.name);
             let rules = &self.shared.node.rules;
@@ -104,7 +104,7 @@ impl State {
             let held = whole::effective(&container.resources, whole);
             self.memory.in_force.insert(id, held);
         }
-        self.limit_pod(new)?;
+        self.limit_pod(new).await?;
         self.memory.pod_in_force = Some(whole.cloned().unwrap_or_default());
         Ok(())
     }
@@ -143,13 +143,14 @@ impl State {
     }
 
     /// Makes room for what starts with what is granted, beside what runs.
-    pub(super) fn limit_pod_for_start(&self) -> Result<(), String> {
+    pub(super) async fn limit_pod_for_start(&self) -> Result<(), String> {
         let now = self.limits_in_force();
         self.limit_pod(if next::pod_changes(&self.pod, &self.memory) {
             qos::widest(now, self.pod_limits(&self.pod.spec))
         } else {
             now
         })
+        .await
     }
 
     /// The limits of the pod's group; CPUs of one's own are not limited in
@@ -170,12 +171,13 @@ impl State {
         limits
     }
 
-    pub(super) fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), String> {
+    pub(super) async fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), String> {
         let Some(cgroups) = &self.shared.cgroups else {
             return Ok(());
         };
         cgroups
             .limit_pod(qos::class(&self.pod.spec), self.pod.uid(), limits)
+            .await
             .map_err(|e| format!("cannot set the limits of the pod: {e}"))
     }
 

@@ -1,6 +1,7 @@
 //! The pods' control groups: one per class of service, one per pod below it.
 //!
-//! The container runtime makes the leaves. Works with version 1 (a tree per
+//! The container runtime makes the leaves, and systemd the groups where it is the driver
+//! ([`super::slices`]). Works with version 1 (a tree per
 //! controller), version 2 (one tree), and both mounted at once, where the
 //! controllers are in version 1.
 
@@ -8,52 +9,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::cgroup_names::unit;
 use super::qos::{CPU_PERIOD, PodLimits, class, cpu_shares, pod_request};
+use super::slices::{self, Limits, Slices, whole_percents};
 use crate::cri::api::HugepageLimit;
 use crate::node::allocatable::NodeLimits;
 use crate::objects::pod::{PodSpec, QosClass};
 use crate::settings::MemoryQos;
 
-/// Names of the control groups, the same in every tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    root: String,
-}
+pub use super::cgroup_names::{Driver, Layout};
 
-impl Layout {
-    /// Everything below `parent`, such as `/` or `/node-1`.
-    #[must_use]
-    pub fn below(parent: &str) -> Self {
-        let parent = parent.trim_matches('/');
-        let root = if parent.is_empty() {
-            "/kubepods".to_owned()
-        } else {
-            format!("/{parent}/kubepods")
-        };
-        Self { root }
-    }
-
-    /// The group of all pods.
-    #[must_use]
-    pub fn root(&self) -> &str {
-        &self.root
-    }
-
-    /// The group of all pods of a class.
-    #[must_use]
-    pub fn class(&self, class: QosClass) -> String {
-        match class {
-            QosClass::Guaranteed => self.root.clone(),
-            QosClass::Burstable => format!("{}/burstable", self.root),
-            QosClass::BestEffort => format!("{}/besteffort", self.root),
-        }
-    }
-
-    /// The group of one pod.
-    #[must_use]
-    pub fn pod(&self, class: QosClass, uid: &str) -> String {
-        format!("{}/pod{uid}", self.class(class))
-    }
+/// Why a group is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its files.
+    #[error(transparent)]
+    Files(#[from] io::Error),
+    /// Its unit.
+    #[error(transparent)]
+    Slice(#[from] slices::Error),
 }
 
 /// What pods of the classes ask for together.
@@ -107,6 +81,8 @@ pub struct Cgroups {
     /// Mount points: of every controller, or the one of version 2.
     trees: Vec<PathBuf>,
     layout: Layout,
+    /// Who makes them besides.
+    slices: Option<Slices>,
 }
 
 impl Cgroups {
@@ -115,11 +91,13 @@ impl Cgroups {
     /// # Errors
     /// When nothing is mounted there that could be read.
     pub fn find(mount: &Path, layout: Layout) -> io::Result<Self> {
+        let slices = (layout.driver() == Driver::Systemd).then(Slices::default);
         if mount.join("cgroup.controllers").exists() {
             return Ok(Self {
                 version: Version::Two,
                 trees: vec![mount.to_owned()],
                 layout,
+                slices,
             });
         }
         let mut trees = Vec::new();
@@ -135,7 +113,15 @@ impl Cgroups {
             version: Version::One,
             trees,
             layout,
+            slices,
         })
+    }
+
+    /// Has these slices made.
+    #[cfg(test)]
+    pub(crate) fn through(mut self, slices: Slices) -> Self {
+        self.slices = Some(slices);
+        self
     }
 
     /// Where the groups are.
@@ -148,12 +134,18 @@ impl Cgroups {
     ///
     /// # Errors
     /// When a group cannot be made or configured.
-    pub fn prepare(&self) -> io::Result<()> {
-        self.make(self.layout.root())?;
+    pub async fn prepare(&self) -> Result<(), Error> {
+        self.make(self.layout.root()).await?;
         for class in [QosClass::Burstable, QosClass::BestEffort] {
-            self.make(&self.layout.class(class))?;
+            self.make(&self.layout.class(class)).await?;
         }
-        self.set_shares(&self.layout.class(QosClass::BestEffort), 2)
+        let best_effort = self.layout.class(QosClass::BestEffort);
+        let limits = Limits {
+            shares: Some(2),
+            ..Limits::default()
+        };
+        self.tell(&best_effort, limits).await?;
+        Ok(self.set_shares(&best_effort, 2)?)
     }
 
     /// Gives the burstable class the weight of what its pods ask for, and, with
@@ -161,10 +153,22 @@ impl Cgroups {
     ///
     /// # Errors
     /// When a group cannot be configured.
-    pub fn set_classes(&self, asked: ClassSums) -> io::Result<()> {
+    pub async fn set_classes(&self, asked: ClassSums) -> Result<(), Error> {
         let burstable = self.layout.class(QosClass::Burstable);
-        self.set_shares(&burstable, cpu_shares(asked.burstable_cpu))?;
+        let shares = cpu_shares(asked.burstable_cpu);
+        let limits = Limits {
+            shares: Some(shares),
+            protected: asked.protected.map(|(_, bytes)| ("memory.low", bytes)),
+            ..Limits::default()
+        };
+        self.tell(&burstable, limits).await?;
+        self.set_shares(&burstable, shares)?;
         if let (Version::Two, Some((all, of_burstable))) = (self.version, asked.protected) {
+            let limits = Limits {
+                protected: Some(("memory.min", all)),
+                ..Limits::default()
+            };
+            self.tell(self.layout.root(), limits).await?;
             self.write("", self.layout.root(), "memory.min", &all.to_string())?;
             self.write("", &burstable, "memory.low", &of_burstable.to_string())?;
         }
@@ -175,12 +179,20 @@ impl Cgroups {
     ///
     /// # Errors
     /// When the group cannot be configured: they may use more than that now.
-    pub fn limit_node(&self, limits: &NodeLimits) -> io::Result<()> {
+    pub async fn limit_node(&self, limits: &NodeLimits) -> Result<(), Error> {
         let group = self.layout.root();
+        let memory = Some(limits.memory).filter(|bytes| *bytes > 0);
+        let known = Limits {
+            shares: Some(limits.cpu_shares),
+            memory: Some(memory),
+            tasks: Some(limits.tasks),
+            ..Limits::default()
+        };
+        self.tell(group, known).await?;
         self.set_shares(group, limits.cpu_shares)?;
         self.set_huge(group, &limits.huge)?;
         self.write("pids", group, "pids.max", &or_max(limits.tasks))?;
-        self.set_memory(group, Some(limits.memory).filter(|bytes| *bytes > 0))
+        Ok(self.set_memory(group, memory)?)
     }
 
     /// Whether swap can be limited.
@@ -197,16 +209,25 @@ impl Cgroups {
     ///
     /// # Errors
     /// When the group cannot be made or configured.
-    pub fn make_pod(
+    pub async fn make_pod(
         &self,
         class: QosClass,
         uid: &str,
         limits: PodLimits,
         pids: Option<i64>,
         beyond: &Beyond,
-    ) -> io::Result<()> {
+    ) -> Result<(), Error> {
         let group = self.layout.pod(class, uid);
-        self.make(&group)?;
+        let limits = self.as_written(limits);
+        self.make(&group).await?;
+        let known = Limits {
+            shares: Some(limits.cpu_shares),
+            quota: limits.cpu_quota.map(Some),
+            memory: limits.memory.map(Some),
+            tasks: pids.map(|most| u64::try_from(most).ok()),
+            protected: beyond.protected,
+        };
+        self.tell(&group, known).await?;
         self.set_shares(&group, limits.cpu_shares)?;
         self.set_huge(&group, &beyond.huge)?;
         if let Some((file, bytes)) = beyond.protected {
@@ -251,8 +272,21 @@ impl Cgroups {
     ///
     /// # Errors
     /// When the group cannot be configured.
-    pub fn limit_pod(&self, class: QosClass, uid: &str, limits: PodLimits) -> io::Result<()> {
+    pub async fn limit_pod(
+        &self,
+        class: QosClass,
+        uid: &str,
+        limits: PodLimits,
+    ) -> Result<(), Error> {
         let group = self.layout.pod(class, uid);
+        let limits = self.as_written(limits);
+        let known = Limits {
+            shares: Some(limits.cpu_shares),
+            quota: Some(limits.cpu_quota),
+            memory: Some(limits.memory),
+            ..Limits::default()
+        };
+        self.tell(&group, known).await?;
         self.set_shares(&group, limits.cpu_shares)?;
         match self.version {
             Version::One => {
@@ -264,13 +298,12 @@ impl Cgroups {
                 self.write("", &group, "cpu.max", &quota)?;
             }
         }
-        self.set_memory(&group, limits.memory)
+        Ok(self.set_memory(&group, limits.memory)?)
     }
 
     /// Removes a pod's group from every tree, with what is empty below it.
     /// Whether it is gone everywhere.
-    #[must_use]
-    pub fn remove_pod(&self, uid: &str) -> bool {
+    pub async fn remove_pod(&self, uid: &str) -> bool {
         let mut gone = true;
         for class in [
             QosClass::Guaranteed,
@@ -278,11 +311,26 @@ impl Cgroups {
             QosClass::BestEffort,
         ] {
             let group = self.layout.pod(class, uid);
-            for tree in &self.trees {
-                let path = below(tree, &group);
-                if path.is_dir() {
-                    gone &= remove(&path);
+            let paths = self.trees.iter().map(|tree| below(tree, &group));
+            let paths: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
+            if paths.is_empty() {
+                continue;
+            }
+            if let Some(slices) = &self.slices {
+                // systemd would end what runs in it
+                if paths.iter().any(|path| is_busy(path)) {
+                    gone = false;
+                    continue;
                 }
+                let (unit, _) = unit(&group);
+                if let Err(error) = slices.remove(unit).await {
+                    tracing::warn!(unit, %error, "cannot remove the slice of a pod");
+                    gone = false;
+                    continue;
+                }
+            }
+            for path in paths {
+                gone &= remove(&path);
             }
         }
         gone
@@ -303,7 +351,7 @@ impl Cgroups {
                 };
                 uids.extend(entries.filter_map(|entry| {
                     let name = entry.ok()?.file_name().into_string().ok()?;
-                    Some(name.strip_prefix("pod")?.to_owned())
+                    self.layout.uid(class, &name)
                 }));
             }
         }
@@ -369,7 +417,31 @@ impl Cgroups {
         self.read(controller, group, file)?.trim().parse().ok()
     }
 
-    fn make(&self, group: &str) -> io::Result<()> {
+    /// Has systemd keep the limits, too, where it makes the groups.
+    async fn tell(&self, group: &str, limits: Limits) -> Result<(), slices::Error> {
+        let Some(slices) = &self.slices else {
+            return Ok(());
+        };
+        let (unit, _) = unit(group);
+        slices.set(unit, limits.properties(self.version)).await
+    }
+
+    /// The limits that both this and systemd write.
+    fn as_written(&self, mut limits: PodLimits) -> PodLimits {
+        if self.slices.is_some() {
+            limits.cpu_quota = limits.cpu_quota.map(whole_percents);
+        }
+        limits
+    }
+
+    async fn make(&self, group: &str) -> Result<(), Error> {
+        if let Some(slices) = &self.slices {
+            slices.make(unit(group), self.version).await?;
+        }
+        Ok(self.make_folders(group)?)
+    }
+
+    fn make_folders(&self, group: &str) -> io::Result<()> {
         match self.version {
             // The runtime makes the groups of the other controllers, some of
             // which (cpuset) want to be filled from their parents first.
@@ -405,11 +477,7 @@ impl Cgroups {
     fn set_shares(&self, group: &str, shares: i64) -> io::Result<()> {
         match self.version {
             Version::One => self.write("cpu", group, "cpu.shares", &shares.to_string()),
-            Version::Two => {
-                // as runc converts: 2..262144 onto 1..10000
-                let weight = 1 + (shares - 2).max(0) * 9999 / 262_142;
-                self.write("", group, "cpu.weight", &weight.to_string())
-            }
+            Version::Two => self.write("", group, "cpu.weight", &weight(shares).to_string()),
         }
     }
 
@@ -497,6 +565,21 @@ pub struct Usage {
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// Shares as version 2 counts them: as runc converts, 2..262144 onto 1..10000.
+pub(super) fn weight(shares: i64) -> i64 {
+    1 + (shares - 2).max(0) * 9999 / 262_142
+}
+
+/// Whether anything runs in a group or below it.
+fn is_busy(path: &Path) -> bool {
+    fs::read_to_string(path.join("cgroup.procs")).is_ok_and(|text| !text.trim().is_empty())
+        || fs::read_dir(path).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|e| e.file_type().is_ok_and(|t| t.is_dir()) && is_busy(&e.path()))
+        })
 }
 
 fn below(tree: &Path, group: &str) -> PathBuf {

@@ -321,6 +321,7 @@ impl State {
         if anew || self.memory.resizing.is_some() {
             // it may be started with other resources than it had
             self.limit_pod_for_start()
+                .await
                 .map_err(|e| refused("CreateContainerError", e))?;
         }
         let made = shared

@@ -86,7 +86,7 @@ impl State {
         shared.managers.keep(|kept| kept != uid);
         self.memory.volumes_ready = false;
         if let Some(cgroups) = &self.shared.cgroups
-            && !cgroups.remove_pod(&uid)
+            && !cgroups.remove_pod(&uid).await
         {
             tracing::debug!(pod = self.pod.name(), "control group is still in use");
         }
@@ -156,7 +156,7 @@ impl State {
         let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
         let _ = fs::remove_dir_all(logs);
         if let Some(cgroups) = &self.shared.cgroups {
-            let _ = cgroups.remove_pod(self.pod.uid());
+            let _ = cgroups.remove_pod(self.pod.uid()).await;
         }
         true
     }

@@ -69,8 +69,9 @@ impl State {
                         protected: limits::protected(&self.pod, &shared.node.rules),
                     },
                 )
+                .await
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
-            guard::classes(shared);
+            guard::classes(shared).await;
         }
         let handler = self.runtime_handler().await?;
         let users = self.take_users(&handler).await?;

@@ -394,7 +394,10 @@ fn collect(
         group(&mut samples, groups, &path, &of_pod.render());
         let mut seen = None;
         for record in entry.observed.containers.iter().filter(|c| c.running()) {
-            let id = format!("{path}/{}", record.id);
+            let id = shared
+                .node
+                .cgroups
+                .container(&path, &shared.runtime_name, &record.id);
             let labels = Labels {
                 container: &record.name,
                 id: &id,
@@ -420,7 +423,10 @@ fn collect(
             && let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/net/dev"))
         {
             // one network for all containers: the sandbox's
-            let id = format!("{path}/{}", sandbox.id);
+            let id = shared
+                .node
+                .cgroups
+                .container(&path, &shared.runtime_name, &sandbox.id);
             let labels = Labels {
                 id: &id,
                 name: &sandbox.id,

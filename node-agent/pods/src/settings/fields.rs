@@ -23,7 +23,6 @@ pub(super) fn is_done_anyway(key: &str, value: &Value) -> bool {
         "enforceNodeAllocatable" => value
             .as_array()
             .is_some_and(|list| list.iter().all(|what| what == "pods" || what == "none")),
-        "cgroupDriver" => value == "cgroupfs",
         "configMapAndSecretChangeDetectionStrategy" => value == "Watch",
         "address" => value == "0.0.0.0" || value == "::",
         "port" => value == 10250,
@@ -91,6 +90,7 @@ pub(super) const SUPPORTED: &[&str] = &[
     "containerRuntimeEndpoint",
     "podLogsDir",
     "cgroupRoot",
+    "cgroupDriver",
     "tlsCertFile",
     "tlsPrivateKeyFile",
     "apiVersion",
@@ -130,7 +130,6 @@ pub(super) const KNOWN: &[&str] = &[
     "kubeletCgroups",
     "systemCgroups",
     "cgroupsPerQOS",
-    "cgroupDriver",
     "qosReserved",
     "runtimeRequestTimeout",
     "hairpinMode",

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::Error;
+use crate::pod::cgroup_names::Driver;
 
 /// What the file says of places; none and empty is not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Places {
     pub log_root: Option<PathBuf>,
     /// `cgroupRoot`: the control group of all pods' groups, from the hierarchy's root.
     pub cgroup_root: Option<String>,
+    /// `cgroupDriver`: who makes them, unless the runtime says.
+    pub cgroup_driver: Option<Driver>,
     /// What the serving API shows and whom it believes.
     pub serving: ServingPlaces,
 }
@@ -61,6 +64,7 @@ pub(super) struct File {
     container_runtime_endpoint: String,
     pod_logs_dir: String,
     cgroup_root: String,
+    cgroup_driver: String,
     tls_cert_file: String,
     tls_private_key_file: String,
 }
@@ -74,6 +78,18 @@ impl Places {
                 why: "is no IP address",
             })
         });
+        let cgroup_driver = match file.cgroup_driver.as_str() {
+            "" => None,
+            "cgroupfs" => Some(Driver::Cgroupfs),
+            "systemd" => Some(Driver::Systemd),
+            _ => {
+                return Err(Error::Value {
+                    field: "cgroupDriver",
+                    value: file.cgroup_driver,
+                    why: "is neither cgroupfs nor systemd",
+                });
+            }
+        };
         Ok(Self {
             cluster_dns: addresses.collect::<Result<_, _>>()?,
             cluster_domain: said(file.cluster_domain),
@@ -81,6 +97,7 @@ impl Places {
             runtime_endpoint: said(file.container_runtime_endpoint),
             log_root: path(file.pod_logs_dir),
             cgroup_root: said(file.cgroup_root),
+            cgroup_driver,
             serving: ServingPlaces {
                 certificate: path(file.tls_cert_file),
                 key: path(file.tls_private_key_file),

@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 
 use super::*;
+use crate::pod::cgroup_names::Driver;
 
 const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
@@ -23,7 +24,14 @@ fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
     assert!(settings.enforce_pods);
     let mut unsupported = settings.unsupported;
     unsupported.sort();
-    assert_eq!(unsupported, ["cgroupDriver", "hairpinMode", "logging"]);
+    assert_eq!(unsupported, ["hairpinMode", "logging"]);
+    assert_eq!(settings.places.cgroup_driver, Some(Driver::Systemd));
+    let wrong = Settings::parse(&format!("{HEAD}cgroupDriver: openrc\n"));
+    let said = wrong.unwrap_err().to_string();
+    assert!(
+        said.contains("cgroupDriver") && said.contains("systemd"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -95,3 +95,24 @@ pub struct UpdateRuntimeConfigRequest {
 }
 
 empty!(UpdateRuntimeConfigResponse,);
+
+empty!(RuntimeConfigRequest,);
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct RuntimeConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub linux: Option<LinuxRuntimeConfiguration>,
+}
+
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct LinuxRuntimeConfiguration {
+    #[prost(enumeration = "CgroupDriver", tag = "1")]
+    pub cgroup_driver: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum CgroupDriver {
+    Systemd = 0,
+    Cgroupfs = 1,
+}
