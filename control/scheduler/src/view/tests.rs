@@ -41,6 +41,60 @@ fn requests_of_the_pod_replace_those_of_its_containers() {
     );
 }
 
+/// A pod that asks for one processor and of which two are in force, as a whole if `whole`.
+fn shrinking(whole: bool, reason: &str) -> Pod {
+    let of = |cpu: &str| json!({"requests": {"cpu": cpu}});
+    let pending = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    let (spec, status) = if whole {
+        let spec = json!({"containers": [{"name": "a"}], "resources": of("1")});
+        let granted = json!({"cpu": "1500m"});
+        let status = json!({"resources": of("2"), "allocatedResources": granted});
+        (spec, status)
+    } else {
+        let spec = json!({
+            "containers": [{"name": "a"}, {"name": "b", "resources": of("100m")}],
+            "initContainers": [{"name": "s", "restartPolicy": "Always", "resources": of("900m")}],
+        });
+        let sidecar =
+            json!({"name": "s", "resources": of("1900m"), "allocatedResources": {"cpu": "900m"}});
+        (spec, json!({"initContainerStatuses": [sidecar]}))
+    };
+    let mut pod = json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
+    if !reason.is_empty() {
+        pod["status"]["conditions"] = pending;
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+#[test]
+fn what_is_still_in_force_counts_until_a_pod_has_shrunk() {
+    for whole in [false, true] {
+        assert_eq!(shrinking(whole, "").shape.requests.cpu, 2000, "{whole}");
+    }
+}
+
+#[test]
+fn a_resize_that_waits_counts_and_one_that_can_never_be_does_not() {
+    let growing = |reason: &str| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "8"}}}]},
+            "status": {
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
+                "containerStatuses": [{
+                    "name": "a",
+                    "resources": {"requests": {"cpu": "1"}},
+                    "allocatedResources": {"cpu": "1"},
+                }],
+            },
+        }))
+        .unwrap()
+    };
+    assert_eq!(growing("Deferred").shape.requests.cpu, 8000);
+    assert_eq!(growing("Infeasible").shape.requests.cpu, 1000);
+    assert_eq!(shrinking(true, "Infeasible").shape.requests.cpu, 2000);
+}
+
 #[test]
 fn equal_shapes_are_one_allocation() {
     let spec = json!({"containers": [{"image": "web"}], "tolerations": [{"operator": "Exists"}]});

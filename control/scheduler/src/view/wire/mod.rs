@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use self::requests::{Quantities, requests};
 use super::{
-    Allocatable, HostPort, Node, Pod, PodTerm, ScheduledCondition, Shape, Spread, Taint, Toleration,
+    Allocatable, HostPort, Node, Pod, PodTerm, Requests, ScheduledCondition, Shape, Spread, Taint,
+    Toleration,
 };
 use crate::selector::{LabelSelector, NodeTerm};
 
@@ -56,6 +57,22 @@ struct RawPodStatus {
     nominated_node_name: CompactString,
     #[serde(deserialize_with = "or_default")]
     conditions: Vec<RawCondition>,
+    resources: Option<RawResources>,
+    #[serde(deserialize_with = "or_default")]
+    allocated_resources: Quantities,
+    #[serde(deserialize_with = "or_default")]
+    container_statuses: Vec<RawContainerStatus>,
+    #[serde(deserialize_with = "or_default")]
+    init_container_statuses: Vec<RawContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawContainerStatus {
+    name: CompactString,
+    resources: Option<RawResources>,
+    #[serde(deserialize_with = "or_default")]
+    allocated_resources: Quantities,
 }
 
 #[derive(Default, Deserialize)]
@@ -69,6 +86,7 @@ struct RawCondition {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawContainer {
+    name: CompactString,
     image: CompactString,
     restart_policy: CompactString,
     #[serde(deserialize_with = "or_default")]
@@ -230,6 +248,7 @@ impl From<RawPod> for Pod {
             spec,
             status,
         } = raw;
+        let requests = requests(&spec, &status);
         let scheduled = status
             .conditions
             .into_iter()
@@ -245,7 +264,7 @@ impl From<RawPod> for Pod {
             scheduled,
             node_name: spec.node_name.clone(),
             scheduler_name: spec.scheduler_name.clone(),
-            shape: shape(spec).shared(),
+            shape: shape(spec, requests).shared(),
         }
     }
 }
@@ -294,8 +313,7 @@ fn lean(mut meta: Meta) -> Meta {
     meta
 }
 
-fn shape(spec: RawPodSpec) -> Shape {
-    let requests = requests(&spec);
+fn shape(spec: RawPodSpec, requests: Requests) -> Shape {
     let affinity = spec.affinity;
     let mut preferred_pods = Vec::new();
     for (sign, preferred) in [

@@ -4,7 +4,7 @@ use compact_str::CompactString;
 use control_types::quantity::Quantity;
 use serde::Deserialize;
 
-use super::{RawContainer, RawPodSpec};
+use super::{RawContainer, RawPodSpec, RawPodStatus};
 use crate::view::Requests;
 
 /// Quantities by resource: thousandths for `cpu`, whole units otherwise.
@@ -75,15 +75,70 @@ impl Quantities {
     }
 }
 
+/// What counts while a size changes in place (KEP-1287): the most of what is asked for, what
+/// the node has granted and what is in force. What the node can never grant does not count.
+struct Resizes<'a> {
+    infeasible: bool,
+    status: &'a RawPodStatus,
+}
+
+impl<'a> Resizes<'a> {
+    fn of(status: &'a RawPodStatus) -> Self {
+        let mut conditions = status.conditions.iter();
+        let pending = conditions.find(|it| it.r#type == "PodResizePending");
+        Self {
+            infeasible: pending.is_some_and(|it| it.rest.reason == "Infeasible"),
+            status,
+        }
+    }
+
+    fn effective(
+        &self,
+        asked: &Quantities,
+        in_force: &Quantities,
+        granted: &Quantities,
+    ) -> Quantities {
+        let mut most = in_force.clone();
+        most.raise(granted);
+        if !self.infeasible {
+            most.raise(asked);
+        }
+        most
+    }
+
+    /// Of a container that goes on running; others cannot change.
+    fn container(&self, container: &RawContainer) -> Quantities {
+        let asked = &container.resources.requests;
+        let RawPodStatus {
+            container_statuses: containers,
+            init_container_statuses: sidecars,
+            ..
+        } = self.status;
+        let mut running = containers.iter().chain(sidecars);
+        let status = running.find(|it| it.name == container.name);
+        match status.and_then(|it| Some((it, it.resources.as_ref()?))) {
+            Some((status, resources)) => {
+                self.effective(asked, &resources.requests, &status.allocated_resources)
+            }
+            None => asked.clone(),
+        }
+    }
+}
+
 /// The sum of what a pod needs (KEP-753 for sidecars, KEP-2837 for requests of
-/// the whole pod).
-pub(super) fn requests(spec: &RawPodSpec) -> Requests {
+/// the whole pod, KEP-1287 and KEP-5419 for sizes that change).
+pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
     const CPU: i64 = 100;
     const MEMORY: i64 = 200 << 20;
 
+    let resizes = Resizes::of(status);
     let total = |nonzero: bool| {
-        let of = |container: &RawContainer| {
-            let mut requests = container.resources.requests.clone();
+        let of = |container: &RawContainer, runs_on: bool| {
+            let mut requests = if runs_on {
+                resizes.container(container)
+            } else {
+                container.resources.requests.clone()
+            };
             if nonzero {
                 for (name, default) in [("cpu", CPU), ("memory", MEMORY)] {
                     if requests.get(name).is_none() {
@@ -95,15 +150,16 @@ pub(super) fn requests(spec: &RawPodSpec) -> Requests {
         };
         let mut sum = Quantities::default();
         for container in &spec.containers {
-            sum.add(&of(container));
+            sum.add(&of(container, true));
         }
         // init containers run one after the other, beside the sidecars that
         // were started before them
         let mut sidecars = Quantities::default();
         let mut starting = Quantities::default();
         for container in &spec.init_containers {
-            let mut needs = of(container);
-            if container.restart_policy == "Always" {
+            let is_sidecar = container.restart_policy == "Always";
+            let mut needs = of(container, is_sidecar);
+            if is_sidecar {
                 sum.add(&needs);
                 sidecars.add(&needs);
                 needs = sidecars.clone();
@@ -113,7 +169,15 @@ pub(super) fn requests(spec: &RawPodSpec) -> Requests {
             starting.raise(&needs);
         }
         sum.raise(&starting);
-        for (name, value) in &spec.resources.requests.0 {
+        let asked = &spec.resources.requests;
+        let whole = match &status.resources {
+            Some(in_force) => {
+                resizes.effective(asked, &in_force.requests, &status.allocated_resources)
+            }
+            None => asked.clone(),
+        };
+        for (name, _) in &asked.0 {
+            let value = &whole.get(name).unwrap_or(0);
             if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
                 match sum.0.iter_mut().find(|(known, _)| known == name) {
                     Some((_, known)) => *known = *value,
