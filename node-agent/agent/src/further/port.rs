@@ -102,14 +102,25 @@ pub async fn serve(
             () = tokio::time::sleep(RETRY) => {}
         }
     };
-    let tls = own(&node)?;
+    info!(%address, "flows can be asked for");
+    answer(listener, client, &node, further, shutdown).await
+}
+
+/// Answers those who come to `listener` until `shutdown`.
+async fn answer(
+    listener: TcpListener,
+    client: Client,
+    node: &str,
+    further: Further,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let tls = own(node)?;
     let settings = settings::Access {
         allowed_for: KEPT,
         tokens_for: KEPT,
         ..settings::Access::default()
     };
-    let access = Access::to(GUARDED, client, &node, settings);
-    info!(%address, "flows can be asked for");
+    let access = Access::to(GUARDED, client, node, settings);
     serve_further(listener, tls, access, further, shutdown).await;
     Ok(())
 }
@@ -182,6 +193,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use node_agent_pods::server::further::{Answer, Question};
     use tokio::net::TcpStream;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::services::fake::Api;
@@ -233,26 +245,27 @@ mod tests {
         (status, text)
     }
 
+    /// A node's agent that answers until the end, and where.
+    async fn answered(
+        node: &'static str,
+        further: Further,
+        end: &CancellationToken,
+    ) -> (SocketAddr, JoinHandle<Result<(), Error>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let end = end.clone();
+        let task = async move { answer(listener, reviews(), node, further, end).await };
+        (address, tokio::spawn(task))
+    }
+
     #[tokio::test]
     async fn who_has_a_token_for_this_node_is_answered_and_nobody_else() {
         let further = Further::new(|question: Question| async move {
             let is_known = question.what == "flows";
             is_known.then(|| Answer::Json(format!("{:?}", question.query)))
         });
-        let taken = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let address = taken.local_addr().expect("an address");
-        drop(taken);
         let end = CancellationToken::new();
-        let task = tokio::spawn(serve(
-            reviews(),
-            "n1".to_owned(),
-            address,
-            further,
-            end.clone(),
-        ));
-        while TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let (address, task) = answered("n1", further, &end).await;
         let good = Some((HEADER, "Bearer good"));
         let said = asked(address, "/flows?a=b", good).await;
         assert_eq!(said, (200, r#"[("a", "b")]"#.to_owned()));
@@ -274,11 +287,7 @@ mod tests {
 
         let end = CancellationToken::new();
         let nothing = Further::new(|_| async { None });
-        let other = serve(reviews(), "n2".to_owned(), address, nothing, end.clone());
-        let task = tokio::spawn(other);
-        while TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let (address, task) = answered("n2", nothing, &end).await;
         // The token's user has no right to another node's.
         let (status, text) = asked(address, "/flows", good).await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
