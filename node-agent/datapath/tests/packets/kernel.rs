@@ -280,6 +280,17 @@ impl Kernel {
     }
 }
 
+/// Does the kernel run programs with it? From Linux 6.18 on, `BPF_PROG_TEST_RUN` refuses
+/// what is shorter than the header that its Ethernet type names (`EINVAL`).
+pub fn takes(packet: &[u8]) -> bool {
+    let least = match packet.get(12..14) {
+        Some([0x08, 0x00]) => 20,
+        Some([0x86, 0xdd]) => 40,
+        _ => 0,
+    };
+    packet.len() >= 14 + least
+}
+
 fn index() -> u32 {
     let text = Command::new("ip")
         .args(["-o", "link", "show", "eth0"])
