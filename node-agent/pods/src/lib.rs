@@ -362,6 +362,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         kinds,
         shutdown.clone(),
     ));
+    let counts = tokio::spawn(shared.csi.clone().keep_counts(shutdown.clone()));
     let guard = tokio::spawn(node::guard::guard(
         shared.clone(),
         settings,
@@ -390,7 +391,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         },
     };
     for task in [
-        rotation, guard, plugins, sockets, leaving, bound, granted, limited,
+        rotation, guard, plugins, sockets, leaving, bound, granted, limited, counts,
     ] {
         task.abort();
     }

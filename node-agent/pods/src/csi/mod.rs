@@ -14,6 +14,7 @@
 //! Nothing else is kept: what was published is found on disk, whoever
 //! published it. A volume is unstaged when no pod's folder names it any more.
 
+mod allocatable;
 pub mod api;
 mod block;
 mod listed;
@@ -25,11 +26,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control_client::{Client as Api, Resource, resources};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::cri::Client as Socket;
 use crate::objects::claim::SecretReference;
@@ -67,6 +69,9 @@ pub enum Error {
     /// It has to wait for somebody.
     #[error("{0}")]
     Waiting(String),
+    /// The node holds as many volumes of the driver as it can.
+    #[error("{0}")]
+    Full(String),
     /// It cannot be.
     #[error("{0}")]
     Refused(String),
@@ -119,6 +124,10 @@ pub struct Drivers {
     turns: Turns<(String, String)>,
     /// Names of the volumes in use.
     used: Listed,
+    /// Told when a driver makes itself known, or is gone.
+    known: Notify,
+    /// By driver: when it was last asked because a volume found no room.
+    asked: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Drivers {
@@ -191,7 +200,7 @@ impl Drivers {
         let publish_context = if wish.inline || spec.attach_required == Some(false) {
             BTreeMap::new()
         } else {
-            self.attached(&attachment, &handle).await?
+            self.attached(name, &spec, &attachment, &handle).await?
         };
         let _turn = self.turns.take((name.to_owned(), handle.clone())).await;
         let capability = plan::capability(wish, &driver.can, group);
@@ -218,7 +227,7 @@ impl Drivers {
             let secrets = self
                 .secrets(wish.source.node_stage_secret_ref.as_ref())
                 .await?;
-            driver
+            let made = driver
                 .call::<_, api::Empty>(
                     "csi.v1.Node/NodeStageVolume",
                     api::NodeStageVolumeRequest {
@@ -230,7 +239,8 @@ impl Drivers {
                         volume_context: wish.source.volume_attributes.clone(),
                     },
                 )
-                .await?;
+                .await;
+            self.heed(name, &spec, made).await?;
         }
         let folder = target.parent().unwrap_or(&target);
         // the driver makes the last part
@@ -266,7 +276,7 @@ impl Drivers {
         if wish.block {
             block::link(pod_dir, &wish.name, &target)?;
         }
-        driver
+        let made = driver
             .call::<_, api::Empty>(
                 "csi.v1.Node/NodePublishVolume",
                 api::NodePublishVolumeRequest {
@@ -284,7 +294,8 @@ impl Drivers {
                     volume_context: context,
                 },
             )
-            .await?;
+            .await;
+        self.heed(name, &spec, made).await?;
         Ok(Published {
             gives_files: plan::gives_files(wish, &spec, &driver.can),
             again: spec.requires_republish,
@@ -461,8 +472,16 @@ impl Drivers {
         }
     }
 
-    /// What the attaching of a volume found out; waits for nothing.
-    async fn attached(&self, name: &str, handle: &str) -> Result<BTreeMap<String, String>, Error> {
+    /// What the attaching of a volume found out; waits for nothing. A driver that says
+    /// that the node is full is asked how many volumes it can hold now, if it wants to be
+    /// asked at all.
+    async fn attached(
+        &self,
+        driver: &str,
+        spec: &DriverSpec,
+        name: &str,
+        handle: &str,
+    ) -> Result<BTreeMap<String, String>, Error> {
         #[derive(Deserialize)]
         struct Attachment {
             #[serde(default)]
@@ -476,9 +495,10 @@ impl Drivers {
             attach_error: Option<AttachError>,
         }
         #[derive(Default, Deserialize)]
-        #[serde(default)]
+        #[serde(rename_all = "camelCase", default)]
         struct AttachError {
             message: String,
+            error_code: Option<i32>,
         }
         let found = self.api()?.get::<Attachment>(&ATTACHMENTS, "", name).await;
         let status = found
@@ -492,11 +512,17 @@ impl Drivers {
         if status.attached {
             return Ok(status.attachment_metadata);
         }
+        let full = status.attach_error.as_ref().and_then(|e| e.error_code)
+            == Some(tonic::Code::ResourceExhausted as i32);
         let why = status.attach_error.map(|e| format!(": {}", e.message));
-        Err(Error::Waiting(format!(
+        let said = format!(
             "volume {handle} has GET error for volume attachment {name}: not attached yet{}",
             why.unwrap_or_default()
-        )))
+        );
+        if full && self.found_full(driver, spec).await {
+            return Err(Error::Full(said));
+        }
+        Err(Error::Waiting(said))
     }
 
     async fn secrets(

@@ -57,6 +57,9 @@ pub struct DriverSpec {
     pub service_account_token_in_secrets: bool,
     /// Whether the driver wants to publish again from time to time.
     pub requires_republish: bool,
+    /// How often the driver is asked how many volumes the node can hold, in seconds;
+    /// none asks it only when it makes itself known (KEP-4876).
+    pub node_allocatable_update_period_seconds: Option<u64>,
 }
 
 /// A token that a driver wants.

@@ -36,6 +36,7 @@ impl Kind for Drivers {
     fn gone<'a>(self: Arc<Self>, name: &'a str, _endpoint: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.put(name, None);
+            self.known.notify_one();
             if let Err(error) = forget(&self, name).await {
                 tracing::warn!(
                     driver = name,
@@ -77,6 +78,7 @@ async fn take(drivers: &Drivers, info: &PluginInfo, endpoint: &str) -> Result<()
         .collect();
     tell(drivers, &info.name, &node).await?;
     drivers.put(&info.name, Some(Driver { socket, can }));
+    drivers.known.notify_one();
     Ok(())
 }
 
@@ -104,7 +106,7 @@ async fn tell(drivers: &Drivers, name: &str, info: &NodeGetInfoResponse) -> Resu
     )
     .await
     .map_err(|e| e.chain())?;
-    change(api, &drivers.node, &node.metadata.uid, |all| {
+    change(api, &drivers.node, Some(&node.metadata.uid), |all| {
         add(all, name, info)
     })
     .await
@@ -116,7 +118,7 @@ async fn forget(drivers: &Drivers, name: &str) -> Result<(), String> {
         .get(&resources::NODES, "", &drivers.node)
         .await
         .map_err(|e| e.chain())?;
-    change(api, &drivers.node, &node.metadata.uid, |all| {
+    change(api, &drivers.node, Some(&node.metadata.uid), |all| {
         remove(all, name)
     })
     .await?;
@@ -152,8 +154,8 @@ fn add(mut all: Vec<Value>, name: &str, info: &NodeGetInfoResponse) -> Vec<Value
     let segments = info.accessible_topology.as_ref().map(|t| &t.segments);
     let keys: Vec<&String> = segments.into_iter().flatten().map(|(key, _)| key).collect();
     let mut own = json!({"name": name, "nodeID": info.node_id, "topologyKeys": keys});
-    if info.max_volumes_per_node > 0 {
-        own["allocatable"] = json!({"count": info.max_volumes_per_node});
+    if let Some(allocatable) = allocatable(info.max_volumes_per_node) {
+        own["allocatable"] = allocatable;
     }
     all.retain(|one| one["name"] != name);
     all.push(own);
@@ -165,12 +167,18 @@ fn remove(mut all: Vec<Value>, name: &str) -> Vec<Value> {
     all
 }
 
+/// `VolumeNodeResources` of a node that can hold `most` volumes of a driver; none for
+/// one that does not say. The API counts in 32 bits.
+pub(super) fn allocatable(most: i64) -> Option<Value> {
+    (most > 0).then(|| json!({"count": most.min(i64::from(i32::MAX))}))
+}
+
 /// Changes the drivers of the node's `CSINode`, which is made when it is not
-/// there.
-async fn change(
+/// there and the `uid` of the node is given.
+pub(super) async fn change(
     api: &Api,
     node: &str,
-    uid: &str,
+    uid: Option<&str>,
     with: impl Fn(Vec<Value>) -> Vec<Value>,
 ) -> Result<(), String> {
     let mut last = String::new();
@@ -187,7 +195,7 @@ async fn change(
                 object["spec"]["drivers"] = after.into();
                 api.update::<Discard>(&CSI_NODES, "", node, &object).await
             }
-            Err(error) if error.is_not_found() => {
+            Err(error) if error.is_not_found() && uid.is_some() => {
                 let object = json!({
                     "apiVersion": "storage.k8s.io/v1",
                     "kind": "CSINode",

@@ -2,6 +2,7 @@
 //! memory, volumes of two pods. What this cannot show is a mount.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -20,16 +21,24 @@ use crate::plugins::api::{PluginInfo, RegistrationStatus};
 type Calls = Arc<Mutex<Vec<String>>>;
 
 /// A driver at `socket` that stages, and refuses to publish what is staged
-/// nowhere.
-fn driver(socket: &Path, calls: Calls) {
+/// nowhere. It says that the node can hold `most` volumes.
+fn driver(socket: &Path, calls: Calls, most: Arc<AtomicI64>) {
     let (socket, endpoint) = (socket.to_owned(), socket.display().to_string());
     tokio::spawn(async move {
-        let answer = move |request| serve(request, calls.clone(), endpoint.clone());
+        let answer = move |request| {
+            let most = most.load(Ordering::SeqCst);
+            serve(request, calls.clone(), endpoint.clone(), most)
+        };
         grpc::listen(&socket, CancellationToken::new(), answer).await;
     });
 }
 
-async fn serve(request: Request<Incoming>, calls: Calls, endpoint: String) -> grpc::Answer {
+async fn serve(
+    request: Request<Incoming>,
+    calls: Calls,
+    endpoint: String,
+    most: i64,
+) -> grpc::Answer {
     let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
     let note = move |text: String| calls.lock().unwrap().push(text);
     match method.as_str() {
@@ -55,7 +64,7 @@ async fn serve(request: Request<Incoming>, calls: Calls, endpoint: String) -> gr
         "NodeGetInfo" => {
             let info = api::NodeGetInfoResponse {
                 node_id: "node-id".to_owned(),
-                max_volumes_per_node: 5,
+                max_volumes_per_node: most,
                 accessible_topology: None,
             };
             grpc::unary(request, move |_: api::Empty| Ok(info.clone())).await
@@ -77,6 +86,9 @@ async fn serve(request: Request<Incoming>, calls: Calls, endpoint: String) -> gr
                     "stage {} {}",
                     r.volume_id, r.publish_context["dev"]
                 ));
+                if most == 0 {
+                    return Err(tonic::Status::resource_exhausted("full"));
+                }
                 Ok(api::Empty {})
             })
             .await
@@ -137,8 +149,19 @@ async fn serve(request: Request<Incoming>, calls: Calls, endpoint: String) -> gr
 /// An API with a node, a driver's object, a secret and, once `attached`, an
 /// attachment. What is written to CSINode comes back.
 fn cluster(attached: Arc<Mutex<bool>>, csi_node: Arc<Mutex<Option<Value>>>) -> Api {
+    cluster_that_asks(attached, csi_node, Arc::default())
+}
+
+/// The same with an object of the driver that wants to be asked as often as `period` says,
+/// and an attachment that fails, until it is `attached`, because the node is full.
+fn cluster_that_asks(
+    attached: Arc<Mutex<bool>>,
+    csi_node: Arc<Mutex<Option<Value>>>,
+    period: Arc<Mutex<Option<u64>>>,
+) -> Api {
     let service = tower::service_fn(move |request: Request<control_client::RequestBody>| {
         let (attached, csi_node) = (attached.clone(), csi_node.clone());
+        let period = *period.lock().unwrap();
         async move {
             let (head, body) = request.into_parts();
             let bytes = body.collect().await.unwrap().to_bytes();
@@ -149,16 +172,28 @@ fn cluster(attached: Arc<Mutex<bool>>, csi_node: Arc<Mutex<Option<Value>>>) -> A
                     *held = serde_json::from_slice(&bytes).ok();
                 }
                 held.clone()
-            } else if path.contains("/csidrivers/") {
-                Some(
-                    json!({"spec": {"podInfoOnMount": true, "requiresRepublish": true,
-                    "volumeLifecycleModes": ["Persistent", "Ephemeral"]}}),
-                )
+            } else if path.contains("/csidrivers") {
+                let mut object = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+                    "metadata": {"name": "d.io", "resourceVersion": "1"},
+                    "spec": {"podInfoOnMount": true, "requiresRepublish": true,
+                    "volumeLifecycleModes": ["Persistent", "Ephemeral"]}});
+                object["spec"]["nodeAllocatableUpdatePeriodSeconds"] = json!(period);
+                if path.ends_with("/csidrivers") {
+                    return Ok(watched(object).await);
+                }
+                Some(object)
             } else if path.contains("/volumeattachments/") {
                 let attached = *attached.lock().unwrap();
-                attached.then(
-                    || json!({"status": {"attached": true, "attachmentMetadata": {"dev": "sdb"}}}),
-                )
+                if attached {
+                    Some(
+                        json!({"status": {"attached": true, "attachmentMetadata": {"dev": "sdb"}}}),
+                    )
+                } else {
+                    period.map(|_| {
+                        json!({"status": {"attached": false,
+                            "attachError": {"message": "no slot", "errorCode": 8}}})
+                    })
+                }
             } else if path.contains("/secrets/") {
                 Some(json!({"metadata": {}, "data": {"key": "dmFsdWU="}}))
             } else {
@@ -178,6 +213,16 @@ fn cluster(attached: Arc<Mutex<bool>>, csi_node: Arc<Mutex<Option<Value>>>) -> A
         }
     });
     Api::in_process(service, ())
+}
+
+/// A watch that has one object and ends after a while.
+async fn watched(object: Value) -> Response<Full<Bytes>> {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let end = json!({"type": "BOOKMARK", "object": {"apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver", "metadata": {"resourceVersion": "1",
+            "annotations": {"k8s.io/initial-events-end": "true"}}}});
+    let added = json!({"type": "ADDED", "object": object});
+    Response::new(Full::new(Bytes::from(format!("{added}\n{end}\n"))))
 }
 
 fn pod(name: &str) -> Pod {
@@ -251,7 +296,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     let folder = root.path().join("plugins_registry");
     until("watched", || folder.exists()).await;
     let socket = folder.join("d.sock");
-    driver(&socket, calls.clone());
+    driver(&socket, calls.clone(), Arc::new(5.into()));
     until("registered", || !calls.lock().unwrap().is_empty()).await;
     assert_eq!(said(), ["registered true "]);
     let told = csi_node.lock().unwrap().clone().unwrap();
@@ -369,4 +414,110 @@ async fn what_a_driver_left_in_a_folder_is_not_removed() {
     // the driver is not there: nobody else takes the volume back
     assert!(drivers.release(&dir).await.is_err());
     assert!(target.join("data").exists());
+}
+
+/// A driver that is registered, and what the API has of it.
+struct Registered {
+    drivers: Arc<Drivers>,
+    most: Arc<AtomicI64>,
+    attached: Arc<Mutex<bool>>,
+    csi_node: Arc<Mutex<Option<Value>>>,
+    shutdown: CancellationToken,
+    root: tempfile::TempDir,
+}
+
+impl Registered {
+    /// One that wants to be asked every so many seconds.
+    async fn asked_every(seconds: Option<u64>) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let (attached, csi_node) = (Arc::default(), Arc::default());
+        let most = Arc::new(AtomicI64::new(5));
+        let period = Arc::new(Mutex::new(seconds));
+        let api = cluster_that_asks(Arc::clone(&attached), Arc::clone(&csi_node), period);
+        let drivers = Arc::new(Drivers::new(api, "n1", root.path()));
+        let shutdown = CancellationToken::new();
+        tokio::spawn(drivers.clone().keep_counts(shutdown.clone()));
+        let kinds: Vec<Arc<dyn plugins::Kind>> = vec![drivers.clone()];
+        let folder = root.path().join("plugins_registry");
+        fs::create_dir_all(&folder).unwrap();
+        let calls = Calls::default();
+        driver(&folder.join("d.sock"), calls.clone(), most.clone());
+        tokio::spawn(plugins::watch(
+            root.path().to_owned(),
+            kinds,
+            shutdown.clone(),
+        ));
+        until("registered", || !calls.lock().unwrap().is_empty()).await;
+        let it = Self {
+            drivers,
+            most,
+            attached,
+            csi_node,
+            shutdown,
+            root,
+        };
+        assert_eq!(it.count(), 5);
+        it
+    }
+
+    /// What the API has.
+    fn count(&self) -> i64 {
+        let object = self.csi_node.lock().unwrap().clone().unwrap();
+        assert_eq!(object["spec"]["drivers"][0]["nodeID"], "node-id");
+        let count = &object["spec"]["drivers"][0]["allocatable"]["count"];
+        count.as_i64().unwrap_or(0)
+    }
+
+    async fn publish(&self) -> Error {
+        let (dir, objects) = (self.root.path().join("pods/p1"), FakeObjects::default());
+        let made = self
+            .drivers
+            .publish(&pod("p1"), &dir, &wish(false), None, &objects, false)
+            .await;
+        made.expect_err("no room")
+    }
+}
+
+#[tokio::test]
+async fn a_driver_is_asked_how_many_volumes_the_node_holds_as_often_as_it_wants() {
+    let it = Registered::asked_every(Some(1)).await;
+    for most in [3, 7] {
+        it.most.store(most, Ordering::SeqCst);
+        until("told", || it.count() == most).await;
+    }
+    it.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_volume_that_finds_no_room_has_the_driver_asked_at_once() {
+    let it = Registered::asked_every(Some(3600)).await;
+    it.most.store(2, Ordering::SeqCst);
+    let error = it.publish().await;
+    assert!(matches!(error, Error::Full(_)), "{error}");
+    assert_eq!(it.count(), 2);
+    it.most.store(1, Ordering::SeqCst);
+    let error = it.publish().await;
+    assert!(matches!(error, Error::Full(_)), "{error}");
+    assert_eq!(it.count(), 2, "not for each of many");
+    it.shutdown.cancel();
+
+    // the driver itself says so while it stages
+    let it = Registered::asked_every(Some(3600)).await;
+    *it.attached.lock().unwrap() = true;
+    it.most.store(0, Ordering::SeqCst);
+    let error = it.publish().await;
+    assert!(matches!(error, Error::Call(_)), "{error}");
+    assert_eq!(it.count(), 0);
+    it.shutdown.cancel();
+}
+
+#[tokio::test]
+async fn a_driver_that_does_not_want_to_be_asked_is_not() {
+    let it = Registered::asked_every(None).await;
+    *it.attached.lock().unwrap() = true;
+    it.most.store(0, Ordering::SeqCst);
+    let error = it.publish().await;
+    assert!(matches!(error, Error::Call(_)), "{error}");
+    assert_eq!(it.count(), 5);
+    it.shutdown.cancel();
 }

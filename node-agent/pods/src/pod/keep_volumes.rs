@@ -7,10 +7,30 @@ use jiff::Timestamp;
 
 use super::backoff::Wait;
 use super::state::State;
-use crate::volumes::{Failed, Mounting, Volumes};
+use super::status::Sentence;
+use crate::csi;
+use crate::volumes::{self, Failed, Mounting, Volumes};
 
 /// How often volumes made of API objects are brought up to date.
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a volume may find no room on the node before its pod is refused, to be made
+/// elsewhere: as long as the kubelet waits for volumes.
+const NO_ROOM: Duration = Duration::from_secs(123);
+
+/// Whether a pod whose volumes cannot be made is to end for it: there is no room for them
+/// (`VolumeAttachmentLimitExceeded`, KEP-4876). Pure.
+fn verdict(failed: &Failed, waited: Duration) -> Option<Sentence> {
+    let full = matches!(failed.error, volumes::Error::Driver(csi::Error::Full(_)));
+    (full && waited >= NO_ROOM).then(|| Sentence {
+        reason: "VolumeAttachmentLimitExceeded".to_owned(),
+        message: format!(
+            "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. \
+             {failed}"
+        ),
+        disruption: false,
+    })
+}
 
 impl State {
     async fn bring_volumes(&mut self) -> Result<(), Failed> {
@@ -40,6 +60,7 @@ impl State {
                 self.memory.volumes_ready = true;
                 self.memory.volumes_retry = None;
                 self.volumes_failed = 0;
+                self.volumes_lack = None;
             }
             Err(error) => {
                 self.volumes_failed = self.volumes_failed.saturating_add(1);
@@ -47,6 +68,12 @@ impl State {
                 self.memory.volumes_retry = Some(Wait::new(Timestamp::now(), wait));
                 self.shared
                     .warning(&self.pod, None, "FailedMount", error.to_string());
+                let since = *self.volumes_lack.get_or_insert_with(Instant::now);
+                if let Some(sentence) = verdict(&error, since.elapsed()) {
+                    let said = sentence.message.trim_start_matches("Pod was rejected: ");
+                    self.shared.warning(&self.pod, None, &sentence.reason, said);
+                    self.sentence.get_or_insert(sentence);
+                }
             }
         }
     }
@@ -70,5 +97,27 @@ impl State {
         if let Err(error) = made {
             tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_refused_for_want_of_room_only_and_not_at_once() {
+        let failed = |error: csi::Error| Failed {
+            volume: "data".to_owned(),
+            error: error.into(),
+        };
+        let full = failed(csi::Error::Full("no more".to_owned()));
+        let waiting = failed(csi::Error::Waiting("not attached yet".to_owned()));
+        let long = NO_ROOM * 2;
+        assert_eq!(verdict(&waiting, long), None);
+        assert_eq!(verdict(&full, NO_ROOM / 2), None, "one may be detached");
+        let sentence = verdict(&full, long).expect("refused");
+        assert_eq!(sentence.reason, "VolumeAttachmentLimitExceeded");
+        assert!(sentence.message.starts_with("Pod was rejected: "));
+        assert!(sentence.message.contains("no more"));
     }
 }

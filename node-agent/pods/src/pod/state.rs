@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) volumes: Volumes,
     pub(super) tokens: Tokens,
     pub(super) volumes_failed: u32,
+    /// Since when the volumes cannot be made.
+    pub(super) volumes_lack: Option<Instant>,
     pub(super) sandbox_backoff: Backoff,
     pub(super) image_backoff: FxHashMap<String, Backoff>,
     pub(super) gone: bool,
@@ -96,6 +98,7 @@ impl State {
             volumes,
             tokens: Tokens::default(),
             volumes_failed: 0,
+            volumes_lack: None,
             sandbox_backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
             image_backoff: FxHashMap::default(),
             gone: false,

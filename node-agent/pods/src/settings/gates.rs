@@ -23,6 +23,7 @@ const KNOWN: &[(&str, Option<bool>)] = &[
     ("InPlacePodLevelResourcesVerticalScaling", Some(true)),
     ("InPlacePodVerticalScaling", Some(true)),
     ("InPlacePodVerticalScalingInitContainers", Some(true)),
+    ("MutableCSINodeAllocatableCount", Some(true)),
     ("NodeSwap", Some(true)),
     ("PodLevelResources", Some(true)),
     ("RestartAllContainersOnContainerExits", Some(true)),
