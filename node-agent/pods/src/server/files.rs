@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use tokio::sync::mpsc;
 
 use super::{Body, decoded, reply, streamed, text};
@@ -16,7 +17,7 @@ const CHUNK: u64 = 32 << 10;
 
 /// What there is below the root.
 #[derive(Debug)]
-enum Found {
+pub(super) enum Found {
     /// Names, those of folders with a slash.
     Folder(Vec<String>),
     /// A file, and how long it was when it was opened.
@@ -30,7 +31,17 @@ pub(super) async fn answer(root: &Path, parts: &[&str], slash: bool) -> Response
     let last = parts.last().cloned();
     let root = root.to_owned();
     let found = tokio::task::spawn_blocking(move || find(&root, &parts)).await;
-    match found.unwrap_or_else(|error| Err(io::Error::other(error))) {
+    let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
+    answer_found(found, last, slash)
+}
+
+/// The answer with what was found, whose last name is `last`.
+pub(super) fn answer_found(
+    found: io::Result<Found>,
+    last: Option<String>,
+    slash: bool,
+) -> Response<Body> {
+    match found {
         Ok(Found::Folder(names)) => match last {
             // Links in the list are relative to the folder.
             Some(last) if !slash => redirect(&last),
@@ -48,8 +59,9 @@ pub(super) async fn answer(root: &Path, parts: &[&str], slash: bool) -> Response
     }
 }
 
-/// Opens what is meant. Links that lead out of the root lead nowhere.
-fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
+/// Opens what is meant. Links that lead out of the root lead nowhere, nor do those that
+/// somebody puts there meanwhile.
+pub(super) fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
     let root = root.canonicalize()?;
     let mut path: PathBuf = root.clone();
     for part in parts {
@@ -62,9 +74,17 @@ fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
     if !path.starts_with(&root) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let kind = fs::metadata(&path)?;
+    // there are no links left in it; a pipe keeps nobody waiting
+    let file = fs::File::from(openat2(
+        CWD,
+        &path,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )?);
+    let kind = file.metadata()?;
     if kind.is_file() {
-        return Ok(Found::File(fs::File::open(&path)?, kind.len()));
+        return Ok(Found::File(file, kind.len()));
     }
     if !kind.is_dir() {
         return Err(io::ErrorKind::NotFound.into());
@@ -119,7 +139,7 @@ fn redirect(last: &str) -> Response<Body> {
 }
 
 /// Sends what was in the file when it was opened.
-fn copy(file: fs::File, length: u64, out: &mpsc::Sender<Bytes>) {
+pub(super) fn copy(file: fs::File, length: u64, out: &mpsc::Sender<Bytes>) {
     let mut file = file.take(length);
     loop {
         let mut chunk = Vec::new();

@@ -10,6 +10,7 @@ mod cadvisor;
 mod checkpoint;
 mod files;
 pub mod further;
+mod log_query;
 pub mod logs;
 mod stats;
 mod streams;
@@ -30,6 +31,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::settings::SystemLogs;
 use crate::shared::{Entry, Shared};
 use control_client::{Selection, resources};
 
@@ -199,7 +201,21 @@ async fn route(
                 .log_root
                 .parent()
                 .unwrap_or(&shared.node.log_root);
-            files::answer(root, rest, path.ends_with('/')).await
+            let (query, slash) = (request.uri().query(), path.ends_with('/'));
+            match shared.settings.system_logs {
+                SystemLogs::Off => text(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "logs endpoint is disabled.\n",
+                ),
+                SystemLogs::Files => files::answer(root, rest, slash).await,
+                SystemLogs::Query => {
+                    let journal = log_query::Journal::default();
+                    match log_query::answer(journal, root, rest, query).await {
+                        Some(answer) => answer,
+                        None => files::answer(root, rest, slash).await,
+                    }
+                }
+            }
         }
         (Method::GET, ["metrics", "probes"]) => stats::probes(&shared),
         (Method::GET, ["metrics"]) => stats::metrics(&shared),

@@ -19,6 +19,7 @@ use crate::pod::observed::key;
 use crate::pod::qos;
 use crate::pod::times::from_nanos;
 use crate::pod::times::rfc3339;
+use crate::settings::SystemLogs;
 use crate::shared::{Entry, Shared};
 use crate::volumes::Volumes;
 
@@ -291,6 +292,9 @@ pub(super) fn configuration(shared: &Shared) -> Response<Body> {
         "evictionPressureTransitionPeriod",
         seconds(settings.eviction.transition).into(),
     );
+    let logs = settings.system_logs;
+    set("enableSystemLogHandler", (logs != SystemLogs::Off).into());
+    set("enableSystemLogQuery", (logs == SystemLogs::Query).into());
     let body = json!({"kubeletconfig": shown});
     reply(StatusCode::OK, "application/json", body.to_string())
 }

@@ -24,6 +24,7 @@ const KNOWN: &[(&str, Option<bool>)] = &[
     ("InPlacePodVerticalScaling", Some(true)),
     ("InPlacePodVerticalScalingInitContainers", Some(true)),
     ("MutableCSINodeAllocatableCount", Some(true)),
+    ("NodeLogQuery", Some(true)),
     ("NodeSwap", Some(true)),
     ("PodLevelResources", Some(true)),
     ("RestartAllContainersOnContainerExits", Some(true)),

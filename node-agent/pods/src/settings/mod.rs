@@ -74,6 +74,8 @@ pub struct Settings {
     pub status_images: usize,
     /// Who may use the serving API.
     pub access: Access,
+    /// What may be read of the node's own logs.
+    pub system_logs: SystemLogs,
     /// How containers are given CPUs, memory and devices.
     pub alignment: Alignment,
     /// How containers' memory is limited beyond their limits.
@@ -87,6 +89,18 @@ pub struct Settings {
     pub unsupported: Vec<String>,
     /// The file as it was read, with what was not set left out.
     pub raw: Value,
+}
+
+/// What may be read of the node's own logs, by those who may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SystemLogs {
+    /// None of them (`enableSystemLogHandler: false`).
+    Off,
+    /// Its files.
+    #[default]
+    Files,
+    /// What was asked for of its services, too (`enableSystemLogQuery`, KEP-2258).
+    Query,
 }
 
 /// `imageGC…`
@@ -166,6 +180,8 @@ struct File {
     node_status_max_images: Option<i64>,
     authentication: Authentication,
     authorization: Authorization,
+    enable_system_log_handler: Option<bool>,
+    enable_system_log_query: Option<bool>,
     feature_gates: gates::Gates,
     #[serde(flatten)]
     shutdown: shutdown::File,
@@ -305,6 +321,10 @@ impl Settings {
             enforce_pods: file
                 .enforce_node_allocatable
                 .is_none_or(|list| list.iter().any(|what| what == "pods")),
+            system_logs: system_logs(
+                file.enable_system_log_handler.unwrap_or(true),
+                file.enable_system_log_query.unwrap_or(false),
+            )?,
             alignment,
             memory: MemoryLimits::from_file(file.memory, &file.feature_gates)?,
             taints: file.register_with_taints,
@@ -318,6 +338,19 @@ impl Settings {
             unsupported: Vec::new(),
             raw: Value::Object(serde_json::Map::new()),
         })
+    }
+}
+
+fn system_logs(files: bool, query: bool) -> Result<SystemLogs, Error> {
+    match (files, query) {
+        (false, true) => Err(Error::Value {
+            field: "enableSystemLogQuery",
+            value: "true".to_owned(),
+            why: "needs `enableSystemLogHandler: true`",
+        }),
+        (false, false) => Ok(SystemLogs::Off),
+        (true, false) => Ok(SystemLogs::Files),
+        (true, true) => Ok(SystemLogs::Query),
     }
 }
 

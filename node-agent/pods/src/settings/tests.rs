@@ -103,6 +103,27 @@ fn who_may_ask_is_as_strict_as_the_kubelets_unless_told_otherwise() {
 }
 
 #[test]
+fn what_may_be_read_of_the_nodes_logs_is_configured() {
+    let read = |text: &str| {
+        Settings::parse(&format!("{HEAD}{text}")).map(|s| {
+            assert!(s.unsupported.is_empty(), "{text}");
+            s.system_logs
+        })
+    };
+    let (on, off) = (
+        "enableSystemLogQuery: true\n",
+        "enableSystemLogHandler: false\n",
+    );
+    assert_eq!(read("").unwrap(), SystemLogs::Files);
+    assert_eq!(read(off).unwrap(), SystemLogs::Off);
+    assert_eq!(read(on).unwrap(), SystemLogs::Query);
+    let gate = "featureGates: {NodeLogQuery: true}\n";
+    assert_eq!(read(gate).unwrap(), SystemLogs::Files);
+    let error = read(&format!("{off}{on}")).unwrap_err().to_string();
+    assert!(error.contains("enableSystemLogHandler"), "{error}");
+}
+
+#[test]
 fn nonsense_is_refused_by_name() {
     let cases = [
         ("maxPod: 1\n", "unknown field \"maxPod\""),
