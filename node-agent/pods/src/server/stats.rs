@@ -14,12 +14,13 @@ use crate::cri::api;
 use crate::node::guard::size;
 use crate::objects::volume::{Source, Volume};
 use crate::pod::cgroup::Version;
+use crate::pod::cgroup_names::Driver;
 use crate::pod::config::log_directory;
 use crate::pod::observed::key;
 use crate::pod::qos;
 use crate::pod::times::from_nanos;
 use crate::pod::times::rfc3339;
-use crate::settings::SystemLogs;
+use crate::settings::{Settings, SystemLogs};
 use crate::shared::{Entry, Shared};
 use crate::volumes::Volumes;
 
@@ -268,7 +269,14 @@ fn on_its_own(entry: &Entry, volume: &Volume, claim: Option<String>, now: &str) 
 /// `/configz`: the configuration as the file has it, with what the agent made
 /// of it where it acts on it.
 pub(super) fn configuration(shared: &Shared) -> Response<Body> {
-    let settings = &shared.settings;
+    let shown = in_force(&shared.settings, shared.node.cgroups.driver());
+    let body = json!({"kubeletconfig": shown});
+    reply(StatusCode::OK, "application/json", body.to_string())
+}
+
+/// The configuration with what is in force; the `driver` of control groups is whatever
+/// the file says. Pure.
+fn in_force(settings: &Settings, driver: Driver) -> Value {
     let mut shown = settings.raw.clone();
     let seconds = |d: std::time::Duration| format!("{}s", d.as_secs());
     let mut set = |key: &str, value: Value| {
@@ -295,8 +303,8 @@ pub(super) fn configuration(shared: &Shared) -> Response<Body> {
     let logs = settings.system_logs;
     set("enableSystemLogHandler", (logs != SystemLogs::Off).into());
     set("enableSystemLogQuery", (logs == SystemLogs::Query).into());
-    let body = json!({"kubeletconfig": shown});
-    reply(StatusCode::OK, "application/json", body.to_string())
+    shown["cgroupDriver"] = driver.to_string().into();
+    shown
 }
 
 /// `/metrics/probes`: how probes went so far.
@@ -480,6 +488,28 @@ mod tests {
         for broken in ["", "some\n", "some avg10=x avg60=0 avg300=0 total=1"] {
             assert_eq!(pressure(broken), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn the_configuration_is_shown_as_it_is_in_force() {
+        let parse = |text: &str| {
+            let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+            Settings::parse(&format!("{head}{text}")).unwrap()
+        };
+        // the runtime decides, whatever the file says
+        let said = in_force(
+            &parse("cgroupDriver: cgroupfs\nmaxPods: 7\n"),
+            Driver::Systemd,
+        );
+        assert_eq!(said["cgroupDriver"], "systemd");
+        assert_eq!(
+            (&said["maxPods"], &said["enableSystemLogQuery"]),
+            (&json!(7), &json!(false))
+        );
+        let silent = in_force(&parse("enableSystemLogQuery: true\n"), Driver::Cgroupfs);
+        assert_eq!(silent["cgroupDriver"], "cgroupfs");
+        assert_eq!(silent["enableSystemLogQuery"], true);
+        assert_eq!(silent["kind"], "KubeletConfiguration");
     }
 
     #[tokio::test]
