@@ -101,11 +101,11 @@ pub enum Error {
     /// A certificate that expired or cannot be read.
     #[error(transparent)]
     Certificate(control_pki::Error),
-    /// The serving API's certificate and key.
-    #[error("`{}`", certificate.display())]
+    /// The serving API's certificate and key, or the authorities of its clients.
+    #[error("`{}`", file.display())]
     Serving {
-        /// The certificate's file.
-        certificate: PathBuf,
+        /// The file.
+        file: PathBuf,
         /// What is wrong.
         #[source]
         source: node_agent_pods::server::TlsError,

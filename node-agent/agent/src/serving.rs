@@ -1,9 +1,10 @@
-//! The certificate of the serving API: read at the start, and again whenever
-//! its file changes, so that a renewal needs no restart.
+//! The certificate of the serving API and the authorities of its clients: read at the
+//! start, and again whenever a file changes, so that a renewal needs no restart.
 
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -43,19 +44,19 @@ pub fn address(primary: IpAddr) -> SocketAddr {
 /// missing.
 pub fn tls(files: &Serving) -> Result<Tls, Error> {
     let client_ca = read(&files.client_ca)?;
-    let tls = Tls::without_certificate(&client_ca, SERVED).map_err(unusable(files))?;
+    let tls = Tls::without_certificate(&client_ca, SERVED).map_err(unusable(&files.client_ca))?;
     if !(files.awaited && changed_at(files).is_none()) {
         load(files, &tls)?;
     }
     Ok(tls)
 }
 
-/// Shows what the files hold as it changes, until `shutdown`.
+/// Shows, and takes clients by, what the files hold as it changes, until `shutdown`.
 ///
 /// # Errors
-/// None: what cannot be used is logged, and the old certificate stays.
+/// None: what cannot be used is logged, and what was there before stays.
 pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Result<(), Error> {
-    let mut shown = None;
+    let (mut shown, mut believed) = (None, None);
     // The start showed what was there.
     if !files.awaited {
         shown = changed_at(&files);
@@ -70,11 +71,29 @@ pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Re
             }
             shown = there;
         }
+        let there = version(&files.client_ca).ok();
+        if there.is_some() && there != believed {
+            believe(&files, &tls);
+            believed = there;
+        }
         let pause = if shown.is_none() { SOON } else { NOW_AND_THEN };
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+fn believe(files: &Serving, tls: &Tls) {
+    let authorities = files.client_ca.display();
+    let replaced = read(&files.client_ca).and_then(|pem| {
+        let replaced = tls.replace_authorities(&pem);
+        replaced.map_err(unusable(&files.client_ca))
+    });
+    match replaced {
+        Ok(true) => info!(%authorities, "authorities of clients loaded"),
+        Ok(false) => {}
+        Err(error) => warn!(%error, "the new authorities of clients cannot be used"),
     }
 }
 
@@ -87,7 +106,8 @@ fn load(files: &Serving, tls: &Tls) -> Result<(), Error> {
         "have a new one made (`orlop credentials node`)",
     )
     .map_err(Error::Certificate)?;
-    tls.replace(&certificate, &key).map_err(unusable(files))
+    tls.replace(&certificate, &key)
+        .map_err(unusable(&files.certificate))
 }
 
 /// When the certificate was written; the key is written before it.
@@ -97,16 +117,19 @@ fn changed_at(files: &Serving) -> Option<SystemTime> {
     times(&files.certificate).ok()
 }
 
+/// What is another when another file took the place of this one, or it was written to.
+fn version(path: &Path) -> io::Result<(u64, u64, i64, i64)> {
+    let meta = std::fs::metadata(path)?;
+    Ok((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(Error::file("read", path))
 }
 
-fn unusable(files: &Serving) -> impl FnOnce(node_agent_pods::server::TlsError) -> Error {
-    let certificate = files.certificate.clone();
-    move |source| Error::Serving {
-        certificate,
-        source,
-    }
+fn unusable(file: &Path) -> impl FnOnce(node_agent_pods::server::TlsError) -> Error {
+    let file = file.to_owned();
+    move |source| Error::Serving { file, source }
 }
 
 #[cfg(test)]
@@ -142,6 +165,34 @@ mod tests {
         assert!(tls(&files(true)).is_err(), "what is there must be right");
         std::fs::write(&files(true).certificate, &issued.cert_pem).expect("written");
         assert!(tls(&files(false)).is_ok());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn authorities_of_clients_are_those_that_the_file_has_now() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let authority = || Authority::create("test").expect("an authority");
+        let files = files(folder.path(), true);
+        std::fs::write(&files.client_ca, authority().certificate_pem()).expect("written");
+        let tls = tls(&files).expect("without a certificate");
+        let stop = CancellationToken::new();
+        let following = tokio::spawn(follow(files.clone(), tls.clone(), stop.clone()));
+        for next in [authority(), authority()] {
+            // what cannot be used is not
+            for (name, text) in [("rubbish", "rubbish"), ("next", next.certificate_pem())] {
+                let path = folder.path().join(name);
+                std::fs::write(&path, text).expect("written");
+                std::fs::rename(&path, &files.client_ca).expect("replaced");
+            }
+            for _ in 0..600 {
+                if tls.authorities() == next.certificate_pem() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert_eq!(tls.authorities(), next.certificate_pem());
+        }
+        stop.cancel();
+        following.await.expect("no panic").expect("no error");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

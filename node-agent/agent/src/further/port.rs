@@ -132,7 +132,7 @@ fn own(node: &str) -> Result<Tls, Error> {
         .and_then(|authority| authority.issue(&Spec::server(node, [node])))
         .map_err(Error::Certificate)?;
     Tls::without_clients(&issued.cert_pem, &issued.key_pem).map_err(|source| Error::Serving {
-        certificate: "(in memory)".into(),
+        file: "(in memory)".into(),
         source,
     })
 }

@@ -99,7 +99,6 @@ async fn accept<R, A>(
     R: Fn(Request<Incoming>) -> A + Clone + Send + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
-    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config());
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -110,7 +109,9 @@ async fn accept<R, A>(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (acceptor, tls) = (acceptor.clone(), tls.clone());
+        let (config, generation) = tls.config();
+        let acceptor = tokio_rustls::TlsAcceptor::from(config);
+        let tls = tls.clone();
         let (access, route) = (access.clone(), route.clone());
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
@@ -120,15 +121,13 @@ async fn accept<R, A>(
                 tracing::debug!(%peer, "no TLS");
                 return;
             };
-            let client = tls.peer(
-                stream
-                    .get_ref()
-                    .1
-                    .peer_certificates()
-                    .and_then(|c| c.first()),
-            );
+            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let chain: Arc<[_]> = shown.iter().map(|one| one.clone().into_owned()).collect();
+            let client = tls.peer(chain.first());
             let service = hyper::service::service_fn(move |request| {
-                let (access, client) = (access.clone(), client.clone());
+                let access = access.clone();
+                let believed = tls.still_believes(generation, &chain);
+                let client = believed.and_then(|()| client.clone());
                 let route = route.clone();
                 async move {
                     let answer = match admit(&access, client, &request).await {
@@ -389,6 +388,7 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use control_pki::{Authority, Issued, Spec};
     use rustls::pki_types::CertificateDer;
 
     use super::*;
@@ -428,6 +428,95 @@ mod tests {
             tls.peer(Some(&garbage)).err(),
             Some(StatusCode::UNAUTHORIZED)
         );
+    }
+
+    /// A connection of a client with this certificate; none when it is refused.
+    async fn connect(
+        at: std::net::SocketAddr,
+        server: &Authority,
+        own: &Issued,
+    ) -> Option<hyper::client::conn::http1::SendRequest<Full<Bytes>>> {
+        let config = control_pki::client_config(server.certificate_pem(), Some(own));
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config.expect("usable")));
+        let stream = tokio::net::TcpStream::connect(at).await.expect("connected");
+        let name = "node".try_into().expect("a name");
+        let stream = connector.connect(name, stream).await.ok()?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .ok()?;
+        tokio::spawn(connection);
+        Some(sender)
+    }
+
+    async fn ask(sender: &mut hyper::client::conn::http1::SendRequest<Full<Bytes>>) -> Option<u16> {
+        sender.ready().await.ok()?;
+        let request = Request::get("/").body(Full::default()).expect("a request");
+        let answer = sender.send_request(request).await.ok()?;
+        let status = answer.status().as_u16();
+        answer.into_body().collect().await.ok()?;
+        Some(status)
+    }
+
+    #[tokio::test]
+    async fn other_authorities_are_believed_at_once_and_no_connection_is_dropped() {
+        let authority = || Authority::create("test").expect("an authority");
+        let (server, first, second) = (authority(), authority(), authority());
+        let shown = server
+            .issue(&Spec::server("node", ["node"]))
+            .expect("issued");
+        let client = |by: &Authority| by.issue(&Spec::client("api", &[])).expect("issued");
+        let tls = Tls::new(
+            &shown.cert_pem,
+            &shown.key_pem,
+            first.certificate_pem(),
+            &["api"],
+        )
+        .expect("usable");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let at = listener.local_addr().expect("bound");
+        let nobody = tower::service_fn(|_: Request<control_client::RequestBody>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+        });
+        let api = control_client::Client::in_process(nobody, ());
+        let access = Access::new(api, "node", crate::settings::Access::default());
+        let shutdown = CancellationToken::new();
+        let route = |_| std::future::ready(text(StatusCode::OK, "ok"));
+        let serving = accept(listener, tls.clone(), access, route, shutdown.clone());
+        let serving = tokio::spawn(serving);
+
+        let (old, new) = (client(&first), client(&second));
+        let mut before = connect(at, &server, &old).await.expect("connected");
+        assert_eq!(ask(&mut before).await, Some(200));
+        if let Some(mut stranger) = connect(at, &server, &new).await {
+            // TLS 1.3 tells a client late
+            assert_eq!(ask(&mut stranger).await, None);
+        }
+
+        assert!(
+            tls.replace_authorities(second.certificate_pem())
+                .expect("usable")
+        );
+        let again = tls.replace_authorities(second.certificate_pem());
+        assert!(!again.expect("usable"), "nothing new");
+        let mut after = connect(at, &server, &new).await.expect("connected");
+        assert_eq!(ask(&mut after).await, Some(200));
+        assert_eq!(
+            ask(&mut before).await,
+            Some(401),
+            "answered, and not believed"
+        );
+
+        for unusable in ["", "rubbish"] {
+            assert!(tls.replace_authorities(unusable).is_err(), "{unusable}");
+        }
+        assert_eq!(ask(&mut after).await, Some(200), "the last ones stay");
+        let both = format!("{}{}", first.certificate_pem(), second.certificate_pem());
+        assert!(tls.replace_authorities(&both).expect("usable"));
+        for sender in [&mut before, &mut after] {
+            assert_eq!(ask(sender).await, Some(200));
+        }
+        shutdown.cancel();
+        serving.await.expect("no panic");
     }
 
     #[tokio::test]

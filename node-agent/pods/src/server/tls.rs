@@ -1,10 +1,11 @@
 //! The TLS of the serving API: whom it shows, and who may ask.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use http::StatusCode;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
@@ -14,9 +15,55 @@ use super::access::User;
 /// The TLS of the serving API. `Clone` shares.
 #[derive(Clone)]
 pub struct Tls {
-    config: Arc<ServerConfig>,
+    clients: Arc<RwLock<Clients>>,
     identity: Arc<Identity>,
     names: Arc<[String]>,
+}
+
+/// Whose clients' certificates count for those who connect from now on.
+struct Clients {
+    config: Arc<ServerConfig>,
+    /// Who judges them; none where they show none.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// The authorities, PEM.
+    authorities: String,
+    /// How often they were replaced.
+    generation: u64,
+}
+
+impl Clients {
+    /// Those of these authorities, or that show no certificate.
+    fn of(client_ca: &str, identity: &Arc<Identity>) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
+            roots
+                .add(root.map_err(TlsError::of)?)
+                .map_err(TlsError::of)?;
+        }
+        let provider = crate::tls::provider();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .allow_unauthenticated()
+                .build()
+                .map_err(TlsError::of)?;
+        // sessions are kept by a configuration: none of before is gone on with
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::of)?
+            .with_client_cert_verifier(verifier.clone())
+            .with_cert_resolver(identity.clone());
+        Ok(Self {
+            config: with_protocols(config),
+            verifier: Some(verifier),
+            authorities: client_ca.to_owned(),
+            generation: 0,
+        })
+    }
+}
+
+fn with_protocols(mut config: ServerConfig) -> Arc<ServerConfig> {
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
 }
 
 /// Whoever has a certificate of the cluster.
@@ -42,7 +89,7 @@ impl std::fmt::Debug for Tls {
 
 /// Why the TLS of the serving API cannot be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("the serving certificate of the node cannot be used: {0}")]
+#[error("cannot be used for the TLS of the serving API: {0}")]
 pub struct TlsError(String);
 
 impl TlsError {
@@ -85,25 +132,9 @@ impl Tls {
     /// # Errors
     /// When the authorities cannot be read.
     pub fn without_certificate(client_ca: &str, names: &[&str]) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for root in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
-            roots
-                .add(root.map_err(TlsError::of)?)
-                .map_err(TlsError::of)?;
-        }
-        let provider = crate::tls::provider();
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .allow_unauthenticated()
-                .build()
-                .map_err(TlsError::of)?;
         let identity = Arc::new(Identity::default());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(TlsError::of)?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(identity.clone());
-        Ok(Self::of(config, identity, names))
+        let clients = Clients::of(client_ca, &identity)?;
+        Ok(Self::with(clients, identity, names))
     }
 
     /// Serves with this certificate and key, both PEM, clients that show none.
@@ -117,18 +148,50 @@ impl Tls {
             .map_err(TlsError::of)?
             .with_no_client_auth()
             .with_cert_resolver(identity.clone());
-        let tls = Self::of(config, identity, &[]);
+        let clients = Clients {
+            config: with_protocols(config),
+            verifier: None,
+            authorities: String::new(),
+            generation: 0,
+        };
+        let tls = Self::with(clients, identity, &[]);
         tls.replace(certificate, key)?;
         Ok(tls)
     }
 
-    fn of(mut config: ServerConfig, identity: Arc<Identity>, names: &[&str]) -> Self {
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    fn with(clients: Clients, identity: Arc<Identity>, names: &[&str]) -> Self {
         Self {
-            config: Arc::new(config),
+            clients: Arc::new(RwLock::new(clients)),
             identity,
             names: names.iter().map(|n| (*n).to_owned()).collect(),
         }
+    }
+
+    /// Takes clients of the authorities in `client_ca` (PEM) from now on, and of no others;
+    /// whether those are others than before. Connections stay; what clients of other
+    /// authorities ask on them is refused.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds none; the old ones then stay.
+    pub fn replace_authorities(&self, client_ca: &str) -> Result<bool, TlsError> {
+        if self.clients().authorities == client_ca {
+            return Ok(false);
+        }
+        let made = Clients::of(client_ca, &self.identity)?;
+        let mut clients = self.clients.write().unwrap_or_else(PoisonError::into_inner);
+        let generation = clients.generation + 1;
+        *clients = Clients { generation, ..made };
+        Ok(true)
+    }
+
+    /// The authorities of clients, PEM.
+    #[must_use]
+    pub fn authorities(&self) -> String {
+        self.clients().authorities.clone()
+    }
+
+    fn clients(&self) -> RwLockReadGuard<'_, Clients> {
+        self.clients.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows another certificate to those who connect from now on.
@@ -157,8 +220,32 @@ impl Tls {
             .is_some()
     }
 
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
+    /// How a new connection is made, and which of the changes of authorities it is after.
+    pub(super) fn config(&self) -> (Arc<ServerConfig>, u64) {
+        let clients = self.clients();
+        (Arc::clone(&clients.config), clients.generation)
+    }
+
+    /// Whether one of the authorities of now vouches for a client that was taken by those
+    /// of the `generation`, with this chain of certificates or none.
+    ///
+    /// # Errors
+    /// The answer to one that is no longer believed.
+    pub(super) fn still_believes(
+        &self,
+        generation: u64,
+        chain: &[CertificateDer<'_>],
+    ) -> Result<(), StatusCode> {
+        let clients = self.clients();
+        let Some((first, rest)) = chain.split_first() else {
+            return Ok(());
+        };
+        if clients.generation == generation {
+            return Ok(());
+        }
+        let verifier = clients.verifier.as_ref().ok_or(StatusCode::UNAUTHORIZED)?;
+        let vouched = verifier.verify_client_cert(first, rest, UnixTime::now());
+        vouched.map(drop).map_err(|_| StatusCode::UNAUTHORIZED)
     }
 
     /// Who a client with this certificate is, and whether it needs no review;
