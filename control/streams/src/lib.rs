@@ -11,6 +11,7 @@
 //! mean. At most a few chunks are under way in each direction; who reads slowly
 //! slows the other side down.
 
+pub mod join;
 pub mod remotecommand;
 pub mod spdy;
 pub mod tunnel;

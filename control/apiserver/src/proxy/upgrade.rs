@@ -1,27 +1,18 @@
 //! Requests for another protocol: passed on as they are; once the target has
 //! agreed (101), bytes go both ways until either side ends.
 
-use std::time::Duration;
-
+use control_streams::join::join;
 use control_types::status::Status;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio_util::sync::CancellationToken;
 
 use super::plain_error;
 use crate::body::{self, Body, BoxError};
 use crate::chain::Context;
 use crate::egress::target::Target;
 use crate::reply::Answer;
-
-/// Bytes that are on their way in one direction at most.
-const BUFFER: usize = 32 << 10;
-
-/// How long a closing side may take to take its last bytes.
-const CLOSE: Duration = Duration::from_secs(5);
 
 /// An upgraded connection.
 pub type Stream = TokioIo<Upgraded>;
@@ -111,7 +102,8 @@ pub async fn pass_with(
         // Both sides are there as soon as the answer has reached the client.
         match futures::future::try_join(client, target_side).await {
             Ok((client, target)) => {
-                join(TokioIo::new(client), TokioIo::new(target), shutdown).await;
+                let (client, target) = (TokioIo::new(client), TokioIo::new(target));
+                join(client, target, shutdown.cancelled()).await;
             }
             Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
         }
@@ -119,42 +111,6 @@ pub async fn pass_with(
     let mut response = Response::from_parts(parts, body::empty());
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
     Ok(response)
-}
-
-/// Copies both ways until either side ends, or `shutdown`; then closes both.
-pub async fn join<A, B>(client: A, target: B, shutdown: CancellationToken)
-where
-    A: AsyncRead + AsyncWrite + Unpin,
-    B: AsyncRead + AsyncWrite + Unpin,
-{
-    let (mut client_reads, mut client_writes) = tokio::io::split(client);
-    let (mut target_reads, mut target_writes) = tokio::io::split(target);
-    tokio::select! {
-        () = copy(&mut client_reads, &mut target_writes) => {}
-        () = copy(&mut target_reads, &mut client_writes) => {}
-        () = shutdown.cancelled() => {}
-    }
-    let close = async {
-        let _ = tokio::join!(client_writes.shutdown(), target_writes.shutdown());
-    };
-    let _ = tokio::time::timeout(CLOSE, close).await;
-}
-
-/// Copies to the end. What has been read is written before more is read.
-async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
-    let mut buffer = vec![0; BUFFER].into_boxed_slice();
-    loop {
-        let read = match from.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => read,
-        };
-        let Some(bytes) = buffer.get(..read) else {
-            return;
-        };
-        if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Runs `work` on the client's side of an upgrade once the answer has gone out,

@@ -9,13 +9,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use control_streams::join::join;
 use control_streams::remotecommand::Wanted;
 use control_streams::websocket::wants_upgrade;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -23,14 +23,8 @@ use super::{Body, query, reply, text, websockets};
 use crate::cri::api::{AttachRequest, ExecRequest, ExecSyncRequest, PortForwardRequest};
 use crate::shared::{Entry, Shared};
 
-/// Bytes that are on their way in one direction at most.
-const BUFFER: usize = 32 << 10;
-
 /// How long the runtime's own server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-
-/// How long a closing side may take to take its last bytes.
-const CLOSE: Duration = Duration::from_secs(5);
 
 /// What a path names.
 #[derive(Clone, Copy, Debug)]
@@ -423,48 +417,13 @@ async fn upgrade(
     tokio::spawn(async move {
         match futures::future::try_join(client, runtime).await {
             Ok((client, runtime)) => {
-                join(TokioIo::new(client), TokioIo::new(runtime), shutdown).await;
+                let (client, runtime) = (TokioIo::new(client), TokioIo::new(runtime));
+                join(client, runtime, shutdown.cancelled()).await;
             }
             Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
         }
     });
     Ok(answer.map(|_| empty()))
-}
-
-/// Copies both ways until either side ends, or `shutdown`; then closes both.
-async fn join<A, B>(client: A, runtime: B, shutdown: CancellationToken)
-where
-    A: AsyncRead + AsyncWrite + Unpin,
-    B: AsyncRead + AsyncWrite + Unpin,
-{
-    let (mut client_reads, mut client_writes) = tokio::io::split(client);
-    let (mut runtime_reads, mut runtime_writes) = tokio::io::split(runtime);
-    tokio::select! {
-        () = copy(&mut client_reads, &mut runtime_writes) => {}
-        () = copy(&mut runtime_reads, &mut client_writes) => {}
-        () = shutdown.cancelled() => {}
-    }
-    let close = async {
-        let _ = tokio::join!(client_writes.shutdown(), runtime_writes.shutdown());
-    };
-    let _ = tokio::time::timeout(CLOSE, close).await;
-}
-
-/// Copies to the end. What has been read is written before more is read.
-async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
-    let mut buffer = vec![0; BUFFER].into_boxed_slice();
-    loop {
-        let read = match from.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => read,
-        };
-        let Some(bytes) = buffer.get(..read) else {
-            return;
-        };
-        if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Answers the paths below `/exec`, `/attach`, `/portForward` and `/run`.

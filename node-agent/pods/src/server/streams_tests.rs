@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
