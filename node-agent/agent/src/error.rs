@@ -49,6 +49,9 @@ pub enum Error {
         /// Why not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// What systemd asks for.
+    #[error(transparent)]
+    Systemd(crate::systemd::Wrong),
     /// The datapath.
     #[error(transparent)]
     Datapath(node_agent_datapath::Error),

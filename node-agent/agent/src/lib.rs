@@ -53,6 +53,7 @@ mod routes;
 mod services;
 mod serving;
 mod sysctl;
+mod systemd;
 mod views;
 
 pub use error::Error;
@@ -65,6 +66,7 @@ pub use node_agent_datapath::{
 };
 pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::ProviderFiles;
+use node_agent_pods::Pulse;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
 pub use overlay::Overlay;
 pub use policy::why;
@@ -200,6 +202,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     preflight::kernel()?;
+    let systemd = systemd::Wanted::of_this_process().map_err(Error::Systemd)?;
     let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
     preflight::plugin(&options.cni.source)?;
     let node_ips = if options.node_ips.is_empty() {
@@ -388,6 +391,9 @@ pub async fn run(
         stop.clone(),
     ));
     parts.spawn(network.run(nodes.changes(), stop.clone()));
+    let pulse = Arc::new(Pulse::default());
+    let seen = options.runs_pods.then(|| pulse.clone());
+    parts.spawn(systemd.keep(seen, stop.clone()));
     let pods = options.runs_pods.then(|| node_agent_pods::Options {
         client: client.named("kubelet"),
         node_name: options.datapath.node_name,
@@ -406,6 +412,7 @@ pub async fn run(
         listen,
         serving,
         further: Some(further),
+        pulse,
     });
     if let Some(pods) = pods {
         let until = stop.clone();
@@ -439,6 +446,7 @@ pub async fn run_datapath(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     preflight::kernel()?;
+    let systemd = systemd::Wanted::of_this_process().map_err(Error::Systemd)?;
     let ranges = &options.services.cluster_cidrs;
     for it in preflight::obstacles(ranges.iter().any(|it| it.addr().is_ipv6())) {
         warn!(setting = it.setting, value = it.value, "{}", it.consequence);
@@ -449,6 +457,7 @@ pub async fn run_datapath(
         ..options
     };
     let stop = shutdown.child_token();
+    tokio::spawn(systemd.keep(None, stop.clone()));
     let others = services::Others::default();
     let announcing = tokio::spawn(announce::run(
         client.clone().named("orlop-announcer"),

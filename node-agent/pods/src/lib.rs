@@ -24,6 +24,7 @@ pub mod node;
 pub mod objects;
 pub mod plugins;
 pub mod pod;
+mod pulse;
 pub mod server;
 pub mod settings;
 pub mod shared;
@@ -64,6 +65,8 @@ use crate::pod::limits::Rules;
 use crate::pod::providers::Providers;
 
 pub use crate::pod::providers::ProviderFiles;
+pub use crate::pulse::Pulse;
+
 use crate::pod::pulls::Pulls;
 use crate::pod::resize::Room;
 use crate::pod::userns::Ranges;
@@ -108,6 +111,8 @@ pub struct Options {
     pub serving: Option<server::Tls>,
     /// What the serving API answers besides the kubelet's paths.
     pub further: Option<server::further::Further>,
+    /// By which others see that the agent looks after its pods.
+    pub pulse: Arc<Pulse>,
 }
 
 /// What stops the agent, or does not let it start.
@@ -330,6 +335,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         pods: Registry::default(),
         probes: Arc::default(),
         attention: Attention::default(),
+        pulse: options.pulse.clone(),
         crowd: crowd::Crowd::of(usize::try_from(machine.cpus).unwrap_or(1)),
         runtime_name: version.runtime_name,
         runtime,

@@ -63,6 +63,7 @@ pub async fn run(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
+            () = shared.pulse.asked() => shared.pulse.answer(),
             () = &mut known, if !is_known => is_known = true,
             change = changes.recv(), if is_known => {
                 let Some(change) = change else { break };
@@ -445,4 +446,38 @@ async fn look(runtime: &dyn Runtime) -> crate::cri::Result<FxHashMap<String, u64
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::fake::Fake;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn who_asks_for_its_pulse_is_answered_before_the_api_and_never_after_the_end() {
+        let root = tempfile::tempdir().unwrap();
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let written = testing::Written::default();
+        let shared = testing::shared(&Fake::default(), root.path(), orders, written);
+        let shared = Arc::new(shared);
+        let pods = control_client::reflect::<Pod>(&shared.client, control_client::Selection::all());
+        let shutdown = CancellationToken::new();
+        let unknown = std::future::pending();
+        let nudges = mpsc::unbounded_channel();
+        let manager = run(
+            shared.clone(),
+            pods,
+            unknown,
+            ordered,
+            nudges,
+            shutdown.clone(),
+        );
+        let manager = tokio::spawn(manager);
+        assert!(shared.pulse.beats(Duration::from_secs(60)).await);
+        assert!(shared.pulse.beats(Duration::from_secs(60)).await);
+        shutdown.cancel();
+        manager.await.unwrap();
+        assert!(!shared.pulse.beats(Duration::from_millis(50)).await);
+    }
 }

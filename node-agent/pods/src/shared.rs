@@ -32,6 +32,7 @@ use crate::pod::probe::Counts;
 use crate::pod::resize::Room;
 use crate::pod::status::Sentence;
 use crate::pod::userns::Ranges;
+use crate::pulse::Pulse;
 use crate::settings::Settings;
 
 /// What all parts of the agent share. One per agent.
@@ -96,6 +97,8 @@ pub struct Shared {
     pub probes: Arc<Counts>,
     /// How the runtime is watched.
     pub attention: Attention,
+    /// Whether the loop over all pods goes round.
+    pub pulse: Arc<Pulse>,
 }
 
 /// A pod that the node ends.

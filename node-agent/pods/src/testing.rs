@@ -121,6 +121,7 @@ pub(crate) fn shared(
         pods: Registry::default(),
         probes: Arc::default(),
         attention,
+        pulse: Arc::default(),
         runtime_name: "fake".to_owned(),
         runtime,
         crowd: Crowd::of(1),

@@ -43,6 +43,9 @@ pub use tls::{Tls, TlsError};
 /// The body of an answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
+/// How long the loop over the pods may take to go round once.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Serves until `shutdown`.
 pub async fn serve(
     shared: Arc<Shared>,
@@ -187,7 +190,7 @@ async fn route(
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     let method = request.method().clone();
     match (method, parts.as_slice()) {
-        (Method::GET, ["healthz"]) => text(StatusCode::OK, "ok"),
+        (Method::GET, ["healthz"]) => health(shared.pulse.beats(HEALTH_PATIENCE).await),
         (Method::GET, ["pods" | "runningpods"]) => pods(&shared).await,
         (Method::POST, ["checkpoint", namespace, pod, container]) => {
             checkpoint::answer(&shared, namespace, pod, container, request.uri().query()).await
@@ -231,6 +234,16 @@ async fn route(
         }
         _ => not_found(),
     }
+}
+
+/// `/healthz`, by whether the loop over all pods goes round.
+fn health(goes_round: bool) -> Response<Body> {
+    if goes_round {
+        return text(StatusCode::OK, "ok");
+    }
+    let said =
+        "[-]syncloop failed: the loop over the pods does not go round\nhealthz check failed\n";
+    text(StatusCode::INTERNAL_SERVER_ERROR, said)
 }
 
 fn not_found() -> Response<Body> {
@@ -576,6 +589,12 @@ mod tests {
             ]
         );
         assert_eq!(told[0]["spec"]["x"], 1);
+    }
+
+    #[test]
+    fn health_is_that_pods_are_looked_after() {
+        assert_eq!(health(true).status(), 200);
+        assert_eq!(health(false).status(), 500);
     }
 
     #[test]
