@@ -56,6 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         listen: format!("{ip}:10250").parse()?,
         serving,
         further: None,
+        pulse: std::sync::Arc::default(),
     };
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
