@@ -160,14 +160,11 @@ impl Collector {
             }
         }
         let options = DeleteOptions::of_uid(meta.uid.as_str()).grace(0);
-        match self
+        let deleted = self
             .client
             .delete(pods, &meta.namespace, &meta.name, &options)
-            .await
-        {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+            .await;
+        work::unless_gone(deleted)
     }
 }
 

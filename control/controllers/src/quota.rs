@@ -302,10 +302,7 @@ impl Quotas {
             .client
             .update_status::<Discard>(&QUOTAS, &key.namespace, &key.name, &wanted)
             .await;
-        match written {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(None),
-        }
+        work::unless_gone(written).map(|()| None)
     }
 
     /// All device classes, and the extended resource that each stands for.

@@ -237,10 +237,7 @@ impl Ranges {
             .client
             .patch::<Discard>(&SERVICE_CIDRS, "", name, "", patch)
             .await;
-        match done {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop),
-        }
+        work::unless_gone(done)
     }
 
     /// Applies the condition, if it is not told so already.
@@ -278,10 +275,7 @@ impl Ranges {
             .client
             .patch::<Discard>(&SERVICE_CIDRS, "", name, "status", apply)
             .await;
-        match done {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop),
-        }
+        work::unless_gone(done)
     }
 }
 

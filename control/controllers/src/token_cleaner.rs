@@ -69,13 +69,10 @@ async fn round(client: &Client) -> Result<(), Error> {
         let meta = &token.metadata;
         let options = DeleteOptions::of_uid(meta.uid.as_str());
         let secrets = &resources::SECRETS;
-        match client
+        let deleted = client
             .delete(secrets, NAMESPACE, &meta.name, &options)
-            .await
-        {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+            .await;
+        work::unless_gone(deleted)
     }))
     .await;
     if removed > 0 {

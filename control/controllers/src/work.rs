@@ -39,6 +39,17 @@ pub(crate) fn unless_overtaken<T>(written: Result<T, Error>) -> Outcome {
     }
 }
 
+/// The end of a write to an object: one that is gone needs none.
+///
+/// # Errors
+/// Any other failure of the write.
+pub(crate) fn unless_gone<T>(written: Result<T, Error>) -> Result<(), Error> {
+    match written {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Calls `work` so many times, the calls of a batch at the same time; batches
 /// begin with one call and double. After a batch with a failure no further
 /// one is begun: what fails for one pod will mostly fail for all, and a full
@@ -102,11 +113,7 @@ pub(crate) async fn merge(
             Patch::Merge(patch),
         )
         .await;
-    match result {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(error),
-    }
+    unless_gone(result)
 }
 
 /// Makes `owner` the controller of an object, after asking the server whether

@@ -63,10 +63,7 @@ impl Cleaner {
             let meta = &request.metadata;
             let options = DeleteOptions::of_uid(meta.uid.as_str());
             let resource = &resources::CERTIFICATE_SIGNING_REQUESTS;
-            match self.client.delete(resource, "", &meta.name, &options).await {
-                Err(error) if !error.is_not_found() => Err(error),
-                _ => Ok(()),
-            }
+            work::unless_gone(self.client.delete(resource, "", &meta.name, &options).await)
         }))
         .await;
         if removed > 0 {

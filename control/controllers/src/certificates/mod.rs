@@ -17,6 +17,7 @@ use control_pki::Requested;
 use serde_json::Value;
 
 use crate::views::{CertificateSigningRequest, Text};
+use crate::work;
 
 /// For clients of the API server that are nodes' agents.
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -79,10 +80,7 @@ async fn change(
     let changed = client
         .update_subresource::<Value>(resource, "", &meta.name, subresource, &object)
         .await;
-    match changed {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
-    }
+    work::unless_gone(changed)
 }
 
 /// Adds a condition that is true.

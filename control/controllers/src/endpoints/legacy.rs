@@ -202,14 +202,11 @@ impl Legacy {
                 return Ok(None);
             };
             let options = DeleteOptions::of_uid(endpoints.metadata.uid.as_str());
-            return match self
+            let deleted = self
                 .client
                 .delete(resource, &key.namespace, &key.name, &options)
-                .await
-            {
-                Err(error) if !error.is_not_found() => Err(error),
-                _ => Ok(None),
-            };
+                .await;
+            return work::unless_gone(deleted).map(|()| None);
         };
         if service.spec.r#type == "ExternalName" || service.spec.selector.is_none() {
             return Ok(None);

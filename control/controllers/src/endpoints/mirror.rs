@@ -301,14 +301,11 @@ impl Mirror {
             Action::Delete(slice) => {
                 let meta = &slice.metadata;
                 let options = DeleteOptions::of_uid(meta.uid.as_str());
-                match self
+                let deleted = self
                     .client
                     .delete(resource, &meta.namespace, &meta.name, &options)
-                    .await
-                {
-                    Err(error) if !error.is_not_found() => Err(error),
-                    _ => Ok(()),
-                }
+                    .await;
+                work::unless_gone(deleted)
             }
         }
     }

@@ -355,14 +355,11 @@ impl Collector {
             propagation_policy: Some(propagation),
             ..DeleteOptions::default()
         };
-        match self
+        let deleted = self
             .client
             .delete(&resource, &node.namespace, &node.name, &options)
-            .await
-        {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(None),
-        }
+            .await;
+        work::unless_gone(deleted).map(|()| None)
     }
 
     /// Whether an owner that the graph does not know is really gone.
@@ -443,10 +440,7 @@ impl Collector {
                 Patch::Merge(&patch),
             )
             .await;
-        match patched {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(None),
-        }
+        work::unless_gone(patched).map(|()| None)
     }
 }
 

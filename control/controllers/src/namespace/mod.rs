@@ -202,9 +202,6 @@ impl Namespaces {
             .client
             .update_subresource::<Discard>(&resources::NAMESPACES, "", name, "finalize", &object)
             .await;
-        match done {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+        work::unless_gone(done)
     }
 }

@@ -332,13 +332,6 @@ impl<S: Set> Sets<S> {
                 Patch::Merge(&patch),
             )
             .await;
-        match result {
-            Ok(written) => {
-                self.written.note(&written.metadata);
-                Ok(())
-            }
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.written.settle(result.map(|written| written.metadata))
     }
 }

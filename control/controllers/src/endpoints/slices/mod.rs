@@ -203,14 +203,11 @@ impl Slices {
             }
             Action::Delete { name, uid } => {
                 let options = DeleteOptions::of_uid(uid.as_str());
-                match self
+                let deleted = self
                     .client
                     .delete(resource, &key.namespace, &name, &options)
-                    .await
-                {
-                    Err(error) if !error.is_not_found() => Err(error),
-                    _ => Ok(()),
-                }
+                    .await;
+                work::unless_gone(deleted)
             }
         }
     }

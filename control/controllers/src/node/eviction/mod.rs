@@ -127,13 +127,10 @@ impl Evictions {
             }
         }
         let options = DeleteOptions::of_uid(meta.uid.as_str());
-        match self
+        let deleted = self
             .client
             .delete(&resources::PODS, &meta.namespace, &meta.name, &options)
-            .await
-        {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(None),
-        }
+            .await;
+        work::unless_gone(deleted).map(|()| None)
     }
 }

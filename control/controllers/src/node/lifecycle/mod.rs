@@ -211,9 +211,6 @@ impl Nodes {
                 Patch::Json(&patch),
             )
             .await;
-        match result {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
+        work::unless_gone(result)
     }
 }
