@@ -4,20 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control_client::{Client, DeleteOptions, Error, Metadata, Patch, Queue, View};
+use control_client::{Error, Queue, View};
 use serde_json::{Value, json};
 
+use super::keeper::Keeper;
 use super::legacy;
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
-use crate::expectations::Expectations;
 use crate::views::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
     Endpoints, Service, Text,
 };
 use crate::work::{self, Outcome};
-use crate::written::Written;
 
 /// The value of the managed-by label, as upstream's.
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -40,7 +39,7 @@ pub const CONTROLLER: Controller = Controller {
         Box::pin(async move {
             this.services.ready().await;
             this.endpoints.ready().await;
-            this.slices.ready().await;
+            this.keeper.slices.ready().await;
             let work = work::call(&this, |this, key| async move { this.sync(key).await });
             this.queue.run("mirroring", 2, &shutdown, work).await;
         })
@@ -48,12 +47,9 @@ pub const CONTROLLER: Controller = Controller {
 };
 
 struct Mirror {
-    client: Client,
     services: Arc<Kind<Service>>,
     endpoints: Arc<Kind<Endpoints>>,
-    slices: Arc<Kind<EndpointSlice>>,
-    expectations: Expectations<Key>,
-    written: Written,
+    keeper: Keeper,
     queue: Queue<Key>,
 }
 
@@ -161,24 +157,12 @@ fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<Acti
     actions
 }
 
-/// The Endpoints that a mirrored slice was made from.
-fn origin(slice: &EndpointSlice) -> Option<Key> {
-    let labels = &slice.metadata.labels;
-    (labels.get(MANAGED_BY) == Some(MANAGER))
-        .then(|| labels.get(SERVICE_NAME))
-        .flatten()
-        .map(|name| Key::new(slice.metadata.namespace.clone(), name))
-}
-
 impl Mirror {
     fn new(ctx: &Context) -> Self {
         Self {
-            client: ctx.client.clone(),
             services: ctx.services(),
             endpoints: ctx.endpoints(),
-            slices: ctx.slices(),
-            expectations: Expectations::default(),
-            written: Written::default(),
+            keeper: Keeper::new(ctx, MANAGER),
             queue: work::queue(),
         }
     }
@@ -187,33 +171,24 @@ impl Mirror {
         self.services.queue_changes(&self.queue);
         self.endpoints.queue_changes(&self.queue);
         let this = Arc::clone(self);
-        self.slices.on_change(move |change| {
-            let Some(key) = change.latest().and_then(|slice| origin(slice)) else {
+        self.keeper.slices.on_change(move |change| {
+            // The Endpoints that it was made from are named like their Service.
+            let slice = change.latest();
+            let Some(key) = slice.and_then(|slice| this.keeper.service_of(slice)) else {
                 return;
             };
             if change.previous.is_none() {
-                this.expectations.created(&key);
+                this.keeper.expectations.created(&key);
             }
             this.queue.add(key);
         });
     }
 
     async fn sync(&self, key: Key) -> Outcome {
-        if !self.expectations.settled(&key) {
-            return Ok(Some(crate::expectations::FORGOTTEN_AFTER));
-        }
-        let slices: Vec<_> = self
-            .slices
-            .namespace(&key.namespace)
-            .into_iter()
-            .filter(|slice| origin(slice).is_some_and(|from| from == key))
-            .collect();
-        for slice in &slices {
-            let shown = Some(&slice.metadata);
-            if let Some(wait) = self.written.behind(&Key::of(&slice.metadata), shown) {
-                return Ok(Some(wait));
-            }
-        }
+        let slices = match self.keeper.current(&key) {
+            Ok(slices) => slices,
+            Err(wait) => return Ok(Some(wait)),
+        };
         let endpoints = self.endpoints.by_key(&key);
         let service = self.services.by_key(&key);
         let source = match (&endpoints, &service) {
@@ -235,7 +210,6 @@ impl Mirror {
         source: Option<&Arc<Endpoints>>,
         action: Action,
     ) -> Result<(), Error> {
-        let resource = &EndpointSlice::RESOURCE;
         match action {
             Action::Create(content) => {
                 let Some(source) = source else { return Ok(()) };
@@ -261,22 +235,7 @@ impl Mirror {
                     "endpoints": content.endpoints,
                     "ports": content.ports,
                 });
-                self.expectations.expect_creations(key, 1);
-                match self
-                    .client
-                    .create::<Metadata>(resource, &key.namespace, &body)
-                    .await
-                {
-                    Ok(_) => Ok(()),
-                    Err(error) => {
-                        self.expectations.created(key);
-                        if error.is_namespace_terminating() {
-                            Ok(())
-                        } else {
-                            Err(error)
-                        }
-                    }
-                }
+                self.keeper.create(key, &body).await
             }
             Action::Update(slice, content) => {
                 let meta = &slice.metadata;
@@ -285,27 +244,11 @@ impl Mirror {
                     "endpoints": content.endpoints,
                     "ports": content.ports,
                 });
-                let written: Metadata = self
-                    .client
-                    .patch(
-                        resource,
-                        &meta.namespace,
-                        &meta.name,
-                        "",
-                        Patch::Merge(&patch),
-                    )
-                    .await?;
-                self.written.note(&written.metadata);
-                Ok(())
+                self.keeper.patch(key, &meta.name, &patch).await
             }
             Action::Delete(slice) => {
                 let meta = &slice.metadata;
-                let options = DeleteOptions::of_uid(meta.uid.as_str());
-                let deleted = self
-                    .client
-                    .delete(resource, &meta.namespace, &meta.name, &options)
-                    .await;
-                work::unless_gone(deleted)
+                self.keeper.delete(key, &meta.name, &meta.uid).await
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Service endpoints: slices, the legacy object, and mirrored slices.
 
+mod keeper;
 mod legacy;
 mod mirror;
 mod pods;

@@ -6,17 +6,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{Client, DeleteOptions, Error, Meta, Metadata, Patch, Queue, View, resources};
+use control_client::{Error, Meta, Queue, resources};
 use serde_json::{Value, json};
 
-use self::decide::{Action, Content, MANAGED_BY, SERVICE_NAME, Snapshot};
+use self::decide::{Action, Content, Snapshot};
+use super::keeper::Keeper;
 use super::pods;
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
-use crate::expectations::{Expectations, FORGOTTEN_AFTER};
-use crate::views::{EndpointSlice, Node, Pod, Service, Text};
+use crate::views::{Node, Pod, Service, Text};
 use crate::work::{self, Outcome};
-use crate::written::Written;
 
 /// The value of the managed-by label, as upstream's: slices change hands
 /// between us and a stock controller without being made anew.
@@ -33,7 +32,7 @@ pub const CONTROLLER: Controller = Controller {
         Box::pin(async move {
             this.services.ready().await;
             this.pods.ready().await;
-            this.slices.ready().await;
+            this.keeper.slices.ready().await;
             this.nodes.ready().await;
             let work = work::call(&this, |this, key| async move { this.sync(key).await });
             this.queue
@@ -44,26 +43,20 @@ pub const CONTROLLER: Controller = Controller {
 };
 
 struct Slices {
-    client: Client,
     services: Arc<Kind<Service>>,
     pods: Arc<Kind<Pod>>,
-    slices: Arc<Kind<EndpointSlice>>,
     nodes: Arc<Kind<Node>>,
-    expectations: Expectations<Key>,
-    written: Written,
+    keeper: Keeper,
     queue: Queue<Key>,
 }
 
 impl Slices {
     fn new(ctx: &Context) -> Self {
         Self {
-            client: ctx.client.clone(),
             services: ctx.services(),
             pods: ctx.pods(),
-            slices: ctx.slices(),
             nodes: ctx.nodes(),
-            expectations: Expectations::default(),
-            written: Written::default(),
+            keeper: Keeper::new(ctx, MANAGER),
             queue: work::queue(),
         }
     }
@@ -81,13 +74,14 @@ impl Slices {
             }
         });
         let this = Arc::clone(self);
-        self.slices.on_change(move |change| {
+        self.keeper.slices.on_change(move |change| {
             for (slice, now) in [(&change.previous, false), (&change.current, true)] {
-                let Some(key) = slice.as_deref().and_then(service_of) else {
+                let slice = slice.as_deref();
+                let Some(key) = slice.and_then(|slice| this.keeper.service_of(slice)) else {
                     continue;
                 };
                 if now && change.previous.is_none() {
-                    this.expectations.created(&key);
+                    this.keeper.expectations.created(&key);
                 }
                 this.queue.add(key);
             }
@@ -105,29 +99,18 @@ impl Slices {
     }
 
     async fn sync(&self, key: Key) -> Outcome {
-        let slices: Vec<_> = self
-            .slices
-            .namespace(&key.namespace)
-            .into_iter()
-            .filter(|slice| service_of(slice).is_some_and(|service| service == key))
-            .collect();
         let Some(service) = self.services.by_key(&key) else {
             // the garbage collector deletes the slices: the Service owns them
-            self.expectations.forget(&key);
+            self.keeper.expectations.forget(&key);
             return Ok(None);
         };
         if service.spec.r#type == "ExternalName" || service.spec.selector.is_none() {
             return Ok(None);
         }
-        if !self.expectations.settled(&key) {
-            return Ok(Some(FORGOTTEN_AFTER));
-        }
-        for slice in &slices {
-            let slice_key = Key::of(&slice.metadata);
-            if let Some(wait) = self.written.behind(&slice_key, Some(&slice.metadata)) {
-                return Ok(Some(wait));
-            }
-        }
+        let slices = match self.keeper.current(&key) {
+            Ok(slices) => slices,
+            Err(wait) => return Ok(Some(wait)),
+        };
         let pods: Vec<_> = self
             .pods
             .namespace(&key.namespace)
@@ -150,26 +133,8 @@ impl Slices {
     }
 
     async fn apply(&self, key: &Key, service: &Service, action: Action) -> Result<(), Error> {
-        let resource = &EndpointSlice::RESOURCE;
         match action {
-            Action::Create(content) => {
-                self.expectations.expect_creations(key, 1);
-                let body = body(service, &content);
-                match self
-                    .client
-                    .create::<Metadata>(resource, &key.namespace, &body)
-                    .await
-                {
-                    Ok(_) => Ok(()),
-                    Err(error) => {
-                        self.expectations.created(key);
-                        if error.is_namespace_terminating() {
-                            return Ok(());
-                        }
-                        Err(error)
-                    }
-                }
-            }
+            Action::Create(content) => self.keeper.create(key, &body(service, &content)).await,
             Action::Update {
                 name,
                 uid,
@@ -194,21 +159,9 @@ impl Slices {
                     "endpoints": content.endpoints,
                     "ports": content.ports,
                 });
-                let written: Metadata = self
-                    .client
-                    .patch(resource, &key.namespace, &name, "", Patch::Merge(&patch))
-                    .await?;
-                self.written.note(&written.metadata);
-                Ok(())
+                self.keeper.patch(key, &name, &patch).await
             }
-            Action::Delete { name, uid } => {
-                let options = DeleteOptions::of_uid(uid.as_str());
-                let deleted = self
-                    .client
-                    .delete(resource, &key.namespace, &name, &options)
-                    .await;
-                work::unless_gone(deleted)
-            }
+            Action::Delete { name, uid } => self.keeper.delete(key, &name, &uid).await,
         }
     }
 }
@@ -228,15 +181,6 @@ fn body(service: &Service, content: &Content) -> Value {
         "endpoints": content.endpoints,
         "ports": content.ports,
     })
-}
-
-/// The Service that a slice of ours belongs to.
-fn service_of(slice: &EndpointSlice) -> Option<Key> {
-    let labels = &slice.metadata.labels;
-    (labels.get(MANAGED_BY) == Some(MANAGER))
-        .then(|| labels.get(SERVICE_NAME))
-        .flatten()
-        .map(|name| Key::new(slice.metadata.namespace.clone(), name))
 }
 
 fn zone(node: &Node) -> Text {
