@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use control_client::events::{ObjectReference, Recorder};
 use control_client::{
-    Client, Discard, Error, Meta, Metadata, OwnerReference, Patch, Queue, Resource,
+    Client, Discard, Error, Meta, Metadata, OwnerReference, Patch, Queue, Resource, resources,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
 use crate::context::Key;
+use crate::expectations::Expectations;
 use crate::{LONGEST_DELAY, ownership};
 
 /// What a reconciliation ends with: done, or again after a time.
@@ -50,28 +52,29 @@ pub(crate) fn unless_gone<T>(written: Result<T, Error>) -> Result<(), Error> {
     }
 }
 
-/// Calls `work` so many times, the calls of a batch at the same time; batches
+/// Calls `work` for each, the calls of a batch at the same time; batches
 /// begin with one call and double. After a batch with a failure no further
 /// one is begun: what fails for one pod will mostly fail for all, and a full
 /// quota should not be met with a thousand requests.
 ///
 /// Returns how many calls succeeded, and the first failure.
-pub(crate) async fn slow_start<F, Fut, E>(count: usize, work: F) -> (usize, Option<E>)
+pub(crate) async fn slow_start<T, F, Fut, E>(
+    over: impl IntoIterator<Item = T>,
+    work: F,
+) -> (usize, Option<E>)
 where
-    F: Fn() -> Fut,
+    F: Fn(T) -> Fut,
     Fut: Future<Output = Result<(), E>>,
 {
     let mut succeeded = 0;
-    let mut remaining = count;
+    let mut left = over.into_iter().peekable();
     let mut batch = 1;
-    while remaining > 0 {
-        let size = batch.min(remaining);
-        let (done, failure) = together((0..size).map(|_| work())).await;
+    while left.peek().is_some() {
+        let (done, failure) = together(left.by_ref().take(batch).map(&work)).await;
         succeeded += done;
         if failure.is_some() {
             return (succeeded, failure);
         }
-        remaining -= size;
         batch *= 2;
     }
     (succeeded, None)
@@ -149,6 +152,47 @@ pub(crate) fn reference_to(resource: &Resource, owner: &Meta) -> OwnerReference 
     ownership::controller_reference(&resource.api_version(), &resource.kind, owner)
 }
 
+/// Makes the pods of an owner, slowly at first, and tells people of each. Those that
+/// could not be made are not expected any more.
+///
+/// Returns how many were made, and the first failure. That the namespace ends is
+/// none: nothing can be made in there any more, and nothing needs to be.
+pub(crate) async fn create_pods(
+    client: &Client,
+    recorder: &Recorder,
+    expectations: &Expectations<Key>,
+    (key, about): (&Key, &ObjectReference),
+    bodies: impl ExactSizeIterator<Item = &Value>,
+) -> (usize, Option<Error>) {
+    let count = bodies.len();
+    expectations.expect_creations(key, count);
+    let (made, failure) = slow_start(bodies, |body| async move {
+        let made = client
+            .create::<Metadata>(&resources::PODS, &key.namespace, body)
+            .await;
+        match made {
+            Ok(pod) => {
+                let message = format!("Created pod: {}", pod.metadata.name);
+                recorder.normal(about, "SuccessfulCreate", message);
+                Ok(())
+            }
+            Err(error) => {
+                if !error.is_namespace_terminating() {
+                    let message = format!("Error creating: {}", error.chain());
+                    recorder.warning(about, "FailedCreate", message);
+                }
+                Err(error)
+            }
+        }
+    })
+    .await;
+    for _ in made..count {
+        expectations.created(key);
+    }
+    let failure = failure.filter(|error| !error.is_namespace_terminating());
+    (made, failure)
+}
+
 /// The body of a pod made from a template, as upstream's controllers make it.
 /// The name is left to the server unless the caller sets one.
 pub(crate) fn pod_from_template(
@@ -201,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn slow_start_stops_after_the_first_bad_batch() {
         let calls = AtomicUsize::new(0);
-        let (succeeded, failure) = slow_start(100, || {
+        let (succeeded, failure) = slow_start(0..100, |_| {
             let call = calls.fetch_add(1, Ordering::Relaxed);
             async move { if call == 4 { Err("quota") } else { Ok(()) } }
         })

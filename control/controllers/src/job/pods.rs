@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 use control_client::events::ObjectReference;
-use control_client::{DeleteOptions, Discard, Error, Metadata, Patch, View as _, resources};
+use control_client::{DeleteOptions, Discard, Error, Patch, View as _, resources};
 use futures::future;
 use serde_json::{Value, json};
 
@@ -34,7 +33,8 @@ impl Jobs {
             Work::Delete(pods) => self.delete(key, job, pods, true).await,
             Work::Create(count) => {
                 let body = body(job);
-                self.create(key, job, &vec![body; *count]).await
+                let bodies = std::iter::repeat_n(&body, *count);
+                self.create(key, job, bodies).await
             }
             Work::CreateIndexed(indexes) => {
                 let body = body(job);
@@ -42,7 +42,7 @@ impl Jobs {
                     .iter()
                     .map(|index| indexed(body.clone(), job, index))
                     .collect();
-                self.create(key, job, &bodies).await
+                self.create(key, job, bodies.iter()).await
             }
         }
     }
@@ -168,52 +168,24 @@ impl Jobs {
         }
     }
 
-    async fn create(&self, key: &Key, job: &Job, bodies: &[Value]) -> (Worked, Option<Error>) {
-        if bodies.is_empty() {
+    async fn create(
+        &self,
+        key: &Key,
+        job: &Job,
+        bodies: impl ExactSizeIterator<Item = &Value>,
+    ) -> (Worked, Option<Error>) {
+        if bodies.len() == 0 {
             return (Worked::default(), None);
         }
         let about = ObjectReference::of(&Job::RESOURCE, &job.metadata);
-        self.expectations.expect_creations(key, bodies.len());
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        let created = AtomicI32::new(0);
-        let (succeeded, failure) = work::slow_start(bodies.len(), || async {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(body) = bodies.get(at) else {
-                return Ok(());
-            };
-            let made = self
-                .client
-                .create::<Metadata>(&resources::PODS, &key.namespace, body)
-                .await;
-            match made {
-                Ok(pod) => {
-                    created.fetch_add(1, Ordering::Relaxed);
-                    let message = format!("Created pod: {}", pod.metadata.name);
-                    self.recorder.normal(&about, "SuccessfulCreate", message);
-                    Ok(())
-                }
-                Err(error) => {
-                    if !error.is_namespace_terminating() {
-                        let message = format!("Error creating: {}", error.chain());
-                        self.recorder.warning(&about, "FailedCreate", message);
-                    }
-                    Err(error)
-                }
-            }
-        })
-        .await;
-        for _ in succeeded..bodies.len() {
-            self.expectations.created(key);
-        }
+        let of = (key, &about);
+        let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
+        let (made, failure) = work::create_pods(client, recorder, expected, of, bodies).await;
         let worked = Worked {
-            created: created.into_inner(),
+            created: i32::try_from(made).unwrap_or(i32::MAX),
             ..Worked::default()
         };
-        // Nothing can be made in there any more, and nothing needs to be.
-        (
-            worked,
-            failure.filter(|error| !error.is_namespace_terminating()),
-        )
+        (worked, failure)
     }
 }
 

@@ -247,33 +247,11 @@ impl<S: Set> Sets<S> {
         let body =
             work::pod_from_template(&set.spec.template.to_value(), &set.metadata, &reference);
         let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
-        self.expectations.expect_creations(key, count);
-        let (succeeded, failure) = work::slow_start(count, || async {
-            let created = self
-                .client
-                .create::<Metadata>(&resources::PODS, &key.namespace, &body)
-                .await;
-            match created {
-                Ok(pod) => {
-                    let message = format!("Created pod: {}", pod.metadata.name);
-                    self.recorder.normal(&about, "SuccessfulCreate", message);
-                    Ok(())
-                }
-                Err(error) => {
-                    if !error.is_namespace_terminating() {
-                        let message = format!("Error creating: {}", error.chain());
-                        self.recorder.warning(&about, "FailedCreate", message);
-                    }
-                    Err(error)
-                }
-            }
-        })
-        .await;
-        for _ in succeeded..count {
-            self.expectations.created(key);
-        }
-        // nothing can be created in there any more, and nothing needs to be
-        failure.filter(|error| !error.is_namespace_terminating())
+        let bodies = std::iter::repeat_n(&body, count);
+        let of = (key, &about);
+        let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
+        let (_, failure) = work::create_pods(client, recorder, expected, of, bodies).await;
+        failure
     }
 
     async fn delete(&self, key: &Key, set: &ReplicaSet, pods: Vec<Arc<Pod>>) -> Option<Error> {
