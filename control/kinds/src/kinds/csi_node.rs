@@ -91,3 +91,54 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(id: &str, keys: &[&str], allocatable: serde_json::Value) -> Value {
+        let object = json!({
+            "metadata": {"name": "n", "resourceVersion": "1"},
+            "spec": {"drivers": [
+                {"name": "d.io", "nodeID": id, "topologyKeys": keys, "allocatable": allocatable}]}});
+        serde_json::from_value(object).expect("a tree")
+    }
+
+    #[test]
+    fn of_a_driver_that_is_there_only_what_it_can_hold_changes() {
+        let old = node("n1", &["zone"], json!({"count": 5}));
+        let said = |new: &Value| -> Vec<String> {
+            let errors = validate_update(new, &old);
+            errors.iter().map(ToString::to_string).collect()
+        };
+        for count in [
+            json!({"count": 3}),
+            json!({"count": 0}),
+            json!({}),
+            json!(null),
+        ] {
+            let new = node("n1", &["zone"], count);
+            assert_eq!(said(&new), [""; 0], "KEP-4876");
+        }
+        let negative = said(&node("n1", &["zone"], json!({"count": -1})));
+        assert_eq!(negative.len(), 1);
+        assert!(
+            negative[0].starts_with("spec.drivers[0].allocatable.count: Invalid value: -1"),
+            "{negative:?}"
+        );
+        for new in [
+            node("n2", &["zone"], json!({"count": 5})),
+            node("n1", &["zone", "rack"], json!({"count": 3})),
+        ] {
+            let errors = said(&new);
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(
+                errors[0].starts_with("spec.drivers: Invalid value: ")
+                    && errors[0].ends_with("field is immutable"),
+                "{errors:?}"
+            );
+        }
+    }
+}
