@@ -56,12 +56,19 @@ pub enum Wrong {
 }
 
 impl Wanted {
-    /// As this process was told.
+    /// As this process was told. Where an address is none that is known here (there are
+    /// others, of virtual machines), nothing is said.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// A time that makes no sense: who waits for signs of life would kill the agent.
     pub fn of_this_process() -> Result<Self, Wrong> {
-        Self::read(|name| std::env::var_os(name), std::process::id())
+        match Self::read(|name| std::env::var_os(name), std::process::id()) {
+            Err(error @ Wrong::Socket(_)) => {
+                warn!(%error, "systemd cannot be told");
+                Ok(Self::default())
+            }
+            other => other,
+        }
     }
 
     /// As a process of that id is told by its variables. Pure.
