@@ -245,6 +245,18 @@ fn rename(from: &Value, names: &[(&str, &str)]) -> Value {
     out
 }
 
+/// Puts what a source's metric is, where the source is not a resource of the pods.
+fn put_metric(to: &mut Value, member: &str, source: &Value) {
+    if matches!(member, "object" | "pods" | "external") {
+        let names = [
+            ("metricName", "name"),
+            ("selector", "selector"),
+            ("metricSelector", "selector"),
+        ];
+        to.put("metric", rename(source, &names));
+    }
+}
+
 fn source_to_v1(metric: &Value) -> Value {
     let mut out = rename(metric, &[("type", "type")]);
     for (_, member) in SOURCES.iter().filter(|(_, member)| metric.has(member)) {
@@ -312,14 +324,7 @@ fn source_from_v1(metric: &Value) -> Value {
             to.put("describedObject", source.at("target").clone());
         }
         to.put("target", without_nulls(target));
-        if matches!(*member, "object" | "pods" | "external") {
-            let names = [
-                ("metricName", "name"),
-                ("selector", "selector"),
-                ("metricSelector", "selector"),
-            ];
-            to.put("metric", rename(source, &names));
-        }
+        put_metric(&mut to, member, source);
         out.put(member, to);
     }
     out
@@ -381,14 +386,7 @@ fn status_from_v1(metric: &Value) -> Value {
         if *member == "object" {
             to.put("describedObject", source.at("target").clone());
         }
-        if matches!(*member, "object" | "pods" | "external") {
-            let names = [
-                ("metricName", "name"),
-                ("selector", "selector"),
-                ("metricSelector", "selector"),
-            ];
-            to.put("metric", rename(source, &names));
-        }
+        put_metric(&mut to, member, source);
         out.put(member, to);
     }
     out
