@@ -6,6 +6,7 @@
 //! borrow its trees: nothing is copied into another form. Which policies a
 //! request is about, and with which parameters, is decided elsewhere.
 
+mod common;
 mod conditions;
 mod facts;
 mod mutating;

@@ -4,16 +4,15 @@ use control_cel::{Budget, List, Type, Val};
 use control_types::value::{Map, Value};
 
 use super::Facts;
-use super::conditions::{Conditions, Met, asks};
-use super::scope::{Expression, Scope, Variables};
-use crate::rules::expressions::Names;
+use super::common::Common;
+use super::conditions::{Met, asks};
+use super::scope::{Expression, Scope};
 use crate::tree::Read;
 
 /// A compiled policy.
 #[derive(Debug)]
 pub struct MutatingPolicy {
-    conditions: Option<Conditions>,
-    variables: Variables,
+    common: Common,
     mutations: Vec<Change>,
     authorizer: bool,
 }
@@ -38,15 +37,7 @@ impl MutatingPolicy {
     /// evaluated.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
-        let ignore_failures = spec.text("failurePolicy") == "Ignore";
-        let mut names = Names {
-            params: spec.has("paramKind"),
-            authorizer: true,
-            variables: Some(Vec::new()),
-            ..Names::default()
-        };
-        let variables = Variables::compile(spec, &mut names);
-        let conditions = Conditions::among(spec.items("matchConditions"), &names, ignore_failures);
+        let (common, mut names) = Common::compile(spec);
         names.patches = true;
         let mutations: Vec<Change> = spec
             .items("mutations")
@@ -65,12 +56,9 @@ impl MutatingPolicy {
                 }
             })
             .collect();
-        let authorizer = variables.read("authorizer")
-            || variables.read("authorizer.requestResource")
-            || mutations.iter().any(|one| asks(&one.made));
+        let authorizer = common.asks() || mutations.iter().any(|one| asks(&one.made));
         Self {
-            conditions,
-            variables,
+            common,
             mutations,
             authorizer,
         }
@@ -79,17 +67,13 @@ impl MutatingPolicy {
     /// Whether an expression reads this variable, such as `request`.
     #[must_use]
     pub fn reads(&self, name: &str) -> bool {
-        self.variables.read(name)
-            || self.conditions.as_ref().is_some_and(|all| all.read(name))
-            || self.mutations.iter().any(|one| one.made.reads(name))
+        self.common.read(name) || self.mutations.iter().any(|one| one.made.reads(name))
     }
 
     /// Whether the policy is about the request.
     #[must_use]
     pub fn concerns(&self, facts: &Facts<'_>) -> Met {
-        self.conditions
-            .as_ref()
-            .map_or(Met::Yes, |all| all.meet_with(facts, &self.variables))
+        self.common.concerns(facts)
     }
 
     /// How many mutations there are; they are done in order.
@@ -115,7 +99,7 @@ impl MutatingPolicy {
         if let Some(why) = change.made.broken() {
             return Err(why.to_owned());
         }
-        let scope = Scope::new(&self.variables);
+        let scope = Scope::new(&self.common.variables);
         scope.open(facts, self.authorizer);
         let mut budget = Budget::new(Budget::OBJECT);
         let value = change

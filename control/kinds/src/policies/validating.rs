@@ -6,8 +6,9 @@ use control_cel::{Budget, Type, Val};
 use control_types::value::Value;
 
 use super::Facts;
-use super::conditions::{Conditions, Met, asks};
-use super::scope::{Expression, Failure, Scope, Variables};
+use super::common::Common;
+use super::conditions::{Met, asks};
+use super::scope::{Expression, Failure, Scope};
 use crate::rules::expressions::Names;
 use crate::tree::Read;
 
@@ -17,11 +18,9 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 /// A compiled policy.
 #[derive(Debug)]
 pub struct ValidatingPolicy {
-    conditions: Option<Conditions>,
-    variables: Variables,
+    common: Common,
     validations: Vec<Validation>,
     annotations: Vec<(Box<str>, Expression)>,
-    ignore_failures: bool,
     authorizer: bool,
 }
 
@@ -121,16 +120,7 @@ impl ValidatingPolicy {
     /// evaluated.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
-        let ignore_failures = spec.text("failurePolicy") == "Ignore";
-        let mut names = Names {
-            params: spec.has("paramKind"),
-            authorizer: true,
-            // here there are always variables
-            variables: Some(Vec::new()),
-            ..Names::default()
-        };
-        let variables = Variables::compile(spec, &mut names);
-        let conditions = Conditions::among(spec.items("matchConditions"), &names, ignore_failures);
+        let (common, names) = Common::compile(spec);
         let telling = Names {
             authorizer: false,
             ..names.clone()
@@ -159,15 +149,11 @@ impl ValidatingPolicy {
                 (Box::from(stated.text("key")), made)
             })
             .collect();
-        let authorizer = variables.read("authorizer")
-            || variables.read("authorizer.requestResource")
-            || validations.iter().any(|one| asks(&one.rule));
+        let authorizer = common.asks() || validations.iter().any(|one| asks(&one.rule));
         Self {
-            conditions,
-            variables,
+            common,
             validations,
             annotations,
-            ignore_failures,
             authorizer,
         }
     }
@@ -175,8 +161,7 @@ impl ValidatingPolicy {
     /// Whether an expression reads this variable, such as `request`.
     #[must_use]
     pub fn reads(&self, name: &str) -> bool {
-        self.variables.read(name)
-            || self.conditions.as_ref().is_some_and(|all| all.read(name))
+        self.common.read(name)
             || self.validations.iter().any(|one| {
                 one.rule.reads(name)
                     || one
@@ -190,12 +175,10 @@ impl ValidatingPolicy {
     /// What the policy says of a request.
     #[must_use]
     pub fn decide(&self, facts: &Facts<'_>) -> Verdict {
-        if let Some(conditions) = &self.conditions {
-            match conditions.meet_with(facts, &self.variables) {
-                Met::Yes => {}
-                Met::No => return Verdict::default(),
-                Met::Failed(why) => return self.failed(why),
-            }
+        match self.common.concerns(facts) {
+            Met::Yes => {}
+            Met::No => return Verdict::default(),
+            Met::Failed(why) => return self.failed(why),
         }
         let mut verdict = Verdict::default();
         if let Err(why) = self.validate(facts, &mut verdict.findings) {
@@ -222,7 +205,7 @@ impl ValidatingPolicy {
         Finding {
             index,
             cause: Cause::of_failure(&message),
-            denies: !self.ignore_failures,
+            denies: !self.common.ignore_failures,
             message,
             reason: String::new(),
             elapsed,
@@ -230,7 +213,7 @@ impl ValidatingPolicy {
     }
 
     fn validate(&self, facts: &Facts<'_>, findings: &mut Vec<Finding>) -> Result<(), String> {
-        let scope = Scope::new(&self.variables);
+        let scope = Scope::new(&self.common.variables);
         scope.open(facts, self.authorizer);
         let mut budget = Budget::new(Budget::OBJECT);
         let mut refused: Vec<(usize, Duration)> = Vec::new();
@@ -249,7 +232,7 @@ impl ValidatingPolicy {
             return Ok(());
         }
         // Messages are made of the same facts, but without the authorizer.
-        let scope = Scope::new(&self.variables);
+        let scope = Scope::new(&self.common.variables);
         scope.open(facts, false);
         for (index, elapsed) in refused {
             let Some(validation) = self.validations.get(index) else {
@@ -280,7 +263,7 @@ impl ValidatingPolicy {
     }
 
     fn annotate(&self, facts: &Facts<'_>, notes: &mut Vec<Annotation>) -> Result<(), String> {
-        let scope = Scope::new(&self.variables);
+        let scope = Scope::new(&self.common.variables);
         scope.open(facts, false);
         let mut budget = Budget::new(Budget::OBJECT);
         for (key, made) in &self.annotations {
@@ -297,7 +280,7 @@ impl ValidatingPolicy {
                     other.type_name()
                 )),
                 Err(Failure::Budget) => return Err(Failure::Budget.message()),
-                Err(_) if self.ignore_failures => continue,
+                Err(_) if self.common.ignore_failures => continue,
                 Err(Failure::Own(why)) => Note::Failed(why),
             };
             notes.push(Annotation {
