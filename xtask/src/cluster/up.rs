@@ -79,6 +79,9 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
     conf_dir = "/etc/cni/net.d"
+  # Mirrors of registries may be put there at any time.
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/mnt/registries"
 "#;
 
 /// Brings the cluster up and shows it at work.
