@@ -231,18 +231,22 @@ pub fn ignoring(code: i32, result: Result<(), rtnetlink::Error>) -> Result<(), r
     }
 }
 
+/// What the kernel says of the addresses of all of this machine's interfaces.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn addresses(handle: &Handle) -> Result<Vec<AddressMessage>, Error> {
+    let found = handle.address().get().execute();
+    let failed = Error::netlink("read the addresses");
+    found.try_collect().await.map_err(failed)
+}
+
 /// The addresses of all of this machine's interfaces.
 ///
 /// # Errors
 /// [`Error::Netlink`].
 pub async fn own_addresses(handle: &Handle) -> Result<Vec<IpAddr>, Error> {
-    let messages: Vec<_> = handle
-        .address()
-        .get()
-        .execute()
-        .try_collect()
-        .await
-        .map_err(Error::netlink("read the addresses"))?;
+    let messages = addresses(handle).await?;
     let attributes = messages.iter().flat_map(|message| &message.attributes);
     let addresses = attributes.filter_map(|attribute| match attribute {
         AddressAttribute::Address(address) | AddressAttribute::Local(address) => Some(*address),
@@ -256,14 +260,8 @@ pub async fn own_addresses(handle: &Handle) -> Result<Vec<IpAddr>, Error> {
 /// # Errors
 /// [`Error::Netlink`], or [`Error::NoAddress`] when no interface has it.
 pub async fn mtu_of(handle: &Handle, address: IpAddr) -> Result<u32, Error> {
-    let addresses: Vec<_> = handle
-        .address()
-        .get()
-        .execute()
-        .try_collect()
-        .await
-        .map_err(Error::netlink("read the addresses"))?;
-    let index = addresses
+    let messages = addresses(handle).await?;
+    let index = messages
         .iter()
         .find(|message| {
             message.attributes.iter().any(|attribute| {

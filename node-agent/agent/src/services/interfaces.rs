@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::Error;
+use crate::{Error, routes::netlink::addresses};
 
 /// How long after a look no other one: messages come in crowds, a new pod's device
 /// makes five. The first of them is not waited with, since its pod waits for it.
@@ -104,13 +104,7 @@ async fn read(handle: &Handle) -> Result<Interfaces, Error> {
         .try_collect()
         .await
         .map_err(Error::netlink("read the devices"))?;
-    let messages: Vec<_> = handle
-        .address()
-        .get()
-        .execute()
-        .try_collect()
-        .await
-        .map_err(Error::netlink("read the addresses"))?;
+    let messages = addresses(handle).await?;
     let mut devices: Vec<_> = links.iter().map(device).collect();
     devices.sort_by_key(|device| device.index);
     let mut addresses: Vec<IpAddr> = messages
