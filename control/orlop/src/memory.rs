@@ -10,8 +10,7 @@
 //! start ──► busy ──► quiet for two seconds ──► give back ──► each quiet minute: give back
 //! ```
 //!
-//! What is still needed comes back by itself, at a fraction of a microsecond a page: all
-//! of it together takes a hundred-thousandth of a processor.
+//! What is still needed comes back by itself, at a fraction of a microsecond a page.
 
 use std::time::Duration;
 
