@@ -157,22 +157,34 @@ impl<V: View> Kind<V> {
     /// uid, those that have none.
     #[must_use]
     pub fn owned_by(&self, namespace: &str, uid: &str) -> Vec<Arc<V>> {
-        debug_assert!(self.indexed, "{} has no index by owner", V::RESOURCE);
-        self.owned
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&(namespace.into(), uid.into()))
-            .cloned()
-            .unwrap_or_default()
+        self.owned_by_any(namespace, [uid])
     }
 
     /// The objects that a controller has to claim among: its own and those of
     /// nobody.
     #[must_use]
     pub fn claimable(&self, owner: &Meta) -> Vec<Arc<V>> {
-        let mut objects = self.owned_by(&owner.namespace, &owner.uid);
-        objects.append(&mut self.owned_by(&owner.namespace, ""));
-        objects
+        self.owned_by_any(&owner.namespace, [owner.uid.as_str(), ""])
+    }
+
+    /// The objects of a namespace that one of these uids controls; an empty uid
+    /// stands for no controller.
+    ///
+    /// All of them are read under one lock, so an object that moves from one owner
+    /// to another is in the result exactly once.
+    #[must_use]
+    pub fn owned_by_any<'a>(
+        &self,
+        namespace: &str,
+        uids: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<Arc<V>> {
+        debug_assert!(self.indexed, "{} has no index by owner", V::RESOURCE);
+        let owned = self.owned.read().unwrap_or_else(PoisonError::into_inner);
+        uids.into_iter()
+            .filter_map(|uid| owned.get(&(namespace.into(), uid.into())))
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Follows the changes until `shutdown`.
@@ -368,5 +380,66 @@ impl Context {
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
         Recorder::new(&self.client, component, "", Format::Core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Request, Response};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Pods whose cache is filled by the test, from a server that never answers.
+    fn pods() -> Arc<Kind<Pod>> {
+        let silent = tower::service_fn(|_: Request<control_client::RequestBody>| {
+            std::future::pending::<Result<Response<control_client::RequestBody>, std::io::Error>>()
+        });
+        Kind::new(&Client::in_process(silent, ()), Selection::all(), true)
+    }
+
+    fn pod(owner: Option<&str>) -> Arc<Pod> {
+        let mut value: Value = json!({"metadata": {"name": "p", "namespace": "d", "uid": "p"}});
+        if let Some(uid) = owner {
+            value["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1",
+                "kind": "ReplicaSet", "name": "o", "uid": uid, "controller": true}]);
+        }
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn change(previous: Option<&Arc<Pod>>, current: &Arc<Pod>) -> Change<Pod> {
+        Change {
+            previous: previous.cloned(),
+            current: Some(Arc::clone(current)),
+        }
+    }
+
+    #[tokio::test]
+    async fn pod_that_is_adopted_meanwhile_is_claimable_exactly_once() {
+        let kind = pods();
+        let (free, owned) = (pod(None), pod(Some("o")));
+        kind.index(&change(None, &free));
+        let owner = Meta {
+            namespace: "d".into(),
+            uid: "o".into(),
+            ..Meta::default()
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    kind.index(&change(Some(&free), &owned));
+                    kind.index(&change(Some(&owned), &free));
+                }
+            });
+            let wrong = (0..20_000).find_map(|_| {
+                let found = kind.claimable(&owner).len();
+                (found != 1).then_some(found)
+            });
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(wrong, None);
+        });
     }
 }

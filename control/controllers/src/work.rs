@@ -119,6 +119,43 @@ pub(crate) async fn merge(
     unless_gone(result)
 }
 
+/// The metadata of a merge patch that holds only for the object that was read: this
+/// uid at this revision. The server answers any other with a conflict.
+///
+/// Every write of a status carries it. A status says what was decided on an object; on
+/// a newer revision the decision may be another.
+pub(crate) fn precondition(meta: &Meta) -> Value {
+    serde_json::json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
+}
+
+/// Whether the server still has the revision of the object that was read.
+///
+/// Asked before work that must not be done twice. The cache of the object may be
+/// behind the caches of its dependents for as long as its watch is broken, and then a
+/// dependent that has done its work and is gone looks like one that is still missing.
+///
+/// # Errors
+/// Whatever prevents an answer.
+pub(crate) async fn is_current(
+    client: &Client,
+    resource: &Resource,
+    meta: &Meta,
+) -> Result<bool, Error> {
+    let answer = client
+        .get::<Metadata>(resource, &meta.namespace, &meta.name)
+        .await;
+    match answer {
+        Ok(fresh) => Ok(fresh.metadata.uid == meta.uid
+            && fresh.metadata.resource_version == meta.resource_version),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How long to wait for a cache that [`is_current`] found behind. Its event brings the
+/// key back sooner.
+pub(crate) const CACHE_BEHIND: Duration = Duration::from_secs(1);
+
 /// Makes `owner` the controller of an object, after asking the server whether
 /// the owner is really still there and not being deleted: the cache may not
 /// know yet, and the garbage collector is about to orphan what it owns.

@@ -119,9 +119,14 @@ impl CronJobs {
             wake,
         } = decide(&snapshot);
         let about = ObjectReference::of(&CronJob::RESOURCE, &cron.metadata);
+        // A Job that was started for this time may have finished and be gone already.
+        if start.is_some() && !self.is_current(&cron).await? {
+            return Ok(Some(work::CACHE_BEHIND));
+        }
+        let mut removed = Ok(());
         for job in &remove {
-            self.delete(&about, &job.metadata.name, &job.metadata.uid)
-                .await;
+            let (name, uid) = (&job.metadata.name, &job.metadata.uid);
+            removed = removed.and(self.delete(&about, name, uid).await);
         }
         for one in news {
             self.tell(&about, one);
@@ -133,7 +138,11 @@ impl CronJobs {
         if status != cron.status {
             self.write_status(&cron, &status).await?;
         }
-        started.map(|()| wake)
+        started.and(removed).map(|()| wake)
+    }
+
+    async fn is_current(&self, cron: &CronJob) -> Result<bool, Error> {
+        work::is_current(&self.client, &CronJob::RESOURCE, &cron.metadata).await
     }
 
     /// The active jobs that neither the cache nor the server has.
@@ -145,7 +154,11 @@ impl CronJobs {
                 continue;
             }
             match self.job(&cron.metadata.namespace, name_of(active)).await {
-                Ok(_) => {}
+                Ok(job) if job.metadata.uid == uid => {}
+                // Another one of the same name was made since.
+                Ok(_) => {
+                    gone.insert(uid.into());
+                }
                 Err(error) if error.is_not_found() => {
                     gone.insert(uid.into());
                 }
@@ -167,8 +180,9 @@ impl CronJobs {
         }
     }
 
-    /// Deletes a job; tells whether it is gone, and people either way.
-    async fn delete(&self, about: &ObjectReference, name: &str, uid: &str) -> bool {
+    /// Deletes a job and records an event. One that is gone is no failure, nor is
+    /// another one of the same name.
+    async fn delete(&self, about: &ObjectReference, name: &str, uid: &str) -> Result<(), Error> {
         let options = DeleteOptions::of_uid(uid).propagation(Propagation::Background);
         let deleted = self
             .client
@@ -178,13 +192,13 @@ impl CronJobs {
             Ok(()) => {
                 let message = format!("Deleted job {name}");
                 self.recorder.normal(about, "SuccessfulDelete", message);
-                true
+                Ok(())
             }
-            Err(error) if error.is_not_found() => true,
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(error) => {
                 let message = format!("Deleted job: {}", error.chain());
                 self.recorder.warning(about, "FailedDelete", message);
-                false
+                Err(error)
             }
         }
     }
@@ -200,17 +214,16 @@ impl CronJobs {
     ) -> Result<(), Error> {
         let namespace = &cron.metadata.namespace;
         if start.replaces {
+            let mut replaced = Ok(());
             for active in std::mem::take(&mut status.active) {
-                if !self.delete(about, name_of(&active), uid_of(&active)).await {
+                let deleted = self.delete(about, name_of(&active), uid_of(&active)).await;
+                if deleted.is_err() {
                     status.active.push(active);
                 }
+                replaced = replaced.and(deleted);
             }
-            if let Some(left) = status.active.first() {
-                // It is there still; the failure was told.
-                tracing::warn!(cronjob = %cron.metadata.name, job = name_of(left), "cannot be replaced");
-                self.queue.add_rate_limited(Key::of(&cron.metadata));
-                return Ok(());
-            }
+            // The next job starts when none is left; the queue backs off meanwhile.
+            replaced?;
         }
         let created = self
             .client
@@ -261,7 +274,7 @@ impl CronJobs {
         let meta = &cron.metadata;
         // A merge patch takes `null` as "remove".
         let patch = json!({
-            "metadata": {"uid": meta.uid},
+            "metadata": work::precondition(meta),
             "status": {
                 "active": Some(&status.active).filter(|active| !active.is_empty()),
                 "lastScheduleTime": status.last_schedule_time,

@@ -165,9 +165,8 @@ impl Deployments {
             }
         }
         let pods = if deployment.spec.strategy.r#type == "Recreate" {
-            sets.iter()
-                .flat_map(|set| self.pods.owned_by(&key.namespace, &set.metadata.uid))
-                .collect()
+            let uids = sets.iter().map(|set| set.metadata.uid.as_str());
+            self.pods.owned_by_any(&key.namespace, uids)
         } else {
             Vec::new()
         };
@@ -382,7 +381,7 @@ impl Deployments {
     ) -> Result<(), Error> {
         let meta = &deployment.metadata;
         let mut patch = json!({
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "metadata": work::precondition(meta),
             "status": {
                 "observedGeneration": status.observed_generation,
                 "replicas": status.replicas,

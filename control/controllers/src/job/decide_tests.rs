@@ -420,7 +420,7 @@ fn the_patch_removes_what_is_absent() {
     let uids: Vec<Text> = vec!["a".into()];
     let mut status = round(&job(json!({}), json!({})), &[]).status;
     status.uncounted_terminated_pods.as_mut().unwrap().failed = uids;
-    let patch = track::patch("u", &status);
+    let patch = track::patch(&job(json!({}), json!({})).metadata, &status);
     assert_eq!(
         patch["status"]["uncountedTerminatedPods"],
         json!({"succeeded": null, "failed": ["a"]})

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use control_client::events::{ObjectReference, Recorder};
-use control_client::{Client, Error, Metadata, Patch, Queue, View as _, resources};
+use control_client::{Client, Error, Meta, Metadata, Patch, Queue, View as _, resources};
 use futures::future;
 
 use self::backoff::Record;
-use self::decide::{Decision, Snapshot, decide};
+use self::decide::{Decision, Snapshot, Work, decide};
 use self::track::Count;
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
@@ -223,6 +223,12 @@ impl Jobs {
             now: seconds_now(),
         };
         let mut decision = decide(&snapshot);
+        // Pods that have done their work may be counted already, and gone.
+        if !matches!(decision.work, Work::Nothing)
+            && !work::is_current(&self.client, &Job::RESOURCE, &job.metadata).await?
+        {
+            return Ok(Some(work::CACHE_BEHIND));
+        }
         let (worked, failure) = self.work(&key, &job, &decision).await;
         decision.worked(&snapshot, worked);
         let status = decide::status(&decision, &job, snapshot.now);
@@ -293,8 +299,12 @@ impl Jobs {
     ) -> Result<(), Error> {
         let job = snapshot.job;
         let mut shown = job.status.clone();
+        let mut meta = job.metadata.clone();
         if count.status != shown {
-            self.write_status(job, &count.status).await?;
+            let Some(written) = self.write_status(&meta, &count.status).await? else {
+                return Ok(());
+            };
+            meta = written;
             self.records().insert(key.clone(), decision.record);
             shown.clone_from(&count.status);
         }
@@ -302,7 +312,7 @@ impl Jobs {
         track::settle(&mut count.status, &count.tracked);
         let ended = failure.is_none() && count.end(snapshot.now);
         if count.status != shown {
-            self.write_status(job, &count.status).await?;
+            self.write_status(&meta, &count.status).await?;
         }
         if ended {
             self.tell_end(about, job, &count);
@@ -331,9 +341,10 @@ impl Jobs {
         self.recorder.normal(about, "Completed", "Job completed");
     }
 
-    async fn write_status(&self, job: &Job, status: &JobStatus) -> Result<(), Error> {
-        let meta = &job.metadata;
-        let patch = track::patch(&meta.uid, status);
+    /// Writes the status onto the revision of the Job in `meta`. Returns the metadata
+    /// that the server answers with, or none when the Job is gone.
+    async fn write_status(&self, meta: &Meta, status: &JobStatus) -> Result<Option<Meta>, Error> {
+        let patch = track::patch(meta, status);
         let written = self
             .client
             .patch_status::<Metadata>(
@@ -343,7 +354,14 @@ impl Jobs {
                 Patch::Merge(&patch),
             )
             .await;
-        self.written.settle(written.map(|written| written.metadata))
+        match written {
+            Ok(written) => {
+                self.written.note(&written.metadata);
+                Ok(Some(written.metadata))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn forget(&self, key: &Key) {

@@ -5,12 +5,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use control_client::Meta;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::MANY;
 use super::decide::{Decision, Snapshot, condition, index_of, is_failed, is_tracked, put};
 use crate::views::{Condition, JobStatus, Phase, Pod, Text};
+use crate::work;
 
 /// What is to be counted.
 #[derive(Debug, Clone, Default)]
@@ -147,9 +149,10 @@ impl Count {
     }
 }
 
-/// The status as a merge patch: what is absent is removed.
+/// The status as a merge patch onto the Job that was counted for: what is absent is
+/// removed.
 #[must_use]
-pub fn patch(uid: &str, status: &JobStatus) -> Value {
+pub fn patch(meta: &Meta, status: &JobStatus) -> Value {
     let conditions: Vec<Value> = status
         .conditions
         .iter()
@@ -167,7 +170,7 @@ pub fn patch(uid: &str, status: &JobStatus) -> Value {
         .as_ref()
         .map(|pods| json!({"succeeded": uids(&pods.succeeded), "failed": uids(&pods.failed)}));
     json!({
-        "metadata": {"uid": uid},
+        "metadata": work::precondition(meta),
         "status": {
             "conditions": Some(conditions).filter(|all| !all.is_empty()),
             "startTime": status.start_time,

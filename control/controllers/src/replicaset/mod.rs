@@ -232,12 +232,11 @@ impl<S: Set> Sets<S> {
             return Vec::new();
         }
         match set.controller() {
-            Some(owner) => self
-                .sets
-                .owned_by(&set.namespace, &owner.uid)
-                .iter()
-                .flat_map(|sibling| self.pods.owned_by(&set.namespace, &sibling.meta().uid))
-                .collect(),
+            Some(owner) => {
+                let siblings = self.sets.owned_by(&set.namespace, &owner.uid);
+                let uids = siblings.iter().map(|sibling| sibling.meta().uid.as_str());
+                self.pods.owned_by_any(&set.namespace, uids)
+            }
             None => self.pods.owned_by(&set.namespace, &set.uid),
         }
     }
@@ -290,7 +289,7 @@ impl<S: Set> Sets<S> {
         // a merge patch takes `null` as "remove"
         let conditions = Some(&status.conditions).filter(|c| !c.is_empty());
         let patch = json!({
-            "metadata": {"uid": meta.uid},
+            "metadata": work::precondition(meta),
             "status": {
                 "observedGeneration": status.observed_generation,
                 "replicas": status.replicas,
