@@ -50,6 +50,9 @@ impl std::fmt::Debug for Client {
 /// As what the server stands in metrics: a client has one.
 const HOST: &str = "apiserver";
 
+/// The media type of what is sent and asked for, where nothing else is said.
+const JSON: &str = "application/json";
+
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -248,7 +251,8 @@ impl Client {
         self.request(Method::GET, &path, None::<&()>).await
     }
 
-    /// All objects that `selection` selects, read in pages.
+    /// All objects that `selection` selects, read in pages; their metadata alone when
+    /// the selection says so.
     ///
     /// # Errors
     /// [`Error::Expired`] when the revision was compacted between two pages
@@ -268,6 +272,7 @@ impl Client {
             resource_version: String::new(),
             items: Vec::new(),
         };
+        let accept = selection.accept_list();
         let mut token = String::new();
         loop {
             let mut query = Query::new();
@@ -275,8 +280,9 @@ impl Client {
             if !token.is_empty() {
                 query.pair("continue", &token);
             }
+            let path = query.onto(&base);
             let page: Page<R> = self
-                .request(Method::GET, &query.onto(&base), None::<&()>)
+                .exchange(Method::GET, &path, JSON, accept, Bytes::new())
                 .await?;
             all.resource_version = page.metadata.resource_version.to_string();
             all.items.extend(page.items);
@@ -429,7 +435,7 @@ impl Client {
             }
         };
         let body = encode(Method::PATCH, &path, body)?;
-        self.exchange(Method::PATCH, &path, media, body).await
+        self.exchange(Method::PATCH, &path, media, JSON, body).await
     }
 
     /// Patches the status of an object.
@@ -502,7 +508,7 @@ impl Client {
             Some(body) => encode(method.clone(), path, body)?,
             None => Bytes::new(),
         };
-        self.exchange(method, path, "application/json", body).await
+        self.exchange(method, path, JSON, JSON, body).await
     }
 
     /// Sends, retries where the server says so, and reads the answer.
@@ -511,6 +517,7 @@ impl Client {
         method: Method,
         path: &str,
         media: &str,
+        accept: &str,
         body: Bytes,
     ) -> Result<R, Error> {
         let described = || format!("{method} {path}");
@@ -518,7 +525,7 @@ impl Client {
         loop {
             let whole = async {
                 let response = self
-                    .send(&method, path, media, "application/json", body.clone())
+                    .send(&method, path, media, accept, body.clone())
                     .await?;
                 let (head, body) = response.into_parts();
                 let body = body.collect().await.map_err(Error::Body)?.to_bytes();

@@ -172,6 +172,24 @@ impl Selection {
         self.metadata_only = true;
         self
     }
+
+    /// The `Accept` header of a list.
+    pub(crate) const fn accept_list(&self) -> &'static str {
+        if self.metadata_only {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        } else {
+            "application/json"
+        }
+    }
+
+    /// The `Accept` header of a watch.
+    const fn accept_watch(&self) -> &'static str {
+        if self.metadata_only {
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        } else {
+            "application/json"
+        }
+    }
 }
 
 // === impl Reflector ===
@@ -555,14 +573,10 @@ impl<V: Object> Follower<V> {
 
     /// Opens a stream; the body of a success.
     async fn open(&self, path: &str, list: bool) -> Result<RequestBody, End> {
-        let accept = match (self.selection.metadata_only, list) {
-            (false, _) => "application/json",
-            (true, false) => {
-                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-            }
-            (true, true) => {
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-            }
+        let accept = if list {
+            self.selection.accept_list()
+        } else {
+            self.selection.accept_watch()
         };
         let response = self
             .client

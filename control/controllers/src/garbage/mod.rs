@@ -4,21 +4,30 @@
 //! behind the server, so nothing is deleted on its word alone: owners that it
 //! does not know are asked for, and a deletion holds only for the revision of
 //! the object that was judged.
+//!
+//! The graph is never a proof that an object has no dependents. Work starts when
+//! it holds the first lists of all kinds, and while the list of a kind that is
+//! followed later is outstanding, foreground deletion waits. The `orphan` finalizer
+//! is removed only after the server was asked for dependents of every kind: without
+//! the finalizer, dependents that still name the owner are deleted, although somebody
+//! asked to keep them.
 
 mod graph;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use control_client::{
-    Client, DeleteOptions, Discard, Error, Metadata, OwnerReference, Patch, Preconditions,
-    Propagation, Queue, Reflector, Resource, Selection, reflect_resource,
+    Change, Client, DeleteOptions, Discard, Error, Meta, Metadata, OwnerReference, Patch,
+    Preconditions, Propagation, Queue, Resource, Selection, reflect_resource,
 };
 use control_types::registry;
+use futures::TryStreamExt as _;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Verdict};
@@ -26,16 +35,26 @@ use crate::views::Text;
 use crate::work::{self, Outcome};
 use crate::{Controller, LONGEST_DELAY, custom, ownership};
 
-/// How long is waited for all kinds at the start. A kind that cannot be read
+/// How long the first list of a kind is waited for. A kind that cannot be read
 /// must not stop the collection of all others.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
 /// How often custom resources are looked for though no definition changed.
 const DISCOVERY: Duration = Duration::from_secs(30);
+/// How soon they are looked for again after the API server could not be asked.
+const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
 /// How long changes of definitions are gathered: one comes to be in several writes.
 const SETTLING: Duration = Duration::from_millis(100);
 /// The resource that defines others.
 const DEFINITIONS: &str = "customresourcedefinitions";
+
+/// How long until foreground deletion that waits for a first list is tried again.
+const LIST_POLL: Duration = Duration::from_millis(100);
+/// How long until an object is judged again whose owner exists, but is not in the graph.
+/// The owner may be deleted without the graph ever having known it.
+const UNKNOWN_OWNER: Duration = Duration::from_secs(30);
+/// How many kinds are asked for dependents at once.
+const LISTS_AT_ONCE: usize = 8;
 
 /// How many objects are worked on at once.
 const WORKERS: usize = 20;
@@ -50,7 +69,7 @@ pub const CONTROLLER: Controller = Controller {
             graph: Mutex::default(),
             resources: RwLock::default(),
             defined: Notify::new(),
-            puzzling: Mutex::default(),
+            unknown_kind: Mutex::default(),
             queue: Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY),
         });
         let shutdown = ctx.shutdown.clone();
@@ -62,12 +81,22 @@ struct Collector {
     client: Client,
     graph: Mutex<Graph>,
     /// By the number that nodes carry; none where one was followed that is gone.
-    resources: RwLock<Vec<Option<Resource>>>,
+    resources: RwLock<Vec<Option<Followed>>>,
     /// A definition of a custom resource changed.
     defined: Notify,
-    /// Objects with owners of kinds that were not known when they were judged.
-    puzzling: Mutex<HashSet<Text>>,
+    /// Objects with an owner of a kind that is not known, to be judged when one more
+    /// kind is. Added to only while `resources` is locked, so that none is added for a
+    /// kind that has just become known.
+    unknown_kind: Mutex<HashSet<Text>>,
     queue: Queue<Text>,
+}
+
+/// A resource whose objects are in the graph.
+struct Followed {
+    resource: Resource,
+    since: Instant,
+    /// Whether the graph holds everything of the first list.
+    listed: bool,
 }
 
 /// A custom resource that is followed.
@@ -82,36 +111,41 @@ struct Custom {
 impl Collector {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut tasks = JoinSet::new();
-        let mut reflectors = Vec::new();
         for resource in built_in() {
-            reflectors.push(self.follow(resource, &mut tasks, &shutdown).1);
+            self.follow(resource, &mut tasks, &shutdown);
         }
-        let lists = async {
-            for reflector in &reflectors {
-                reflector.synced().await;
+        let mut followed = Vec::new();
+        let first_lists = async {
+            // A definition that is not read has objects that are not followed.
+            while !self.find_custom(&mut followed, &mut tasks, &shutdown).await {
+                tokio::time::sleep(LIST_POLL).await;
+            }
+            while self.first_lists_outstanding() {
+                tokio::time::sleep(LIST_POLL).await;
             }
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
-            done = tokio::time::timeout(FIRST_LISTS, lists) => if done.is_err() {
-                let missing = reflectors.iter().filter(|r| !r.is_synced()).count();
-                tracing::warn!(missing, "some kinds cannot be read; collecting without them");
-            },
+            done = tokio::time::timeout(FIRST_LISTS, first_lists) => {
+                let missing = self.unlisted();
+                if done.is_err() || missing > 0 {
+                    tracing::warn!(missing, "some kinds cannot be read; collecting without them");
+                }
+            }
         }
-        drop(reflectors);
         let collector = Arc::clone(&self);
         let work = move |uid: Text| {
             let collector = Arc::clone(&collector);
             async move { collector.sync(&uid).await }
         };
-        let mut followed = Vec::new();
         let discovery = async {
             loop {
-                self.find_custom(&mut followed, &mut tasks, &shutdown).await;
+                let found = self.find_custom(&mut followed, &mut tasks, &shutdown).await;
+                let again = if found { DISCOVERY } else { DISCOVERY_RETRY };
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     () = self.defined.notified() => tokio::time::sleep(SETTLING).await,
-                    () = tokio::time::sleep(DISCOVERY) => {}
+                    () = tokio::time::sleep(again) => {}
                 }
             }
         };
@@ -129,12 +163,12 @@ impl Collector {
         followed: &mut Vec<Custom>,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
-    ) {
+    ) -> bool {
         let found = match custom::resources(&self.client).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::debug!(error = %error.chain(), "cannot look for custom resources");
-                return;
+                return false;
             }
         };
         for gone in followed.extract_if(.., |known| !found.contains(&known.resource)) {
@@ -146,16 +180,17 @@ impl Collector {
                 continue;
             }
             let stop = shutdown.child_token();
-            let (number, _) = self.follow(resource.clone(), tasks, &stop);
+            let number = self.follow(resource.clone(), tasks, &stop);
             followed.push(Custom {
                 resource,
                 number,
                 stop,
             });
-            for uid in std::mem::take(&mut *self.puzzling()) {
+            for uid in std::mem::take(&mut *self.unknown_kind()) {
                 self.queue.add(uid);
             }
         }
+        true
     }
 
     /// Leaves a resource that is served no more, with the objects that it had.
@@ -174,27 +209,53 @@ impl Collector {
         }
     }
 
-    fn known(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<Resource>>> {
+    fn followed(&self) -> RwLockReadGuard<'_, Vec<Option<Followed>>> {
         self.resources
             .read()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn puzzling(&self) -> MutexGuard<'_, HashSet<Text>> {
-        self.puzzling.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many kinds are followed whose first list the graph does not hold.
+    fn unlisted(&self) -> usize {
+        let followed = self.followed();
+        let unlisted = followed.iter().flatten().filter(|one| !one.listed);
+        unlisted.count()
+    }
+
+    /// Whether the graph may soon hold the first list of one more kind.
+    fn first_lists_outstanding(&self) -> bool {
+        let outstanding = |one: &Followed| !one.listed && one.since.elapsed() < FIRST_LISTS;
+        self.followed().iter().flatten().any(outstanding)
+    }
+
+    fn mark_listed(&self, number: usize) {
+        let mut all = self
+            .resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(one)) = all.get_mut(number) {
+            one.listed = true;
+        }
+    }
+
+    fn unknown_kind(&self) -> MutexGuard<'_, HashSet<Text>> {
+        self.unknown_kind
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the objects of a resource into the graph, from now on.
+    /// Takes the objects of a resource into the graph, from now on. Returns the number
+    /// that they carry.
     fn follow(
         self: &Arc<Self>,
         resource: Resource,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
-    ) -> (usize, Reflector<Metadata>) {
+    ) -> usize {
         let number = {
             let mut all = self
                 .resources
@@ -203,50 +264,73 @@ impl Collector {
             let free = all.iter().position(Option::is_none).unwrap_or(all.len());
             let length = all.len().max(free + 1);
             all.resize_with(length, || None);
-            all[free] = Some(resource.clone());
+            all[free] = Some(Followed {
+                resource: resource.clone(),
+                since: Instant::now(),
+                listed: false,
+            });
             free
         };
         let defines = resource.plural == DEFINITIONS;
         let selection = Selection::all().metadata_only();
         let reflector = reflect_resource::<Metadata>(&self.client, resource, selection);
         let mut changes = reflector.changes();
-        let (this, shutdown, kept) = (Arc::clone(self), shutdown.clone(), reflector.clone());
+        let (this, shutdown) = (Arc::clone(self), shutdown.clone());
         tasks.spawn(async move {
-            loop {
-                let change = tokio::select! {
-                    () = shutdown.cancelled() => break,
-                    change = changes.recv() => change,
-                };
-                let Some(change) = change else { break };
+            let take = |change: Change<Metadata>| {
                 if defines {
                     this.defined.notify_one();
                 }
-                let mut concerned = Vec::new();
-                {
-                    let mut graph = this.graph();
-                    if shutdown.is_cancelled() {
-                        // What was left must not come back.
-                        break;
-                    }
-                    let uid = |object: &Option<Arc<Metadata>>| {
-                        object.as_ref().map(|object| object.metadata.uid.clone())
-                    };
-                    let (before, after) = (uid(&change.previous), uid(&change.current));
-                    if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
-                        concerned.append(&mut graph.remove(&gone));
-                        this.puzzling().remove(&gone);
-                    }
-                    if let Some(object) = &change.current {
-                        concerned.append(&mut graph.put(number, &object.metadata));
-                    }
+                this.take(number, &change, &shutdown);
+            };
+            let mut listed = false;
+            loop {
+                // What was listed is in the channel before the reflector is synced.
+                let newly_listed = !listed && reflector.is_synced();
+                while let Some(change) = changes.try_recv() {
+                    take(change);
                 }
-                for uid in concerned {
-                    this.queue.add(uid);
+                if newly_listed {
+                    listed = true;
+                    this.mark_listed(number);
+                }
+                tokio::select! {
+                    () = shutdown.cancelled() => break,
+                    change = changes.recv() => match change {
+                        Some(change) => take(change),
+                        None => break,
+                    },
+                    () = reflector.synced(), if !listed => {}
                 }
             }
-            drop(kept);
         });
-        (number, reflector)
+        number
+    }
+
+    /// Takes one change into the graph, unless the resource was left.
+    fn take(&self, number: usize, change: &Change<Metadata>, left: &CancellationToken) {
+        let mut concerned = Vec::new();
+        {
+            let mut graph = self.graph();
+            if left.is_cancelled() {
+                // What was left must not come back.
+                return;
+            }
+            let uid = |object: &Option<Arc<Metadata>>| {
+                object.as_ref().map(|object| object.metadata.uid.clone())
+            };
+            let (before, after) = (uid(&change.previous), uid(&change.current));
+            if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
+                concerned.append(&mut graph.remove(&gone));
+                self.unknown_kind().remove(&gone);
+            }
+            if let Some(object) = &change.current {
+                concerned.append(&mut graph.put(number, &object.metadata));
+            }
+        }
+        for uid in concerned {
+            self.queue.add(uid);
+        }
     }
 
     async fn sync(&self, uid: &Text) -> Outcome {
@@ -265,6 +349,8 @@ impl Collector {
                 }
                 Ok(None)
             }
+            // It may have dependents of a kind that is not in the graph yet.
+            Fate::Unblock if self.first_lists_outstanding() => Ok(Some(LIST_POLL)),
             Fate::Unblock => self.remove_finalizer(&node, uid, FOREGROUND).await,
             Fate::Orphan(dependents) => {
                 let (_, failure) = work::together(dependents.iter().map(|dependent| async {
@@ -278,17 +364,51 @@ impl Collector {
                     }
                 }))
                 .await;
-                match failure {
-                    Some(error) => Err(error),
-                    None => self.remove_finalizer(&node, uid, ORPHAN).await,
+                if let Some(error) = failure {
+                    return Err(error);
                 }
+                self.release_dependents(&node, uid).await?;
+                self.remove_finalizer(&node, uid, ORPHAN).await
             }
             Fate::Judge => self.judge(&node, uid).await,
         }
     }
 
     fn resource(&self, node: &Node) -> Option<Resource> {
-        self.known().get(node.resource).cloned().flatten()
+        let followed = self.followed();
+        let one = followed.get(node.resource)?.as_ref()?;
+        Some(one.resource.clone())
+    }
+
+    /// Takes an owner from all dependents that the server has, of every kind that is
+    /// served now.
+    async fn release_dependents(&self, owner: &Node, uid: &Text) -> Result<(), Error> {
+        let namespaced = !owner.namespace.is_empty();
+        let mut kinds = built_in();
+        kinds.extend(custom::resources(&self.client).await?);
+        // Nothing outside its namespace can be a dependent of a namespaced object.
+        kinds.retain(|kind| kind.namespaced || !namespaced);
+        let mut selection = Selection::all().metadata_only();
+        if namespaced {
+            selection = selection.namespace(owner.namespace.as_str());
+        }
+        let (selection, owner_uids) = (&selection, std::slice::from_ref(uid));
+        futures::stream::iter(kinds.iter().map(Ok))
+            .try_for_each_concurrent(LISTS_AT_ONCE, |kind| async move {
+                let listed = self.client.list::<Metadata>(kind, selection).await;
+                let objects = match listed {
+                    Ok(list) => list.items,
+                    // not served (any more)
+                    Err(error) if error.is_not_found() => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                for object in objects {
+                    let meta = object.metadata;
+                    self.drop_owners_from(kind, meta, owner_uids).await?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// The object as it is on the server, unless it is gone.
@@ -308,23 +428,27 @@ impl Collector {
         }
     }
 
-    async fn judge(&self, node: &Node, uid: &str) -> Outcome {
+    async fn judge(&self, node: &Node, uid: &Text) -> Outcome {
         let Some((resource, object)) = self.live(node, uid).await? else {
             return Ok(None);
         };
         let meta = &object.metadata;
         let mut gone: HashMap<&str, bool> = HashMap::new();
+        let mut again = None;
         for owner in &meta.owner_references {
-            if self.graph().get(&owner.uid).is_none() {
-                let Some(resource) = self.resource_of(owner) else {
-                    // An owner of a kind that nobody knows counts as there: better
-                    // to keep too much. It is judged again when the kind is known.
-                    self.puzzling().insert(uid.into());
-                    continue;
-                };
-                let is_gone = self.is_gone(&resource, owner, &node.namespace).await?;
-                gone.insert(&owner.uid, is_gone);
+            if self.graph().get(&owner.uid).is_some() {
+                continue;
             }
+            // An owner of a kind that nobody knows counts as there: better to keep too
+            // much.
+            let Some(resource) = self.resource_of(uid, owner) else {
+                continue;
+            };
+            let is_gone = self.is_gone(&resource, owner, &node.namespace).await?;
+            if !is_gone {
+                again = Some(UNKNOWN_OWNER);
+            }
+            gone.insert(&owner.uid, is_gone);
         }
         let verdict = {
             let graph = self.graph();
@@ -336,10 +460,10 @@ impl Collector {
         };
         let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
         let propagation = match verdict {
-            Verdict::Stay => return Ok(None),
+            Verdict::Stay => return Ok(again),
             Verdict::Drop(owners) => {
                 self.drop_owners(node, uid, &owners).await?;
-                return Ok(None);
+                return Ok(again);
             }
             Verdict::DeleteForeground => Propagation::Foreground,
             Verdict::Delete if waits_for(ORPHAN) => Propagation::Orphan,
@@ -349,7 +473,7 @@ impl Collector {
         tracing::debug!(%resource, namespace = %node.namespace, name = %node.name, ?propagation, "collecting");
         let options = DeleteOptions {
             preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
+                uid: Some(uid.to_string()),
                 resource_version: Some(meta.resource_version.to_string()),
             }),
             propagation_policy: Some(propagation),
@@ -384,7 +508,8 @@ impl Collector {
         }
     }
 
-    fn resource_of(&self, owner: &OwnerReference) -> Option<Resource> {
+    /// The resource of an owner of `uid`, which is judged again when it is known.
+    fn resource_of(&self, uid: &Text, owner: &OwnerReference) -> Option<Resource> {
         let (group, version) = owner
             .api_version
             .split_once('/')
@@ -392,19 +517,37 @@ impl Collector {
         if let Some(row) = registry::lookup_kind(group, version, &owner.kind) {
             return Some(of_row(row));
         }
-        self.known()
-            .iter()
-            .flatten()
-            .find(|known| known.group == group && known.kind == owner.kind.as_str())
-            .cloned()
+        let followed = self.followed();
+        let is_of_it = |one: &&Followed| {
+            one.resource.group == group && one.resource.kind == owner.kind.as_str()
+        };
+        match followed.iter().flatten().find(is_of_it) {
+            Some(one) => Some(one.resource.clone()),
+            None => {
+                self.unknown_kind().insert(uid.clone());
+                None
+            }
+        }
     }
 
     /// Takes owners from an object.
     async fn drop_owners(&self, node: &Node, uid: &str, owners: &[Text]) -> Result<(), Error> {
-        let Some((resource, object)) = self.live(node, uid).await? else {
-            return Ok(());
-        };
-        let mut meta = object.metadata;
+        match self.live(node, uid).await? {
+            Some((resource, object)) => {
+                let meta = object.metadata;
+                self.drop_owners_from(&resource, meta, owners).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes owners from an object as it was just read.
+    async fn drop_owners_from(
+        &self,
+        resource: &Resource,
+        mut meta: Meta,
+        owners: &[Text],
+    ) -> Result<(), Error> {
         let before = meta.owner_references.len();
         meta.owner_references
             .retain(|owner| !owners.contains(&owner.uid));
@@ -413,7 +556,7 @@ impl Collector {
         }
         // nothing is left to release: the patch writes the list as it is now
         let patch = ownership::release_patch(&meta, "", None);
-        work::merge(&self.client, &resource, &meta, "", &patch).await
+        work::merge(&self.client, resource, &meta, "", &patch).await
     }
 
     async fn remove_finalizer(&self, node: &Node, uid: &str, finalizer: &str) -> Outcome {
