@@ -387,7 +387,7 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     if !is_from_pod(guard, mark) {
         return Ruling::Prove;
     }
-    if !current {
+    if !current && !is_kept(maps, guard) {
         return again(maps, guard);
     }
     if guard.entry.flow.as_unchecked().has(PolicyFlow::ENDED) {
@@ -471,6 +471,20 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     keep(maps, guard, flow)
 }
 
+/// Whether a flow that an older generation allowed goes on, whatever policies say
+/// since ([`ConfigFlags::KEEP_ESTABLISHED`]).
+#[inline(always)]
+fn is_kept<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
+    maps.read_node(&mut guard.config)
+        && guard
+            .config
+            .as_unchecked()
+            .flags
+            .contains(ConfigFlags::KEEP_ESTABLISHED)
+        && !guard.entry.flow.as_unchecked().has(PolicyFlow::ENDED)
+        && guard.entry.flow.is_whole(&guard.key)
+}
+
 /// Decides again on a flow that an older generation allowed or ended.
 #[inline(always)]
 fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
@@ -478,16 +492,6 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         return Ruling::Begin;
     };
     let ended = flow.has(PolicyFlow::ENDED);
-    if !ended
-        && maps.read_node(&mut guard.config)
-        && guard
-            .config
-            .as_unchecked()
-            .flags
-            .contains(ConfigFlags::KEEP_ESTABLISHED)
-    {
-        return Ruling::Pass;
-    }
     flow.flags &= !PolicyFlow::ENDED;
     if flow.cookie == cookies::ITSELF && flow.has(PolicyFlow::INGRESS) {
         flow.generation = maps.policy_root().generation;

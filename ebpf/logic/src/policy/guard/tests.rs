@@ -384,6 +384,30 @@ fn what_was_allowed_goes_on_if_that_is_wanted() {
 }
 
 #[test]
+fn kept_flow_is_refreshed_by_its_packets_in_both_directions() {
+    let world = World::new(false, true);
+    world.config.set(Config {
+        flags: ConfigFlags::KEEP_ESTABLISHED,
+        ..Config::DEFAULT
+    });
+    let first = sent(Protocol::UDP, 0);
+    assert!(world.asked(first));
+    world.say(false, false);
+    // Ten minutes in steps of half of the timeout of an answered flow.
+    let step = Timeouts::DEFAULT.udp_replied / 2;
+    for _ in 0..10 {
+        world.now.set(world.now.get() + step);
+        world.moment.set(world.moment.get() + step);
+        assert!(world.asked(first));
+        assert!(world.asked(answer(first, 0)), "tick {}", world.now.get());
+    }
+    // In silence it expires as others do, and is then decided anew.
+    world.now.set(world.now.get() + 3 * step);
+    world.moment.set(world.moment.get() + 3 * step);
+    assert!(!world.asked(answer(first, 0)));
+}
+
+#[test]
 fn a_flow_to_a_service_is_decided_by_who_serves() {
     let world = World::new(false, true);
     // Everybody outside is denied, the pod that serves is not.
