@@ -10,7 +10,7 @@
 //! ```text
 //! SERVICES  (address, port, protocol, scope) ──► Service { set, generation, count, … }
 //! SLOTS     (set, generation, slot)          ──► Backend { address, port, … }
-//! MEMBERS   (set, generation, address, port) ──► slot          only where affinity needs it
+//! MEMBERS   (set, generation, address, port) ──► slot          of sets with affinity or more than 32 backends
 //! MAGLEV    (set, generation, chunk)         ──► slots         only for consistent hashing
 //! SOURCES   (set, range)                     ──► 1             only with source ranges
 //! NODES     address                          ──► flags         this node's own addresses

@@ -125,6 +125,28 @@ pub struct Service {
     pub table: u32,
 }
 
+impl Service {
+    /// A set of up to so many backends is searched slot by slot; the backends of a
+    /// larger one stand in `MEMBERS`.
+    pub const WALKED: u32 = 32;
+
+    /// Whether the set's backends stand in `MEMBERS`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_members(&self) -> bool {
+        self.flags.contains(ServiceFlags::AFFINITY) || self.is_large()
+    }
+
+    /// Whether the set is too large to be searched slot by slot. Its backends on this
+    /// node then also stand in `MEMBERS` by their address alone
+    /// ([`MemberKey::of_address`]).
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_large(&self) -> bool {
+        self.count > Self::WALKED
+    }
+}
+
 /// Where a backend stands.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -232,6 +254,14 @@ impl MemberKey {
             reserved16: 0,
             reserved32: 0,
         }
+    }
+
+    /// The key of this node's backend at an address, whatever its port. Of several, the
+    /// one in the lowest slot has it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_address(set: u32, generation: u32, address: Address) -> Self {
+        Self::new(set, generation, address, Port(0))
     }
 }
 

@@ -12,7 +12,8 @@ pub struct Capacity {
     pub services: u32,
     /// Backends of all service ports; twice during updates.
     pub slots: u32,
-    /// Backends of service ports with affinity; twice during updates.
+    /// Backends of service ports with affinity or more than 32 backends; twice during
+    /// updates.
     pub members: u32,
     /// Sockets that talk to services (about 130 bytes each, taken at once).
     /// When full, the least recently used one is forgotten: its peer's name
@@ -21,8 +22,9 @@ pub struct Capacity {
     /// Clients of services with affinity (about 120 bytes each, taken at
     /// once). When full, the least recently used one is placed anew.
     pub affinity: u32,
-    /// Connections that packets make, as those of clients outside (about 420
-    /// bytes each, taken at once). When full, new ones are dropped.
+    /// Connections that packets make, as those of clients outside (about 460
+    /// bytes each, taken at once). When full, those that are not established make
+    /// room; then new ones are dropped.
     pub flows: u32,
     /// Parts of tables for consistent hashing: 64 for a service port of up to
     /// 20 backends, 512 for one of up to 160, 2 048 for more; twice during
@@ -84,7 +86,7 @@ impl Capacity {
         Self {
             services,
             slots: services * 8,
-            members: services * 2,
+            members: services * 8,
             originals: one_per(64 << 10, 16_384, 1 << 20),
             affinity: one_per(256 << 10, 8_192, 1 << 18),
             flows: one_per(128 << 10, 16_384, 1 << 20),

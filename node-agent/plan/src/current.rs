@@ -1,8 +1,10 @@
 //! What the maps hold, and what changes it.
 
+use std::collections::BTreeMap;
+
 use ebpf_abi::{
-    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Port, Protocol, Served,
-    Service, ServiceFlags, ServiceKey, SlotKey,
+    Address, Backend, BackendFlags, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Port, Protocol,
+    Served, Service, ServiceFlags, ServiceKey, SlotKey,
 };
 use ipnet::IpNet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -165,7 +167,7 @@ impl Current {
                 .slots
                 .get(&SlotKey::new(service.set, service.generation, slot))
                 .copied()?;
-            if service.flags.contains(ServiceFlags::AFFINITY) {
+            if service.has_members() {
                 let key = MemberKey::new(
                     service.set,
                     service.generation,
@@ -177,6 +179,33 @@ impl Current {
                 Some(backend)
             }
         });
-        slots.collect()
+        let backends: Vec<Backend> = slots.collect::<Option<_>>()?;
+        let by_address = members_by_address(service.set, service.generation, &backends);
+        let right = |(key, slot): (&MemberKey, &u32)| self.members.get(key) == Some(slot);
+        by_address.iter().all(right).then_some(backends)
     }
+}
+
+/// As [`Service::is_large`].
+pub(crate) fn is_large(backends: &[Backend]) -> bool {
+    backends.len() > Service::WALKED as usize
+}
+
+/// The slots of a large set's backends on this node by their address alone; of several
+/// at an address, the lowest.
+pub(crate) fn members_by_address(
+    id: u32,
+    generation: u32,
+    backends: &[Backend],
+) -> BTreeMap<MemberKey, u32> {
+    let mut members = BTreeMap::new();
+    if is_large(backends) {
+        for (slot, backend) in (0..).zip(backends) {
+            if backend.flags.contains(BackendFlags::LOCAL) {
+                let key = MemberKey::of_address(id, generation, backend.address);
+                members.entry(key).or_insert(slot);
+            }
+        }
+    }
+    members
 }

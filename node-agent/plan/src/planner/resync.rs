@@ -1,5 +1,6 @@
 //! The whole plan against what the maps hold.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ebpf_abi::{Backend, Protocol, ServiceFlags, ServiceKey};
@@ -170,10 +171,16 @@ impl Planner {
                 .is_none_or(|set| key.slot as usize >= set.desired.backends.len())
         }));
         gone.into_iter().for_each(|key| batch.delete_slot(key));
+        let by_address: BTreeMap<_, _> = self
+            .sets
+            .iter()
+            .flat_map(|(id, set)| set.members_by_address(*id))
+            .collect();
         let gone = sorted(current.members.iter().filter_map(|(key, slot)| {
             let set = set(key.set, key.generation).filter(|set| set.is_tracked());
             let backend = set.and_then(|set| set.desired.backends.get(*slot as usize));
-            let right = backend.is_some_and(|it| member(key.set, key.generation, it) == *key);
+            let right = backend.is_some_and(|it| member(key.set, key.generation, it) == *key)
+                || by_address.get(key) == Some(slot);
             (!right).then_some(key)
         }));
         gone.into_iter().for_each(|key| batch.delete_member(key));

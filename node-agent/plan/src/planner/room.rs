@@ -1,7 +1,8 @@
 //! How much room the maps have, and what of a set finds some.
 
-use ebpf_abi::{MAGLEV_CHUNK, ServiceFlags};
+use ebpf_abi::{MAGLEV_CHUNK, Service, ServiceFlags};
 
+use super::set::members_of;
 use crate::compile::Desired;
 
 /// How many entries of each map there are, or may be.
@@ -11,7 +12,7 @@ pub struct Room {
     pub services: usize,
     /// Backends.
     pub slots: usize,
-    /// Backends of service ports with affinity.
+    /// Backends of service ports with affinity or many backends.
     pub members: usize,
     /// Parts of tables for consistent hashing.
     pub chunks: usize,
@@ -82,11 +83,19 @@ impl Room {
     /// Cuts a set down to what has room; true if something was left out.
     pub(super) fn fit(&self, desired: &mut Desired) -> bool {
         let wanted = desired.backends.len();
-        let mut most = self.slots;
-        if desired.flags.contains(ServiceFlags::AFFINITY) {
-            most = most.min(self.members);
+        desired.backends.truncate(self.slots);
+        // Those of this node may stand twice.
+        let needed = members_of(desired);
+        if needed > self.members {
+            let affinity = desired.flags.contains(ServiceFlags::AFFINITY);
+            let least = if affinity {
+                0
+            } else {
+                Service::WALKED as usize
+            };
+            let most = desired.backends.len().saturating_sub(needed - self.members);
+            desired.backends.truncate(most.max(least));
         }
-        desired.backends.truncate(most);
         if chunks_of(desired.table) > self.chunks || desired.backends.is_empty() {
             desired.table = 0;
         }

@@ -1,13 +1,16 @@
 //! A set of backends as it stands in the maps.
 
+use std::collections::BTreeMap;
+
 use ebpf_abi::{
-    Address, Backend, MaglevChunk, MaglevKey, MemberKey, Port, Service as Entry, ServiceFlags,
-    SlotKey,
+    Address, Backend, MaglevChunk, MaglevKey, MemberKey, Port, Protocol, Service as Entry,
+    ServiceFlags, SlotKey,
 };
 
 use super::batch::Batch;
 use super::{Owner, Room, chunks_of};
 use crate::compile::Desired;
+use crate::current::{is_large, members_by_address};
 use crate::maglev;
 
 #[derive(Debug)]
@@ -49,8 +52,9 @@ impl Set {
         }
     }
 
+    /// Do its backends stand in `MEMBERS`?
     pub(super) fn is_tracked(&self) -> bool {
-        self.desired.flags.contains(ServiceFlags::AFFINITY)
+        is_tracked(&self.desired)
     }
 
     /// What it takes of the maps, entries aside.
@@ -59,7 +63,7 @@ impl Set {
         Room {
             services: 0,
             slots,
-            members: if self.is_tracked() { slots } else { 0 },
+            members: members_of(&self.desired),
             chunks: chunks_of(self.desired.table),
             sources: self.desired.sources.len(),
         }
@@ -79,6 +83,12 @@ impl Set {
             .zip(&self.desired.backends)
             .filter(move |_| tracked)
             .map(move |(slot, backend)| (member(id, generation, backend), slot))
+            .chain(self.members_by_address(id))
+    }
+
+    /// Those of this node by their address alone, if the set is large.
+    pub(super) fn members_by_address(&self, id: u32) -> BTreeMap<MemberKey, u32> {
+        members_by_address(id, self.generation, &self.desired.backends)
     }
 
     pub(super) fn chunks(&self, id: u32) -> Vec<(MaglevKey, MaglevChunk)> {
@@ -96,21 +106,30 @@ impl Set {
     /// Becomes what is desired. Where few backends change, they are replaced in
     /// their slots: each client still sees the old backends or the new ones,
     /// and a large set costs what changes. Otherwise, and where a table for
-    /// consistent hashing must fit the slots, all is written under the next
-    /// generation, if that has room beside the former one.
+    /// consistent hashing must fit the slots, or datagrams must leave a backend, all is
+    /// written under the next generation, if that has room beside the former one.
     pub(super) fn update(&mut self, id: u32, desired: Desired, spare: &Room, batch: &mut Batch) {
         let difference = Difference::of(&self.desired.backends, &desired.backends);
-        let tracked = desired.flags.contains(ServiceFlags::AFFINITY);
-        let same_form = tracked == self.is_tracked() && desired.table == self.desired.table;
+        let tracked = is_tracked(&desired);
+        let same_form = tracked == self.is_tracked()
+            && is_large(&desired.backends) == is_large(&self.desired.backends)
+            && desired.table == self.desired.table;
         let hashed = desired.table != 0;
         let former_sources = std::mem::take(&mut self.desired.sources);
         batch.change_sources(id, &former_sources, &desired.sources);
 
         let count = desired.backends.len();
         let many = difference.len() * 2 > count.max(self.desired.backends.len());
-        let has_room = count <= spare.slots && (!tracked || count <= spare.members);
+        let has_room = count <= spare.slots && members_of(&desired) <= spare.members;
+        // Flows of datagrams ask whether their backend has left when the generation is
+        // another than theirs.
+        let moves = !difference.removed.is_empty()
+            && desired
+                .keys
+                .iter()
+                .any(|it| it.key.protocol == Protocol::UDP);
         let anew = if same_form {
-            difference.len() > 0 && (hashed || (many && has_room))
+            difference.len() > 0 && (hashed || ((many || moves) && has_room))
         } else {
             true
         };
@@ -132,6 +151,7 @@ impl Set {
     /// Writes a difference into the slots of this generation.
     fn replace(&mut self, id: u32, difference: Difference, batch: &mut Batch) {
         let (generation, tracked) = (self.generation, self.is_tracked());
+        let by_address = self.members_by_address(id);
         let backends = &mut self.desired.backends;
         let mut place = |slot: u32, backend: Backend| {
             batch.put_slot(SlotKey::new(id, generation, slot), backend);
@@ -183,7 +203,31 @@ impl Set {
                 batch.delete_member(member(id, generation, &backend));
             }
         }
+        let now = self.members_by_address(id);
+        for (key, slot) in &now {
+            if by_address.get(key) != Some(slot) {
+                batch.put_member(*key, *slot);
+            }
+        }
+        for key in by_address.keys().filter(|key| !now.contains_key(key)) {
+            batch.delete_member(*key);
+        }
     }
+}
+
+/// Whether programs look backends up in `MEMBERS` ([`Entry::has_members`]).
+fn is_tracked(desired: &Desired) -> bool {
+    desired.flags.contains(ServiceFlags::AFFINITY) || is_large(&desired.backends)
+}
+
+/// How many entries of `MEMBERS` a set takes.
+pub(super) fn members_of(desired: &Desired) -> usize {
+    let all = if is_tracked(desired) {
+        desired.backends.len()
+    } else {
+        0
+    };
+    all + members_by_address(0, 0, &desired.backends).len()
 }
 
 pub(super) fn member(id: u32, generation: u32, backend: &Backend) -> MemberKey {

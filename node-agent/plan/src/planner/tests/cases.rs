@@ -122,14 +122,99 @@ fn one_changed_endpoint_of_a_thousand_writes_a_handful() {
             let number = but.unwrap_or(300) / 100;
             let it = hundred(0, number, 1_000, but);
             let actions = planner.slice_changed("ns", &it.metadata.name, Some(&it));
-            let most = if affinity { 8 } else { 4 };
-            assert!(!actions.is_empty() && actions.len() <= most, "{actions:?}");
+            assert!(!actions.is_empty() && actions.len() <= 8, "{actions:?}");
             actions.iter().for_each(|action| maps.apply(action));
         }
         assert_eq!(
             serving(&maps).into_values().next().unwrap().backends.len(),
             999
         );
+    }
+}
+
+#[test]
+fn removed_endpoint_changes_the_generation_that_flows_of_datagrams_compare() {
+    let wanted = Wanted {
+        ports: 2,
+        ..Wanted::PLAIN
+    };
+    let mut planner = Planner::default();
+    let mut maps = Current::default();
+    planner.service_changed("ns", "s0", Some(&service(0, &wanted)));
+    let all = [(0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0)];
+    planner.slice_changed("ns", "e0", Some(&slice(0, 0, &all)));
+    let first = planner.resync(&maps);
+    apply(&mut maps, &first);
+    let generation = |maps: &Current, protocol| {
+        let entries = maps.services.iter();
+        let mut its = entries.filter(|(key, _)| key.protocol == protocol);
+        its.next().unwrap().1.generation
+    };
+    let both = |maps: &Current| [Protocol::TCP, Protocol::UDP].map(|it| generation(maps, it));
+    let [streams, datagrams] = both(&maps);
+    // One more: nobody has to move.
+    let mut more = all.to_vec();
+    more.push((5, 0, 0));
+    let actions = planner.slice_changed("ns", "e0", Some(&slice(0, 0, &more)));
+    apply(&mut maps, &actions);
+    assert_eq!(both(&maps), [streams, datagrams]);
+    let actions = planner.slice_changed("ns", "e0", Some(&slice(0, 0, &more[1..])));
+    apply(&mut maps, &actions);
+    assert_eq!(both(&maps), [streams, datagrams + 1]);
+    serving(&maps);
+}
+
+#[test]
+fn large_set_leads_from_addresses_to_the_backends_of_this_node() {
+    let mut planner = Planner::new(Config {
+        node: "here".into(),
+        ..Config::default()
+    });
+    let mut maps = Current::default();
+    let first = planner.resync(&maps);
+    apply(&mut maps, &first);
+    let it = service(0, &Wanted::PLAIN);
+    let actions = planner.service_changed("ns", "s0", Some(&it));
+    apply(&mut maps, &actions);
+    for (count, but) in [
+        (20, None),
+        (32, None),
+        (33, None),
+        (90, None),
+        (90, Some(3)),
+        (90, Some(8)),
+        (89, None),
+        (34, Some(30)),
+        (33, Some(8)),
+        (40, None),
+    ] {
+        let mut it = hundred(0, 0, count, but);
+        for endpoint in &mut it.endpoints {
+            let here = endpoint.addresses[0].ends_with(['4', '9']);
+            endpoint.node_name = here.then(|| "here".into());
+        }
+        let actions = planner.slice_changed("ns", "l0-0", Some(&it));
+        apply(&mut maps, &actions);
+        let served = serving(&maps).into_values().next().unwrap().backends;
+        let entry = maps.services.values().next().unwrap();
+        let local = |it: &&Backend| it.flags.contains(BackendFlags::LOCAL);
+        let expected: BTreeSet<_> = served.iter().filter(local).map(|it| it.address).collect();
+        assert!(!expected.is_empty());
+        let found: BTreeSet<_> = maps
+            .members
+            .keys()
+            .filter(|key| key.port == Port::new(0))
+            .map(|key| key.address)
+            .collect();
+        if entry.is_large() {
+            assert_eq!(found, expected, "{count} {but:?}");
+            assert_eq!(maps.members.len(), served.len() + found.len());
+        } else {
+            assert_eq!(maps.members.len(), 0, "{count} {but:?}");
+        }
+        // What stands is what a restart would write.
+        let again = Planner::resync(&mut planner, &maps);
+        assert_eq!(again, [], "{count} {but:?}");
     }
 }
 
@@ -196,7 +281,8 @@ fn service_beyond_the_limit_serves_its_first_endpoints() {
     planner.slice_changed("ns", "e0", Some(&it));
     planner.service_changed("ns", "s0", Some(&service(0, &Wanted::PLAIN)));
     let actions = planner.resync(&Current::default());
-    assert!(actions.len() < 16_384 + 10, "{}", actions.len());
+    // A slot and a member each.
+    assert!(actions.len() < 2 * 16_384 + 10, "{}", actions.len());
     let reasons: Vec<_> = planner.problems().map(|it| it.reason).collect();
     let expected = Reason::TooManyEndpoints {
         found: 20_000,
