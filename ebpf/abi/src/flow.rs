@@ -180,10 +180,15 @@ impl Life {
     pub const CLIENT_FINISHED: u32 = 1 << 1;
     /// The backend has sent FIN.
     pub const BACKEND_FINISHED: u32 = 1 << 2;
-    /// Either side has sent RST, and none anything else since.
+    /// This side has sent RST, and nothing else since.
     pub const RESET: u32 = 1 << 3;
-    /// The client has acknowledged the backend's answer.
+    /// The client has acknowledged the backend's answer; of a one-way flow
+    /// ([`ONE_WAY`](Self::ONE_WAY)): it has gone on after its first packet.
     pub const ESTABLISHED: u32 = 1 << 4;
+    /// The other side has sent RST since this side's last packet.
+    pub const PEER_RESET: u32 = 1 << 5;
+    /// Only the client's packets pass here: the backend answers directly.
+    pub const ONE_WAY: u32 = 1 << 6;
     /// Both sides have sent FIN.
     pub const CLOSED: u32 = Self::CLIENT_FINISHED | Self::BACKEND_FINISHED;
 

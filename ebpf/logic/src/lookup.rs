@@ -94,9 +94,6 @@ pub trait Ask {
 /// attempt means that this processor was held up twice.
 pub const ATTEMPTS: u32 = 8;
 
-/// Slots that are looked at for a backend that another node has chosen.
-const WALKED: u32 = 32;
-
 /// Looks a service up and chooses a backend. `key` starts as the address's own
 /// for clients inside, and ends as the key of the entry that decided. It is read
 /// at most `ATTEMPTS` times.
@@ -294,8 +291,15 @@ fn hashed<M: Maps>(maps: &M, service: &Service, hash: u32) -> Option<Backend> {
 /// This node's backend at an address.
 #[inline(always)]
 fn with_address<M: Maps>(maps: &M, service: &Service, address: Address) -> Option<Backend> {
+    if service.is_large() {
+        let key = MemberKey::of_address(service.set, service.generation, address);
+        let it = slot(maps, service, maps.member(&key)?)?;
+        // The slot may have been given to another one since.
+        let right = it.address == address && it.flags.contains(BackendFlags::LOCAL);
+        return if right { Some(it) } else { None };
+    }
     let mut number = 0;
-    while number < WALKED {
+    while number < Service::WALKED {
         if number >= service.count {
             return None;
         }

@@ -94,12 +94,12 @@ pub trait Flows: Maps + Entropy {
     fn set_life(&self, place: Self::Place, life: Life);
     /// Adds an entry.
     fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted;
-    /// Replaces an entry, or adds it; false if there is no room.
-    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool;
+    /// Replaces an entry; false if there is none.
+    fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool;
     /// Removes an entry.
     fn remove_flow(&self, key: &Tuple);
-    /// Appends a flow's key to the log.
-    fn log(&self, key: &Logged);
+    /// Appends a flow's key to the log; false if there is no room.
+    fn log(&self, key: &Logged) -> bool;
     /// Copies the first key of the log; false if there is none.
     fn first_logged(&self, into: &mut Logged) -> bool;
     /// Takes the first key out of the log.

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, CONFIG_KEY, Config, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, Life, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
-    OriginalKey, Port, Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
+    Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter, FlowEntry,
+    FragmentKey, FragmentPorts, Life, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Port, Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey,
+    Tuple,
 };
 
 use crate::maps::{Entropy, Flows, Inserted, Maps};
@@ -51,6 +52,8 @@ pub struct Model {
     pub fragments: RefCell<BTreeMap<FragmentKey, Sealed<FragmentPorts>>>,
     /// How many entries `FLOWS` takes; none: any number.
     pub flows_capacity: Option<usize>,
+    /// How many keys `FLOW_LOG` takes; none: any number.
+    pub log_capacity: Option<usize>,
     /// `COUNTERS`.
     pub counters: RefCell<BTreeMap<Counter, u64>>,
     /// What was told.
@@ -94,6 +97,10 @@ impl Model {
                 backend.port,
             );
             self.members.insert(member, number);
+            if service.is_large() && backend.flags.contains(BackendFlags::LOCAL) {
+                let key = MemberKey::of_address(service.set, service.generation, backend.address);
+                self.members.entry(key).or_insert(number);
+            }
         }
         self.services.insert(key, Sealed::new(&key, service));
     }
@@ -251,12 +258,12 @@ impl Flows for Model {
         Inserted::Yes
     }
 
-    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+    fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
         let mut flows = self.flows.borrow_mut();
-        if !flows.contains_key(key) && self.flows_capacity.is_some_and(|most| flows.len() >= most) {
+        let Some(former) = flows.get_mut(key) else {
             return false;
-        }
-        flows.insert(*key, *entry);
+        };
+        *former = *entry;
         true
     }
 
@@ -264,8 +271,13 @@ impl Flows for Model {
         self.flows.borrow_mut().remove(key);
     }
 
-    fn log(&self, key: &Logged) {
-        self.log.borrow_mut().push_back(*key);
+    fn log(&self, key: &Logged) -> bool {
+        let mut log = self.log.borrow_mut();
+        if self.log_capacity.is_some_and(|most| log.len() >= most) {
+            return false;
+        }
+        log.push_back(*key);
+        true
     }
 
     fn first_logged(&self, into: &mut Logged) -> bool {

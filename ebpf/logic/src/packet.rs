@@ -290,6 +290,22 @@ pub struct Work {
     pub found: Found,
     /// The flow that begins.
     pub flow: Flow,
+    /// The search for its port.
+    pub search: Search,
+}
+
+/// The state of a search for a free port.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Search {
+    /// Of the sequence of random ports.
+    pub state: u32,
+    /// How many random ports are still to be tried.
+    pub random: u32,
+    /// How many ports in a row are to be tried after those.
+    pub left: u32,
+    /// The port that was tried last, counted from the first of the range.
+    pub next: u32,
 }
 
 /// What an ICMP error quotes, and what becomes of the error.
@@ -352,6 +368,12 @@ impl Work {
             },
             found: Found::NOTHING,
             flow: NOTHING,
+            search: Search {
+                state: 0,
+                random: 0,
+                left: 0,
+                next: 0,
+            },
         }
     }
 
@@ -396,8 +418,14 @@ pub enum Step {
     Select,
     /// Make the flow's entries.
     Add,
+    /// Add the client's entry.
+    Forward,
     /// Add the entry for replies under one port.
     Reply,
+    /// Search for a port that is free.
+    Search,
+    /// Look at some ports of a search.
+    SearchRun,
     /// Remove an entry that is in the way; [`Verdict::Unknown`] if it is gone.
     TakeOver,
     /// Collect what is over.
@@ -434,7 +462,10 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
         Step::Hide => egress::hide(maps, work),
         Step::Select => begin::select(maps, origin, work),
         Step::Add => begin::add(maps, work),
+        Step::Forward => begin::add_forward(maps, work),
         Step::Reply => begin::try_reply(maps, work),
+        Step::Search => begin::search(maps, work),
+        Step::SearchRun => begin::search_run(maps, work),
         Step::TakeOver => {
             if begin::take_over(maps, work) {
                 Verdict::Unknown

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
+use aya_ebpf::bindings::{BPF_EXIST, BPF_F_NO_PREALLOC, BPF_NOEXIST};
 use aya_ebpf::helpers::{
     bpf_get_prandom_u32, bpf_jiffies64, bpf_ktime_get_coarse_ns, bpf_ktime_get_ns,
     bpf_map_peek_elem, bpf_map_pop_elem,
@@ -71,9 +71,9 @@ static CONFIG_AHEAD: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
 static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
 #[map]
 static FLOW_PORTS: Array<FlowPorts> = Array::with_max_entries(FlowPorts::ELEMENTS, 0);
-// A place for each flow that fits into FLOWS: two entries a flow.
+// A place for each entry of FLOWS: a flow that is answered directly has one, others two.
 #[map]
-static FLOW_LOG: Queue<Logged> = Queue::with_max_entries(65_536, 0);
+static FLOW_LOG: Queue<Logged> = Queue::with_max_entries(131_072, 0);
 #[map]
 static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
@@ -336,9 +336,9 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
-        take_ports(key, entry);
-        FLOWS.insert(key, entry, 0).is_ok()
+    fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+        // Its ports were taken when it was added.
+        FLOWS.insert(key, entry, u64::from(BPF_EXIST)).is_ok()
     }
 
     #[inline(always)]
@@ -348,9 +348,8 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn log(&self, key: &Logged) {
-        // There is a place for each flow.
-        let _ = FLOW_LOG.push(key, 0);
+    fn log(&self, key: &Logged) -> bool {
+        FLOW_LOG.push(key, 0).is_ok()
     }
 
     // Into their place at once: those that make flows have no stack to spare.

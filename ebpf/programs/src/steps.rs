@@ -28,7 +28,10 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
         Step::Hide => orlop_hide(),
         Step::Select => orlop_select(origin),
         Step::Add => orlop_add(),
+        Step::Forward => orlop_forward(),
         Step::Reply => orlop_reply(),
+        Step::Search => orlop_search(),
+        Step::SearchRun => orlop_search_run(),
         Step::TakeOver => orlop_take_over(),
         Step::Collect => orlop_collect(),
         Step::MakeRoom => orlop_make_room(),
@@ -72,7 +75,10 @@ steps! {
     orlop_hide = Hide,;
     orlop_select = Select, origin;
     orlop_add = Add,;
+    orlop_forward = Forward,;
     orlop_reply = Reply,;
+    orlop_search = Search,;
+    orlop_search_run = SearchRun,;
     orlop_take_over = TakeOver,;
     orlop_collect = Collect,;
     orlop_make_room = MakeRoom,;

@@ -87,7 +87,8 @@ impl Loads {
         })
     }
 
-    /// How many connections have entries, and how many of them are not over.
+    /// How many connections have entries, and the room that those take that are not over,
+    /// in connections of two entries.
     fn walk(&self) -> Result<(u64, u64), Error> {
         let timeouts = self
             .config
@@ -95,7 +96,7 @@ impl Loads {
             .map_or(Timeouts::DEFAULT, |config| config.timeouts);
         let entries = self.flows.entries()?;
         let (lives, now) = (lives(&entries), ticks_now());
-        let (mut there, mut alive) = (0, 0);
+        let (mut there, mut alive) = (0, 0_u64);
         for (key, entry) in &entries {
             let Some(flow) = entry.flow.open(key) else {
                 continue;
@@ -105,8 +106,15 @@ impl Loads {
             }
             there += 1;
             let life = whole_life(&flow, entry.life, &lives);
-            alive += u64::from(!is_over(&timeouts, key.protocol, life, now));
+            if !is_over(&timeouts, key.protocol, life, now) {
+                // What is answered directly has one entry.
+                alive += if flow.flags.contains(FlowFlags::DIRECT) {
+                    1
+                } else {
+                    2
+                };
+            }
         }
-        Ok((there, alive))
+        Ok((there, alive.div_ceil(2)))
     }
 }

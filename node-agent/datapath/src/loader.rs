@@ -62,7 +62,7 @@ impl Source {
             .map_max_entries(maps::ORIGINALS, capacity.originals)
             .map_max_entries(maps::AFFINITY, capacity.affinity)
             .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
-            .map_max_entries(maps::FLOW_LOG, capacity.flows)
+            .map_max_entries(maps::FLOW_LOG, capacity.flows.saturating_mul(2))
             .map_max_entries(maps::PEERS, capacity.peers)
             .map_max_entries(maps::ENDPOINTS, capacity.endpoints)
             .map_max_entries(maps::VERDICTS, capacity.verdicts)

@@ -1,15 +1,15 @@
 //! Packets that begin a flow.
 
 use ebpf_abi::{
-    Address, AffinityKey, Backend, BackendFlags, ConfigFlags, Counter, DirectReturn, Flow,
+    Address, AffinityKey, Backend, BackendFlags, Config, ConfigFlags, Counter, DirectReturn, Flow,
     FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Served, Service, ServiceFlags, ServiceKey,
     Tuple,
 };
 
 use super::headers::TcpFlags;
-use super::lifetime::{is_over, log, together};
+use super::lifetime::{is_over, is_pair, log, together};
 use super::track::{first_seen, way};
-use super::{Fragment, Origin, Step, Verdict, Work};
+use super::{Fragment, Origin, Search, Step, Verdict, Work};
 use crate::lookup::{Admission, Ask, Choice, Found, addressed, choose_at, scale};
 use crate::maps::{Flows, Inserted};
 
@@ -18,8 +18,13 @@ use crate::maps::{Flows, Inserted};
 const ENTRIES: u32 = 3;
 /// How often a service that changes meanwhile is looked up again.
 const AGAIN: u32 = 4;
-/// Ports that are tried for a client.
-const PORTS: u32 = 16;
+/// How often the entry for replies is tried to be added.
+const REPLIES: u32 = 8;
+/// Ports that are tried at random for a client before the others are.
+const RANDOM_PORTS: u32 = 16;
+/// Ports that a run of the search tries, and runs: together more than the default range.
+const RUN: u32 = 64;
+const RUNS: u32 = 128;
 
 /// Begins a flow, if the packet addresses a service.
 #[inline(always)]
@@ -204,15 +209,19 @@ fn flags<M: Flows>(
 /// Makes both entries of a flow; [`Verdict::Unknown`] if all is well.
 #[inline(always)]
 pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let mut flow = work.other.flow.unchecked();
     // A former flow of the same client makes room.
     if work.stale != 0
-        && let Some(flow) = work.entry.flow.open(&work.headers.tuple)
-        && !flow.flags.contains(FlowFlags::DIRECT)
+        && let Some(former) = work.entry.flow.open(&work.headers.tuple)
+        && !former.flags.contains(FlowFlags::DIRECT)
     {
-        work.key = flow.to.reversed();
-        maps.remove_flow(&work.key);
+        work.key = former.to.reversed();
+        if maps.flow(&work.key, &mut work.other).is_some()
+            && is_pair(&work.headers.tuple, &work.other)
+        {
+            maps.remove_flow(&work.key);
+        }
     }
-    let mut flow = work.other.flow.unchecked();
     // A process of the node answers through the node anyhow, and the kernel takes
     // no packet from a device that the node sent itself.
     if flow.flags.contains(FlowFlags::MASQUERADED) && maps.node(&work.to.destination).is_some() {
@@ -225,40 +234,30 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
             return verdict;
         }
     }
-    let forward = Flow {
+    work.flow = Flow {
         to: work.to,
         ..flow
     };
-    work.entry = FlowEntry {
-        flow: Sealed::new(&work.headers.tuple, forward),
-        life: Life::new(work.now, first_seen(work)),
-    };
-    if work.stale != 0 {
-        // Its key is in the log already.
-        if !maps.put_flow(&work.headers.tuple, &work.entry) {
-            return full(maps, work);
-        }
-        maps.count(Counter::FlowCollected);
-    } else {
-        match maps.add_flow(&work.headers.tuple, &work.entry) {
-            Inserted::Yes => {
-                work.key = work.headers.tuple;
-                log(maps, work);
+    let mut made = maps.step(Step::Forward, Origin::Device, work);
+    if made == Verdict::Drop {
+        make_room(maps, work);
+        made = maps.step(Step::Forward, Origin::Device, work);
+    }
+    match made {
+        Verdict::Unknown => {}
+        Verdict::Pass => {
+            // Another processor was faster with the same client's packet.
+            full(maps, work);
+            if maps.flow(&work.headers.tuple, &mut work.entry).is_none() {
+                return work.drop(Counter::DroppedUnstable);
             }
-            Inserted::Full => return full(maps, work),
-            Inserted::Taken => {
-                // Another processor was faster with the same client's packet.
-                full(maps, work);
-                if maps.flow(&work.headers.tuple, &mut work.entry).is_none() {
-                    return work.drop(Counter::DroppedUnstable);
-                }
-                let Some(theirs) = work.entry.flow.open(&work.headers.tuple) else {
-                    return work.drop(Counter::DroppedUnstable);
-                };
-                work.to = theirs.to;
-                return Verdict::Unknown;
-            }
+            let Some(theirs) = work.entry.flow.open(&work.headers.tuple) else {
+                return work.drop(Counter::DroppedUnstable);
+            };
+            work.to = theirs.to;
+            return Verdict::Unknown;
         }
+        _ => return full(maps, work),
     }
     maps.count(Counter::FlowCreated);
     let to = work.to;
@@ -276,44 +275,157 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
     let given =
         flow.flags.contains(FlowFlags::MASQUERADED) || flow.flags.contains(FlowFlags::RENUMBERED);
     let sctp = work.headers.tuple.protocol == Protocol::SCTP;
-    let hash = hash(&work.headers.tuple, work.config().seed) >> 32;
-    let span =
-        u32::from(work.config().last_port).saturating_sub(u32::from(work.config().first_port)) + 1;
-    let mut next = scale(hash as u32, span);
-    let first = u32::from(work.config().first_port);
+    let keeps = !given || sctp;
+    // SCTP's sum is over all of a packet: its ports change where they must.
+    if !keeps {
+        let first = u32::from(work.config().first_port);
+        let hash = hash(&work.headers.tuple, work.config().seed) >> 32;
+        let next = scale(hash as u32, span(work.config()));
+        work.to.source_port = Port::new((first + next) as u16);
+    }
     work.flow = *flow;
+    let mut full = false;
+    let mut searched = false;
     let mut attempt = 0;
-    let mut full = 0;
-    while attempt < PORTS {
-        // SCTP's sum is over all of a packet: its ports change where they must.
-        if (given && !sctp) || attempt > 0 {
-            work.to.source_port = Port::new((first + next) as u16);
-        }
+    while attempt < REPLIES {
         match maps.step(Step::Reply, Origin::Device, work) {
             Verdict::Unknown => {
-                if attempt > 0 && (!given || sctp) {
+                if searched && keeps {
                     maps.count(Counter::PortReplaced);
                 }
                 return Verdict::Unknown;
             }
             Verdict::Pass => {
+                // Another processor may take what is found here first.
                 if maps.step(Step::TakeOver, Origin::Device, work) != Verdict::Unknown {
-                    next = (next + 1 + (attempt & 7)) % span;
+                    if !searched {
+                        begin_search(work);
+                    }
+                    searched = true;
+                    if maps.step(Step::Search, Origin::Device, work) != Verdict::Unknown {
+                        return work.drop(Counter::DroppedNoPort);
+                    }
                 }
             }
             _ => {
-                if full == 1 {
+                if full {
                     return work.drop(Counter::DroppedFlowsFull);
                 }
-                full = 1;
-                let to = work.to;
-                maps.step(Step::MakeRoom, Origin::Device, work);
-                work.to = to;
+                full = true;
+                make_room(maps, work);
             }
         }
         attempt += 1;
     }
     work.drop(Counter::DroppedNoPort)
+}
+
+/// How many ports translated clients get.
+#[inline(always)]
+fn span(config: &Config) -> u32 {
+    u32::from(config.last_port).saturating_sub(u32::from(config.first_port)) + 1
+}
+
+/// Begins the search for a port. Where it begins changes with each tick, so that a client
+/// that tries again does not meet the same ports.
+#[inline(always)]
+fn begin_search(work: &mut Work) {
+    let seed = work.config().seed.wrapping_add(work.now).wrapping_add(1);
+    work.search = Search {
+        state: hash(&work.headers.tuple, seed) as u32,
+        random: RANDOM_PORTS,
+        left: span(work.config()),
+        next: 0,
+    };
+}
+
+/// Looks for a port that is free, or of a flow that is over: first some at random, which
+/// nearly always finds one and keeps those in use spread evenly, then each of the range.
+/// [`Verdict::Unknown`] if there is one, which `work.to` has then. In two functions, since
+/// the verifier walks through each round of a loop.
+#[inline(always)]
+pub(super) fn search<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let mut run = 0;
+    while run < RUNS {
+        let found = maps.step(Step::SearchRun, Origin::Device, work);
+        if found != Verdict::Pass {
+            return found;
+        }
+        run += 1;
+    }
+    Verdict::Drop
+}
+
+/// Looks at the next ports of a [`search`]: [`Verdict::Pass`] if none of these is free,
+/// [`Verdict::Drop`] if none is at all.
+#[inline(always)]
+pub(super) fn search_run<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let first = u32::from(work.config().first_port);
+    let span = span(work.config());
+    let mut step = 0;
+    while step < RUN {
+        let search = &mut work.search;
+        if search.random != 0 {
+            search.random -= 1;
+            search.state = search
+                .state
+                .wrapping_mul(0x9e37_79b1)
+                .wrapping_add(0x7f4a_7c15);
+            search.next = scale(search.state, span);
+        } else if search.left != 0 {
+            search.left -= 1;
+            search.next = if search.next + 1 < span {
+                search.next + 1
+            } else {
+                0
+            };
+        } else {
+            return Verdict::Drop;
+        }
+        work.to.source_port = Port::new((first + work.search.next) as u16);
+        work.key = work.to.reversed();
+        if maps.step(Step::TakeOver, Origin::Device, work) == Verdict::Unknown {
+            return Verdict::Unknown;
+        }
+        step += 1;
+    }
+    Verdict::Pass
+}
+
+/// Adds the client's entry of `work.flow` and its key to the log:
+/// [`Verdict::Unknown`] if it is there, [`Verdict::Pass`] if another is,
+/// [`Verdict::Drop`] if there is no room.
+#[inline(always)]
+pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    let forward = work.flow;
+    let seen = first_seen(forward.flags, work);
+    work.key = work.headers.tuple;
+    work.entry = FlowEntry {
+        flow: Sealed::new(&work.key, forward),
+        life: Life::new(work.now, seen),
+    };
+    // Of a former flow, the key is in the log already, unless it was collected meanwhile.
+    if work.stale != 0 && maps.replace_flow(&work.key, &work.entry) {
+        maps.count(Counter::FlowCollected);
+        return Verdict::Unknown;
+    }
+    match maps.add_flow(&work.key, &work.entry) {
+        Inserted::Yes if log(maps, work) => Verdict::Unknown,
+        Inserted::Yes => {
+            maps.remove_flow(&work.key);
+            Verdict::Drop
+        }
+        Inserted::Taken => Verdict::Pass,
+        Inserted::Full => Verdict::Drop,
+    }
+}
+
+/// Collects what may be removed from a full table.
+#[inline(always)]
+fn make_room<M: Flows>(maps: &M, work: &mut Work) {
+    let to = work.to;
+    maps.step(Step::MakeRoom, Origin::Device, work);
+    work.to = to;
 }
 
 /// Adds the entry for replies of `work.flow` to `work.to`:
@@ -348,23 +460,29 @@ pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
     };
     let client = theirs.to.reversed();
     let mut life = work.entry.life;
-    if maps.flow(&client, &mut work.other).is_some() {
+    let paired = maps.flow(&client, &mut work.other).is_some() && is_pair(&work.key, &work.other);
+    if paired {
         life = together(work.other.life, life);
     }
     if !is_over(&work.config().timeouts, client.protocol, life, work.now) {
         return false;
     }
     // The log's key of it finds nothing and is forgotten then.
-    maps.remove_flow(&client);
+    if paired {
+        maps.remove_flow(&client);
+    }
     maps.remove_flow(&work.key);
     maps.count(Counter::FlowCollected);
     true
 }
 
+/// Removes the entry for replies of a flow that cannot be added.
 #[inline(always)]
 fn full<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
-    work.key = work.to.reversed();
-    maps.remove_flow(&work.key);
+    if !work.flow.flags.contains(FlowFlags::DIRECT) {
+        work.key = work.to.reversed();
+        maps.remove_flow(&work.key);
+    }
     work.drop(Counter::DroppedFlowsFull)
 }
 

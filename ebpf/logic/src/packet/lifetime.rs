@@ -4,6 +4,20 @@
 //! read from both. An entry that is over counts as absent, so that nothing
 //! depends on its being removed.
 //!
+//! RST is the exception: it also marks the entry of the other direction
+//! ([`Life::PEER_RESET`]), whose next packet takes the mark off. So an answer to an RST
+//! that the receiver did not accept (a challenge ACK, RFC 5961 section 3.2) is known to
+//! follow it, even in the same tick.
+//!
+//! # One-way flows
+//!
+//! Of a connection that is answered directly only the client's packets are seen. It has
+//! timeouts of its own, as IPVS has for its direct routing: it is established by what the
+//! client sends after its first packet, and closed by the client's FIN or RST, since the
+//! backend's are never seen. What a half closed or reset connection still sends refreshes
+//! it. A single packet never establishes a flow, so that a flood from forged addresses
+//! leaves nothing that lives long.
+//!
 //! # Collection
 //!
 //! The key of each new flow is appended to a queue, and each new flow takes up to two
@@ -16,8 +30,14 @@
 //! flows of a burst would be looked at for nothing. A queue (not a list per
 //! processor, nor a walk through the map) keeps each key exactly once, with no
 //! atomics that older kernels or compilers lack.
+//!
+//! The queue has a place for each entry of the table. A flow whose key cannot be queued is
+//! removed: nothing else would ever collect it.
+//!
+//! When the table is full, more keys are looked at, and idle flows that are not
+//! established, or closed, are removed before their timeout ([`UNANSWERED`]).
 
-use ebpf_abi::{Counter, FlowFlags, Life, Logged, Protocol, Timeouts};
+use ebpf_abi::{Counter, FlowEntry, FlowFlags, Life, Logged, Protocol, Timeouts, Tuple};
 
 use super::Work;
 use crate::maps::Flows;
@@ -29,6 +49,9 @@ pub(super) const EXAMINED_WHEN_FULL: u32 = 8;
 /// For so many ticks a key rests in the queue, unless there is no room: the shortest
 /// timeout of [`Timeouts::DEFAULT`], so that flows that are reset are looked at once.
 pub(super) const REST: u32 = 10;
+/// After so many idle ticks a flow that is not established, or closed, makes room for
+/// another when the table is full.
+pub(super) const UNANSWERED: u32 = 10;
 /// Below this idle time, in ticks, no flow is over, whatever its state.
 pub(super) const FRESH: u32 = 4;
 
@@ -41,15 +64,43 @@ pub fn together(client: Life, backend: Life) -> Life {
     } else {
         backend.used()
     };
-    // RST counts while nothing came after it.
-    let last = |life: Life| {
-        if life.used() == later {
-            life.seen()
-        } else {
-            life.seen() & !Life::RESET
-        }
+    // RST counts while the other side sends nothing after it.
+    let last = |life: Life, other: Life| {
+        let unanswered = other.seen() & Life::PEER_RESET != 0
+            || (life.used().wrapping_sub(other.used()) as i32) > 0;
+        let reset = if unanswered { 0 } else { Life::RESET };
+        life.seen() & !(reset | Life::PEER_RESET)
     };
-    Life::new(later, last(client) | last(backend))
+    Life::new(later, last(client, backend) | last(backend, client))
+}
+
+/// Whether a flow is closed, so that it makes room for the next connection of the same
+/// client and port at once.
+#[inline(always)]
+pub(super) fn is_closed(life: Life) -> bool {
+    let seen = life.seen();
+    let one_way = seen & Life::ONE_WAY != 0 && seen & Life::CLIENT_FINISHED != 0;
+    seen & Life::RESET != 0 || seen & Life::CLOSED == Life::CLOSED || one_way
+}
+
+/// Whether both sides take part in a flow, as far as its packets pass here.
+#[inline(always)]
+fn is_established(protocol: Protocol, seen: u32) -> bool {
+    let needed = if seen & Life::ONE_WAY != 0 {
+        Life::ESTABLISHED
+    } else if protocol == Protocol::TCP {
+        Life::ESTABLISHED | Life::REPLIED
+    } else {
+        Life::REPLIED
+    };
+    seen & needed == needed
+}
+
+/// Whether a flow makes room for another when the table is full: it is not established,
+/// or closed, and idle.
+#[inline(always)]
+fn makes_room(protocol: Protocol, life: Life, now: u32) -> bool {
+    (!is_established(protocol, life.seen()) || is_closed(life)) && idle(life, now) > UNANSWERED
 }
 
 /// After how many seconds of silence it is over.
@@ -57,14 +108,23 @@ pub fn together(client: Life, backend: Life) -> Life {
 fn timeout(timeouts: &Timeouts, protocol: Protocol, seen: u32) -> u32 {
     let has = |bits: u32| seen & bits == bits;
     match protocol {
+        Protocol::TCP if has(Life::ONE_WAY) => {
+            if seen & (Life::RESET | Life::CLIENT_FINISHED) != 0 {
+                timeouts.tcp_time_wait
+            } else if is_established(protocol, seen) {
+                timeouts.tcp_established
+            } else {
+                timeouts.tcp_opening
+            }
+        }
         Protocol::TCP if has(Life::RESET) => timeouts.tcp_reset,
         Protocol::TCP if has(Life::CLOSED) => timeouts.tcp_time_wait,
         Protocol::TCP if seen & Life::CLOSED != 0 => timeouts.tcp_half_closed,
-        Protocol::TCP if has(Life::ESTABLISHED | Life::REPLIED) => timeouts.tcp_established,
+        Protocol::TCP if is_established(protocol, seen) => timeouts.tcp_established,
         Protocol::TCP => timeouts.tcp_opening,
         Protocol::SCTP => timeouts.sctp,
         // UDP, and echoes.
-        _ if has(Life::REPLIED) => timeouts.udp_replied,
+        _ if is_established(protocol, seen) => timeouts.udp_replied,
         _ => timeouts.udp_unreplied,
     }
 }
@@ -101,42 +161,54 @@ pub fn collect<M: Flows>(maps: &M, work: &mut Work, steps: u32, rest: u32) {
             return;
         }
         work.key = work.logged.key();
-        if examine(maps, work) {
-            log(maps, work);
-        }
+        examine(maps, work, rest == 0);
         step += 1;
     }
 }
 
-/// Appends `work.key` to the queue.
+/// Appends `work.key` to the queue; false if it is full.
 #[inline(always)]
-pub(super) fn log<M: Flows>(maps: &M, work: &mut Work) {
+pub(super) fn log<M: Flows>(maps: &M, work: &mut Work) -> bool {
     work.logged = Logged::new(&work.key, work.now);
-    maps.log(&work.logged);
+    maps.log(&work.logged)
 }
 
-/// Is the flow of a logged key alive? If not, it is gone.
+/// Appends a logged key to the queue again if its flow is alive, or else removes the flow.
+/// `full`: the table is.
 #[inline(always)]
-fn examine<M: Flows>(maps: &M, work: &mut Work) -> bool {
+fn examine<M: Flows>(maps: &M, work: &mut Work, full: bool) {
     if maps.flow(&work.key, &mut work.entry).is_none() {
-        return false;
+        return;
     }
     let Some(flow) = work.entry.flow.open(&work.key) else {
-        // It is just being replaced.
-        return true;
+        // It is just being replaced. Without a place in the queue it stays until its
+        // client comes again.
+        log(maps, work);
+        return;
     };
     let mut life = work.entry.life;
     work.to = flow.to.reversed();
-    if !flow.flags.contains(FlowFlags::DIRECT) && maps.flow(&work.to, &mut work.other).is_some() {
+    let paired = !flow.flags.contains(FlowFlags::DIRECT)
+        && maps.flow(&work.to, &mut work.other).is_some()
+        && is_pair(&work.key, &work.other);
+    if paired {
         life = together(life, work.other.life);
     }
-    if !is_over(&work.config().timeouts, work.key.protocol, life, work.now) {
-        return true;
+    let over = is_over(&work.config().timeouts, work.key.protocol, life, work.now)
+        || (full && makes_room(work.key.protocol, life, work.now));
+    if !over && log(maps, work) {
+        return;
     }
     maps.remove_flow(&work.key);
-    if !flow.flags.contains(FlowFlags::DIRECT) {
+    if paired {
         maps.remove_flow(&work.to);
     }
     maps.count(Counter::FlowCollected);
-    false
+}
+
+/// Whether an entry is the other direction's of the flow whose key this is: a former flow
+/// may have had its port.
+#[inline(always)]
+pub(super) fn is_pair(key: &Tuple, other: &FlowEntry) -> bool {
+    other.flow.as_unchecked().to == key.reversed()
 }

@@ -4,6 +4,7 @@
 mod egress;
 mod flows;
 pub mod frames;
+mod lifetimes;
 mod malformed;
 mod messages;
 

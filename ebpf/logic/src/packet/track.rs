@@ -1,17 +1,15 @@
 //! Packets of flows that are known.
 
 use ebpf_abi::{
-    Counter, FlowFlags, Life, MemberKey, Protocol, Scope, Sealed, ServiceFlags, ServiceKey, SlotKey,
+    Counter, FlowFlags, Life, MemberKey, Protocol, Scope, Sealed, Service, ServiceFlags,
+    ServiceKey, SlotKey,
 };
 
 use super::begin::backend_fits;
 use super::headers::TcpFlags;
-use super::lifetime::{FRESH, idle, is_over, together};
+use super::lifetime::{FRESH, idle, is_closed, is_over, is_pair, together};
 use super::{Fragment, Origin, Verdict, Work};
 use crate::maps::Flows;
-
-/// Slots that are walked through to find whether a backend is still there.
-const WALKED: u32 = 32;
 
 /// Finds a packet's flow and what becomes of the packet;
 /// [`Verdict::Unknown`] if it has none.
@@ -27,41 +25,54 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
         return Verdict::Unknown;
     };
-    if work.tunnel != 0
-        && (flow.to.destination != work.outer || !flow.flags.contains(FlowFlags::LOCAL))
-    {
-        return Verdict::Pass;
-    }
-    work.to = flow.to;
-    work.now = maps.ticks();
     let reply = flow.flags.contains(FlowFlags::REPLY);
     let tcp = work.headers.tuple.protocol == Protocol::TCP;
     let flags = work.headers.flags;
     let opens = tcp && !reply && flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK);
+    if work.tunnel != 0
+        && (flow.to.destination != work.outer || !flow.flags.contains(FlowFlags::LOCAL))
+    {
+        // Whoever put the packet into the outer header has chosen another backend since.
+        let begins = opens || (!reply && work.headers.tuple.protocol == Protocol::UDP);
+        if begins && work.headers.fragment != Fragment::LATER {
+            work.stale = 1;
+            return Verdict::Unknown;
+        }
+        return Verdict::Pass;
+    }
+    work.to = flow.to;
+    work.now = maps.ticks();
+    let direct = flow.flags.contains(FlowFlags::DIRECT);
     if (idle(work.entry.life, work.now) > FRESH || opens) && over(maps, flow.flags, opens, work) {
         // The client's entry is replaced by its next flow; an answer that
         // comes too late belongs to nobody.
         work.stale = u32::from(!reply);
         return Verdict::Unknown;
     }
+    let mut before = work.entry.life.seen();
+    if direct {
+        before |= Life::ONE_WAY;
+    }
+    let life = Life::new(work.now, seen(before, reply, tcp, flags, work));
+    // A stream drains, but for one that only opens, or may have ended unseen.
+    let choosing = opens && (direct || before & Life::ESTABLISHED == 0);
     if !reply
-        && work.headers.tuple.protocol == Protocol::UDP
+        && (choosing || work.headers.tuple.protocol == Protocol::UDP)
         && work.headers.fragment != Fragment::LATER
         && !flow.flags.contains(FlowFlags::EGRESS)
-        && moved(maps, work)
+        && moved(maps, choosing, life, work)
     {
         work.stale = 1;
         maps.count(Counter::FlowMoved);
         return Verdict::Unknown;
     }
-    let life = Life::new(
-        work.now,
-        seen(work.entry.life.seen(), reply, tcp, flags, work),
-    );
     if life != work.entry.life {
         maps.set_life(place, life);
     }
-    if flow.flags.contains(FlowFlags::DIRECT) {
+    if tcp && flags.has(TcpFlags::RST) && work.headers.fragment != Fragment::LATER && !direct {
+        mark_reset(maps, work);
+    }
+    if direct {
         return super::begin::direct(&mut *work, maps);
     }
     work.counter = if reply {
@@ -88,10 +99,32 @@ pub(super) fn way(origin: Origin, work: &Work) -> Verdict {
     }
 }
 
-/// What the first packet of a flow shows.
+/// Tells the entry of the other direction of an RST, which counts until a packet of that
+/// direction follows.
 #[inline(always)]
-pub(super) fn first_seen(work: &Work) -> u32 {
+fn mark_reset<M: Flows>(maps: &M, work: &mut Work) {
+    work.key = work.to.reversed();
+    let Some(place) = maps.flow(&work.key, &mut work.other) else {
+        return;
+    };
+    if !is_pair(&work.headers.tuple, &work.other) {
+        return;
+    }
+    let Life(life) = work.other.life;
+    let marked = Life(life | u64::from(Life::PEER_RESET));
+    if marked != work.other.life {
+        maps.set_life(place, marked);
+    }
+}
+
+/// What the first packet of a flow shows. It alone does not establish a one-way flow.
+#[inline(always)]
+pub(super) fn first_seen(flow: FlowFlags, work: &Work) -> u32 {
     let tcp = work.headers.tuple.protocol == Protocol::TCP;
+    if flow.contains(FlowFlags::DIRECT) {
+        let first = seen(0, false, tcp, work.headers.flags, work);
+        return Life::ONE_WAY | first & !Life::ESTABLISHED;
+    }
     seen(0, false, tcp, work.headers.flags, work)
 }
 
@@ -101,10 +134,13 @@ fn seen(before: u32, reply: bool, tcp: bool, flags: TcpFlags, work: &Work) -> u3
     if reply {
         seen |= Life::REPLIED;
     }
+    if !tcp && seen & Life::ONE_WAY != 0 {
+        seen |= Life::ESTABLISHED;
+    }
     if !tcp || work.headers.fragment == Fragment::LATER {
         return seen;
     }
-    seen &= !Life::RESET;
+    seen &= !(Life::RESET | Life::PEER_RESET);
     if flags.has(TcpFlags::RST) {
         seen |= Life::RESET;
     }
@@ -128,7 +164,9 @@ fn over<M: Flows>(maps: &M, flags: FlowFlags, opens: bool, work: &mut Work) -> b
     let mut life = work.entry.life;
     if !flags.contains(FlowFlags::DIRECT) {
         work.key = work.to.reversed();
-        if maps.flow(&work.key, &mut work.other).is_none() {
+        if maps.flow(&work.key, &mut work.other).is_none()
+            || !is_pair(&work.headers.tuple, &work.other)
+        {
             return true;
         }
         life = if flags.contains(FlowFlags::REPLY) {
@@ -137,7 +175,7 @@ fn over<M: Flows>(maps: &M, flags: FlowFlags, opens: bool, work: &mut Work) -> b
             together(life, work.other.life)
         };
     }
-    if opens && (life.seen() & Life::CLOSED == Life::CLOSED || life.seen() & Life::RESET != 0) {
+    if opens && is_closed(life) {
         return true;
     }
     if !maps.read_config(&mut work.config) {
@@ -151,9 +189,11 @@ fn over<M: Flows>(maps: &M, flags: FlowFlags, opens: bool, work: &mut Work) -> b
     )
 }
 
-/// Has a datagram flow's backend left its service? Streams are left to drain.
+/// Whether the backend of a flow has left its service. `choosing`: the packet opens a
+/// connection, of which backends may have left within a generation. `life`: the flow's,
+/// with this packet.
 #[inline(always)]
-fn moved<M: Flows>(maps: &M, work: &mut Work) -> bool {
+fn moved<M: Flows>(maps: &M, choosing: bool, life: Life, work: &mut Work) -> bool {
     let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
         return false;
     };
@@ -196,19 +236,20 @@ fn moved<M: Flows>(maps: &M, work: &mut Work) -> bool {
         // its next packet is nobody's.
         return true;
     };
-    if service.set == flow.set && service.generation == flow.generation {
+    let same = service.set == flow.set && service.generation == flow.generation;
+    if same && !choosing {
         return false;
     }
     let (address, port) = (flow.to.destination, flow.to.destination_port);
-    if service.flags.contains(ServiceFlags::AFFINITY) {
+    if service.has_members() {
         let key = MemberKey::new(service.set, service.generation, address, port);
         if maps.member(&key).is_none() {
             return true;
         }
     } else {
         let mut slot = 0;
-        let mut there = service.count > WALKED;
-        while slot < WALKED {
+        let mut there = false;
+        while slot < Service::WALKED {
             if slot >= service.count || there {
                 break;
             }
@@ -222,11 +263,15 @@ fn moved<M: Flows>(maps: &M, work: &mut Work) -> bool {
             return true;
         }
     }
+    if same {
+        return false;
+    }
     // Still there: the next packet need not ask.
-    let mut same = flow;
-    same.set = service.set;
-    same.generation = service.generation;
-    work.entry.flow = Sealed::new(&work.headers.tuple, same);
-    maps.put_flow(&work.headers.tuple, &work.entry);
+    let mut current = flow;
+    current.set = service.set;
+    current.generation = service.generation;
+    work.entry.flow = Sealed::new(&work.headers.tuple, current);
+    work.entry.life = life;
+    maps.replace_flow(&work.headers.tuple, &work.entry);
     false
 }

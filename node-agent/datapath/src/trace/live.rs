@@ -377,8 +377,8 @@ impl Flows for Live {
         Inserted::Yes
     }
 
-    fn put_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
-        if self.ways(key).is_none() && self.is_full() {
+    fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
+        if self.ways(key).is_none() {
             return false;
         }
         self.made.borrow_mut().insert(*key, Some(*entry));
@@ -389,7 +389,9 @@ impl Flows for Live {
         self.made.borrow_mut().insert(*key, None);
     }
 
-    fn log(&self, _key: &Logged) {}
+    fn log(&self, _key: &Logged) -> bool {
+        true
+    }
 
     fn first_logged(&self, _into: &mut Logged) -> bool {
         false
