@@ -7,6 +7,7 @@ pub mod frames;
 mod lifetimes;
 mod malformed;
 mod messages;
+mod soak;
 
 use core::cell::RefCell;
 use std::vec::Vec;
