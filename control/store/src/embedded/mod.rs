@@ -16,6 +16,7 @@
 mod fault;
 mod hub;
 mod layout;
+mod mark;
 mod read;
 mod writer;
 
@@ -98,7 +99,8 @@ impl Embedded {
     pub fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, Error> {
         let path = path.into();
         let started = Instant::now();
-        let (database, state) = writer::open(&path, &options)?;
+        let (database, mut state) = writer::open(&path, &options)?;
+        let marker = mark::check_for_restore(&path, &database, &mut state)?;
         tracing::info!(
             path = %path.display(),
             revision = state.revision,
@@ -115,7 +117,7 @@ impl Embedded {
         });
         let hub = Arc::new(Hub::new(state.revision));
         let (requests, receiver) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), hub.clone(), receiver, state)?;
+        let writer = Writer::new(shared.clone(), hub.clone(), receiver, state, marker)?;
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())

@@ -17,6 +17,7 @@ use super::hub::Hub;
 use super::layout::{
     DELETED, EXPIRY, FORMAT, INDEX, LOG, Record, STATE, STATE_KEY, State, WRITTEN,
 };
+use super::mark::Marker;
 use super::read::{self, Past};
 use super::{Options, Shared, fault};
 use crate::{Error, Event, EventKind, KeyValue, Outcome, Precondition, Revision, Write};
@@ -72,6 +73,8 @@ pub(super) struct Writer {
     last_expiry: Instant,
     /// When the last commit was made that a crash would have verified.
     unsettled: Option<Instant>,
+    /// Notes the newest revision beside the file's content.
+    marker: Option<Marker>,
 }
 
 /// What one transaction did.
@@ -187,6 +190,7 @@ impl Writer {
         hub: Arc<Hub>,
         requests: Receiver<Request>,
         state: State,
+        marker: Option<Marker>,
     ) -> Result<Self, Error> {
         let mut writer = Self {
             shared,
@@ -197,6 +201,7 @@ impl Writer {
             next_expiry: None,
             last_expiry: Instant::now(),
             unsettled: None,
+            marker,
         };
         writer.next_expiry = writer.read(|database| {
             let expiry = database.begin_read()?.open_table(EXPIRY)?;
@@ -224,6 +229,9 @@ impl Writer {
                 break;
             }
             self.housekeep(idle);
+        }
+        if let Some(marker) = &mut self.marker {
+            marker.closing(self.state.revision);
         }
         // Requests that came too late are answered by dropping them.
         self.hub.close();
@@ -307,6 +315,9 @@ impl Writer {
                         .revision
                         .store(self.state.revision, Ordering::Release);
                     self.hub.publish(&applied.events, self.state.revision);
+                    if let Some(marker) = &mut self.marker {
+                        marker.committed(self.state.revision);
+                    }
                 }
                 for (request, outcome) in group.into_iter().zip(applied.outcomes) {
                     if let Some(answer) = request.answer {
