@@ -205,6 +205,15 @@ pub struct Status {
     pub details: Details,
 }
 
+impl Status {
+    /// Whether a read failed because it named a revision that the server does not have.
+    #[must_use]
+    pub fn is_too_large_resource_version(&self) -> bool {
+        let mut causes = self.details.causes.iter();
+        causes.any(|cause| cause.reason == "ResourceVersionTooLarge")
+    }
+}
+
 /// `metav1.StatusDetails`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

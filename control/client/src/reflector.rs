@@ -10,7 +10,9 @@
 //!    nothing happens, so that after a loss of the connection the watch
 //!    resumes where it was, without a list.
 //! 3. **Expired** (410): the revision was compacted away. Back to 1, and the
-//!    difference to what was known is told as changes.
+//!    difference to what was known is told as changes. The same holds for a revision
+//!    that the server does not have ("Too large resource version"), and for a bookmark
+//!    that is older than what is known: the server's store was restored.
 //!
 //! After failures it waits: exponentially longer, with jitter so that the
 //! clients of a restarted server do not come all at once. A watch is limited
@@ -37,7 +39,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::{Cache, Root, Store};
 use crate::client::{Client, Query, path, read_status};
-use crate::error::Error;
+use crate::error::{Error, Status};
 use crate::meta::Metadata;
 use crate::resource::{Object, Resource};
 use crate::transport::RequestBody;
@@ -525,6 +527,24 @@ enum End {
     Broken(&'static str),
 }
 
+impl End {
+    /// The end by an answer of the server.
+    fn of(error: Error) -> Self {
+        match error {
+            Error::Expired(_) => Self::Expired,
+            // The revision was lost in a restore of the server's store.
+            error
+                if error
+                    .status()
+                    .is_some_and(Status::is_too_large_resource_version) =>
+            {
+                Self::Expired
+            }
+            error => Self::Failed(error),
+        }
+    }
+}
+
 impl<V: Object> Follower<V> {
     async fn run(mut self) {
         loop {
@@ -599,10 +619,7 @@ impl<V: Object> Follower<V> {
             Ok(Ok(text)) => text.to_bytes(),
             Ok(Err(_)) | Err(_) => Bytes::new(),
         };
-        Err(match Error::from_status(read_status(head.status, &text)) {
-            Error::Expired(_) => End::Expired,
-            error => End::Failed(error),
-        })
+        Err(End::of(Error::from_status(read_status(head.status, &text))))
     }
 
     /// Reads everything in pages.
@@ -787,14 +804,14 @@ impl<V: Object> Follower<V> {
                 if let Some(objects) = initial.take_if(|_| bookmark.ends_initial_events()) {
                     self.everything(objects, bookmark.resource_version().clone());
                 } else if initial.is_none() {
+                    if self.is_before_known(bookmark.resource_version()) {
+                        return Some(End::Expired);
+                    }
                     self.seen(bookmark.resource_version());
                 }
             }
             (Frame::Error(status), _) => {
-                return Some(match Error::from_status(status) {
-                    Error::Expired(_) => End::Expired,
-                    error => End::Failed(error),
-                });
+                return Some(End::of(Error::from_status(status)));
             }
             (Frame::Unknown, _) => {}
         }
@@ -817,6 +834,17 @@ impl<V: Object> Follower<V> {
             self.seen(&meta.resource_version);
         }
         None
+    }
+
+    /// Whether a revision precedes the one up to which everything is known: the server's
+    /// store was restored from an older copy.
+    fn is_before_known(&self, revision: &str) -> bool {
+        let number = |revision: &str| revision.parse::<u64>().ok();
+        let known = self.revision.as_deref().and_then(number);
+        match (number(revision), known) {
+            (Some(revision), Some(known)) => revision < known,
+            _ => false,
+        }
     }
 
     /// The watch may resume after this revision.

@@ -341,6 +341,39 @@ async fn an_object_made_anew_under_its_name_replaces_the_old_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restored_server_is_read_anew() {
+    let too_large = json!({"kind": "Status", "code": 504, "reason": "Timeout",
+    "message": "Timeout: Too large resource version: 30, current: 9",
+    "details": {"retryAfterSeconds": 1, "causes": [
+        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    ]}});
+    for told in [
+        Answer::Whole(504, too_large.clone()),
+        Answer::Watch(vec![event("ERROR", &too_large)], Ending::Close),
+        // A server that says nothing of it, but whose bookmarks are of the past.
+        Answer::Watch(vec![bookmark(8, false)], Ending::Hang),
+    ] {
+        let (client, asked) = scripted(vec![
+            Answer::Watch(
+                vec![event("ADDED", &pod("lost", 29)), bookmark(30, true)],
+                Ending::Cut,
+            ),
+            told,
+            Answer::Watch(
+                vec![event("ADDED", &pod("old", 3)), bookmark(9, true)],
+                Ending::Hang,
+            ),
+        ]);
+        let reflector = follow(&client);
+        becomes(&reflector, "old@3").await;
+        assert_eq!(
+            *asked.lock().unwrap(),
+            [STREAM, &watch_from(30), STREAM].map(str::to_owned)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreadable_object_is_left_out_and_the_rest_goes_on() {
     let mut bad = pod("bad", 11);
     bad["metadata"]["generation"] = json!("three");
