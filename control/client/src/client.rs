@@ -158,6 +158,15 @@ impl Client {
         Ok(Self::over(transport::from_kubeconfig(path.as_ref()).await?))
     }
 
+    /// A client over the network, as several kubeconfigs say together: they are merged as
+    /// kubectl merges the files of `KUBECONFIG`, where the first to set a value wins.
+    ///
+    /// # Errors
+    /// As [`Client::from_kubeconfig`]; also when there is no file.
+    pub async fn from_kubeconfigs(paths: &[std::path::PathBuf]) -> Result<Self, Error> {
+        Ok(Self::over(transport::from_kubeconfigs(paths).await?))
+    }
+
     /// A client over the network, as the text of a kubeconfig says. `path` is
     /// where it is from, for errors; files that it names are relative to the
     /// working directory.
@@ -586,7 +595,7 @@ impl Client {
             let code = answer.status().as_u16();
             crate::metrics::requested(HOST, method, code, began.elapsed());
         }
-        answer.map_err(Error::Transport)
+        answer.map_err(Error::from_transport)
     }
 }
 

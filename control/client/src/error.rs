@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::transport::ConnectionError;
+
 /// An error of a request, of a watch, or of the configuration of the client.
 ///
 /// Answers of the API server are sorted by the *reason* of their
@@ -56,6 +58,9 @@ pub enum Error {
     #[error("{}", .0.message)]
     Api(Box<Status>),
     /// No answer arrived: connection refused, broken, TLS failed.
+    #[error("cannot reach the API server at {}: {}", .0.server, .0.reason)]
+    Connection(ConnectionError),
+    /// The request did not get as far as a connection, such as without credentials.
     #[error("cannot reach the API server")]
     Transport(#[source] kube::Error),
     /// The answer broke off.
@@ -99,6 +104,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error for a request that kube could not send.
+    #[must_use]
+    pub fn from_transport(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Service(source) => match source.downcast::<ConnectionError>() {
+                Ok(error) => Self::Connection(*error),
+                Err(source) => Self::Transport(kube::Error::Service(source)),
+            },
+            other => Self::Transport(other),
+        }
+    }
+
     /// The error that a status of the API server stands for.
     #[must_use]
     pub fn from_status(status: Status) -> Self {
@@ -134,6 +151,7 @@ impl Error {
             | Self::ServerTimeout(status)
             | Self::Api(status) => Some(status),
             Self::Kubeconfig { .. }
+            | Self::Connection(_)
             | Self::Transport(_)
             | Self::Body(_)
             | Self::NoAnswer { .. }

@@ -216,7 +216,7 @@ impl Sink {
                         reason = note.reason,
                         "cannot record an event"
                     );
-                    if matches!(error, Error::Transport(_)) {
+                    if matches!(error, Error::Connection(_) | Error::Transport(_)) {
                         pause(&never).await;
                     }
                 }

@@ -43,4 +43,4 @@ pub use meta::{Meta, Metadata, OwnerReference, StringMap};
 pub use queue::Queue;
 pub use reflector::{Change, Changes, Reflector, Selection, reflect, reflect_resource};
 pub use resource::{Object, Resource, View, resources};
-pub use transport::RequestBody;
+pub use transport::{ConnectionError, RequestBody};

@@ -12,7 +12,7 @@
 //! A connection that hangs (the peer's machine is gone, a firewall forgot the
 //! flow) is noticed by HTTP/2 pings, also while no request is under way.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +61,21 @@ const CONNECTION_WINDOW: u32 = 8 << 20;
 /// The transport that the kubeconfig at `path` describes.
 pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
     from_parsed(read(path)?, path, None).await
+}
+
+/// The transport that these kubeconfigs describe together.
+pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<kube::Client, Error> {
+    let mut merged: Parsed = Ok(Kubeconfig::default());
+    for path in paths {
+        merged = match (merged, read(path)?) {
+            (Ok(before), Ok(next)) => before.merge(next),
+            (Err(error), _) | (_, Err(error)) => return from_parsed(Err(error), path, None).await,
+        };
+    }
+    let first = paths
+        .first()
+        .map_or(Path::new("KUBECONFIG"), PathBuf::as_path);
+    from_parsed(merged, first, None).await
 }
 
 /// The transport to the server of the kubeconfig at `path`, for the bearer of the token
@@ -154,11 +169,12 @@ pub fn network(config: &kube::Config) -> Result<kube::Client, kube::Error> {
         None => None,
     };
     let lanes = Lanes::new(move || lane_client(tls.clone(), server_name.clone(), secure));
+    let server = config.cluster_url.to_string();
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
+        .map_err(move |error: legacy::Error| BoxError::from(ConnectionError::new(&server, &error)))
         .service(lanes);
     Ok(kube::Client::new(service, config.default_namespace.clone()))
 }
@@ -199,6 +215,27 @@ fn lane_client(
         .http2_keep_alive_timeout(PING)
         .http2_keep_alive_while_idle(true);
     client.build(builder.enable_http2().wrap_connector(tcp))
+}
+
+/// A request that was not answered: which server it was for, and what stopped it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{server}: {reason}")]
+pub struct ConnectionError {
+    /// The URL of the API server.
+    pub server: String,
+    /// Why there is no answer, such as `tcp connect error: Connection refused`.
+    pub reason: String,
+}
+
+impl ConnectionError {
+    fn new(server: &str, error: &legacy::Error) -> Self {
+        // hyper's own words only say in which phase it failed.
+        let cause = std::error::Error::source(error).unwrap_or(error);
+        Self {
+            server: server.trim_end_matches('/').to_owned(),
+            reason: one_line(cause),
+        }
+    }
 }
 
 /// Everything of an error and its sources, in one line.
@@ -365,5 +402,33 @@ mod tests {
         ] {
             assert!(!of(short), "{short}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_names_the_server_and_the_cause() {
+        // Nobody listens at a port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .unwrap()
+            .port();
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, \
+             clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:{port}'}}}}], \
+             users: [{{name: u, user: {{}}}}], \
+             contexts: [{{name: c, context: {{cluster: k, user: u}}}}]}}"
+        );
+        let client = crate::Client::from_kubeconfig_text(&text, "test")
+            .await
+            .unwrap();
+        let error = client
+            .request::<serde_json::Value>(http::Method::GET, "/version", None::<&()>)
+            .await
+            .unwrap_err();
+        let said = error.chain();
+        assert!(
+            said.contains(&format!("https://127.0.0.1:{port}")) && said.contains("refused"),
+            "{said}"
+        );
+        assert!(!said.contains("ServiceError"), "{said}");
     }
 }

@@ -180,7 +180,7 @@ impl Error {
         match &source {
             E::Unauthorized(_) => Self::TokenRefused { server },
             E::Forbidden(_) => Self::MayNot { server, source },
-            E::Transport(_) | E::Body(_) | E::NoAnswer { .. } => {
+            E::Connection(_) | E::Transport(_) | E::Body(_) | E::NoAnswer { .. } => {
                 if text.contains("not valid yet") || text.contains("certificate expired") {
                     Self::Clock {
                         server,
