@@ -2,7 +2,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
 
 use crate::Issued;
 
@@ -19,28 +18,35 @@ pub fn kubeconfig(
     user_name: &str,
 ) -> String {
     let context = format!("{user_name}@{cluster_name}");
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{
-            "name": cluster_name,
-            "cluster": { "server": server, "certificate-authority-data": STANDARD.encode(ca_pem) },
-        }],
-        "users": [{
-            "name": user_name,
-            "user": {
-                "client-certificate-data": STANDARD.encode(&user.cert_pem),
-                "client-key-data": STANDARD.encode(&user.key_pem),
-            },
-        }],
-        "contexts": [{ "name": context, "context": { "cluster": cluster_name, "user": user_name } }],
-        "current-context": context,
-        "preferences": {},
-    });
-    // JSON is YAML; every reader of kubeconfigs takes it.
-    let mut text = format!("{config:#}");
-    text.push('\n');
-    text
+    // JSON strings are YAML strings, whatever is in them.
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let (server, cluster_name) = (text(server), text(cluster_name));
+    let (user_name, context) = (text(user_name), text(&context));
+    let authority = STANDARD.encode(ca_pem);
+    let certificate = STANDARD.encode(&user.cert_pem);
+    let key = STANDARD.encode(&user.key_pem);
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: {cluster_name}
+  cluster:
+    certificate-authority-data: {authority}
+    server: {server}
+users:
+- name: {user_name}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {context}
+  context:
+    cluster: {cluster_name}
+    user: {user_name}
+current-context: {context}
+preferences: {{}}
+"
+    )
 }
 
 #[cfg(test)]
@@ -54,7 +60,11 @@ mod tests {
             key_pem: "K".to_owned(),
         };
         let text = kubeconfig("https://10.0.0.1:6443", "CA", &user, "orlop", "admin");
-        let config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&text).is_err(),
+            "{text}"
+        );
+        let config: serde_json::Value = serde_saphyr::from_str(&text).expect("YAML");
         assert_eq!(config["current-context"], "admin@orlop");
         assert_eq!(config["contexts"][0]["name"], "admin@orlop");
         assert_eq!(

@@ -78,7 +78,11 @@ impl Folder {
         let config: Value = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(file(&path, "read", source)),
-            Ok(text) => serde_json::from_str(&text).map_err(|error| malformed(&path, &error))?,
+            Ok(text) => {
+                let options = serde_saphyr::options! { strict_booleans: true };
+                serde_saphyr::from_str_with_options(&text, options)
+                    .map_err(|error| malformed(&path, &error))?
+            }
         };
         let server = config["clusters"][0]["cluster"]["server"].as_str();
         let server = server.ok_or_else(|| malformed(&path, &"it names no server"))?;
