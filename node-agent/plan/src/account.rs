@@ -51,6 +51,9 @@ pub struct FrontAccount {
     /// Why it is not in force; none: it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The node itself answers there, as it does for cluster DNS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered_by_node: bool,
 }
 
 /// Which clients an entry is for.
@@ -156,6 +159,7 @@ impl FrontAccount {
             clients: Clients::of(key, flags),
             title: rank.title().to_owned(),
             why: None,
+            answered_by_node: false,
         }
     }
 }

@@ -114,6 +114,9 @@ pub struct AddressReport {
     pub restricted: bool,
     /// Endpoints of other nodes answer clients directly.
     pub direct_return: bool,
+    /// The node itself answers there, as it does for cluster DNS.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answered_by_node: bool,
     /// Why it is not programmed, or what is odd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -346,6 +349,7 @@ fn addresses(held: Option<&Held<'_>>, fronts: &[&FrontAccount]) -> Vec<AddressRe
             programmed: true,
             restricted: entry.flags.contains(ServiceFlags::SOURCES),
             direct_return: entry.flags.contains(ServiceFlags::DIRECT_RETURN),
+            answered_by_node: false,
             why: None,
         };
         let place = (
@@ -372,9 +376,11 @@ fn addresses(held: Option<&Held<'_>>, fronts: &[&FrontAccount]) -> Vec<AddressRe
             programmed: false,
             restricted: false,
             direct_return: false,
+            answered_by_node: false,
             why: Some("it is planned, and the maps do not hold it".to_owned()),
         });
         address.title = Some(front.title.clone());
+        address.answered_by_node = front.answered_by_node;
         match (&front.why, address.programmed) {
             (Some(why), false) => address.why = Some(why.clone()),
             (Some(why), true) => {
@@ -563,6 +569,9 @@ impl Display for AddressReport {
         }
         if self.direct_return {
             write!(f, ", answered directly")?;
+        }
+        if self.answered_by_node && !self.programmed {
+            return write!(f, ", answered by the node itself");
         }
         write_why(f, self.programmed, self.why.as_deref())
     }

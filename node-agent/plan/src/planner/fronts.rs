@@ -60,6 +60,8 @@ impl Planner {
                 let mut front =
                     FrontAccount::new(&set.desired.name, &wanted.key, flags, wanted.rank);
                 front.why = self.why_not(id, &wanted.key);
+                front.answered_by_node =
+                    wanted.rank != Rank::Override && self.is_overridden(&wanted.key);
                 account.fronts.push(front);
             }
         }
@@ -67,6 +69,12 @@ impl Planner {
         let problems = self.problems.get(owner).into_iter().flatten();
         account.problems = problems.map(ToString::to_string).collect();
         account
+    }
+
+    /// Whether the node itself answers at a key.
+    fn is_overridden(&self, key: &ServiceKey) -> bool {
+        let claim = self.keys.get(key);
+        claim.is_some_and(|it| it.claimants.iter().any(|it| it.rank == Rank::Override))
     }
 
     /// Why a key does not lead to a set that wants it; none: it does.

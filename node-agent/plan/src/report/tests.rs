@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::node::{NodeAddress, NodeFacts};
 use crate::objects::{EndpointSlice, Pod, Service};
-use crate::planner::{Config, Planner};
+use crate::planner::{Config, Override, Planner};
 use crate::service::ServiceState;
 use crate::slice::SliceState;
 use crate::{Action, explain};
@@ -20,6 +20,15 @@ struct Cluster {
 
 impl Cluster {
     fn new(services: &[Value], slices: &[Value], pods: &[Value]) -> Self {
+        Self::with_overrides(services, slices, pods, Vec::new())
+    }
+
+    fn with_overrides(
+        services: &[Value],
+        slices: &[Value],
+        pods: &[Value],
+        overrides: Vec<Override>,
+    ) -> Self {
         fn read<T: serde::de::DeserializeOwned>(values: &[Value]) -> Vec<T> {
             let read = |value: &Value| serde_json::from_value(value.clone()).unwrap();
             values.iter().map(read).collect()
@@ -32,7 +41,7 @@ impl Cluster {
         };
         let mut planner = Planner::new(Config {
             node: NODE.into(),
-            overrides: Vec::new(),
+            overrides,
             facts: NodeFacts {
                 zone: Some("a".into()),
                 addresses: vec![own([192, 0, 2, 1], true), own([192, 0, 2, 2], false)],
@@ -314,4 +323,30 @@ fn an_account_is_read_as_it_was_written() {
         serde_json::from_str::<Vec<Account>>(&text).unwrap(),
         accounts
     );
+}
+
+#[test]
+fn a_service_that_the_node_answers_itself_is_not_called_unprogrammed() {
+    let address = [10, 96, 0, 10];
+    let dns = Override {
+        name: "dns".to_owned(),
+        address: address.into(),
+        port: 53,
+        protocol: ebpf_abi::Protocol::UDP,
+        backends: vec![(address, 53).into()],
+    };
+    let service = json!({
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "uid": "1"},
+        "spec": {"clusterIP": "10.96.0.10", "clusterIPs": ["10.96.0.10"], "type": "ClusterIP",
+            "ipFamilies": ["IPv4"],
+            "ports": [{"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53}]},
+    });
+    let cluster = Cluster::with_overrides(&[service], &[], &[], vec![dns]);
+    let accounts = cluster.accounts();
+    let text = Report::new(&cluster.maps, Ok(&accounts), &Selected::All).to_string();
+    assert!(
+        text.contains("10.96.0.10:53 UDP, cluster IP, answered by the node itself"),
+        "{text}"
+    );
+    assert!(!text.contains("NOT PROGRAMMED"), "{text}");
 }
