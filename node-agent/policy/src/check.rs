@@ -285,14 +285,13 @@ fn ends(objects: &Objects, text: &str) -> Result<Vec<End>, Error> {
     let by_labels = what.contains('=');
     let mut found: Vec<End> = Vec::new();
     for ((of, name), pod) in &objects.pods {
-        let owner = objects.workloads.get(&(of.clone(), name.clone()));
         let is_it = if by_labels {
             let labels = Labels::new(&pod.metadata.labels);
             wanted
                 .iter()
                 .all(|it| labels.pairs().any(|pair| pair == *it))
         } else {
-            what == "*" || name == what || owner.is_some_and(|it| it == what)
+            what == "*" || name == what || objects.is_controlled_by(of, name, what)
         };
         if of == namespace && is_it {
             found.push(if pod.spec.host_network {

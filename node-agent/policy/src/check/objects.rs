@@ -25,8 +25,16 @@ pub struct Objects {
     pub policies: BTreeMap<(String, String), NetworkPolicy>,
     /// ClusterNetworkPolicies.
     pub cluster_policies: BTreeMap<String, ClusterNetworkPolicy>,
-    /// Pods whose workload has another name.
-    pub workloads: BTreeMap<(String, String), String>,
+    /// The controllers of pods, ReplicaSets and Jobs, by kind, namespace and name of what
+    /// they control.
+    controllers: BTreeMap<(String, String, String), Owner>,
+}
+
+/// The kind and name of a controller.
+#[derive(Clone, Debug)]
+struct Owner {
+    kind: String,
+    name: String,
 }
 
 /// What of a workload makes its pods.
@@ -71,6 +79,7 @@ impl Objects {
         let name = text(&document["metadata"]["name"]);
         let key = (namespace.clone(), name.clone());
         let what = format!("{kind} {namespace}/{name}");
+        let owner = controller_of(&document);
         let template = match (group, kind.as_str()) {
             ("orlop.dev", "PolicyTest") => {
                 tests.push(read(document, &what)?);
@@ -95,13 +104,19 @@ impl Objects {
                 return Ok(());
             }
             ("", "Pod") => {
-                let owner = text(&document["metadata"]["ownerReferences"][0]["name"]);
                 let mut pod: Pod = read(document, &what)?;
-                pod.metadata.namespace = namespace;
-                if !owner.is_empty() {
-                    self.workloads.insert(key.clone(), owner);
+                pod.metadata.namespace.clone_from(&namespace);
+                if let Some(owner) = owner {
+                    self.controllers.insert((kind, namespace, name), owner);
                 }
                 self.pods.insert(key, pod);
+                return Ok(());
+            }
+            // One that is controlled leads from its pods to its controller, whose template
+            // is the one that counts.
+            ("apps", "ReplicaSet") | ("batch", "Job") if owner.is_some() => {
+                let owner = owner.map(|owner| ((kind, namespace, name), owner));
+                self.controllers.extend(owner);
                 return Ok(());
             }
             ("apps", "Deployment" | "StatefulSet" | "ReplicaSet" | "DaemonSet")
@@ -123,6 +138,21 @@ impl Objects {
         };
         self.pods.entry(key).or_insert(pod);
         Ok(())
+    }
+
+    /// Whether a workload of this name controls the pod: directly, or through a ReplicaSet
+    /// or Job of its own.
+    pub(super) fn is_controlled_by(&self, namespace: &str, pod: &str, workload: &str) -> bool {
+        let owner_of = |kind: &str, name: &str| {
+            let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+            self.controllers.get(&key)
+        };
+        let first = owner_of("Pod", pod);
+        let second = first.and_then(|owner| owner_of(&owner.kind, &owner.name));
+        [first, second]
+            .into_iter()
+            .flatten()
+            .any(|owner| owner.name == workload)
     }
 
     /// Gives what a cluster gives: namespaces their names as labels, pods
@@ -166,6 +196,19 @@ impl Objects {
             compiler.cluster_network_policy(name, Some(it));
         }
     }
+}
+
+/// The owner that is marked as the controller, else the first one.
+fn controller_of(document: &Value) -> Option<Owner> {
+    let owners = document["metadata"]["ownerReferences"].as_array()?;
+    let owner = owners
+        .iter()
+        .find(|owner| owner["controller"] == true)
+        .or(owners.first())?;
+    Some(Owner {
+        kind: owner["kind"].as_str()?.to_owned(),
+        name: owner["name"].as_str()?.to_owned(),
+    })
 }
 
 fn read<T: DeserializeOwned>(document: Value, what: &str) -> Result<T, Error> {
