@@ -2,11 +2,12 @@
 //!
 //! The target `bpfel-unknown-none` has no precompiled `core`, so the build
 //! compiles it (`-Zbuild-std=core`), which takes the compiler's own sources and
-//! its unstable features. Two providers have both:
+//! its unstable features (`RUSTC_BOOTSTRAP=1`). What the verifier sees must not depend on
+//! the machine, so the compiler is one release, [`RUSTC`], wherever it comes from:
 //!
-//! - a rustup nightly with the component `rust-src`;
-//! - Debian's `rustc-web`, `cargo-web` and `rust-web-src` in `/usr`, with
-//!   `RUSTC_BOOTSTRAP=1`.
+//! - Debian's `rustc-web`, `cargo-web` and `rust-web-src` in `/usr`, while they are of that
+//!   release;
+//! - else rustup's toolchain of that release with the component `rust-src`.
 //!
 //! Both are called by explicit path and with an environment made from scratch:
 //! a rustup proxy earlier in `PATH`, or `RUSTUP_TOOLCHAIN` inherited from the
@@ -33,7 +34,8 @@ pub const LINKER_VERSION: &str = "0.13.0";
 pub const OBJECT: &str = "target/bpf/orlop.bpf.o";
 
 const TARGET: &str = "bpfel-unknown-none";
-const OLDEST_RUSTC: u32 = 95;
+/// The release of the compiler that builds the programs.
+pub const RUSTC: &str = "1.96.0";
 
 /// What keeps the object from being built.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +51,8 @@ pub enum Error {
     },
     /// No compiler can build for BPF.
     #[error(
-        "no Rust compiler here builds for BPF ({reasons}); `cargo xtask setup` installs Debian's rustc-web, cargo-web \
-         and rust-web-src; or: rustup toolchain install nightly --component rust-src"
+        "no Rust compiler here builds for BPF ({reasons}); `cargo xtask setup` installs one, as does: \
+         rustup toolchain install {RUSTC} --profile minimal --component rust-src"
     )]
     NoProvider {
         /// Why each candidate is none.
@@ -98,8 +100,8 @@ pub struct Provider {
     pub cargo: PathBuf,
     /// Its rustc.
     pub rustc: PathBuf,
-    /// Is it a stable release that takes unstable features only when told to?
-    pub bootstrap: bool,
+    /// What has the sources of its standard library.
+    pub sources: &'static str,
 }
 
 /// Compiles `ebpf/programs` and puts the object at `out`, which is touched only
@@ -132,11 +134,10 @@ pub fn build(workspace: &Path, out: &Path) -> Result<PathBuf, Error> {
         ])
         .arg("-Zbuild-std=core")
         .env("RUSTC", &provider.rustc)
+        // A stable release takes unstable features only when told to.
+        .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_TARGET_DIR", &scratch)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    if provider.bootstrap {
-        cargo.env("RUSTC_BOOTSTRAP", "1");
-    }
     run(&mut cargo)?;
     let built = scratch.join(TARGET).join("bpf").join("orlop-bpf");
     let stripped = scratch.join("orlop.bpf.o");
@@ -201,7 +202,7 @@ pub fn linker() -> Result<PathBuf, Error> {
         .ok_or(Error::NoLinker { place: own })
 }
 
-/// The compiler to use: a rustup nightly if one is complete, else Debian's.
+/// The compiler to use: the one of release [`RUSTC`] that is complete.
 ///
 /// # Errors
 ///
@@ -219,33 +220,38 @@ pub fn provider() -> Result<Provider, Error> {
     })
 }
 
-fn candidates() -> Vec<Provider> {
-    let mut found = Vec::new();
+fn candidates() -> [Provider; 2] {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
         .unwrap_or_default();
     let rustup =
         std::env::var_os("RUSTUP_HOME").map_or_else(|| home.join(".rustup"), PathBuf::from);
-    if let Ok(entries) = fs::read_dir(rustup.join("toolchains")) {
-        let mut nightlies: Vec<_> = entries
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("nightly"))
-            .collect();
-        nightlies.sort_by_key(fs::DirEntry::file_name);
-        found.extend(nightlies.iter().map(|entry| Provider {
-            name: format!("rustup's {}", entry.file_name().to_string_lossy()),
-            cargo: entry.path().join("bin/cargo"),
-            rustc: entry.path().join("bin/rustc"),
-            bootstrap: false,
-        }));
-    }
-    found.push(Provider {
-        name: "Debian's rustc".into(),
-        cargo: "/usr/bin/cargo".into(),
-        rustc: "/usr/bin/rustc".into(),
-        bootstrap: true,
-    });
-    found
+    let name = format!("{RUSTC}-{}", crate::build::TRIPLE);
+    let programs = rustup.join("toolchains").join(&name).join("bin");
+    [
+        Provider {
+            name: "Debian's rustc".into(),
+            cargo: "/usr/bin/cargo".into(),
+            rustc: "/usr/bin/rustc".into(),
+            sources: "package rust-web-src",
+        },
+        Provider {
+            name: format!("rustup's {name}"),
+            cargo: programs.join("cargo"),
+            rustc: programs.join("rustc"),
+            sources: "component rust-src",
+        },
+    ]
+}
+
+/// Installs the pinned release by rustup, for machines whose packages have another.
+///
+/// # Errors
+/// When rustup is missing or fails.
+pub fn install_compiler() -> Result<(), Error> {
+    run(Command::new("rustup")
+        .args(["toolchain", "install", RUSTC, "--no-self-update"])
+        .args(["--profile", "minimal", "--component", "rust-src"]))
 }
 
 /// What a candidate lacks, if anything.
@@ -262,12 +268,8 @@ fn lack(candidate: &Provider) -> Option<String> {
         .join("lib/rustlib/src/rust/library/core")
         .is_dir()
     {
-        let way = if candidate.bootstrap {
-            "package rust-web-src"
-        } else {
-            "component rust-src"
-        };
-        return Some(format!("no sources of the standard library ({way})"));
+        let sources = candidate.sources;
+        return Some(format!("no sources of the standard library ({sources})"));
     }
     let version = output(&candidate.rustc, &["-vV"]).unwrap_or_default();
     lack_of_version(&version)
@@ -282,15 +284,8 @@ fn lack_of_version(version: &str) -> Option<String> {
             .map(str::trim)
     };
     let release = field("release:").unwrap_or_default();
-    let minor: u32 = release
-        .split('.')
-        .nth(1)
-        .and_then(|minor| minor.parse().ok())
-        .unwrap_or_default();
-    if minor < OLDEST_RUSTC {
-        return Some(format!(
-            "release `{release}` is older than 1.{OLDEST_RUSTC}"
-        ));
+    if release != RUSTC {
+        return Some(format!("release `{release}` is not {RUSTC}"));
     }
     let llvm = field("LLVM version:").unwrap_or_default();
     let major: u32 = llvm
@@ -412,24 +407,25 @@ mod tests {
 
     #[test]
     fn compiler_with_newer_llvm_than_the_linker_is_refused() {
-        let version = "rustc 1.99.0-nightly\nrelease: 1.99.0-nightly\nLLVM version: 23.1.0\n";
+        let version = format!("rustc {RUSTC}\nrelease: {RUSTC}\nLLVM version: 23.1.0\n");
         assert_eq!(
-            lack_of_version(version),
+            lack_of_version(&version),
             Some("its LLVM 23.1.0 is newer than bpf-linker's 22".into())
         );
     }
 
     #[test]
-    fn old_compiler_is_refused_and_current_one_taken() {
-        let version = "release: 1.63.0\nLLVM version: 14.0.6\n";
-        assert_eq!(
-            lack_of_version(version),
-            Some("release `1.63.0` is older than 1.95".into())
-        );
-        assert_eq!(
-            lack_of_version("release: 1.96.0\nLLVM version: 22.1.8\n"),
-            None
-        );
+    fn every_release_but_the_pinned_one_is_refused() {
+        for other in ["1.63.0", "1.95.0", "1.97.0-nightly"] {
+            let version = format!("release: {other}\nLLVM version: 22.1.4\n");
+            let refused = lack_of_version(&version).unwrap();
+            assert!(
+                refused.contains(other) && refused.contains(RUSTC),
+                "{refused}"
+            );
+        }
+        let version = format!("release: {RUSTC}\nLLVM version: 22.1.8\n");
+        assert_eq!(lack_of_version(&version), None);
     }
 
     #[test]

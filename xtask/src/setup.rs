@@ -63,13 +63,12 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// For the second way to compile eBPF: a compiler with the core library's
-/// source, and the LLVM that bpf-linker links with.
+/// A compiler for eBPF with the core library's source.
 const BPF_PACKAGES: &[Package] = &[
     Package {
         name: "rustc-web",
         sign: "/usr/bin/rustc",
-        reason: "compiles eBPF (no nightly toolchain with rust-src is here)",
+        reason: "compiles eBPF",
     },
     Package {
         name: "cargo-web",
@@ -126,6 +125,13 @@ fn missing() -> Vec<&'static Package> {
 /// When something is missing and this is not root, or an installation fails.
 pub fn setup() -> Result<(), Error> {
     install(&missing())?;
+    if ebpf::provider().is_err() {
+        say(format!(
+            "Debian's compiler is not {}, which builds the eBPF programs: rustup installs it",
+            ebpf::RUSTC
+        ));
+        ebpf::install_compiler()?;
+    }
     if ebpf::linker().is_err() {
         say("bpf-linker is built from its package (about a minute)");
         ebpf::install_linker()?;
