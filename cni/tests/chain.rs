@@ -102,6 +102,10 @@ fn standard_plugins_work_before_and_after() {
         println!("skipped: the standard plugin `{missing}` is not installed");
         return;
     }
+    if Command::new("iptables").arg("--version").output().is_err() {
+        println!("skipped: the standard plugin `portmap` needs iptables, which is not installed");
+        return;
+    }
     let pod = world.pod("pod");
     let chain = Chain {
         node: &world.node,

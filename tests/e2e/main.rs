@@ -7,7 +7,11 @@
 
 use std::{process::ExitCode, time::Instant};
 
-use tests::{Cluster, Failure, ensure, eventually, logs, machine::Traces};
+use tests::{
+    Cluster, Failure, ensure, eventually, logs,
+    machine::Traces,
+    report::{Outcome, Report},
+};
 
 mod scenarios;
 
@@ -130,68 +134,38 @@ fn main() -> ExitCode {
             filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
         })
         .collect();
+    let mut report = Report::default();
+    let names = chosen.iter().map(|(name, ..)| *name);
     if chosen.is_empty() {
-        println!(
-            "\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; {} filtered out",
-            SCENARIOS.len()
-        );
-        return ExitCode::SUCCESS;
-    }
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: clusters need root for namespaces, control groups and eBPF");
-        return ExitCode::SUCCESS;
-    }
-    if tests::kubectl_program().is_none() {
-        println!("skipped: no kubectl on the PATH, and KUBECTL is not set");
-        return ExitCode::SUCCESS;
-    }
-    let (passed, failed) = run(&chosen);
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!(
-        "\ntest result: {word}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out",
-        SCENARIOS.len() - chosen.len()
-    );
-    if failed == 0 {
-        ExitCode::SUCCESS
+        // Nothing to bring a cluster up for.
+    } else if !nix::unistd::geteuid().is_root() {
+        let missing = "clusters need root for namespaces, control groups and eBPF";
+        report.skip_all(names, missing);
+    } else if tests::kubectl_program().is_none() {
+        report.skip_all(names, &tests::no_stock_program("KUBECTL", "kubectl"));
     } else {
-        ExitCode::FAILURE
+        run(&chosen, &mut report);
     }
+    report.end()
 }
 
-fn run(chosen: &[&Scenario]) -> (usize, usize) {
-    let mut passed = 0;
-    let mut failed = 0;
-    let mut report = |name: &str, started: Instant, result: Result<(), Failure>| {
-        let took = started.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                passed += 1;
-                println!("test {name} ... ok ({took:.1} s)");
-            }
-            Err(error) => {
-                failed += 1;
-                println!("test {name} ... FAILED ({took:.1} s)\n    {error}");
-            }
-        }
-    };
+fn run(chosen: &[&Scenario], report: &mut Report) {
     let before = Traces::now();
     let dir = match tempfile::tempdir() {
         Ok(dir) => dir,
         Err(error) => {
-            report("up", Instant::now(), Err(error.into()));
-            return (passed, failed);
+            report.record("up", Instant::now(), Err(error.into()));
+            return;
         }
     };
     let started = Instant::now();
     match Cluster::up(&dir.path().join("cluster"), 2, true) {
         Ok(cluster) => {
-            report("up_shows_the_main_job", started, Ok(()));
+            report.record("up_shows_the_main_job", started, Ok(()));
             for (name, scenario, subject) in chosen {
                 let started = Instant::now();
                 let result = scenario(&cluster);
-                let failed = result.is_err();
-                report(name, started, result);
-                if failed {
+                if report.record(name, started, result) == Outcome::Failed {
                     print!("{}", logs::last(&cluster.dir, subject));
                 }
             }
@@ -203,9 +177,10 @@ fn run(chosen: &[&Scenario]) -> (usize, usize) {
                     ensure(left.is_empty(), format!("left behind: {}", left.join(", ")))
                 })
             });
-            report("down_leaves_nothing", started, result);
+            report.record("down_leaves_nothing", started, result);
         }
-        Err(error) => report("up_shows_the_main_job", started, Err(error)),
+        Err(error) => {
+            report.record("up_shows_the_main_job", started, Err(error));
+        }
     }
-    (passed, failed)
 }

@@ -20,6 +20,8 @@ use serde_json::json;
 
 mod kube_rs;
 
+use tests::report::{Report, skip};
+
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// How long anything may take.
@@ -39,36 +41,36 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    if names.iter().all(|(_, wanted)| !wanted) {
-        return ExitCode::SUCCESS;
+    let mut report = Report::default();
+    let chosen = || names.iter().filter(|(_, wanted)| *wanted);
+    if chosen().next().is_none() {
+        return report.end();
     }
     let program = tests::node_programs().join("orlop");
     if !program.is_file() {
-        println!(
-            "tests of operators ... skipped: there is no {}",
+        let missing = format!(
+            "there is no `{}`; `cargo xtask build` makes it",
             program.display()
         );
-        return ExitCode::SUCCESS;
+        report.skip_all(chosen().map(|(name, _)| *name), &missing);
+        return report.end();
     }
+    let started = Instant::now();
     let outcome = tokio::runtime::Runtime::new()
         .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(all(&program, names.map(|(_, wanted)| wanted))));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("tests of operators ... FAILED\n    {error}");
-            ExitCode::FAILURE
-        }
+        .and_then(|runtime| {
+            runtime.block_on(all(&program, names.map(|(_, wanted)| wanted), &mut report))
+        });
+    if outcome.is_err() {
+        report.record("operators_run_against_a_server", started, outcome);
     }
+    report.end()
 }
 
-async fn all(program: &Path, [rust, go]: [bool; 2]) -> Outcome {
+async fn all(program: &Path, [rust, go]: [bool; 2], report: &mut Report) -> Outcome {
     let work = tempfile::tempdir()?;
     // Go builds while the other operator is at work.
-    let build = go
-        .then(|| GoBuild::begin(work.path()))
-        .transpose()?
-        .flatten();
+    let build = go.then(|| GoBuild::begin(work.path()));
     let server = Server::start(program).await?;
     let client = server.client().await?;
     define(&client).await?;
@@ -77,34 +79,38 @@ async fn all(program: &Path, [rust, go]: [bool; 2]) -> Outcome {
         let own = tokio::spawn(kube_rs::run(client.clone(), "rust".into()));
         let outcome = look_after(&client, "rust", "example.com/kube-rs").await;
         own.abort();
-        outcome.map_err(|error| format!("{KUBE_RS}: {error}"))?;
-        passed(KUBE_RS, started);
+        report.record(KUBE_RS, started, outcome);
     }
-    let Some(operator) = build.map(GoBuild::end).transpose()?.flatten() else {
-        return Ok(());
-    };
-    let started = Instant::now();
-    let log = work.path().join("operator.log");
+    if let Some(build) = build {
+        let started = Instant::now();
+        let outcome = controller_runtime(build, work.path(), &server, &client).await;
+        report.record(CONTROLLER_RUNTIME, started, outcome);
+    }
+    Ok(())
+}
+
+/// Runs the operator in Go once it is built.
+async fn controller_runtime(
+    build: Outcome<GoBuild>,
+    work: &Path,
+    server: &Server,
+    client: &Client,
+) -> Outcome {
+    let operator = build?.end()?;
+    let log = work.join("operator.log");
     let mut operator = Command::new(operator)
         .env("KUBECONFIG", server.kubeconfig())
         .args(["--namespace", "go"])
         .stdin(Stdio::null())
         .stderr(std::fs::File::create(&log)?)
         .spawn()?;
-    let outcome = look_after(&client, "go", "example.com/controller-runtime").await;
+    let outcome = look_after(client, "go", "example.com/controller-runtime").await;
     operator.kill()?;
     operator.wait()?;
     outcome.map_err(|error| {
         let log = std::fs::read_to_string(log).unwrap_or_default();
-        format!("{CONTROLLER_RUNTIME}: {error}; the operator said:\n{log}")
-    })?;
-    passed(CONTROLLER_RUNTIME, started);
-    Ok(())
-}
-
-fn passed(name: &str, started: Instant) {
-    let seconds = started.elapsed().as_secs_f32();
-    println!("test {name} ... ok ({seconds:.1} s)");
+        format!("{error}; the operator said:\n{log}").into()
+    })
 }
 
 /// Installs the definition and waits until it is established.
@@ -232,10 +238,10 @@ struct GoBuild {
 }
 
 impl GoBuild {
-    /// Begins; nothing where there is no Go, which is said.
-    fn begin(dir: &Path) -> Outcome<Option<Self>> {
+    /// Begins; skipped where there is no Go.
+    fn begin(dir: &Path) -> Outcome<Self> {
         if Command::new("go").arg("version").output().is_err() {
-            return Ok(skipped("there is no Go on the PATH"));
+            return skip("there is no Go on the PATH");
         }
         let (program, said) = (dir.join("mills"), dir.join("go.log"));
         let go = Command::new("go")
@@ -246,22 +252,22 @@ impl GoBuild {
             .stdin(Stdio::null())
             .stderr(std::fs::File::create(&said)?)
             .spawn()?;
-        Ok(Some(Self { go, program, said }))
+        Ok(Self { go, program, said })
     }
 
-    /// The program; nothing where its modules cannot be had, which is said.
-    fn end(mut self) -> Outcome<Option<PathBuf>> {
+    /// The program; skipped where its modules cannot be had.
+    fn end(mut self) -> Outcome<PathBuf> {
         if self.go.wait()?.success() {
-            return Ok(Some(self.program.clone()));
+            return Ok(self.program.clone());
         }
         let said = std::fs::read_to_string(&self.said)?;
         let unreachable = ["dial tcp", "no such host", "lookup disabled"];
         if unreachable.iter().any(|why| said.contains(why)) {
-            return Ok(skipped(
+            return skip(
                 "controller-runtime is not in Go's module cache, and its proxy does not answer",
-            ));
+            );
         }
-        Err(format!("{CONTROLLER_RUNTIME}: the operator does not build: {said}").into())
+        Err(format!("the operator does not build: {said}").into())
     }
 }
 
@@ -271,11 +277,6 @@ impl Drop for GoBuild {
         let _ = self.go.kill();
         let _ = self.go.wait();
     }
-}
-
-fn skipped<T>(why: &str) -> Option<T> {
-    println!("test {CONTROLLER_RUNTIME} ... skipped: {why}");
-    None
 }
 
 /// `orlop server` in a folder of its own; dropped, it ends.

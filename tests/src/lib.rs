@@ -10,6 +10,7 @@ pub mod lan;
 pub mod logs;
 pub mod machine;
 pub mod netns;
+pub mod report;
 
 use serde_json::Value;
 
@@ -23,9 +24,13 @@ pub fn workspace() -> PathBuf {
 
 /// Where the built programs are: `xtask` builds them in the release profile.
 pub fn programs() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir));
-    target.join("release")
+    target().join("release")
+}
+
+/// The folder of what cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 
 /// The programs that nodes run: `$ORLOP_PROGRAMS`, for trying others, or
@@ -34,14 +39,31 @@ pub fn node_programs() -> PathBuf {
     std::env::var_os("ORLOP_PROGRAMS").map_or_else(programs, PathBuf::from)
 }
 
-/// A stock kubectl: `$KUBECTL`, or the one on the PATH.
+/// A stock kubectl: `$KUBECTL`, the one on the PATH, or the one that `cargo xtask setup
+/// --for-tests` built.
 pub fn kubectl_program() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("KUBECTL") {
+    stock_program("KUBECTL", "kubectl")
+}
+
+/// A stock program that tests run beside ours: the file that `variable` names, the first
+/// of its name on the PATH, or the one that `cargo xtask setup --for-tests` built.
+pub fn stock_program(variable: &str, name: &str) -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os(variable) {
         return Some(path.into());
     }
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|folder| folder.join("kubectl"))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain([target().join("go/bin")])
+        .map(|folder| folder.join(name))
         .find(|path| path.is_file())
+}
+
+/// The reason printed where [`stock_program`] finds nothing.
+pub fn no_stock_program(variable: &str, name: &str) -> String {
+    format!(
+        "no `{name}` on the PATH or in target/go/bin, and {variable} is not set; \
+         `cargo xtask setup --for-tests` builds it where Go is installed"
+    )
 }
 
 /// A cluster of test hosts, taken down when dropped.

@@ -301,7 +301,7 @@ fn lack_of_version(version: &str) -> Option<String> {
 
 /// Where `cargo install` puts programs: shared by all checkouts, so that a new
 /// one need not build the linker again.
-fn tools() -> PathBuf {
+pub fn tools() -> PathBuf {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
         .unwrap_or_default();

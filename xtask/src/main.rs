@@ -11,9 +11,12 @@ mod cluster;
 mod ebpf;
 mod error;
 mod generate;
+mod go;
 mod images;
 mod layout;
+mod machete;
 mod oracle;
+mod results;
 mod run;
 mod setup;
 mod supply_chain;
@@ -37,7 +40,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     /// Install what this machine lacks: lists it first, does nothing where all is there.
-    Setup,
+    Setup {
+        /// Also what only tests need: etcd, the standard CNI plugins, a router, cargo-machete,
+        /// and, where Go is installed, stock Kubernetes programs.
+        #[arg(long)]
+        for_tests: bool,
+    },
     /// Build the eBPF programs and the binaries target/release/{orlop,orlop-cni}.
     Build,
     /// Set up, build, and bring a cluster of test hosts up; then show it at work.
@@ -146,8 +154,12 @@ fn main() -> ExitCode {
 
 fn perform(verb: Verb) -> Result<(), Error> {
     match verb {
-        Verb::Setup => {
-            setup::setup()?;
+        Verb::Setup { for_tests } => {
+            if for_tests {
+                setup::setup_for_tests()?;
+            } else {
+                setup::setup()?;
+            }
             run::say("all is there");
             Ok(())
         }

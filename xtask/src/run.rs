@@ -88,14 +88,16 @@ pub fn which(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-fn cannot_start(command: &Command, error: &std::io::Error) -> Error {
+/// The error for a program that the system does not start.
+pub fn cannot_start(command: &Command, error: &std::io::Error) -> Error {
     Error::Missing {
         what: format!("`{}`", command.get_program().to_string_lossy()),
         how: format!("it cannot be started ({error}); `cargo xtask setup` installs what is needed"),
     }
 }
 
-fn shown(command: &Command) -> String {
+/// The words of a command, for messages.
+pub fn shown(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())

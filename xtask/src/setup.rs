@@ -5,6 +5,7 @@ use std::{path::Path, process::Command};
 use crate::{
     ebpf,
     error::Error,
+    go, machete,
     run::{run, say, which},
 };
 
@@ -85,6 +86,16 @@ const BPF_PACKAGES: &[Package] = &[
 /// What tests run beside us, to compare with or to talk to.
 const TEST_PACKAGES: &[Package] = &[
     Package {
+        name: "etcd-server",
+        sign: "/usr/bin/etcd",
+        reason: "the store of others, which the API server can use, too",
+    },
+    Package {
+        name: "containernetworking-plugins",
+        sign: "/usr/lib/cni/loopback",
+        reason: "standard CNI plugins, which tests chain with ours",
+    },
+    Package {
         name: "bird2",
         sign: "/usr/sbin/bird",
         reason: "the router to which load balancer addresses are announced in tests",
@@ -147,11 +158,12 @@ pub fn setup_for_tests() -> Result<(), Error> {
     setup()?;
     let mut wanted: Vec<&Package> = TEST_PACKAGES.iter().collect();
     wanted.retain(|package| !Path::new(package.sign).exists());
-    if wanted.is_empty() {
-        return Ok(());
+    if !wanted.is_empty() {
+        let _held = NoServices::hold();
+        install(&wanted)?;
     }
-    let _held = NoServices::hold();
-    install(&wanted)
+    go::build();
+    machete::install()
 }
 
 fn install(missing: &[&Package]) -> Result<(), Error> {

@@ -1,11 +1,14 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
+use std::process::Command;
+
 use clap::Args;
 
 use crate::{
     build,
     error::Error,
-    generate, oracle,
+    generate, go, machete, oracle,
+    results::Results,
     run::{Step, cargo, run, say},
     setup, supply_chain,
 };
@@ -21,17 +24,27 @@ pub struct Options {
     seed: u64,
 }
 
-/// Runs the checks and tests in the order in which they fail fastest.
+/// Runs the checks and tests in the order in which they fail fastest. The last lines name
+/// each skipped test with what it lacks, and count all.
 ///
 /// # Errors
 /// The first check or test that fails; cargo has printed why.
 pub fn test(options: &Options) -> Result<(), Error> {
+    let mut results = Results::default();
+    let outcome = check(options, &mut results);
+    println!("\n{results}");
+    outcome
+}
+
+fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     setup::setup_for_tests()?;
     let step = Step::begin("format");
     run(cargo().args(["fmt", "--check"]))?;
     step.done();
     say("what is built in");
     supply_chain::check()?;
+    say("unused dependencies");
+    machete::check()?;
     build::build()?;
     say("lints");
     run(cargo().args([
@@ -45,30 +58,40 @@ pub fn test(options: &Options) -> Result<(), Error> {
     ]))?;
     say("tables of the API, as published");
     match generate::run(true) {
-        Err(Error::Missing { what, how }) => say(format!("skipped: {what} is missing ({how})")),
+        Err(Error::Missing { what, how }) => {
+            results.skip(
+                "tables of the API, as published",
+                format!("{what} is missing ({how})"),
+            );
+        }
         result => result?,
     }
     say("unit, property, differential and namespace tests");
-    let mut command = cargo();
-    command.args([
-        "test",
-        "--workspace",
-        // One run tells all that is broken.
-        "--no-fail-fast",
-        "--exclude",
-        "ebpf-programs",
-        "--exclude",
-        "tests",
-    ]);
-    command.env("PROPTEST_RNG_SEED", options.seed.to_string());
-    run(command.args(&options.filter))?;
+    results.run(
+        tests(options)
+            // One run tells all that is broken.
+            .args(["--workspace", "--no-fail-fast"])
+            .args(["--exclude", "ebpf-programs", "--exclude", "tests"])
+            .args(&options.filter),
+    )?;
     if options.filter.is_none() {
         say("answers of the API server, beside a stock one's");
         oracle::oracle(&oracle::Options::default())?;
     }
     say("tests with clusters of test hosts");
-    run(cargo()
-        .args(["test", "--package", "tests"])
-        .args(&options.filter))?;
-    Ok(())
+    results.run(
+        tests(options)
+            .args(["--package", "tests"])
+            .args(&options.filter),
+    )
+}
+
+/// `cargo test` with the environment that tests read.
+fn tests(options: &Options) -> Command {
+    let mut command = cargo();
+    command
+        .arg("test")
+        .env("PROPTEST_RNG_SEED", options.seed.to_string());
+    go::name_programs(&mut command);
+    command
 }

@@ -2,17 +2,16 @@
 //! kubelet: no container is restarted, no pod stops being ready, and each ends what the
 //! other started.
 //!
-//! `ORLOP_KUBELET=/path/to/kubelet cargo test -p tests --test e2e -- take_over` does it;
-//! without that program it is not done.
+//! The kubelet is the one on the PATH or in target/go/bin; `ORLOP_KUBELET` names another.
 
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
-use tests::{Cluster, Failure, ensure, machine};
+use tests::{Cluster, Failure, ensure, machine, no_stock_program, report::skip, stock_program};
 
 use super::node::{AGENT, Node, containers, end, ready};
 
@@ -89,9 +88,8 @@ spec:
 ";
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {
-    let Some(kubelet) = std::env::var_os("ORLOP_KUBELET").map(PathBuf::from) else {
-        println!("    skipped: ORLOP_KUBELET names no kubelet");
-        return Ok(());
+    let Some(kubelet) = stock_program("ORLOP_KUBELET", "kubelet") else {
+        return skip(no_stock_program("ORLOP_KUBELET", "kubelet"));
     };
     let place = Place::of(cluster)?;
     place.node.apply(PODS)?;

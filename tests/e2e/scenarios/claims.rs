@@ -1,10 +1,9 @@
 //! A pod gets a device of a real driver by its claim, keeps it while the agent is killed,
 //! and the driver gets it back, also when it is away at the pod's end.
 //!
-//! `ORLOP_DRA_DRIVER=/path/to/dra-example-kubeletplugin ORLOP_CONTAINERD=FOLDER
-//! cargo test -p tests --test e2e -- claim` does it, with a containerd that knows CDI (1.7
-//! or later); without that program (sigs.k8s.io/dra-example-driver) it is not done. The
-//! claim is allocated by hand.
+//! The driver is sigs.k8s.io/dra-example-driver's; `ORLOP_DRA_DRIVER` names another file.
+//! It needs a containerd that knows CDI (1.7 or later): `ORLOP_CONTAINERD=FOLDER` names
+//! one. The claim is allocated by hand.
 
 use std::{
     fs::{self, File},
@@ -13,12 +12,17 @@ use std::{
 };
 
 use serde_json::json;
-use tests::{Cluster, Failure, ensure, eventually, machine};
+use tests::{
+    Cluster, Failure, ensure, eventually, machine, no_stock_program, report::skip, stock_program,
+};
 
 use super::IMAGE;
 
 const NODE: &str = "node-2";
 const DRIVER: &str = "gpu.example.com";
+
+const VARIABLE: &str = "ORLOP_DRA_DRIVER";
+const PROGRAM: &str = "dra-example-kubeletplugin";
 
 const OBJECTS: &str = "
 apiVersion: resource.k8s.io/v1
@@ -44,10 +48,15 @@ spec:
 ";
 
 pub fn run(cluster: &Cluster) -> Result<(), Failure> {
-    let Some(program) = std::env::var_os("ORLOP_DRA_DRIVER") else {
-        println!("    skipped: ORLOP_DRA_DRIVER names no driver");
-        return Ok(());
+    let Some(program) = stock_program(VARIABLE, PROGRAM) else {
+        return skip(no_stock_program(VARIABLE, PROGRAM));
     };
+    if !knows_cdi(&containerd_version()?) {
+        return skip(
+            "containerd is older than 1.7 and knows no CDI; ORLOP_CONTAINERD names the folder \
+             of another",
+        );
+    }
     let folder = cluster.dir.join("nodes").join(NODE);
     fs::copy(program, folder.join("driver"))?;
     let config = cluster.kubectl("config view --raw --flatten")?;
@@ -110,6 +119,31 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     cluster
         .kubectl(&format!("delete deviceclass {DRIVER}"))
         .map(drop)
+}
+
+/// The line that the nodes' containerd prints as its version.
+fn containerd_version() -> Result<String, Failure> {
+    let other = std::env::var("ORLOP_CONTAINERD").unwrap_or_default();
+    let folder = match other.split_once('=') {
+        Some((NODE, folder)) => folder,
+        Some(_) => "",
+        None => &other,
+    };
+    let program = Path::new(folder).join("containerd");
+    let output = Command::new(program).arg("--version").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether this version line is of containerd 1.7 or later.
+fn knows_cdi(version: &str) -> bool {
+    let number = |text: &str| text.parse::<u32>().ok();
+    version
+        .split_whitespace()
+        .find_map(|word| {
+            let mut parts = word.trim_start_matches('v').split('.');
+            Some((number(parts.next()?)?, number(parts.next()?)?))
+        })
+        .is_some_and(|version| version >= (1, 7))
 }
 
 /// What a scheduler says.

@@ -1,0 +1,203 @@
+//! Stock Kubernetes programs that tests run beside ours, built from Go modules whose
+//! versions and hashes `tests/programs` pins. The results are in `target/go/bin`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use crate::run::{Step, output, say, target, which, workspace};
+
+/// A program and where its source is.
+struct Program {
+    name: &'static str,
+    /// Folder of `tests/programs` with the `go.mod` that pins it.
+    module: &'static str,
+    package: &'static str,
+    /// The environment variable by which tests find it.
+    variable: &'static str,
+    /// Whether one of the PATH does as well.
+    on_path: fn() -> bool,
+}
+
+/// The release that programs report.
+const KUBERNETES: &str = "v1.36.3";
+
+const PROGRAMS: [Program; 6] = [
+    Program {
+        name: "kubectl",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kubectl",
+        variable: "KUBECTL",
+        on_path: || which("kubectl").is_some(),
+    },
+    Program {
+        name: "dra-example-kubeletplugin",
+        module: "dra",
+        package: "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin",
+        variable: "ORLOP_DRA_DRIVER",
+        on_path: || which("dra-example-kubeletplugin").is_some(),
+    },
+    Program {
+        name: "kubelet",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kubelet",
+        variable: "ORLOP_KUBELET",
+        on_path: || which("kubelet").is_some(),
+    },
+    Program {
+        name: "kube-apiserver",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-apiserver",
+        variable: "KUBE_APISERVER",
+        on_path: || which("kube-apiserver").is_some(),
+    },
+    Program {
+        name: "containerd",
+        module: "containerd",
+        package: "github.com/containerd/containerd/v2/cmd/containerd",
+        variable: CONTAINERD,
+        on_path: containerd_knows_cdi,
+    },
+    Program {
+        name: "containerd-shim-runc-v2",
+        module: "containerd",
+        package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+        variable: CONTAINERD,
+        on_path: containerd_knows_cdi,
+    },
+];
+
+/// Names the folder of another containerd for test hosts, or `HOST=FOLDER` for one of them.
+const CONTAINERD: &str = "ORLOP_CONTAINERD";
+
+/// Where the programs are put.
+pub fn folder() -> PathBuf {
+    target().join("go/bin")
+}
+
+/// Builds what is missing or older than its pins: the first time about twelve minutes of
+/// processor time, afterwards nothing. A program that the PATH or its variable already
+/// offers is not built. Without Go, or when its module proxy does not answer, nothing is
+/// built, and the tests that need the program say so.
+pub fn build() {
+    let wanted: Vec<&Program> = PROGRAMS
+        .iter()
+        .filter(|program| !program.is_there() && !program.is_built())
+        .collect();
+    if wanted.is_empty() {
+        return;
+    }
+    if which("go").is_none() {
+        say("no Go on the PATH: stock Kubernetes programs for tests are not built");
+        return;
+    }
+    for program in wanted {
+        let step = Step::begin(format!("{} from its Go module", program.name));
+        let built = output(&mut program.command());
+        match built {
+            Ok(_) => {
+                step.done();
+            }
+            Err(error) => {
+                drop(step);
+                say(format!("{} is not built: {error}", program.name));
+            }
+        }
+    }
+}
+
+/// Names the built programs in the environment of tests, unless it names others.
+pub fn name_programs(command: &mut Command) {
+    for program in &PROGRAMS {
+        let path = program.path();
+        if program.is_there() || !path.is_file() {
+            continue;
+        }
+        if program.variable == CONTAINERD {
+            // The other host keeps the machine's.
+            command.env(CONTAINERD, format!("node-2={}", folder().display()));
+        } else {
+            command.env(program.variable, path);
+        }
+    }
+}
+
+impl Program {
+    fn path(&self) -> PathBuf {
+        folder().join(self.name)
+    }
+
+    /// Whether the machine offers it.
+    fn is_there(&self) -> bool {
+        std::env::var_os(self.variable).is_some() || (self.on_path)()
+    }
+
+    /// Whether it was built since its versions were changed.
+    fn is_built(&self) -> bool {
+        let built = modified(&self.path());
+        built.is_some() && built >= modified(&self.source().join("go.sum"))
+    }
+
+    fn source(&self) -> PathBuf {
+        workspace().join("tests/programs").join(self.module)
+    }
+
+    /// Static, so that the same file runs in every mount namespace.
+    fn command(&self) -> Command {
+        let minor = KUBERNETES.split('.').nth(1).unwrap_or_default();
+        let version = "k8s.io/component-base/version";
+        let flags = format!(
+            "-s -w -X {version}.gitVersion={KUBERNETES} -X {version}.gitMajor=1 \
+             -X {version}.gitMinor={minor}"
+        );
+        let mut command = Command::new("go");
+        command
+            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath"])
+            .args(["-ldflags", &flags, "-o"])
+            .arg(self.path())
+            .arg(self.package)
+            .env("CGO_ENABLED", "0")
+            .current_dir(self.source());
+        command
+    }
+}
+
+/// Whether the machine's containerd hands devices to containers by CDI, as 1.7 and later do.
+fn containerd_knows_cdi() -> bool {
+    let version = output(Command::new("containerd").arg("--version"));
+    version.is_ok_and(|text| {
+        let number = |text: &str| text.parse::<u32>().ok();
+        text.split_whitespace()
+            .find_map(|word| {
+                let mut parts = word.trim_start_matches('v').split('.');
+                Some((number(parts.next()?)?, number(parts.next()?)?))
+            })
+            .is_some_and(|version| version >= (1, 7))
+    })
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|it| it.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_pinned_in_its_module() {
+        for program in &PROGRAMS {
+            let pins = fs::read_to_string(program.source().join("go.mod")).unwrap();
+            let (module, _) = program.package.split_once("/cmd/").unwrap();
+            let pinned = pins
+                .lines()
+                .any(|line| line.split_whitespace().any(|word| word == module));
+            assert!(pinned, "{} in {}", program.name, program.module);
+        }
+        let pins = fs::read_to_string(PROGRAMS[0].source().join("go.mod")).unwrap();
+        assert!(pins.contains(&format!("k8s.io/kubernetes {KUBERNETES}")));
+    }
+}

@@ -1,0 +1,323 @@
+//! What `cargo test` prints, counted: passed, failed and skipped tests of all programs.
+//!
+//! A test that cannot run on this machine prints `skipped: REASON` and returns; for
+//! libtest it passed. So tests run with `--show-output`, which prints what passed tests
+//! printed, and those that said so count as skipped. Test programs with their own `main`
+//! print `test NAME ... skipped: REASON` and end with `N passed, N failed, N skipped`.
+
+use std::{
+    fmt,
+    io::{BufRead, BufReader},
+    process::Command,
+};
+
+use crate::{
+    error::Error,
+    run::{cannot_start, shown},
+};
+
+/// A test that did not run, and what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The test, with the program that holds it.
+    pub test: String,
+    /// What is missing.
+    pub reason: String,
+}
+
+/// Results of test programs, added up.
+#[derive(Debug, Default)]
+pub struct Results {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<Skipped>,
+}
+
+impl Results {
+    /// Counts a check that is no test program's.
+    pub fn skip(&mut self, test: impl Into<String>, reason: impl Into<String>) {
+        self.skipped.push(Skipped {
+            test: test.into(),
+            reason: reason.into(),
+        });
+    }
+
+    /// Runs `cargo test` with its output shown, and counts it. The command must not have
+    /// arguments for the test programs; they get `--show-output`.
+    ///
+    /// # Errors
+    /// When cargo cannot be started, or a test or a build fails.
+    pub fn run(&mut self, command: &mut Command) -> Result<(), Error> {
+        command.args(["--", "--show-output"]);
+        let cannot = |command: &Command, error| Err(cannot_start(command, &error));
+        let (reader, writer) = match std::io::pipe() {
+            Ok(pipe) => pipe,
+            Err(error) => return cannot(command, error),
+        };
+        // Both streams share a pipe: cargo names the program on standard error, and the
+        // program prints its tests to standard output.
+        let errors = match writer.try_clone() {
+            Ok(errors) => errors,
+            Err(error) => return cannot(command, error),
+        };
+        command.stdout(writer).stderr(errors);
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return cannot(command, error),
+        };
+        // The command holds the pipe's other end until it is given other streams.
+        command
+            .stdout(std::process::Stdio::inherit())
+            .stderr(std::process::Stdio::inherit());
+        let mut parser = Parser::default();
+        let mut lines = BufReader::new(reader);
+        let mut line = Vec::new();
+        while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
+            let text = String::from_utf8_lossy(&line);
+            if parser.line(text.trim_end_matches('\n'), self) {
+                print!("{text}");
+            }
+            line.clear();
+        }
+        let status = child
+            .wait()
+            .map_err(|error| cannot_start(command, &error))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::Command {
+            command: shown(command),
+            status: status.to_string(),
+            output: String::new(),
+        })
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Skipped { test, reason } in &self.skipped {
+            writeln!(f, "skipped {test}: {reason}")?;
+        }
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed,
+            self.failed,
+            self.skipped.len()
+        )
+    }
+}
+
+/// Reads the output of test programs line by line.
+#[derive(Debug, Default)]
+struct Parser {
+    /// The running test program, as cargo names it.
+    program: String,
+    /// The test whose output is being read, within the list of what passed tests printed.
+    section: Option<String>,
+    in_successes: bool,
+    /// Tests of the running program that said that they were skipped.
+    skipped: u64,
+}
+
+impl Parser {
+    /// Takes a line; returns whether it is worth showing.
+    fn line(&mut self, line: &str, results: &mut Results) -> bool {
+        let plain = without_colours(line);
+        let plain = plain.as_str();
+        if let Some(program) = program_of(plain) {
+            self.program = program;
+            return true;
+        }
+        if let Some(counts) = plain.strip_prefix("test result: ") {
+            self.in_successes = false;
+            self.section = None;
+            let count = |what: &str| number_before(counts, what);
+            results.passed += count(" passed").saturating_sub(self.skipped);
+            results.failed += count(" failed");
+            self.skipped = 0;
+            return true;
+        }
+        if self.in_successes {
+            return self.shown_output(plain, results);
+        }
+        if plain == "successes:" {
+            self.in_successes = true;
+            return false;
+        }
+        if let Some((test, reason)) = skipped_by_name(plain) {
+            results.skip(format!("{}{test}", self.prefix()), reason);
+        } else if let Some((passed, failed)) = own_summary(plain) {
+            results.passed += passed;
+            results.failed += failed;
+        }
+        true
+    }
+
+    /// A line among what passed tests printed; their list of names follows once more.
+    fn shown_output(&mut self, line: &str, results: &mut Results) -> bool {
+        if line == "failures:" {
+            self.in_successes = false;
+            self.section = None;
+            return true;
+        }
+        let heading = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(test) = heading {
+            self.section = Some(test.to_owned());
+        } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ")
+            // A test that skips several of its cases is counted once.
+            && let Some(test) = self.section.take()
+        {
+            results.skip(format!("{}{test}", self.prefix()), reason);
+            self.skipped += 1;
+        }
+        false
+    }
+
+    fn prefix(&self) -> String {
+        match self.program.as_str() {
+            "" => String::new(),
+            program => format!("{program} "),
+        }
+    }
+}
+
+/// The test program that a line of cargo's announces.
+fn program_of(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(name) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{name} (documentation)"));
+    }
+    let (_, file) = line.strip_prefix("Running ")?.rsplit_once(" (")?;
+    let name = file.strip_suffix(')')?.rsplit('/').next()?;
+    // Without the hash that cargo adds.
+    Some(
+        name.rsplit_once('-')
+            .map_or(name, |(name, _)| name)
+            .to_owned(),
+    )
+}
+
+/// A test that its program, or libtest for `#[ignore]`, reports as skipped.
+fn skipped_by_name(line: &str) -> Option<(&str, &str)> {
+    let (test, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    if let Some(reason) = result.strip_prefix("skipped: ") {
+        return Some((test, reason));
+    }
+    let reason = result.strip_prefix("ignored")?;
+    match reason.strip_prefix(", ") {
+        Some(reason) => Some((test, reason)),
+        None if reason.is_empty() => Some((test, "marked as ignored")),
+        None => None,
+    }
+}
+
+/// The counts of passed and failed tests in `N passed, N failed, N skipped`.
+fn own_summary(line: &str) -> Option<(u64, u64)> {
+    let (passed, rest) = line.split_once(" passed, ")?;
+    let (failed, rest) = rest.split_once(" failed, ")?;
+    rest.strip_suffix(" skipped")?.parse::<u64>().ok()?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+/// The number that stands before a word.
+fn number_before(text: &str, word: &str) -> u64 {
+    text.split_once(word)
+        .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The line without the escape sequences of terminals (ECMA-48, `ESC [ … letter`).
+fn without_colours(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        let end = after.find(|c: char| c.is_ascii_alphabetic());
+        rest = end.map_or("", |end| &after[end + 1..]);
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Results, String) {
+        let mut results = Results::default();
+        let mut parser = Parser::default();
+        let lines = text.lines().filter(|line| parser.line(line, &mut results));
+        let shown: Vec<&str> = lines.collect();
+        (results, shown.join("\n"))
+    }
+
+    const LIBTEST: &str = "\
+\u{1b}[1m\u{1b}[32m     Running\u{1b}[0m tests/chain.rs (target/debug/deps/chain-0a1b2c)
+
+running 3 tests
+test runs ... ok
+test is_skipped ... ok
+test slow ... ignored, takes an hour
+
+successes:
+
+---- runs stdout ----
+hello, 4 passed; nothing
+
+---- is_skipped stdout ----
+skipped: the standard plugin `loopback` is not installed
+skipped: and another
+
+
+successes:
+    is_skipped
+    runs
+
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
+";
+
+    #[test]
+    fn a_test_that_prints_that_it_was_skipped_is_not_passed() {
+        let (results, shown) = read(LIBTEST);
+        assert_eq!(
+            results.to_string(),
+            "skipped chain slow: takes an hour\n\
+             skipped chain is_skipped: the standard plugin `loopback` is not installed\n\
+             1 passed, 0 failed, 2 skipped"
+        );
+        assert!(shown.contains("test runs ... ok") && shown.contains("test result: ok"));
+        assert!(!shown.contains("hello"), "{shown}");
+    }
+
+    #[test]
+    fn failures_are_counted_and_shown() {
+        let (results, shown) = read(
+            "   Doc-tests control_types\n\nrunning 2 tests\ntest a ... FAILED\ntest b ... ok\n\n\
+             successes:\n\n---- b stdout ----\nskipped: needs root\n\n\nsuccesses:\n    b\n\n\
+             failures:\n\n---- a stdout ----\nskipped: this is no skip\nthread panicked\n\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n",
+        );
+        assert_eq!(
+            results.to_string(),
+            "skipped control_types (documentation) b: needs root\n0 passed, 1 failed, 1 skipped"
+        );
+        assert!(shown.contains("thread panicked"), "{shown}");
+    }
+
+    #[test]
+    fn programs_with_their_own_main_are_counted_by_their_last_line() {
+        let (results, _) = read(
+            "     Running e2e/main.rs (target/release/deps/e2e-77)\n\
+             test one ... ok (1.0 s)\ntest two ... skipped: no kubelet: set X\n\n\
+             skipped two: no kubelet: set X\n1 passed, 0 failed, 1 skipped\n\
+             12 passed, none failed, 3 skipped\n",
+        );
+        assert_eq!(
+            results.to_string(),
+            "skipped e2e two: no kubelet: set X\n1 passed, 0 failed, 1 skipped"
+        );
+    }
+}
