@@ -23,7 +23,7 @@ mod supply_chain;
 mod test;
 mod vm;
 
-use cluster::network;
+use cluster::{network, node::Host};
 use error::Error;
 
 #[derive(Parser)]
@@ -81,7 +81,7 @@ enum Verb {
         #[arg(long)]
         keep_state: bool,
     },
-    /// Show what runs, with memory.
+    /// Show what runs, with memory; fails when a host or program is down.
     Status {
         /// Folder of the cluster's files.
         #[arg(long, default_value = "target/cluster")]
@@ -109,23 +109,60 @@ enum Verb {
         #[command(subcommand)]
         verb: layout::Verb,
     },
-    #[command(hide = true)]
+    /// End a host, if it is up, and start it again. Its disk stays.
+    Restart {
+        /// The host, such as node-2.
+        node: String,
+        /// Folder of the cluster's files.
+        #[arg(long, default_value = "target/cluster")]
+        state: PathBuf,
+    },
+    /// Run a shell, or a command, as a process of a host: in its namespaces and its control group.
+    Shell {
+        /// The host, such as node-2.
+        node: String,
+        /// Folder of the cluster's files.
+        #[arg(long, default_value = "target/cluster")]
+        state: PathBuf,
+        /// The command; without, a shell.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// What happens to machines, done to a host of a cluster.
     Host {
         #[command(subcommand)]
         part: Part,
     },
 }
 
-/// What this program is when `up` starts it inside namespaces.
+/// A host, and its cluster.
+#[derive(clap::Args)]
+struct OneHost {
+    /// The host, such as node-2.
+    name: String,
+    /// Folder of the cluster's files.
+    #[arg(long, default_value = "target/cluster")]
+    state: PathBuf,
+}
+
+/// What is done to a host; hidden, what this program is when `up` starts it inside namespaces.
 #[derive(Subcommand)]
 enum Part {
-    Node {
-        folder: PathBuf,
-    },
-    Lan {
-        group: String,
-        folder: PathBuf,
-    },
+    /// End its programs in order, then the host.
+    Stop(OneHost),
+    /// Start a host that is down.
+    Start(OneHost),
+    /// End it at once, as a power cut does.
+    Kill(OneHost),
+    /// Cut it off the others, as a pulled cable does.
+    Cut(OneHost),
+    /// Join it to the others again.
+    Join(OneHost),
+    #[command(hide = true)]
+    Node { folder: PathBuf },
+    #[command(hide = true)]
+    Lan { group: String, folder: PathBuf },
+    #[command(hide = true)]
     Exec {
         group: String,
         keeper: i32,
@@ -193,16 +230,13 @@ fn perform(verb: Verb) -> Result<(), Error> {
             },
         }),
         Verb::Down { state, keep_state } => {
-            let dir = std::fs::canonicalize(&state).unwrap_or(state);
+            let dir = absolute(state);
             if cluster::real::is_one(&dir) {
                 return cluster::real::down(&dir, keep_state);
             }
             cluster::down::down(&dir, keep_state)
         }
-        Verb::Status { state } => {
-            let dir = std::fs::canonicalize(&state).unwrap_or(state);
-            cluster::status::status(&dir)
-        }
+        Verb::Status { state } => cluster::status::status(&absolute(state)),
         Verb::Test(options) => test::test(&options),
         Verb::SupplyChain => supply_chain::check(),
         Verb::Generate { check } => generate::run(check),
@@ -210,7 +244,18 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Bench(options) => bench::bench(&options),
         Verb::Vm(options) => vm::vm(&options),
         Verb::Layout { verb } => layout::perform(verb),
+        Verb::Restart { node, state } => cluster::node::restart(&absolute(state), &node),
+        Verb::Shell {
+            node,
+            state,
+            command,
+        } => Host::find(&absolute(state), &node)?.shell(&command),
         Verb::Host { part } => match part {
+            Part::Stop(one) => Host::find(&absolute(one.state), &one.name)?.stop(),
+            Part::Start(one) => Host::find(&absolute(one.state), &one.name)?.start(),
+            Part::Kill(one) => Host::find(&absolute(one.state), &one.name)?.kill(),
+            Part::Cut(one) => Host::find(&absolute(one.state), &one.name)?.cut(),
+            Part::Join(one) => Host::find(&absolute(one.state), &one.name)?.join(),
             Part::Node { folder } => cluster::host::first_process(&folder),
             Part::Lan { group, .. } => cluster::host::hold(&group),
             Part::Exec {
@@ -220,4 +265,9 @@ fn perform(verb: Verb) -> Result<(), Error> {
             } => cluster::up::exec(&group, keeper, &command),
         },
     }
+}
+
+/// The folder as the cluster's record and its processes name it.
+fn absolute(state: PathBuf) -> PathBuf {
+    std::fs::canonicalize(&state).unwrap_or(state)
 }

@@ -75,7 +75,8 @@ pub fn stop(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn end(pid: i32, folder: &Path) {
+/// Kills the keeper of a host, and with it all that runs in it.
+pub fn end(pid: i32, folder: &Path) {
     if !is_keeper(pid, folder) {
         return;
     }

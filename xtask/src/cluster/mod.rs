@@ -21,6 +21,7 @@ pub mod down;
 pub mod groups;
 pub mod host;
 pub mod network;
+pub mod node;
 pub mod real;
 pub mod spec;
 pub mod status;
@@ -37,6 +38,9 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// The API server's port on this machine's loopback.
     pub port: u16,
+    /// The nodes' network.
+    #[serde(default)]
+    pub net: network::Net,
 }
 
 /// One test host.

@@ -5,6 +5,8 @@ use std::{
     process::Command,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{error::Error, run::output};
 
 /// The prefix length of the network between test hosts.
@@ -13,7 +15,7 @@ pub const PREFIX: u8 = 24;
 const PREFIX_6: u8 = 64;
 
 /// Which addresses a cluster has, and how its nodes reach each other's pods.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Net {
     /// IPv6 addresses beside those of IPv4.
     pub dual_stack: bool,
@@ -91,4 +93,12 @@ pub fn join(lan: i32, node: i32, number: u8, net: &Net) -> Result<(), Error> {
     }
     // A default route as a real machine has one; nobody answers there.
     ip_in(node, "route add default via 10.88.0.1")
+}
+
+/// Sets the bridge's end of a host's leg up or down.
+///
+/// # Errors
+/// What `ip` says.
+pub fn set_leg(lan: i32, number: u8, state: &str) -> Result<(), Error> {
+    ip_in(lan, &format!("link set node{number} {state}"))
 }

@@ -224,6 +224,21 @@ fn end(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// Prints whether the cluster of this machine itself runs.
+///
+/// # Errors
+/// When it does not.
+pub fn status(dir: &Path) -> Result<(), Error> {
+    println!("kubeconfig {}", dir.join("admin.kubeconfig").display());
+    match running(dir) {
+        Some(pid) => {
+            println!("{NAME:<10} this machine up, process {pid}");
+            Ok(())
+        }
+        None => Err(Error::State("down: `orlop up` of this machine".to_owned())),
+    }
+}
+
 /// The process of `orlop up`, if it runs: its number may have been given to
 /// another process since.
 fn running(dir: &Path) -> Option<i32> {

@@ -2,29 +2,50 @@
 
 use std::{fs, path::Path};
 
-use super::{Cluster, groups, is_keeper, node_dir};
-use crate::{error::Error, run::say};
+use super::{Cluster, groups, is_keeper, node::no_cluster, node_dir, real, spec::Host};
+use crate::error::Error;
 
 /// Prints the hosts and their programs with resident memory.
 ///
 /// # Errors
-/// When the record cannot be read.
+/// When there is no cluster, its record cannot be read, or a host or program is down.
 pub fn status(dir: &Path) -> Result<(), Error> {
-    let Some(cluster) = Cluster::load(dir)? else {
-        say(format!("no cluster in {} (cargo xtask up)", dir.display()));
-        return Ok(());
-    };
+    if real::is_one(dir) {
+        return real::status(dir);
+    }
+    let cluster = Cluster::load(dir)?.ok_or_else(|| no_cluster(dir))?;
+    let mut missing = Vec::new();
     println!("kubeconfig {}", dir.join("admin.kubeconfig").display());
     println!("API        https://127.0.0.1:{}", cluster.port);
     for node in &cluster.nodes {
-        let alive = is_keeper(node.pid, &node_dir(dir, &node.name));
+        let folder = node_dir(dir, &node.name);
+        let alive = is_keeper(node.pid, &folder);
         let state = if alive { "up" } else { "down" };
         println!("{:<10} {:<12} {state}", node.name, node.address);
-        for (program, kib) in programs(&format!("{}/{}/system", cluster.id, node.name)) {
-            println!("  {program:<28} {:>7.1} MiB", f64::from(kib) / 1024.0);
+        let running = programs(&format!("{}/{}/system", cluster.id, node.name));
+        for (program, kib) in &running {
+            println!("  {program:<28} {:>7.1} MiB", f64::from(*kib) / 1024.0);
         }
+        if !alive {
+            missing.push(node.name.clone());
+            continue;
+        }
+        let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
+        let wanted = Host::load(&folder)?.programs;
+        let absent = wanted.iter().filter(|program| !runs(&names, &program.name));
+        missing.extend(absent.map(|program| format!("{} on {}", program.name, node.name)));
     }
-    Ok(())
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::State(format!("down: {}", missing.join(", "))))
+}
+
+/// Whether one of the running programs is the one of this name.
+fn runs(running: &[&str], name: &str) -> bool {
+    running
+        .iter()
+        .any(|program| *program == name || program.strip_prefix("orlop ") == Some(name))
 }
 
 /// The programs in a control group with their resident memory in KiB.
@@ -58,4 +79,16 @@ pub fn resident(pid: i32) -> Option<u32> {
         .next()?
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_run_is_missed() {
+        let running = ["xtask host", "containerd", "orlop node-agent"];
+        assert!(runs(&running, "containerd") && runs(&running, "node-agent"));
+        assert!(!runs(&running, "server"));
+    }
 }

@@ -97,16 +97,12 @@ pub fn up(options: &Options) -> Result<(), Error> {
     let dir = &options.dir;
     fs::create_dir_all(dir).map_err(at(dir))?;
     let dir = &fs::canonicalize(dir).map_err(at(dir))?;
-    if let Some(cluster) = Cluster::load(dir)?
-        && cluster
-            .nodes
-            .iter()
-            .any(|node| is_keeper(node.pid, &node_dir(dir, &node.name)))
-    {
-        return Err(Error::State(format!(
-            "a cluster is up in {}: `cargo xtask status` shows it, `cargo xtask down` ends it",
-            dir.display()
-        )));
+    if let Some(cluster) = Cluster::load(dir)? {
+        let is_up = |node: &Node| is_keeper(node.pid, &node_dir(dir, &node.name));
+        let up: Vec<bool> = cluster.nodes.iter().map(is_up).collect();
+        if up.contains(&true) {
+            return Err(Error::State(occupied(dir, &cluster, &up)));
+        }
     }
     // What a cluster that was killed left behind.
     down::stop(dir)?;
@@ -116,6 +112,24 @@ pub fn up(options: &Options) -> Result<(), Error> {
         down::stop(dir)?;
     }
     result
+}
+
+/// What to do about the cluster that is in `dir` already, some of whose hosts are up.
+fn occupied(dir: &Path, cluster: &Cluster, up: &[bool]) -> String {
+    let state = dir.display();
+    let mut text = format!("a cluster is up in {state}");
+    let hosts = cluster.nodes.iter().zip(up);
+    for (node, _) in hosts.filter(|(_, up)| !**up) {
+        let name = &node.name;
+        text.push_str(&format!(
+            "; {name} is down: `cargo xtask restart {name} --state {state}` starts it"
+        ));
+    }
+    text.push_str(&format!(
+        "; `cargo xtask status --state {state}` shows the cluster, `cargo xtask down --state \
+         {state}` ends it"
+    ));
+    text
 }
 
 fn start(options: &Options, dir: &Path) -> Result<(), Error> {
@@ -137,6 +151,7 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
         lan: None,
         nodes: Vec::new(),
         port,
+        net: options.net.clone(),
     };
     let lan = keeper(
         &dir.join("lan"),
@@ -240,7 +255,10 @@ fn keeper(
 }
 
 /// Waits until the process has a network namespace of its own.
-fn namespace_of(pid: i32) -> Result<(), Error> {
+///
+/// # Errors
+/// When it gets none in time.
+pub fn namespace_of(pid: i32) -> Result<(), Error> {
     let own = fs::read_link("/proc/self/ns/net").ok();
     let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
     wait_until(
@@ -310,8 +328,9 @@ fn start_node(
         .join(&group);
 
     // Another containerd brings its own shim, which it looks for on its path.
-    let containerd = std::env::var("ORLOP_CONTAINERD").map_or_else(
-        |_| "containerd".to_owned(),
+    let other = std::env::var("ORLOP_CONTAINERD").unwrap_or_default();
+    let containerd = containerd_of(&other, &name).map_or_else(
+        || "containerd".to_owned(),
         |folder| {
             format!("env PATH={folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin {folder}/containerd")
         },
@@ -364,21 +383,35 @@ fn start_node(
         programs: started,
     }
     .save(&folder)?;
-    let pid = keeper(
-        &folder,
-        &[
-            "--net",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount",
-            "--uts",
-            "--mount-proc",
-        ],
-        &["node"],
-        socket,
-    )?;
+    let pid = start_host(&folder, socket)?;
     Ok(Node { name, address, pid })
+}
+
+/// The folder of a host's containerd, of `FOLDER` for all hosts or `HOST=FOLDER` for one;
+/// none: the machine's.
+fn containerd_of<'a>(variable: &'a str, host: &str) -> Option<&'a str> {
+    match variable.split_once('=') {
+        _ if variable.is_empty() => None,
+        None => Some(variable),
+        Some((of, folder)) => (of == host).then_some(folder),
+    }
+}
+
+/// Starts the test host that `host.json` in its folder describes; returns its keeper.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn start_host(folder: &Path, socket: Option<OwnedFd>) -> Result<i32, Error> {
+    let namespaces = [
+        "--net",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount",
+        "--uts",
+        "--mount-proc",
+    ];
+    keeper(folder, &namespaces, &["node"], socket)
 }
 
 /// Waits for the nodes and does the main job for all to see.
@@ -418,4 +451,42 @@ pub fn exec(group: &str, keeper: i32, command: &[String]) -> Result<(), Error> {
     run(Command::new("nsenter")
         .args(["--net", "--target", &keeper.to_string(), "--"])
         .args(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_containerd_is_for_all_hosts_or_for_one() {
+        assert_eq!(containerd_of("", "node-1"), None);
+        assert_eq!(containerd_of("/go/bin", "node-1"), Some("/go/bin"));
+        assert_eq!(containerd_of("node-2=/go/bin", "node-2"), Some("/go/bin"));
+        assert_eq!(containerd_of("node-2=/go/bin", "node-1"), None);
+    }
+
+    #[test]
+    fn a_half_dead_cluster_is_named_with_its_folder_and_the_host_to_restart() {
+        let node = |number: u8| Node {
+            name: format!("node-{number}"),
+            address: network::address(number),
+            pid: 0,
+        };
+        let cluster = Cluster {
+            id: "orlop-0".to_owned(),
+            lan: None,
+            nodes: vec![node(1), node(2)],
+            port: 1,
+            net: network::Net::default(),
+        };
+        let text = occupied(Path::new("/elsewhere"), &cluster, &[true, false]);
+        for part in [
+            "up in /elsewhere",
+            "`cargo xtask restart node-2 --state /elsewhere`",
+            "`cargo xtask down --state /elsewhere`",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("node-1"), "{text}");
+    }
 }
