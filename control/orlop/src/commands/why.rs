@@ -13,7 +13,7 @@ use node_agent::why::Account;
 use node_agent_policy::{Compiler, Config, End, check};
 
 use self::{
-    asked::{Named, Peer, flows, peer, pod},
+    asked::{Asked, Named, Peer, flows, peer, pod},
     report::{Heard, Report},
 };
 use crate::{
@@ -43,6 +43,9 @@ pub struct Options {
     /// The peer asks the pod.
     #[arg(long)]
     from: bool,
+    /// End with code 1 if a connection is dropped.
+    #[arg(long)]
+    exit_code: bool,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -77,10 +80,14 @@ pub async fn run(options: Options) -> Result<(), Error> {
     } else {
         (&options.pod, &options.peer)
     };
-    let questions = flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
+    let Asked { flows, unused } =
+        flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
+    for endpoint in unused {
+        eprintln!("orlop: not ready, so that no connection goes to it: {endpoint}");
+    }
     let nodes = Nodes::list(client).await?;
     let mut reports = Vec::new();
-    for question in &questions {
+    for question in &flows {
         reports.push(report_of(&nodes, &compiler, &objects, question).await);
     }
     for report in &mut reports {
@@ -96,6 +103,13 @@ pub async fn run(options: Options) -> Result<(), Error> {
                 print!("{report}");
             }
         }
+    }
+    let dropped = reports.iter().filter(|report| !report.allows()).count();
+    if options.exit_code && dropped > 0 {
+        return Err(Error::Policy(format!(
+            "{dropped} of {} connections are dropped",
+            reports.len()
+        )));
     }
     Ok(())
 }

@@ -49,8 +49,24 @@ pub struct Named {
     pub service: Option<String>,
 }
 
-/// What serves a service: addresses with ports, by namespace and name.
-pub type Services = BTreeMap<(String, String), Vec<Endpoint>>;
+/// What is asked about.
+#[derive(Debug)]
+pub struct Asked {
+    /// The flows, one for each pair of addresses.
+    pub flows: Vec<Named>,
+    /// Endpoints of the service that get no connections, in words.
+    pub unused: Vec<String>,
+}
+
+/// Services by namespace and name.
+pub type Services = BTreeMap<(String, String), ServiceEndpoints>;
+
+/// The ports of a service, and its endpoints at them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceEndpoints {
+    ports: Vec<(u16, Protocol)>,
+    endpoints: Vec<Endpoint>,
+}
 
 /// One endpoint at one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +76,16 @@ pub struct Endpoint {
     protocol: Protocol,
     address: IpAddr,
     port: u16,
+    readiness: Readiness,
+}
+
+/// Whether an endpoint gets connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// Ends, and gets connections only while no endpoint is ready.
+    Terminating,
+    NotReady,
 }
 
 /// Reads a pod.
@@ -197,32 +223,106 @@ struct Slice {
 #[serde(default)]
 struct SliceEndpoint {
     addresses: Vec<String>,
+    conditions: Conditions,
 }
 
-fn endpoints(service: &Service, slices: &[Slice]) -> Vec<Endpoint> {
+/// What is not said counts as ready and serving, and as not terminating.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Conditions {
+    ready: Option<bool>,
+    serving: Option<bool>,
+    terminating: Option<bool>,
+}
+
+impl Conditions {
+    fn readiness(&self) -> Readiness {
+        if self.ready.unwrap_or(true) {
+            Readiness::Ready
+        } else if self.serving.unwrap_or(false) && self.terminating.unwrap_or(false) {
+            Readiness::Terminating
+        } else {
+            Readiness::NotReady
+        }
+    }
+}
+
+fn endpoints(service: &Service, slices: &[Slice]) -> ServiceEndpoints {
     let name = |port: &Port| port.name.clone().unwrap_or_default();
+    let mut ports = Vec::new();
     let mut all = Vec::new();
     for asked in &service.spec.ports {
+        let Some(protocol) = node_agent_policy::policy::protocol(asked.protocol.as_deref()) else {
+            continue;
+        };
+        ports.push((asked.port, protocol));
         for slice in slices {
             for port in slice.ports.iter().filter(|it| name(it) == name(asked)) {
-                let Some(protocol) = node_agent_policy::policy::protocol(asked.protocol.as_deref())
-                else {
-                    continue;
-                };
-                let addresses = slice.endpoints.iter().flat_map(|it| &it.addresses);
-                for address in addresses.filter_map(|it| it.parse().ok()) {
-                    all.push(Endpoint {
-                        asked: asked.port,
-                        protocol,
-                        address,
-                        port: port.port,
-                    });
+                for endpoint in &slice.endpoints {
+                    let addresses = endpoint.addresses.iter();
+                    all.extend(addresses.filter_map(|it| {
+                        Some(Endpoint {
+                            asked: asked.port,
+                            protocol,
+                            address: it.parse().ok()?,
+                            port: port.port,
+                            readiness: endpoint.conditions.readiness(),
+                        })
+                    }));
                 }
             }
         }
     }
     all.sort_by_key(|it| (it.asked, it.address));
-    all
+    ServiceEndpoints {
+        ports,
+        endpoints: all,
+    }
+}
+
+impl ServiceEndpoints {
+    /// The endpoints that get connections to a port, and those that do not.
+    fn at(
+        &self,
+        port: Option<u16>,
+        protocol: Protocol,
+    ) -> Result<(Vec<&Endpoint>, Vec<&Endpoint>), String> {
+        let is_asked =
+            |asked: u16, of: Protocol| port.is_none_or(|port| asked == port && of == protocol);
+        if !self.ports.iter().any(|(port, of)| is_asked(*port, *of)) {
+            let ports: Vec<String> = self
+                .ports
+                .iter()
+                .map(|(port, protocol)| format!("{port}/{protocol}"))
+                .collect();
+            return Err(match (port, ports.is_empty()) {
+                (Some(port), false) => format!(
+                    "the service has no port {port}/{protocol}; its ports are {}",
+                    ports.join(", ")
+                ),
+                _ => "the service has no ports".to_owned(),
+            });
+        }
+        let its: Vec<&Endpoint> = self
+            .endpoints
+            .iter()
+            .filter(|it| is_asked(it.asked, it.protocol))
+            .collect();
+        // As kube-proxy has it: terminating ones serve while none is ready.
+        let best = if its.iter().any(|it| it.readiness == Readiness::Ready) {
+            Readiness::Ready
+        } else {
+            Readiness::Terminating
+        };
+        let (used, unused): (Vec<_>, Vec<_>) = its.into_iter().partition(|it| it.readiness == best);
+        if used.is_empty() {
+            return Err(match unused.len() {
+                0 => "the service has no endpoints".to_owned(),
+                count => format!("none of the service's {count} endpoints is ready"),
+            });
+        }
+        Ok((used, unused))
+    }
 }
 
 /// The flows between two ends: one for each family that both have, and for each
@@ -236,18 +336,20 @@ pub fn flows(
     services: &Services,
     from: &Peer,
     to: &Peer,
-) -> Result<Vec<Named>, String> {
+) -> Result<Asked, String> {
+    let mut unused = Vec::new();
     let sources = addresses(compiler, objects, from)?;
     let targets: Vec<(IpAddr, u16, Protocol, Option<String>)> = match &to.who {
         Who::Service(namespace, name) => {
+            let none = ServiceEndpoints::default();
             let known = services.get(&(namespace.clone(), name.clone()));
-            let endpoints = known.map_or(&[][..], Vec::as_slice).iter();
-            let wanted = |it: &&Endpoint| {
-                to.port
-                    .is_none_or(|port| it.asked == port && it.protocol == to.protocol)
-            };
-            endpoints
-                .filter(wanted)
+            let (used, others) = known.unwrap_or(&none).at(to.port, to.protocol)?;
+            unused.extend(
+                others
+                    .iter()
+                    .map(|it| std::net::SocketAddr::new(it.address, it.port).to_string()),
+            );
+            used.into_iter()
                 .take(ENDPOINTS)
                 .map(|it| {
                     let service = format!("{namespace}/{name}:{}", it.asked);
@@ -267,9 +369,6 @@ pub fn flows(
                 .collect()
         }
     };
-    if targets.is_empty() {
-        return Err("the service has no endpoint at this port".to_owned());
-    }
     let mut flows = Vec::new();
     for (to, port, protocol, service) in targets {
         let same = sources.iter().filter(|it| it.is_ipv4() == to.is_ipv4());
@@ -288,7 +387,7 @@ pub fn flows(
     if flows.is_empty() {
         return Err("the two ends have no addresses of the same IP version".to_owned());
     }
-    Ok(flows)
+    Ok(Asked { flows, unused })
 }
 
 fn addresses(compiler: &Compiler, objects: &Objects, peer: &Peer) -> Result<Vec<IpAddr>, String> {
@@ -398,7 +497,13 @@ mod tests {
         let service: Service = of(json!({"spec": {"ports": [{"name": "sql", "port": 5432}]}}));
         let slice: Slice = serde_json::from_value(json!({
             "ports": [{"name": "sql", "port": 15432}, {"name": "other", "port": 1}],
-            "endpoints": [{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.3"]}],
+            "endpoints": [
+                {"addresses": ["10.0.0.2"]},
+                {"addresses": ["10.0.0.3"], "conditions": {"ready": true}},
+                {"addresses": ["10.0.0.4"], "conditions": {"ready": false}},
+                {"addresses": ["10.0.0.5"],
+                    "conditions": {"ready": false, "serving": true, "terminating": true}},
+            ],
         }))
         .unwrap();
         let key = ("shop".to_owned(), "db".to_owned());
@@ -411,7 +516,7 @@ mod tests {
                 &peer("shop/web").unwrap(),
                 &peer(to).unwrap(),
             )?;
-            let texts = found.iter().map(|it| {
+            let texts = found.flows.iter().map(|it| {
                 let service = it.service.clone().unwrap_or_default();
                 let Question { from, to, port, .. } = it.question;
                 format!("{from} {to} {port} {service}")
@@ -432,7 +537,47 @@ mod tests {
         assert_eq!(asked("192.0.2.1:7").unwrap(), ["10.0.0.1 192.0.2.1 7 "]);
         assert_eq!(asked("192.0.2.1/icmp").unwrap(), ["10.0.0.1 192.0.2.1 0 "]);
         assert!(asked("shop/db").unwrap_err().contains("which port"));
-        assert!(asked("svc/shop/db:1").unwrap_err().contains("no endpoint"));
+        assert_eq!(
+            asked("svc/shop/db:1").unwrap_err(),
+            "the service has no port 1/TCP; its ports are 5432/TCP"
+        );
         assert!(asked("shop/gone:1").unwrap_err().contains("not there"));
+    }
+
+    #[test]
+    fn endpoints_that_are_not_ready_get_no_connections() {
+        let of = |conditions: &[(bool, bool, bool)]| {
+            let endpoints: Vec<_> = (1..)
+                .zip(conditions)
+                .map(|(number, (ready, serving, terminating))| {
+                    json!({"addresses": [format!("10.0.0.{number}")], "conditions":
+                        {"ready": ready, "serving": serving, "terminating": terminating}})
+                })
+                .collect();
+            let slice = json!({"ports": [{"port": 80}], "endpoints": endpoints});
+            let service = json!({"spec": {"ports": [{"port": 80}]}});
+            super::endpoints(
+                &serde_json::from_value(service).unwrap(),
+                &[serde_json::from_value(slice).unwrap()],
+            )
+        };
+        let used = |endpoints: &ServiceEndpoints| {
+            let (used, unused) = endpoints.at(Some(80), Protocol::TCP)?;
+            let texts = |all: Vec<&Endpoint>| -> Vec<String> {
+                all.iter().map(|it| it.address.to_string()).collect()
+            };
+            Ok::<_, String>((texts(used), texts(unused)))
+        };
+        let (ready, gone, ending) = (
+            (true, true, false),
+            (false, false, false),
+            (false, true, true),
+        );
+        let of_all = used(&of(&[ready, gone, ending])).unwrap();
+        assert_eq!((of_all.0.len(), of_all.1.len()), (1, 2));
+        assert_eq!(of_all.0, ["10.0.0.1"]);
+        assert_eq!(used(&of(&[gone, ending])).unwrap().0, ["10.0.0.2"]);
+        let none = used(&of(&[gone, gone])).unwrap_err();
+        assert_eq!(none, "none of the service's 2 endpoints is ready");
     }
 }
