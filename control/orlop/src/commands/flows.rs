@@ -60,6 +60,9 @@ pub struct Options {
     /// Only of this node; may be repeated.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
+    /// Show also what a node sends to its own pods, which is mostly probes.
+    #[arg(long)]
+    probes: bool,
     /// Count who talked to whom, and what became of it.
     #[arg(long)]
     summary: bool,
@@ -119,19 +122,22 @@ pub async fn run(options: Options) -> Result<(), Error> {
         verdict: options.verdict,
         since: options.since,
     };
-    let usual = if options.follow {
+    let last = options.last.unwrap_or(if options.follow {
         0
     } else if options.summary || options.since.is_some() {
         ALL
     } else {
         LAST
-    };
+    });
     let mut query = filter.query();
-    query.push(("last", options.last.unwrap_or(usual).to_string()));
+    // Those that are hidden do not count.
+    let asked = if options.probes { last } else { last.max(ALL) };
     if options.follow {
+        query.push(("last", last.to_string()));
         query.push(("follow", "true".to_owned()));
-        return follow(cluster, nodes, &query, options.output).await;
+        return follow(cluster, nodes, &query, &options).await;
     }
+    query.push(("last", asked.to_string()));
     let asked = nodes.iter().map(|node| {
         let (cluster, query) = (&cluster, &query);
         async move { cluster.ask::<Listed>(node, "flows", query).await }
@@ -148,7 +154,9 @@ pub async fn run(options: Options) -> Result<(), Error> {
                         listed.lost
                     );
                 }
-                flows.extend(listed.flows);
+                let shown = |flow: &Flow| options.probes || !is_probe(flow);
+                let mut its: Vec<Flow> = listed.flows.into_iter().filter(shown).collect();
+                flows.extend(its.split_off(its.len().saturating_sub(last)));
             }
             Err(why) => eprintln!("orlop: {node} cannot be asked: {why}"),
         }
@@ -159,6 +167,31 @@ pub async fn run(options: Options) -> Result<(), Error> {
     flows.sort_by(|a, b| (a.time, &a.node).cmp(&(b.time, &b.node)));
     print!("{}", shown(&flows, options.summary, options.output));
     Ok(())
+}
+
+/// Whether a node sends to a pod of its own, as a kubelet's probes do.
+fn is_probe(flow: &Flow) -> bool {
+    flow.verdict == Verdict::Forwarded
+        && flow.source.node.as_deref() == Some(flow.node.as_str())
+        && flow.destination.pod.is_some()
+}
+
+/// The rule that decided; without one, what docs/counters.md says of the reason.
+fn why(flow: &Flow) -> &str {
+    flow.rule
+        .as_deref()
+        .unwrap_or_else(|| meaning(&flow.reason))
+}
+
+/// A counter's meaning in words; of one that is not listed, its name.
+fn meaning(reason: &str) -> &str {
+    const COUNTERS: &str = include_str!("../../../../docs/counters.md");
+    let meaning = COUNTERS.lines().find_map(|line| {
+        let row = line.strip_prefix("| `")?.strip_prefix(reason)?;
+        let (meaning, _) = row.strip_prefix("` | ")?.split_once(" | ")?;
+        Some(meaning)
+    });
+    meaning.unwrap_or(reason)
 }
 
 fn shown(flows: &[Flow], summary: bool, output: Output) -> String {
@@ -210,7 +243,7 @@ fn row(flow: &Flow) -> [String; 7] {
         flow.protocol.clone(),
         flow.source.to_string(),
         to,
-        flow.why().to_owned(),
+        why(flow).to_owned(),
     ]
 }
 
@@ -247,7 +280,7 @@ fn summarised(flows: &[Flow]) -> BTreeMap<Kind, (u64, Timestamp)> {
             destination: name(&flow.destination),
             protocol: flow.protocol.clone(),
             port: flow.destination.port,
-            why: flow.why().to_owned(),
+            why: why(flow).to_owned(),
         };
         let (count, last) = all.entry(kind).or_insert((0, flow.time));
         *count += u64::from(flow.weight);
@@ -268,8 +301,9 @@ async fn follow(
     cluster: Nodes,
     nodes: Vec<String>,
     query: &[(&'static str, String)],
-    output: Output,
+    options: &Options,
 ) -> Result<(), Error> {
+    let output = options.output;
     let (sender, mut lines) = mpsc::channel(256);
     let cluster = Arc::new(cluster);
     for node in nodes {
@@ -286,6 +320,7 @@ async fn follow(
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some((node, line)) = lines.recv() => match serde_json::from_slice(&line) {
+                Ok(Line::Flow(flow)) if is_probe(&flow) && !options.probes => {}
                 Ok(Line::Flow(flow)) => merged.put(*flow, Instant::now()),
                 Ok(Line::Missed(it)) => {
                     eprintln!("orlop: {node}: {} flows came too fast", it.missed);
@@ -422,6 +457,40 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_str(&shown(&flows, false, Output::Json)).unwrap();
         assert_eq!(json["destination"]["pod"], "shop/db-0");
+    }
+
+    #[test]
+    fn what_a_node_sends_to_its_own_pods_is_a_probe() {
+        let probe = flow(1, "n1", |it| {
+            it.verdict = Verdict::Forwarded;
+            it.source.pod = None;
+            it.source.node = Some("n1".to_owned());
+        });
+        assert!(is_probe(&probe));
+        let of = |change: fn(&mut Flow)| {
+            let mut other = probe.clone();
+            change(&mut other);
+            is_probe(&other)
+        };
+        assert!(!of(|it| it.source.node = Some("n2".to_owned())));
+        assert!(!of(|it| it.verdict = Verdict::Dropped));
+        assert!(!of(|it| it.destination.pod = None));
+    }
+
+    #[test]
+    fn reasons_are_told_in_words() {
+        let dropped = flow(1, "n1", |it| it.rule = None);
+        assert_eq!(why(&dropped), "no rule lets it in to the pod");
+        assert_eq!(meaning("of_another_version"), "of_another_version");
+        // A name is not taken for another that begins alike.
+        assert_ne!(meaning("dropped_policy"), meaning("dropped_policy_ingress"));
+        let unlisted: Vec<&str> = ebpf_abi::Counter::ALL
+            .iter()
+            .map(|counter| counter.label())
+            .filter(|name| name.starts_with("dropped_") || *name == "packet_refused")
+            .filter(|name| meaning(name) == *name)
+            .collect();
+        assert_eq!(unlisted, [""; 0]);
     }
 
     #[test]
