@@ -189,17 +189,12 @@ impl Options {
             .living(longest, self.service_account_extend_token_expiration)
     }
 
-    /// Whom else the server believes, and who decides.
+    /// Whom else the server believes, and who decides. Nothing is written: that of the front
+    /// proxy is added by [`Options::front_proxy`] once there is an authority.
     ///
     /// # Errors
     /// Files that cannot be used, flags that contradict each other.
-    pub fn settings(
-        &self,
-        pki: &Cluster,
-        gates: Gates,
-        egress: &Egress,
-    ) -> Result<Settings, Error> {
-        let trust = ClientTrust::new(pki.front_proxy_ca.certificate_pem()).map_err(Error::Pki)?;
+    pub fn settings(&self, egress: &Egress) -> Result<Settings, Error> {
         let webhook = self.authorization_webhook_config_file.as_ref();
         let authorizers = if self.authorization_config.is_some() {
             Vec::new()
@@ -223,7 +218,7 @@ impl Options {
             .map(|path| parsed(path, TokenFile::parse))
             .transpose()?;
         Ok(Settings {
-            front_proxy: Some((trust, self.front_proxy(gates))),
+            front_proxy: None,
             token_file,
             bootstrap_tokens: self.enable_bootstrap_token_auth,
             issuers: self.issuer()?.into_iter().collect(),
@@ -247,7 +242,20 @@ impl Options {
         })
     }
 
-    fn front_proxy(&self, gates: Gates) -> FrontProxy {
+    /// The front proxy's authority, and the headers by which it names users.
+    ///
+    /// # Errors
+    /// An authority whose certificate cannot be used.
+    pub fn front_proxy(
+        &self,
+        pki: &Cluster,
+        gates: Gates,
+    ) -> Result<(ClientTrust, FrontProxy), Error> {
+        let trust = ClientTrust::new(pki.front_proxy_ca.certificate_pem()).map_err(Error::Pki)?;
+        Ok((trust, self.proxy_headers(gates)))
+    }
+
+    fn proxy_headers(&self, gates: Gates) -> FrontProxy {
         let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
         FrontProxy {
             names: self.requestheader_allowed_names.clone(),
@@ -379,7 +387,6 @@ mod tests {
     #[test]
     fn modes_and_files_are_checked_before_the_server_starts() {
         let dir = tempfile::tempdir().expect("a directory");
-        let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
         let policies = dir.path().join("policies");
         std::fs::write(&policies, "x\n").expect("written");
         let policies = format!("--authorization-policy-file={}", policies.display());
@@ -391,14 +398,12 @@ mod tests {
             &[&policies],
         ] {
             assert!(
-                options(wrong)
-                    .settings(&pki, Gates::default(), &Egress::default())
-                    .is_err(),
+                options(wrong).settings(&Egress::default()).is_err(),
                 "{wrong:?}"
             );
         }
         let settings = options(&[])
-            .settings(&pki, Gates::default(), &Egress::default())
+            .settings(&Egress::default())
             .expect("the defaults");
         assert_eq!(settings.authorizers.len(), 2);
     }

@@ -109,10 +109,7 @@ impl Options {
         let socket = SocketAddr::new(self.bind_address, self.secure_port);
         let mut listeners = vec![listen::open(socket).await?];
         listeners.extend(listen::inherited()?);
-        std::fs::create_dir_all(dir).map_err(|source| Error::File {
-            path: dir.clone(),
-            source,
-        })?;
+        // All options next, for the same reason.
         let advertise = match self.advertise_address {
             Some(address) => address,
             None if self.bind_address.is_unspecified() => {
@@ -123,6 +120,20 @@ impl Options {
             }
             None => self.bind_address,
         };
+        let failed = |error| Error::Encryption(crate::run::all_causes(&error));
+        let encrypted = self.encrypted(dir);
+        let configured = match &encrypted {
+            Source::Configuration(_) => Some(encrypted.load().map_err(failed)?),
+            Source::Keys(_) => None,
+        };
+        self.store.check()?;
+        let egress = self.requests.egress()?;
+        let mut settings = self.access.settings(&egress)?;
+        let mut chain = self.requests.settings(&egress)?;
+        std::fs::create_dir_all(dir).map_err(|source| Error::File {
+            path: dir.clone(),
+            source,
+        })?;
         let pki = Cluster::load_or_create(dir.join("pki")).map_err(Error::Pki)?;
         let trust = ClientTrust::new(pki.ca.certificate_pem()).map_err(Error::Pki)?;
         let serving = pki.serving(self.names(advertise)).map_err(Error::Pki)?;
@@ -131,14 +142,14 @@ impl Options {
         let limits = self.requests.tls();
         let tls =
             server_config_within(Arc::clone(&identity), &[&trust], &limits).map_err(Error::Pki)?;
-        let encrypted = self.encrypted(dir);
-        let failed = |error| Error::Encryption(crate::run::all_causes(&error));
         if let Source::Keys(path) = &encrypted {
             OwnKeys::ensure(path).map_err(failed)?;
         }
-        let (table, read) = encrypted.load().map_err(failed)?;
+        let (table, read) = match configured {
+            Some(loaded) => loaded,
+            None => encrypted.load().map_err(failed)?,
+        };
         let encryption = Encryption::new(table);
-        let egress = self.requests.egress()?;
         let store = self
             .store
             .open(dir, &egress, self.requests.is_traced())
@@ -154,10 +165,9 @@ impl Options {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
-        let mut chain = self.requests.settings(&egress)?;
         chain.flags = self.flags.clone().into();
         chain.more_metrics = Some(control_client::metrics::write);
-        let settings = self.access.settings(&pki, chain.gates, &egress)?;
+        settings.front_proxy = Some(self.access.front_proxy(&pki, chain.gates)?);
         let token_files = self.access.token_keys.files(&dir.join("pki"));
         let (keys, seen) = token_files.load()?;
         let tokens = self.access.tokens(keys);
@@ -194,6 +204,7 @@ impl Options {
             .chain(self.write_kubeconfig.clone())
             .collect();
         for path in &kubeconfigs {
+            make_parent(path)?;
             write_private(path, text.as_bytes()).map_err(Error::Pki)?;
         }
         let rotation = Rotation {
@@ -274,6 +285,22 @@ impl Options {
         names.dedup();
         names
     }
+}
+
+/// Makes the folder of a file, readable for all.
+fn make_parent(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let Some(parent) = path.parent().filter(|path| *path != Path::new("")) else {
+        return Ok(());
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(parent)
+        .map_err(|source| Error::File {
+            path: parent.to_owned(),
+            source,
+        })
 }
 
 impl Api {

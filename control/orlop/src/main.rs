@@ -5,6 +5,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+// First: its macros are for all that follow.
+#[macro_use]
+mod output;
+
 mod access;
 mod address;
 mod admission;
@@ -13,6 +17,7 @@ mod commands;
 mod config;
 mod error;
 mod join;
+mod kubeconfig;
 mod listen;
 mod logging;
 mod memory;

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -17,7 +16,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::error::Error;
+use crate::{error::Error, kubeconfig::Kubeconfig};
 
 /// How long a node may take for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -26,13 +25,13 @@ const TOKEN_LIVES_FOR: Duration = Duration::from_secs(600);
 /// How long one is used before another is made.
 const TOKEN_USED_FOR: Duration = Duration::from_secs(300);
 
-/// Which cluster.
+/// Which cluster, and as whom: a user who may `get` `nodes/proxy` and list pods, nodes and
+/// policies.
 #[derive(Args)]
 #[group(id = "cluster")]
 pub struct Cluster {
-    /// The cluster; a user who may `get` `nodes/proxy` and list pods, nodes and policies.
-    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
-    kubeconfig: PathBuf,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
 }
 
 impl Cluster {
@@ -41,10 +40,7 @@ impl Cluster {
     /// # Errors
     /// A kubeconfig that cannot be used.
     pub async fn client(&self, command: &str) -> Result<Client, Error> {
-        Client::from_kubeconfig(&self.kubeconfig)
-            .await
-            .map(|client| client.named(command))
-            .map_err(Error::Client)
+        self.kubeconfig.client(command).await
     }
 }
 
@@ -163,7 +159,7 @@ impl Nodes {
             .kube()
             .send(request)
             .await
-            .map_err(|source| control_client::Error::Transport(source).chain())?;
+            .map_err(|source| control_client::Error::from_transport(source).chain())?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

@@ -219,6 +219,8 @@ impl Options {
                 Error::Option(format!("--cors-allowed-origins cannot be used: {error}"))
             })?;
         let gates = Gates::parse(self.feature_gates.iter().map(String::as_str));
+        let tracer = self.tracer(egress)?;
+        let admission = self.admission.settings()?;
         Ok(Settings {
             gates: gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))?,
             priority_and_fairness: self.enable_priority_and_fairness,
@@ -231,9 +233,10 @@ impl Options {
             transport_security: self.strict_transport_security_directives.join("; "),
             shutdown_delay: self.shutdown_delay_duration,
             shutdown_retry_after: self.shutdown_send_retry_after,
-            tracer: self.tracer(egress)?,
+            tracer,
+            // Last: it may create a log.
             audit: self.audit(egress)?,
-            admission: self.admission.settings()?,
+            admission,
             ..Settings::default()
         })
     }

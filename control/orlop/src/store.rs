@@ -65,6 +65,14 @@ impl Options {
         Ok(Arc::new(etcd))
     }
 
+    /// Reads the files that the options name.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn check(&self) -> Result<(), Error> {
+        self.tls().map(drop)
+    }
+
     fn tls(&self) -> Result<Option<Tls>, Error> {
         let Some(ca) = &self.etcd_cafile else {
             return Ok(None);

@@ -3,20 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use control_client::Client;
 use control_controllers::Config;
 use ipnet::IpNet;
 
-use crate::{error::Error, run};
+use crate::{error::Error, kubeconfig::Kubeconfig, run};
 
 /// Which controllers, with what.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
     _file: crate::config::File,
-    /// Kubeconfig of a user with the rights of system:kube-controller-manager.
-    #[arg(long)]
-    kubeconfig: PathBuf,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Names of controllers; `*` for all, `-NAME` for all but one.
     #[arg(
         long,
@@ -47,10 +45,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
         }
         None => None,
     };
-    let client = Client::from_kubeconfig(&options.kubeconfig)
-        .await
-        .map_err(Error::Client)?
-        .named("kube-controller-manager");
+    let client = options
+        .kubeconfig
+        .client_or(&[], "kube-controller-manager")
+        .await?;
     let config = Config {
         controllers: options.controllers,
         cluster_cidrs: options.cluster_cidr,

@@ -13,14 +13,13 @@ use control_client::{Client, Error as ClientError, resources};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::{error::Error, kubeconfig::Kubeconfig};
 
 /// What the demo does and with what.
 #[derive(Args)]
 pub struct Options {
-    /// Kubeconfig of a user who may create Deployments, Services and Pods.
-    #[arg(long, env = "KUBECONFIG")]
-    kubeconfig: PathBuf,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// How many nodes have to be Ready first.
     #[arg(long, default_value_t = 1)]
     nodes: usize,
@@ -58,10 +57,7 @@ struct Demo {
 /// [`Error::Demo`] naming what did not happen in time, or what the API said.
 pub async fn run(options: Options) -> Result<(), Error> {
     let mut demo = Demo {
-        client: Client::from_kubeconfig(&options.kubeconfig)
-            .await
-            .map_err(Error::Client)?
-            .named("orlop-demo"),
+        client: options.kubeconfig.client("orlop-demo").await?,
         limit: Duration::from_secs(options.timeout),
         steps: Vec::new(),
     };

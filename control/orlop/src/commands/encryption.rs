@@ -11,7 +11,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::{error::Error, kubeconfig::Kubeconfig};
 
 /// Where a server tells about it.
 const PATH: &str = "/orlop/v1/encryption";
@@ -26,9 +26,8 @@ pub struct Options {
     /// Folder of the server's store, authorities and keys.
     #[arg(long, global = true, default_value = "/var/lib/orlop/server")]
     data_dir: PathBuf,
-    /// Kubeconfig of an administrator; the server's own unless given.
-    #[arg(long, global = true, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     #[command(subcommand)]
     command: Command,
 }
@@ -65,18 +64,24 @@ struct Row {
     stored: BTreeMap<String, u64>,
 }
 
+impl Told {
+    /// Whether something is written with this key of the server's own file.
+    fn writes_with(&self, key: &str) -> bool {
+        let prefix = format!("k8s:enc:aesgcm:v1:{key}:");
+        self.resources.iter().any(|row| row.writes == prefix)
+    }
+}
+
 /// Does it.
 ///
 /// # Errors
 /// A server that cannot be asked, files that cannot be used.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let kubeconfig = options
+    let own = [options.data_dir.join("admin.kubeconfig")];
+    let client = options
         .kubeconfig
-        .unwrap_or_else(|| options.data_dir.join("admin.kubeconfig"));
-    let client = Client::from_kubeconfig(&kubeconfig)
-        .await
-        .map_err(Error::Client)?
-        .named("orlop-encryption");
+        .client_or(&own, "orlop-encryption")
+        .await?;
     match options.command {
         Command::Status => {
             print!("{}", table(&told(&client).await?));
@@ -200,6 +205,28 @@ async fn put(client: &Client, row: &Row, list: &Value, item: &Value) -> Result<b
     }
 }
 
+/// Refuses unless the server writes with the newest key of the file: it would not take a
+/// new one from there.
+fn ensure_used(told: &Told, keys: &OwnKeys, path: &Path) -> Result<(), Error> {
+    let newest = keys.names().next().unwrap_or_default();
+    if told.writes_with(newest) {
+        return Ok(());
+    }
+    let mut used: Vec<&str> = told
+        .resources
+        .iter()
+        .map(|row| plain(&row.writes))
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    Err(Error::Encryption(format!(
+        "the server writes with {}, not with `{newest}` of `{}`: is this its --data-dir, and \
+         --kubeconfig of the same server?",
+        used.join(", "),
+        path.display()
+    )))
+}
+
 async fn rotate(client: &Client, path: &Path) -> Result<(), Error> {
     let failed = |error: control_encryption::Error| Error::Encryption(error.to_string());
     let text = std::fs::read_to_string(path).map_err(|source| Error::File {
@@ -207,26 +234,34 @@ async fn rotate(client: &Client, path: &Path) -> Result<(), Error> {
         source,
     })?;
     let keys = OwnKeys::parse(&text, path).map_err(failed)?;
+    // Nothing is written before the server that uses this file has answered.
+    ensure_used(&told(client).await?, &keys, path)?;
     let both = keys.with_new().map_err(failed)?;
     let name = both.names().next().unwrap_or_default().to_owned();
     both.write(path).map_err(failed)?;
     println!("new key: {name}");
-    let wanted = format!("k8s:enc:aesgcm:v1:{name}:");
-    let began = Instant::now();
-    loop {
-        let now = told(client).await?;
-        if now.resources.iter().any(|row| row.writes == wanted) {
-            break;
+    let rewritten = async {
+        let began = Instant::now();
+        while !told(client).await?.writes_with(&name) {
+            if began.elapsed() > PATIENCE {
+                return Err(Error::Encryption(
+                    "the server does not take the new key".to_owned(),
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        if began.elapsed() > PATIENCE {
-            return Err(Error::Encryption(format!(
-                "the server does not use the keys of `{}`: both keys stay in it",
-                path.display()
-            )));
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        rewrite(client).await
+    };
+    if let Err(error) = rewritten.await {
+        let old: Vec<&str> = keys.names().collect();
+        eprintln!(
+            "orlop: `{}` keeps all keys ({name}, {}), so everything stays readable; \
+             `orlop encryption rewrite` goes on",
+            path.display(),
+            old.join(", ")
+        );
+        return Err(error);
     }
-    rewrite(client).await?;
     both.newest().write(path).map_err(failed)?;
     println!("the old keys are dropped");
     Ok(())
@@ -266,5 +301,52 @@ mod tests {
         );
         assert!(table.ends_with("KMS provider `k`: ill\n"), "{table}");
         assert_eq!(escaped("a/b=="), "a%2Fb%3D%3D");
+    }
+
+    #[tokio::test]
+    async fn rotate_leaves_the_file_alone_when_the_server_cannot_be_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("encryption.key");
+        OwnKeys::ensure(&path).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .unwrap()
+            .port();
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, \
+             clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:{port}'}}}}], \
+             users: [{{name: u, user: {{}}}}], \
+             contexts: [{{name: c, context: {{cluster: k, user: u}}}}]}}"
+        );
+        let client = Client::from_kubeconfig_text(&text, "test").await.unwrap();
+        let error = rotate(&client, &path).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_server_with_other_keys_is_not_given_new_ones() {
+        let path = Path::new("encryption.key");
+        let keys = |names: &str| {
+            let lines: Vec<String> = names
+                .split(' ')
+                .map(|name| format!("{name}:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="))
+                .collect();
+            OwnKeys::parse(&lines.join("\n"), path).unwrap()
+        };
+        let told: Told = serde_json::from_value(serde_json::json!({
+            "healthy": true, "error": "",
+            "resources": [{
+                "resource": "secrets", "group": "", "base": "/api/v1", "namespaced": true,
+                "writes": "k8s:enc:aesgcm:v1:key2:", "objects": 0, "stale": 0, "stored": {}
+            }]
+        }))
+        .unwrap();
+        assert!(ensure_used(&told, &keys("key2 key1"), path).is_ok());
+        let error = ensure_used(&told, &keys("key1"), path)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("key2") && error.contains("key1"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use control_client::{Client, Resource, Selection, resources};
 use node_agent_policy::check::{self, Change, Checked, Verdict};
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::{error::Error, kubeconfig::Kubeconfig};
 
 /// What to do.
 #[derive(Args)]
@@ -23,8 +23,8 @@ enum Command {
     /// Check expectations: which flows are allowed, which are denied, and by what.
     ///
     /// FILE holds documents of kind PolicyTest, and may hold manifests. Objects come from
-    /// there, from --objects, and from the cluster of --kubeconfig; a manifest stands for
-    /// the cluster's object of the same name. With --apply, what would be decided otherwise
+    /// there, from --objects, and with --live or --kubeconfig from a cluster; a manifest stands
+    /// for the cluster's object of the same name. With --apply, what would be decided otherwise
     /// after a change is told. Ends with code 1 when a flow is not as expected, with
     /// --apply: would not be.
     Test(Test),
@@ -45,9 +45,12 @@ struct Test {
     /// Prints the flows that it decides otherwise.
     #[arg(long, value_name = "DIR|FILE")]
     apply: Vec<PathBuf>,
-    /// A cluster whose objects count.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    /// The objects of a cluster count: of the one that --kubeconfig or KUBECONFIG names.
+    /// --kubeconfig alone asks for it, too.
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Print only what is not as expected.
     #[arg(long)]
     quiet: bool,
@@ -59,6 +62,8 @@ const NETWORK_POLICIES: Resource = Resource::namespaced(
     "networkpolicies",
     "NetworkPolicy",
 );
+const REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "replicasets", "ReplicaSet");
+const JOBS: Resource = Resource::namespaced("batch", "v1", "jobs", "Job");
 const CLUSTER_NETWORK_POLICIES: Resource = Resource::cluster(
     "policy.networking.k8s.io",
     "v1alpha2",
@@ -87,12 +92,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
 impl Test {
     async fn run(&self) -> Result<(), Error> {
         let mut documents = Vec::new();
-        if let Some(kubeconfig) = &self.kubeconfig {
-            let client = Client::from_kubeconfig(kubeconfig)
-                .await
-                .map_err(Error::Client)?
-                .named("orlop-policy");
+        if self.live || self.kubeconfig.is_given() {
+            let client = self.kubeconfig.client("orlop-policy").await?;
             live(&client, &mut documents).await?;
+            controllers(&client, &mut documents).await?;
         }
         // Later ones stand for earlier ones.
         for path in &self.objects {
@@ -204,6 +207,28 @@ pub async fn live(client: &Client, documents: &mut Vec<Value>) -> Result<(), Err
     Ok(())
 }
 
+/// The ReplicaSets and Jobs that lead from pods to their Deployments and CronJobs, so that
+/// expectations can name these.
+async fn controllers(client: &Client, documents: &mut Vec<Value>) -> Result<(), Error> {
+    for resource in [&REPLICA_SETS, &JOBS] {
+        let list = client
+            .list::<Value>(resource, &Selection::all())
+            .await
+            .map_err(Error::Client)?;
+        // One without a controller would stand for pods, which are here themselves.
+        let controlled = list
+            .items
+            .into_iter()
+            .filter(|it| !it["metadata"]["ownerReferences"].is_null());
+        documents.extend(controlled.map(|mut item| {
+            item["apiVersion"] = resource.api_version().into();
+            item["kind"] = resource.kind.as_ref().into();
+            item
+        }));
+    }
+    Ok(())
+}
+
 const fn word(allow: bool) -> &'static str {
     if allow { "allow" } else { "deny" }
 }
@@ -292,7 +317,8 @@ flows:
             file: file.clone(),
             objects: Vec::new(),
             apply: Vec::new(),
-            kubeconfig: None,
+            live: false,
+            kubeconfig: Kubeconfig::default(),
             quiet: false,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -321,6 +347,44 @@ flows:
     }
 
     #[test]
+    fn a_deployment_stands_for_the_live_pods_of_its_replica_set() {
+        let owned = |kind: &str, api: &str, name: &str, owner: (&str, &str), spec: Value| {
+            serde_json::json!({
+                "apiVersion": api, "kind": kind,
+                "metadata": {"namespace": "shop", "name": name, "labels": {"app": "web"},
+                    "ownerReferences": [
+                        {"kind": "Other", "name": "first"},
+                        {"kind": owner.0, "name": owner.1, "controller": true}]},
+                "spec": spec,
+            })
+        };
+        let pod = ("ReplicaSet", "web-5d");
+        let template = serde_json::json!({"template": {"metadata": {"labels": {"app": "web"}}}});
+        let test: Value = serde_json::json!({
+            "apiVersion": "orlop.dev/v1alpha1", "kind": "PolicyTest",
+            "flows": [{"from": "shop/web", "to": "192.0.2.1", "port": 80, "expect": "allow"}],
+        });
+        let checked = checked(vec![
+            owned("Pod", "v1", "web-5d-1", pod, Value::Null),
+            owned("Pod", "v1", "web-5d-2", pod, Value::Null),
+            owned(
+                "ReplicaSet",
+                "apps/v1",
+                "web-5d",
+                ("Deployment", "web"),
+                template,
+            ),
+            test,
+        ])
+        .unwrap();
+        let senders: Vec<_> = checked
+            .iter()
+            .map(|it| it.explanation.from.to_string())
+            .collect();
+        assert_eq!(senders, ["shop/web-5d-1", "shop/web-5d-2"]);
+    }
+
+    #[test]
     fn a_change_is_told_by_what_it_decides_otherwise() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
@@ -337,7 +401,8 @@ flows:
             file: file.clone(),
             objects: Vec::new(),
             apply: vec![apply.clone()],
-            kubeconfig: None,
+            live: false,
+            kubeconfig: Kubeconfig::default(),
             quiet: false,
         };
         let mut documents = Vec::new();

@@ -1,21 +1,17 @@
 //! `orlop scheduler`: the scheduler against any API server.
 
-use std::path::PathBuf;
-
 use clap::Args;
-use control_client::Client;
 use control_scheduler::Config;
 
-use crate::{error::Error, run};
+use crate::{error::Error, kubeconfig::Kubeconfig, run};
 
 /// Which pods, and whether others may be schedulers too.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
     _file: crate::config::File,
-    /// Kubeconfig of a user with the rights of system:kube-scheduler.
-    #[arg(long)]
-    kubeconfig: PathBuf,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Place the pods whose `schedulerName` is one of these.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     scheduler_names: Vec<String>,
@@ -29,9 +25,7 @@ pub struct Options {
 /// # Errors
 /// An unusable kubeconfig, or a lost election.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let client = Client::from_kubeconfig(&options.kubeconfig)
-        .await
-        .map_err(Error::Client)?;
+    let client = options.kubeconfig.client_or(&[], "kube-scheduler").await?;
     let config = Config {
         scheduler_names: options.scheduler_names,
         elect_as: options.elect_as,

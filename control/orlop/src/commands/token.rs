@@ -15,20 +15,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{error::Error, join};
+use crate::{error::Error, join, kubeconfig::Kubeconfig};
 
 /// What to do, and against which cluster.
 #[derive(Args)]
 pub struct Options {
-    /// Kubeconfig of an administrator; on the server, its own is there.
-    #[arg(
-        long,
-        global = true,
-        env = "KUBECONFIG",
-        default_value = "/var/lib/orlop/server/admin.kubeconfig",
-        value_name = "FILE"
-    )]
-    kubeconfig: PathBuf,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     #[command(subcommand)]
     command: Command,
 }
@@ -94,10 +87,11 @@ struct Row {
 /// # Errors
 /// An unusable kubeconfig, or what the API answers.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let client = Client::from_kubeconfig(&options.kubeconfig)
-        .await
-        .map_err(Error::Client)?
-        .named("orlop-token");
+    if let Command::Create(create) = &options.command {
+        create.check()?;
+    }
+    let own = [PathBuf::from("/var/lib/orlop/server/admin.kubeconfig")];
+    let client = options.kubeconfig.client_or(&own, "orlop-token").await?;
     match options.command {
         Command::Create(create) => {
             let token = create.create(&client).await?;
@@ -126,12 +120,17 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 impl Create {
-    async fn create(&self, client: &Client) -> Result<String, Error> {
+    /// Refuses groups that no token may give.
+    fn check(&self) -> Result<(), Error> {
         if let Some(group) = self.groups.iter().find(|group| !is_bootstrap_group(group)) {
             return Err(Error::Token(format!(
                 "`{group}` is no group for a token: it must begin with system:bootstrappers: and go on in small letters, digits, - and :"
             )));
         }
+        Ok(())
+    }
+
+    async fn create(&self, client: &Client) -> Result<String, Error> {
         let (id, secret) = (random(6), random(16));
         let body = self.secret(&id, &secret, Timestamp::now());
         client

@@ -1,10 +1,7 @@
 //! `orlop up`: a whole cluster of this one machine, in one process. Others may
 //! join it.
 
-use std::{
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use control_access::{NODES, User};
@@ -56,16 +53,6 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         .write_kubeconfig
         .get_or_insert_with(|| KUBECONFIG.into())
         .clone();
-    if let Some(parent) = kubeconfig.parent().filter(|path| *path != Path::new("")) {
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(parent);
-        made.map_err(|source| Error::File {
-            path: parent.to_owned(),
-            source,
-        })?;
-    }
     let options = server::Options {
         cluster_dns: agent.cluster_dns.first().copied(),
         cluster_cidr: options.node.cluster_cidr(),

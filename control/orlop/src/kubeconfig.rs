@@ -1,0 +1,132 @@
+//! Which cluster a command is about: `--kubeconfig`, else `KUBECONFIG`, else a default.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use control_client::Client;
+
+use crate::error::Error;
+
+/// The option that all commands share which ask an API server.
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "kubeconfig_option")]
+pub struct Kubeconfig {
+    /// Kubeconfig of the cluster. Without it, KUBECONFIG counts: a file, or several with `:`
+    /// between them, merged as kubectl does.
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Where the administrator's kubeconfig is on a machine that runs the server.
+const OF_SERVER: [&str; 2] = [
+    "/etc/orlop/admin.kubeconfig",
+    "/var/lib/orlop/server/admin.kubeconfig",
+];
+
+impl Kubeconfig {
+    /// Whether the command line names a cluster.
+    pub const fn is_given(&self) -> bool {
+        self.kubeconfig.is_some()
+    }
+
+    /// A client for an operator's command: without option and variable, the first file that
+    /// exists of `~/.kube/config` and those that a server writes.
+    ///
+    /// # Errors
+    /// No kubeconfig, or one that cannot be used.
+    pub async fn client(&self, user_agent: &str) -> Result<Client, Error> {
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
+        let defaults: Vec<PathBuf> = home
+            .into_iter()
+            .chain(OF_SERVER.map(PathBuf::from))
+            .collect();
+        self.client_or(&defaults, user_agent).await
+    }
+
+    /// A client for a command that is about this machine's server: without option and
+    /// variable, the first of `defaults` that exists.
+    ///
+    /// # Errors
+    /// As [`Kubeconfig::client`].
+    pub async fn client_or(&self, defaults: &[PathBuf], user_agent: &str) -> Result<Client, Error> {
+        let files = files(
+            self.kubeconfig.as_deref(),
+            std::env::var_os("KUBECONFIG"),
+            defaults,
+            Path::exists,
+        )?;
+        let client = Client::from_kubeconfigs(&files).await;
+        Ok(client.map_err(Error::Client)?.named(user_agent))
+    }
+}
+
+/// The files to read, to be merged in this order.
+fn files(
+    option: Option<&Path>,
+    variable: Option<OsString>,
+    defaults: &[PathBuf],
+    exists: impl Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, Error> {
+    if let Some(path) = option {
+        return Ok(vec![path.to_owned()]);
+    }
+    let variable = variable.unwrap_or_default();
+    let listed: Vec<PathBuf> = std::env::split_paths(&variable)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
+    if !listed.is_empty() {
+        let found: Vec<PathBuf> = listed.into_iter().filter(|path| exists(path)).collect();
+        if found.is_empty() {
+            return Err(Error::Option(format!(
+                "KUBECONFIG names no file that exists: `{}`",
+                variable.to_string_lossy()
+            )));
+        }
+        return Ok(found);
+    }
+    match defaults.iter().find(|path| exists(path)) {
+        Some(path) => Ok(vec![path.clone()]),
+        None => Err(Error::Option(
+            "no kubeconfig: name one with --kubeconfig or KUBECONFIG".to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(option: Option<&str>, variable: Option<&str>) -> Result<Vec<String>, String> {
+        let defaults = ["/absent", "/default"].map(PathBuf::from);
+        let there = ["/a", "/b", "/default"];
+        let exists = |path: &Path| there.iter().any(|it| path == Path::new(it));
+        let variable = variable.map(OsString::from);
+        files(option.map(Path::new), variable, &defaults, exists)
+            .map(|files| files.iter().map(|it| it.display().to_string()).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_option_comes_before_the_variable_and_the_variable_before_defaults() {
+        let of = |files: &[&str]| Ok(files.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(chosen(Some("/x"), Some("/a")), of(&["/x"]));
+        assert_eq!(chosen(None, Some("/a")), of(&["/a"]));
+        assert_eq!(chosen(None, Some("/gone::/b:/a")), of(&["/b", "/a"]));
+        assert_eq!(chosen(None, Some("")), of(&["/default"]));
+        assert_eq!(chosen(None, None), of(&["/default"]));
+    }
+
+    #[test]
+    fn a_variable_that_names_nothing_is_an_error_that_names_it() {
+        let error = chosen(None, Some("/gone:/also")).unwrap_err();
+        assert!(
+            error.contains("KUBECONFIG") && error.contains("/gone:/also"),
+            "{error}"
+        );
+        let none = files(None, None, &[], |_| false).unwrap_err().to_string();
+        assert!(none.contains("--kubeconfig"), "{none}");
+    }
+}
