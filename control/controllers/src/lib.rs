@@ -33,6 +33,8 @@ mod deployment;
 mod disruption;
 mod endpoints;
 mod expectations;
+#[cfg(test)]
+mod fake_api;
 mod garbage;
 mod hash;
 mod job;

@@ -1,10 +1,12 @@
 //! Whether a node lives, and what follows: conditions and taints.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
-use crate::views::{Condition, Node, Taint, Text};
+use crate::views::{Condition, Node, Pod, Taint, Text, seconds_now};
 
 /// What is remembered of a node between two looks. Only our own clock counts:
 /// the node's times are compared for change alone.
@@ -14,8 +16,38 @@ pub struct Health {
     pub renewed: Option<Timestamp>,
     /// The last heartbeat of its Ready condition that was seen.
     pub heartbeat: Option<Timestamp>,
-    /// When, by our clock, one of them last changed.
-    pub seen: Timestamp,
+    /// When, by our monotonic clock, one of them last changed.
+    pub seen: Instant,
+}
+
+/// The time of one pass, read once. Everything that the pass decides, its next
+/// wake-up included, follows from this reading.
+#[derive(Debug, Clone, Copy)]
+pub struct PassTime {
+    /// For durations; steps of the machine's clock do not move it.
+    pub monotonic: Instant,
+    /// For what is written to objects, in whole seconds as the API stores it.
+    pub wall: Timestamp,
+}
+
+impl PassTime {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        Self {
+            monotonic: Instant::now(),
+            wall: seconds_now(),
+        }
+    }
+}
+
+/// The result of [`decide`].
+#[derive(Debug)]
+pub struct Decision {
+    /// The writes, in order.
+    pub actions: Vec<Action>,
+    /// How long until the node's silence may be too long; `None` once it is.
+    pub look_again: Option<Duration>,
 }
 
 /// How long a node may be silent.
@@ -28,12 +60,14 @@ pub struct Patience {
 }
 
 /// One thing to do with a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Action {
     /// Write these conditions: its kubelet is silent.
     Conditions(Vec<Condition>),
-    /// Its pods are ready no more, as far as anyone can tell.
-    PodsNotReady,
+    /// Record the event that the node, which was ready, is so no more.
+    NotReadyEvent,
+    /// Mark these pods as not ready: their kubelet is silent.
+    PodsNotReady(Vec<Arc<Pod>>),
     /// Give it exactly these taints.
     Taints(Vec<Taint>),
 }
@@ -44,7 +78,7 @@ pub fn observe(
     health: Option<&Health>,
     node: &Node,
     renewed: Option<Timestamp>,
-    now: Timestamp,
+    now: PassTime,
 ) -> Health {
     let heartbeat = Condition::find(&node.status.conditions, "Ready")
         .and_then(|ready| ready.last_heartbeat_time);
@@ -53,70 +87,85 @@ pub fn observe(
             health.clone()
         }
         // a node that never reported is silent since it was created
-        None if heartbeat.is_none() && renewed.is_none() => Health {
-            renewed,
-            heartbeat,
-            seen: node.metadata.creation_timestamp.unwrap_or(now),
-        },
+        None if heartbeat.is_none() && renewed.is_none() => {
+            let created = node.metadata.creation_timestamp.unwrap_or(now.wall);
+            let age = Duration::try_from(now.wall.duration_since(created)).unwrap_or_default();
+            Health {
+                renewed,
+                heartbeat,
+                seen: now.monotonic.checked_sub(age).unwrap_or(now.monotonic),
+            }
+        }
         _ => Health {
             renewed,
             heartbeat,
-            seen: now,
+            seen: now.monotonic,
         },
     }
 }
 
-/// Decides what the node needs. `evict` is false while no node at all is
-/// ready: then it is more likely that this side has lost the network, and pods
-/// stay where they are.
+/// Decides what the node needs, and when to look again. `evict` is false while
+/// no node at all is ready: then it is more likely that this side has lost the
+/// network, and pods stay where they are. `ready_pods` gives the node's pods
+/// that are ready; it is only called for a silent node.
 #[must_use]
 pub fn decide(
     node: &Node,
     health: &Health,
     patience: Patience,
     evict: bool,
-    now: Timestamp,
-) -> Vec<Action> {
+    ready_pods: impl FnOnce() -> Vec<Arc<Pod>>,
+    now: PassTime,
+) -> Decision {
     let mut actions = Vec::new();
     let mut conditions = node.status.conditions.clone();
-    if is_silent(node, health, patience, now) {
+    let left = silent_in(node, health, patience, now.monotonic);
+    if left.is_zero() {
         let was_ready = ready_status(&conditions) == Some("True");
-        mark_unknown(&mut conditions, node, now);
+        mark_unknown(&mut conditions, node, now.wall);
         if conditions != node.status.conditions {
             actions.push(Action::Conditions(conditions.clone()));
         }
         if was_ready {
-            actions.push(Action::PodsNotReady);
+            actions.push(Action::NotReadyEvent);
+        }
+        // In every pass, not only in the one that saw the node turn: a write may
+        // have failed, and the kubelet may have reported "not ready" before it died.
+        let pods = ready_pods();
+        if !pods.is_empty() {
+            actions.push(Action::PodsNotReady(pods));
         }
     }
-    let taints = taints(node, &conditions, evict, now);
+    let taints = taints(node, &conditions, evict, now.wall);
     if taints != node.spec.taints {
         actions.push(Action::Taints(taints));
     }
-    actions
+    Decision {
+        actions,
+        look_again: (!left.is_zero()).then_some(left),
+    }
 }
 
-/// How long until the node would count as silent; zero when it does.
-#[must_use]
-pub fn silent_in(node: &Node, health: &Health, patience: Patience, now: Timestamp) -> Duration {
+/// How long until the node counts as silent; zero when it does.
+fn silent_in(node: &Node, health: &Health, patience: Patience, now: Instant) -> Duration {
     let grace = if ready_status(&node.status.conditions).is_some() {
         patience.grace
     } else {
         patience.startup
     };
-    let silent = now.as_millisecond() - health.seen.as_millisecond();
-    let silent = Duration::from_millis(u64::try_from(silent).unwrap_or(0));
-    grace.saturating_sub(silent)
-}
-
-fn is_silent(node: &Node, health: &Health, patience: Patience, now: Timestamp) -> bool {
-    silent_in(node, health, patience, now).is_zero()
+    grace.saturating_sub(now.saturating_duration_since(health.seen))
 }
 
 /// The status of the Ready condition, if there is one.
 #[must_use]
 pub fn ready_status(conditions: &[Condition]) -> Option<&str> {
     Condition::find(conditions, "Ready").map(|c| c.status.as_str())
+}
+
+/// Whether the node was marked as silent.
+#[must_use]
+pub fn is_unknown(node: &Node) -> bool {
+    ready_status(&node.status.conditions) == Some("Unknown")
 }
 
 fn mark_unknown(conditions: &mut Vec<Condition>, node: &Node, now: Timestamp) {
@@ -243,13 +292,34 @@ mod tests {
         .unwrap()
     }
 
+    /// One epoch for all of a test's monotonic times.
+    fn moment(start: Instant, second: i64) -> PassTime {
+        PassTime {
+            monotonic: start + Duration::from_secs(u64::try_from(second).unwrap()),
+            wall: at(second),
+        }
+    }
+
     fn run(node: &Node, silent_since: i64, now: i64, evict: bool) -> Vec<String> {
+        run_with_pods(node, &[], silent_since, now, evict)
+    }
+
+    fn run_with_pods(
+        node: &Node,
+        ready: &[Arc<Pod>],
+        silent_since: i64,
+        now: i64,
+        evict: bool,
+    ) -> Vec<String> {
+        let start = Instant::now();
         let health = Health {
             renewed: None,
             heartbeat: None,
-            seen: at(silent_since),
+            seen: moment(start, silent_since).monotonic,
         };
-        decide(node, &health, PATIENCE, evict, at(now))
+        let now = moment(start, now);
+        decide(node, &health, PATIENCE, evict, || ready.to_vec(), now)
+            .actions
             .into_iter()
             .map(|action| match action {
                 Action::Conditions(c) => format!(
@@ -259,7 +329,8 @@ mod tests {
                         .collect::<Vec<_>>()
                         .join(" ")
                 ),
-                Action::PodsNotReady => "pods not ready".to_owned(),
+                Action::NotReadyEvent => "event".to_owned(),
+                Action::PodsNotReady(pods) => format!("pods not ready: {}", pods.len()),
                 Action::Taints(t) => format!(
                     "taints {}",
                     t.iter()
@@ -275,6 +346,14 @@ mod tests {
             .collect()
     }
 
+    fn ready_pod() -> Arc<Pod> {
+        Arc::new(
+            serde_json::from_value(json!({"metadata":{"name":"p"},
+                "status":{"conditions":[{"type":"Ready","status":"True"}]}}))
+            .unwrap(),
+        )
+    }
+
     #[test]
     fn live_node_needs_nothing() {
         assert!(run(&node(Some("True"), &[]), 0, 49, true).is_empty());
@@ -287,10 +366,72 @@ mod tests {
             [
                 "conditions Ready=NodeStatusUnknown MemoryPressure=NodeStatusNeverUpdated \
                  DiskPressure=NodeStatusNeverUpdated PIDPressure=NodeStatusNeverUpdated",
-                "pods not ready",
+                "event",
                 "taints unreachable:NoSchedule unreachable:NoExecute"
             ]
         );
+    }
+
+    #[test]
+    fn ready_pods_of_a_silent_node_are_marked_in_every_pass() {
+        let taints = [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")];
+        let mut marked = node(Some("Unknown"), &taints);
+        mark_unknown(&mut marked.status.conditions, &node(None, &[]), at(50));
+        // the pass that saw the node turn is over, and one pod's write failed in it
+        assert_eq!(
+            run_with_pods(&marked, &[ready_pod()], 0, 60, true),
+            ["pods not ready: 1"]
+        );
+        assert!(run_with_pods(&marked, &[], 0, 60, true).is_empty());
+        // a node that reports itself not ready keeps its pods' readiness until it is silent
+        let reported = node(
+            Some("False"),
+            &[(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")],
+        );
+        assert!(run_with_pods(&reported, &[ready_pod()], 0, 49, true).is_empty());
+        let silent = run_with_pods(&reported, &[ready_pod()], 0, 50, true);
+        assert!(
+            silent.contains(&"pods not ready: 1".to_owned()),
+            "{silent:?}"
+        );
+        assert!(!silent.contains(&"event".to_owned()), "{silent:?}");
+    }
+
+    #[test]
+    fn node_created_in_the_past_is_silent_since_then() {
+        let start = Instant::now();
+        let now = moment(start, 45);
+        let first = observe(None, &node(None, &[]), None, now);
+        assert_eq!(now.monotonic - first.seen, Duration::from_secs(45));
+    }
+
+    proptest::proptest! {
+        /// Whoever comes back when told to finds the node silent: the wake-up and
+        /// the decision follow from one reading of one clock.
+        #[test]
+        fn look_again_is_exactly_when_the_decision_falls(
+            seen in 0u64..3_000_000_000, passed in 0u64..50_000_000_000
+        ) {
+            let start = Instant::now();
+            let health = Health {
+                renewed: None,
+                heartbeat: None,
+                seen: start + Duration::from_nanos(seen),
+            };
+            let live = node(Some("True"), &[]);
+            let pass = |monotonic| {
+                let now = PassTime { monotonic, wall: at(0) };
+                decide(&live, &health, PATIENCE, true, Vec::new, now)
+            };
+            let early = health.seen + Duration::from_nanos(passed);
+            let first = pass(early);
+            proptest::prop_assert!(first.actions.is_empty());
+            let again = first.look_again.expect("a live node is looked at again");
+            let second = pass(early + again);
+            proptest::prop_assert!(!second.actions.is_empty());
+            let sooner = pass(early + again - Duration::from_nanos(1));
+            proptest::prop_assert!(sooner.look_again.is_some(), "re-armed");
+        }
     }
 
     #[test]
@@ -344,11 +485,15 @@ mod tests {
     #[test]
     fn lease_or_heartbeat_renews() {
         let n = node(Some("True"), &[]);
-        let first = observe(None, &n, Some(at(1)), at(10));
-        assert_eq!(first.seen, at(10));
+        let start = Instant::now();
+        let now = |second| moment(start, second);
+        let first = observe(None, &n, Some(at(1)), now(10));
+        assert_eq!(first.seen, now(10).monotonic);
         // the same lease again says nothing
-        assert_eq!(observe(Some(&first), &n, Some(at(1)), at(20)).seen, at(10));
+        let same = observe(Some(&first), &n, Some(at(1)), now(20));
+        assert_eq!(same.seen, now(10).monotonic);
         // a clock that went back is news, too
-        assert_eq!(observe(Some(&first), &n, Some(at(0)), at(30)).seen, at(30));
+        let back = observe(Some(&first), &n, Some(at(0)), now(30));
+        assert_eq!(back.seen, now(30).monotonic);
     }
 }

@@ -3,6 +3,7 @@
 mod decide;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,12 +11,17 @@ use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, Discard, Error, Patch, Queue, View, resources};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use self::decide::{Action, Health, Patience};
+use self::decide::{Action, Decision, Health, PassTime, Patience};
 use crate::Controller;
 use crate::context::{Key, Kind};
-use crate::views::{Condition, Lease, Node, Pod, Taint, Text, seconds_now};
+use crate::views::{Condition, Lease, Node, Pod, Taint, Text};
 use crate::work::{self, Outcome};
+
+/// How long pods of a silent node that turn ready are gathered. It also bounds
+/// the writes when a kubelet reports its pods but never itself.
+const GATHER: Duration = Duration::from_secs(1);
 
 /// Follows the life of nodes.
 pub const CONTROLLER: Controller = Controller {
@@ -33,6 +39,7 @@ pub const CONTROLLER: Controller = Controller {
                 startup: ctx.config.node_startup_grace_period,
             },
             health: Mutex::default(),
+            ready_nodes: AtomicUsize::new(0),
             queue: work::queue(),
         });
         let listener = Arc::clone(&this);
@@ -41,11 +48,16 @@ pub const CONTROLLER: Controller = Controller {
                 listener.queue.add(Key::of(&node.metadata));
             }
             let ready = |node: &Option<Arc<Node>>| node.as_deref().is_some_and(is_ready);
-            if ready(&change.previous) != ready(&change.current) {
-                // whether anyone is ready concerns all
-                for node in listener.nodes.all() {
-                    listener.queue.add(Key::of(&node.metadata));
-                }
+            listener.count_ready(ready(&change.previous), ready(&change.current));
+        });
+        let listener = Arc::clone(&this);
+        this.pods.on_change(move |change| {
+            let ready = |pod: &Option<Arc<Pod>>| pod.as_deref().is_some_and(Pod::is_ready);
+            if let Some(pod) = &change.current
+                && ready(&change.current)
+                && !ready(&change.previous)
+            {
+                listener.pod_turned_ready(pod);
             }
         });
         let listener = Arc::clone(&this);
@@ -73,6 +85,8 @@ struct Nodes {
     pods: Arc<Kind<Pod>>,
     patience: Patience,
     health: Mutex<HashMap<Text, Health>>,
+    /// How many nodes are ready, counted from the changes.
+    ready_nodes: AtomicUsize,
     queue: Queue<Key>,
 }
 
@@ -81,6 +95,31 @@ fn is_ready(node: &Node) -> bool {
 }
 
 impl Nodes {
+    /// Counts the ready nodes. When the first turns ready, or the last does no
+    /// more, every node's taints are decided again.
+    fn count_ready(&self, before: bool, after: bool) {
+        let concerns_all = match (before, after) {
+            (false, true) => self.ready_nodes.fetch_add(1, Ordering::SeqCst) == 0,
+            (true, false) => self.ready_nodes.fetch_sub(1, Ordering::SeqCst) == 1,
+            _ => false,
+        };
+        if concerns_all {
+            for node in self.nodes.all() {
+                self.queue.add(Key::of(&node.metadata));
+            }
+        }
+    }
+
+    /// A pod that turns ready on a node that is silent was reported before the
+    /// node fell silent: look at the node again.
+    fn pod_turned_ready(&self, pod: &Pod) {
+        let node = self.nodes.get("", &pod.spec.node_name);
+        if node.is_some_and(|node| decide::is_unknown(&node)) {
+            self.queue
+                .add_after(Key::new("", pod.spec.node_name.clone()), GATHER);
+        }
+    }
+
     /// A renewal is noted at once, without a look at the node: most of what
     /// happens in an idle cluster is this.
     fn lease_renewed(&self, lease: &Lease) {
@@ -88,14 +127,14 @@ impl Nodes {
         match all.get_mut(&lease.metadata.name) {
             Some(health) if health.renewed != lease.spec.renew_time => {
                 health.renewed = lease.spec.renew_time;
-                health.seen = Timestamp::now();
+                health.seen = Instant::now();
             }
             Some(_) => {}
             None => self.queue.add(Key::new("", lease.metadata.name.clone())),
         }
     }
 
-    fn observe(&self, node: &Node, now: Timestamp) -> Health {
+    fn observe(&self, node: &Node, now: PassTime) -> Health {
         let name = &node.metadata.name;
         let renewed = self
             .leases
@@ -121,25 +160,40 @@ impl Nodes {
                 .remove(&key.name);
             return Ok(None);
         };
-        let health = self.observe(&node, Timestamp::now());
-        let all = self.nodes.all();
-        let evict = all.iter().any(|node| is_ready(node));
-        let now = Timestamp::now();
-        for action in decide::decide(&node, &health, self.patience, evict, seconds_now()) {
+        let now = PassTime::now();
+        let health = self.observe(&node, now);
+        let evict = self.ready_nodes.load(Ordering::SeqCst) > 0;
+        let ready_pods = || self.ready_pods(&key.name);
+        let Decision {
+            actions,
+            look_again,
+        } = decide::decide(&node, &health, self.patience, evict, ready_pods, now);
+        let mut failure = None;
+        for action in actions {
             match action {
+                // the rest holds only if the node is still as it was judged
                 Action::Conditions(conditions) => self.write_conditions(&node, &conditions).await?,
-                Action::PodsNotReady => {
+                Action::NotReadyEvent => {
                     let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
                     let message = format!("Node {} status is now: NodeNotReady", key.name);
                     self.recorder.normal(&about, "NodeNotReady", message);
-                    self.pods_not_ready(&key.name).await?;
                 }
-                Action::Taints(taints) => self.write_taints(&node, &taints).await?,
+                Action::PodsNotReady(pods) => {
+                    let marked = pods.iter().map(|pod| self.pod_not_ready(pod, now.wall));
+                    failure = work::together(marked).await.1;
+                }
+                // a pod that cannot be marked does not keep the others from leaving
+                Action::Taints(taints) => {
+                    if let Err(error) = self.write_taints(&node, &taints).await {
+                        failure.get_or_insert(error);
+                    }
+                }
             }
         }
-        let left = decide::silent_in(&node, &health, self.patience, now);
-        // a silent node is looked at again when its state changes
-        Ok((!left.is_zero()).then_some(left + Duration::from_millis(100)))
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(look_again),
+        }
     }
 
     async fn write_conditions(&self, node: &Node, conditions: &[Condition]) -> Result<(), Error> {
@@ -174,18 +228,14 @@ impl Nodes {
         work::merge(&self.client, &Node::RESOURCE, meta, "", &patch).await
     }
 
-    /// Takes the readiness from all pods of a node, so that Services leave
-    /// them out.
-    async fn pods_not_ready(&self, node: &str) -> Result<(), Error> {
-        let pods = self.pods.all();
-        let ready = pods
-            .iter()
-            .filter(|pod| pod.spec.node_name == node && pod.is_ready());
-        let (_, failure) = work::together(ready.map(|pod| self.pod_not_ready(pod))).await;
-        failure.map_or(Ok(()), Err)
+    fn ready_pods(&self, node: &str) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.all();
+        pods.retain(|pod| pod.spec.node_name == node && pod.is_ready());
+        pods
     }
 
-    async fn pod_not_ready(&self, pod: &Pod) -> Result<(), Error> {
+    /// Takes a pod's readiness away, so that Services leave it out.
+    async fn pod_not_ready(&self, pod: &Pod, now: Timestamp) -> Result<(), Error> {
         let meta = &pod.metadata;
         let Some(at) = pod
             .status
@@ -200,7 +250,7 @@ impl Nodes {
             {"op": "test", "path": "/metadata/uid", "value": meta.uid},
             {"op": "test", "path": path("type"), "value": "Ready"},
             {"op": "replace", "path": path("status"), "value": "False"},
-            {"op": "add", "path": path("lastTransitionTime"), "value": seconds_now()},
+            {"op": "add", "path": path("lastTransitionTime"), "value": now},
         ]);
         let result = self
             .client
@@ -214,3 +264,6 @@ impl Nodes {
         work::unless_gone(result)
     }
 }
+
+#[cfg(test)]
+mod tests;
