@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::views::{Taint, Toleration};
+use crate::views::{Pod, Taint, Toleration};
 
 /// What becomes of a pod on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,11 +13,34 @@ pub enum Fate {
     LeaveAt(Timestamp),
 }
 
-/// Decides by the node's `NoExecute` taints: a taint that is not tolerated
-/// evicts at once, one that is tolerated for a time evicts that long after it
-/// was put there.
+/// The node's `NoExecute` taints, each with a time since when it counts: its own,
+/// or else when it was first seen. `known` is the last result for this node.
 #[must_use]
-pub fn fate(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Fate {
+pub fn timed(taints: &[Taint], known: &[Taint], now: Timestamp) -> Vec<Taint> {
+    let no_execute = taints.iter().filter(|taint| taint.effect == "NoExecute");
+    no_execute
+        .map(|taint| {
+            let first_seen = || {
+                known
+                    .iter()
+                    .find(|known| known.key == taint.key && known.value == taint.value)
+                    .and_then(|known| known.time_added)
+            };
+            let since = taint.time_added.or_else(first_seen).unwrap_or(now);
+            Taint {
+                time_added: Some(since),
+                ..taint.clone()
+            }
+        })
+        .collect()
+}
+
+/// Decides by the node's `NoExecute` taints: a taint that is not tolerated
+/// evicts at once, one that is tolerated for a time evicts that long after both
+/// the taint and the pod were there.
+#[must_use]
+pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> Fate {
+    let tolerations = &pod.spec.tolerations;
     let mut leave: Option<Timestamp> = None;
     for taint in taints.iter().filter(|taint| taint.effect == "NoExecute") {
         let fitting: Vec<&Toleration> =
@@ -29,7 +52,7 @@ pub fn fate(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Fat
             let Some(seconds) = fitting.iter().filter_map(|t| t.toleration_seconds).min() else {
                 continue;
             };
-            let since = taint.time_added.unwrap_or(now);
+            let since = taint.time_added.unwrap_or(now).max(bound_at(pod));
             since
                 .checked_add(SignedDuration::from_secs(seconds.max(0)))
                 .unwrap_or(Timestamp::MAX)
@@ -37,6 +60,15 @@ pub fn fate(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Fat
         leave = Some(leave.map_or(at, |earlier| earlier.min(at)));
     }
     leave.map_or(Fate::Stay, Fate::LeaveAt)
+}
+
+/// When the pod came to its node.
+fn bound_at(pod: &Pod) -> Timestamp {
+    pod.condition("PodScheduled")
+        .filter(|condition| condition.status == "True")
+        .and_then(|condition| condition.last_transition_time)
+        .or(pod.metadata.creation_timestamp)
+        .unwrap_or(Timestamp::MIN)
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
@@ -67,8 +99,68 @@ mod tests {
             {"key":"node.kubernetes.io/unreachable","effect":"NoSchedule","timeAdded":at(0)},
             {"key":"node.kubernetes.io/unreachable","effect":"NoExecute","timeAdded":at(0)}]))
         .unwrap();
-        let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
-        super::fate(&taints, &tolerations, at(10))
+        super::fate(&taints, &pod(&tolerations, None), at(10))
+    }
+
+    fn pod(tolerations: &serde_json::Value, bound: Option<Timestamp>) -> Pod {
+        let conditions = bound
+            .map(|at| json!([{"type":"PodScheduled","status":"True","lastTransitionTime":at}]));
+        serde_json::from_value(json!({"metadata":{"name":"p"},
+            "spec":{"tolerations":tolerations},"status":{"conditions":conditions}}))
+        .unwrap()
+    }
+
+    fn taint_without_time(value: &str) -> Vec<Taint> {
+        serde_json::from_value(json!([{"key":"k","value":value,"effect":"NoExecute"}])).unwrap()
+    }
+
+    fn for_seconds(seconds: i64) -> serde_json::Value {
+        json!([{"key":"k","operator":"Exists","tolerationSeconds":seconds}])
+    }
+
+    proptest::proptest! {
+        /// However often somebody looks, the pod leaves once its time is over.
+        #[test]
+        fn taint_without_a_time_counts_since_it_was_first_seen(
+            seconds in 0i64..600, looks in proptest::collection::vec(1i64..100, 1..40)
+        ) {
+            let taints = taint_without_time("v");
+            let pod = pod(&for_seconds(seconds), None);
+            let mut known = Vec::new();
+            let mut now = 0;
+            for passed in looks {
+                known = timed(&taints, &known, at(now));
+                proptest::prop_assert_eq!(super::fate(&known, &pod, at(now)), Fate::LeaveAt(at(seconds)));
+                now += passed;
+            }
+        }
+    }
+
+    #[test]
+    fn taint_that_went_or_changed_is_first_seen_again() {
+        let first = timed(&taint_without_time("v"), &[], at(0));
+        assert_eq!(first[0].time_added, Some(at(0)));
+        let changed = timed(&taint_without_time("w"), &first, at(5));
+        assert_eq!(changed[0].time_added, Some(at(5)));
+        let gone = timed(&[], &first, at(5));
+        let back = timed(&taint_without_time("v"), &gone, at(7));
+        assert_eq!(back[0].time_added, Some(at(7)));
+        // what the taint says itself counts more
+        let mut said = taint_without_time("v");
+        said[0].time_added = Some(at(3));
+        assert_eq!(timed(&said, &first, at(9))[0].time_added, Some(at(3)));
+    }
+
+    #[test]
+    fn pod_that_came_to_an_old_taint_has_its_whole_time() {
+        let taints = timed(&taint_without_time("v"), &[], at(0));
+        let late = pod(&for_seconds(60), Some(at(1000)));
+        assert_eq!(
+            super::fate(&taints, &late, at(1001)),
+            Fate::LeaveAt(at(1060))
+        );
+        let early = pod(&for_seconds(60), Some(at(-1000)));
+        assert_eq!(super::fate(&taints, &early, at(1)), Fate::LeaveAt(at(60)));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 mod decide;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control_client::events::{ObjectReference, Recorder};
@@ -13,7 +14,7 @@ use serde_json::json;
 use self::decide::Fate;
 use crate::Controller;
 use crate::context::{Key, Kind};
-use crate::views::{Node, Pod, seconds_now};
+use crate::views::{Node, Pod, Taint, Text, seconds_now};
 use crate::work::{self, Outcome};
 
 /// Evicts pods from tainted nodes.
@@ -26,28 +27,21 @@ pub const CONTROLLER: Controller = Controller {
             recorder: ctx.recorder("taint-eviction-controller"),
             nodes: ctx.nodes(),
             pods: ctx.pods(),
+            tainted: Mutex::default(),
             queue: work::queue(),
         });
         let listener = Arc::clone(&this);
         this.nodes.on_change(move |change| {
             let taints = |node: &Option<Arc<Node>>| node.as_ref().map(|n| n.spec.taints.clone());
-            let (Some(node), true) = (
-                &change.current,
-                taints(&change.previous) != taints(&change.current),
-            ) else {
+            if taints(&change.previous) == taints(&change.current) {
                 return;
-            };
-            if node
-                .spec
-                .taints
-                .iter()
-                .any(|taint| taint.effect == "NoExecute")
-            {
-                for pod in listener.pods.all() {
-                    if pod.spec.node_name == node.metadata.name {
-                        listener.queue.add(Key::of(&pod.metadata));
-                    }
+            }
+            match (&change.current, &change.previous) {
+                (Some(node), _) => listener.taints_changed(node),
+                (None, Some(gone)) => {
+                    listener.tainted().remove(&gone.metadata.name);
                 }
+                (None, None) => {}
             }
         });
         let listener = Arc::clone(&this);
@@ -77,19 +71,44 @@ struct Evictions {
     recorder: Recorder,
     nodes: Arc<Kind<Node>>,
     pods: Arc<Kind<Pod>>,
+    /// The `NoExecute` taints of the nodes that have any, with their times.
+    tainted: Mutex<HashMap<Text, Vec<Taint>>>,
     queue: Queue<Key>,
 }
 
 impl Evictions {
+    fn tainted(&self) -> MutexGuard<'_, HashMap<Text, Vec<Taint>>> {
+        self.tainted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taints_changed(&self, node: &Node) {
+        let name = &node.metadata.name;
+        {
+            let mut tainted = self.tainted();
+            let known = tainted.remove(name).unwrap_or_default();
+            let timed = decide::timed(&node.spec.taints, &known, Timestamp::now());
+            if timed.is_empty() {
+                return;
+            }
+            tainted.insert(name.clone(), timed);
+        }
+        for pod in self.pods.all() {
+            if pod.spec.node_name == *name {
+                self.queue.add(Key::of(&pod.metadata));
+            }
+        }
+    }
+
     async fn sync(&self, key: Key) -> Outcome {
         let Some(pod) = self.pods.by_key(&key).filter(|pod| pod.is_active()) else {
             return Ok(None);
         };
-        let Some(node) = self.nodes.get("", &pod.spec.node_name) else {
+        let taints = self.tainted().get(&pod.spec.node_name).cloned();
+        let Some(taints) = taints else {
             return Ok(None);
         };
         let now = Timestamp::now();
-        let at = match decide::fate(&node.spec.taints, &pod.spec.tolerations, now) {
+        let at = match decide::fate(&taints, &pod, now) {
             Fate::Stay => return Ok(None),
             Fate::LeaveAt(at) => at,
         };
