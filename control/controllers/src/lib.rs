@@ -30,6 +30,7 @@ mod context;
 mod cronjob;
 mod custom;
 mod deployment;
+mod discovery;
 mod disruption;
 mod endpoints;
 mod expectations;

@@ -1,17 +1,26 @@
 //! What remains of a namespace, and what its status says about it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use control_client::{Metadata, Resource};
 use jiff::Timestamp;
 
-use crate::views::Condition;
+use crate::views::{Condition, Text};
 
-/// What a sweep over all resources of a namespace found.
+/// How long a namespace waits for its second sweep; each further one waits twice
+/// as long. Events end the wait earlier.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+/// The longest wait for an event that may have been missed.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// What a sweep over resources of a namespace found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Objects left, per `resource.group`.
     pub remaining: BTreeMap<String, usize>,
+    /// The resources that have objects left.
+    pub resources: Vec<Resource>,
     /// Objects left that wait for a finalizer, per finalizer.
     pub finalizers: BTreeMap<String, usize>,
     /// Deletions that failed.
@@ -28,6 +37,7 @@ impl Sweep {
         }
         let name = format!("{}.{}", resource.plural, resource.group);
         self.remaining.insert(name, objects.len());
+        self.resources.push(resource.clone());
         for object in objects {
             for finalizer in &object.metadata.finalizers {
                 *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
@@ -35,10 +45,47 @@ impl Sweep {
         }
     }
 
+    /// Whether all that is left is known: then only those resources need to be
+    /// looked at until they are empty.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.failures.is_empty() && self.discovery.is_none()
+    }
+
     /// Whether nothing is left and nothing went wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.remaining.is_empty() && self.failures.is_empty() && self.discovery.is_none()
+        self.remaining.is_empty() && self.is_complete()
+    }
+}
+
+/// The sweeps of one namespace so far.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Its uid: another namespace of the same name begins anew.
+    pub uid: Text,
+    /// How many sweeps in a row found the same.
+    pub repetitions: u32,
+    /// The last sweep.
+    pub last: Sweep,
+}
+
+impl Progress {
+    /// The resources to look at now; `None`: all.
+    #[must_use]
+    pub fn scope(&self) -> Option<&[Resource]> {
+        let narrow = self.last.is_complete() && !self.last.resources.is_empty();
+        narrow.then_some(self.last.resources.as_slice())
+    }
+
+    /// Takes account of a sweep that was not clean; how long to wait for the next.
+    pub fn note(&mut self, sweep: Sweep) -> Duration {
+        let moved = sweep.remaining != self.last.remaining && sweep.is_complete();
+        self.repetitions = if moved { 0 } else { self.repetitions + 1 };
+        self.last = sweep;
+        FIRST_DELAY
+            .saturating_mul(1 << self.repetitions.min(16))
+            .min(LONGEST_DELAY)
     }
 }
 
@@ -178,6 +225,32 @@ mod tests {
         assert_eq!(found.remaining, BTreeMap::from([("pods.".into(), 2)]));
         assert_eq!(found.finalizers, BTreeMap::from([("a/b".into(), 2)]));
         assert!(Sweep::default().is_clean());
+    }
+
+    #[test]
+    fn namespace_that_does_not_move_is_looked_at_ever_more_seldom() {
+        let left = |count: usize| Sweep {
+            remaining: BTreeMap::from([("pods.".into(), count)]),
+            resources: vec![resources::PODS],
+            ..Sweep::default()
+        };
+        let mut progress = Progress::default();
+        assert_eq!(progress.scope(), None, "the first sweep is of everything");
+        let delays: Vec<u128> = (0..10)
+            .map(|_| progress.note(left(2)).as_millis())
+            .collect();
+        assert_eq!(
+            delays,
+            [250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000]
+        );
+        assert_eq!(progress.scope(), Some([resources::PODS].as_slice()));
+        assert_eq!(progress.note(left(1)), FIRST_DELAY, "it moves");
+        let failed = Sweep {
+            failures: vec!["no answer".into()],
+            ..left(1)
+        };
+        assert!(progress.note(failed) > FIRST_DELAY);
+        assert_eq!(progress.scope(), None, "more may be left than is known");
     }
 
     #[test]

@@ -3,29 +3,40 @@
 //! The API server marks a namespace; this controller deletes the contents and
 //! then takes `kubernetes` from its finalizers, by which the namespace goes.
 //! Which resources there are is the registry's table, and what discovery names
-//! beyond it (custom resources).
+//! beyond it (custom and aggregated resources).
+//!
+//! The first sweep is of all resources. While objects remain, only their
+//! resources are looked at: when the last object of one goes, which the pods'
+//! cache and, for a wait that lasts, a watch per resource report; and, in case
+//! an event was missed, after ever longer times. A last sweep of all resources
+//! precedes the end.
 
 mod decide;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control_client::{
-    Client, DeleteOptions, Discard, Error, Metadata, Propagation, Queue, Resource, Selection, View,
-    resources,
+    Change, Client, DeleteOptions, Discard, Error, Metadata, Propagation, Queue, Reflector,
+    Resource, Selection, View, reflect_resource, resources,
 };
 use control_types::registry;
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 
-use self::decide::Sweep;
+use self::decide::{Progress, Sweep};
 use crate::context::{Key, Kind};
-use crate::views::{Namespace, seconds_now};
+use crate::views::{Namespace, Pod, Text, seconds_now};
 use crate::work::{self, Outcome};
-use crate::{Controller, custom};
+use crate::{Controller, discovery};
 
 /// The finalizer that is ours to take away.
 const FINALIZER: &str = "kubernetes";
+
+/// After so many sweeps that found the same, the remaining resources are watched.
+const WATCH_AFTER: u32 = 2;
+/// How many resources of one namespace are watched at once.
+const WATCHED: usize = 16;
 
 /// Deletes what is in namespaces that are being deleted.
 pub const CONTROLLER: Controller = Controller {
@@ -34,15 +45,26 @@ pub const CONTROLLER: Controller = Controller {
     start: |ctx| {
         let this = Arc::new(Namespaces {
             client: ctx.client.clone(),
+            reader: ctx.reader().clone(),
             namespaces: ctx.namespaces(),
+            pods: ctx.pods(),
+            terminating: Mutex::default(),
             queue: work::queue(),
         });
         let listener = Arc::clone(&this);
         this.namespaces.on_change(move |change| {
             if let Some(namespace) = &change.current
-                && namespace.metadata.is_terminating()
+                && concerns_deletion(change)
             {
                 listener.queue.add(Key::of(&namespace.metadata));
+            }
+        });
+        let listener = Arc::clone(&this);
+        this.pods.on_change(move |change| {
+            if change.current.is_none()
+                && let Some(pod) = &change.previous
+            {
+                listener.pod_gone(&pod.metadata.namespace);
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -56,40 +78,144 @@ pub const CONTROLLER: Controller = Controller {
 
 struct Namespaces {
     client: Client,
+    /// For watches, which the controller's own account may not open.
+    reader: Client,
     namespaces: Arc<Kind<Namespace>>,
+    pods: Arc<Kind<Pod>>,
+    /// The namespaces that are being emptied, by name.
+    terminating: Mutex<HashMap<Text, Terminating>>,
     queue: Queue<Key>,
 }
 
+/// A namespace that is being emptied.
+#[derive(Default)]
+struct Terminating {
+    progress: Progress,
+    /// The watched resources, and the task that waits until one is empty.
+    watch: Option<(Vec<Resource>, AbortOnDropHandle<()>)>,
+}
+
+/// Whether a change of a namespace asks for a sweep. The conditions that are
+/// written after each sweep do not.
+fn concerns_deletion(change: &Change<Namespace>) -> bool {
+    let Some(now) = &change.current else {
+        return false;
+    };
+    let before = change.previous.as_ref().filter(|before| {
+        before.metadata.is_terminating() && before.metadata.uid == now.metadata.uid
+    });
+    now.metadata.is_terminating()
+        && before.is_none_or(|before| before.spec.finalizers != now.spec.finalizers)
+}
+
 impl Namespaces {
-    async fn sync(&self, key: Key) -> Outcome {
-        let Some(namespace) = self.namespaces.by_key(&key) else {
-            return Ok(None);
-        };
-        let ours = namespace.spec.finalizers.iter().any(|f| f == FINALIZER);
-        if !namespace.metadata.is_terminating() || !ours {
-            return Ok(None);
-        }
-        let sweep = self.sweep(&key.name).await;
-        self.report(&namespace, &sweep).await?;
-        if !sweep.is_clean() {
-            // pods need their grace period, other things their controllers
-            let waiting = sweep.failures.is_empty() && sweep.discovery.is_none();
-            return Ok(Some(Duration::from_millis(if waiting {
-                250
-            } else {
-                2000
-            })));
-        }
-        self.finalize(&namespace).await?;
-        Ok(None)
+    fn terminating(&self) -> MutexGuard<'_, HashMap<Text, Terminating>> {
+        self.terminating
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes everything once and counts what is left. Pods go before all else,
-    /// so that none runs without what protects and configures it (KEP-5080).
-    async fn sweep(&self, namespace: &str) -> Sweep {
-        let mut sweep = Sweep::default();
+    /// A pod is gone: when it was the last, its namespace goes on.
+    fn pod_gone(&self, namespace: &Text) {
+        let waits = self.terminating().contains_key(namespace);
+        if waits && self.pods.namespace(namespace).is_empty() {
+            self.queue.add(Key::new("", namespace.clone()));
+        }
+    }
+
+    async fn sync(&self, key: Key) -> Outcome {
+        let waiting = self.namespaces.by_key(&key).filter(|namespace| {
+            namespace.metadata.is_terminating()
+                && namespace.spec.finalizers.iter().any(|f| f == FINALIZER)
+        });
+        let Some(namespace) = waiting else {
+            self.terminating().remove(&key.name);
+            return Ok(None);
+        };
+        let scope = self.scope(&namespace);
+        let mut sweep = match &scope {
+            Some(resources) => self.sweep(&key.name, resources.clone(), None).await,
+            None => self.sweep_all(&key.name).await,
+        };
+        if scope.is_some() && sweep.is_clean() {
+            sweep = self.sweep_all(&key.name).await;
+        }
+        self.report(&namespace, &sweep).await?;
+        if sweep.is_clean() {
+            self.finalize(&namespace).await?;
+            self.terminating().remove(&key.name);
+            return Ok(None);
+        }
+        let mut all = self.terminating();
+        let terminating = all.entry(key.name.clone()).or_default();
+        let delay = terminating.progress.note(sweep);
+        self.watch_remaining(&key, terminating);
+        Ok(Some(delay))
+    }
+
+    /// The resources to look at; `None`: all.
+    fn scope(&self, namespace: &Namespace) -> Option<Vec<Resource>> {
+        let uid = &namespace.metadata.uid;
+        let mut all = self.terminating();
+        let known = all.entry(namespace.metadata.name.clone()).or_default();
+        if known.progress.uid != *uid {
+            *known = Terminating::default();
+            known.progress.uid = uid.clone();
+        }
+        known.progress.scope().map(<[Resource]>::to_vec)
+    }
+
+    /// Watches the resources that have objects left, if the wait lasts. The pods'
+    /// cache is there anyway.
+    fn watch_remaining(&self, key: &Key, terminating: &mut Terminating) {
+        let Terminating { progress, watch } = terminating;
+        let mut remaining = progress.scope().unwrap_or_default().to_vec();
+        remaining.retain(|resource| *resource != resources::PODS);
+        remaining.truncate(WATCHED);
+        if remaining.is_empty() || progress.repetitions < WATCH_AFTER {
+            *watch = None;
+            return;
+        }
+        // one that ended has said what it had to say
+        if let Some((watched, task)) = watch
+            && *watched == remaining
+            && !task.is_finished()
+        {
+            return;
+        }
+        let followed = remaining.iter().map(|resource| {
+            let here = Selection::all()
+                .namespace(key.name.as_str())
+                .metadata_only();
+            Box::pin(emptied(reflect_resource::<Metadata>(
+                &self.reader,
+                resource.clone(),
+                here,
+            )))
+        });
+        let any = futures::future::select_all(followed);
+        let (queue, key) = (self.queue.clone(), key.clone());
+        let task = tokio::spawn(async move {
+            any.await;
+            queue.add(key);
+        });
+        *watch = Some((remaining, AbortOnDropHandle::new(task)));
+    }
+
+    /// Deletes everything once and counts what is left.
+    async fn sweep_all(&self, namespace: &str) -> Sweep {
         let (all, discovery) = self.resources().await;
-        sweep.discovery = discovery;
+        self.sweep(namespace, all, discovery).await
+    }
+
+    /// Deletes the objects of these resources once and counts what is left. Pods go
+    /// before all else, so that none runs without what protects and configures it
+    /// (KEP-5080). `discovery` says why there may be more resources.
+    async fn sweep(&self, namespace: &str, all: Vec<Resource>, discovery: Option<String>) -> Sweep {
+        let mut sweep = Sweep {
+            discovery,
+            ..Sweep::default()
+        };
         let (pods, others): (Vec<_>, Vec<_>) = all
             .into_iter()
             .partition(|resource| *resource == resources::PODS);
@@ -114,32 +240,30 @@ impl Namespaces {
     async fn clear(&self, resource: &Resource, namespace: &str) -> Result<Vec<Metadata>, Error> {
         let here = Selection::all().namespace(namespace).metadata_only();
         let found = self.client.list::<Metadata>(resource, &here).await?.items;
-        if found.is_empty() {
+        if found.iter().all(|object| object.metadata.is_terminating()) {
             return Ok(found);
         }
-        if found.iter().any(|object| !object.metadata.is_terminating()) {
-            let options = DeleteOptions::default().propagation(Propagation::Background);
-            let all = Selection::all().namespace(namespace);
-            match self
-                .client
-                .delete_collection(resource, &all, &options)
-                .await
-            {
-                Err(error) if error.status().is_some_and(|s| s.code == 405) => {
-                    for object in &found {
-                        let name = &object.metadata.name;
-                        match self
-                            .client
-                            .delete(resource, namespace, name, &options)
-                            .await
-                        {
-                            Err(error) if !error.is_not_found() => return Err(error),
-                            _ => {}
-                        }
+        let options = DeleteOptions::default().propagation(Propagation::Background);
+        let all = Selection::all().namespace(namespace);
+        match self
+            .client
+            .delete_collection(resource, &all, &options)
+            .await
+        {
+            Err(error) if error.status().is_some_and(|s| s.code == 405) => {
+                for object in &found {
+                    let name = &object.metadata.name;
+                    match self
+                        .client
+                        .delete(resource, namespace, name, &options)
+                        .await
+                    {
+                        Err(error) if !error.is_not_found() => return Err(error),
+                        _ => {}
                     }
                 }
-                other => other?,
             }
+            other => other?,
         }
         Ok(self.client.list::<Metadata>(resource, &here).await?.items)
     }
@@ -164,10 +288,16 @@ impl Namespaces {
                 ));
             }
         }
-        let discovery = match custom::resources(&self.client).await {
+        let discovery = match discovery::extensions(&self.client).await {
             Ok(found) => {
-                all.extend(found.into_iter().filter(|resource| resource.namespaced));
-                None
+                let failure = found.failure();
+                let usable = found.resources.into_iter().filter(|one| {
+                    one.resource.namespaced
+                        && one.allows(&["list"])
+                        && (one.allows(&["delete"]) || one.allows(&["deletecollection"]))
+                });
+                all.extend(usable.map(|one| one.resource));
+                failure
             }
             Err(error) => Some(error.chain()),
         };
@@ -205,3 +335,17 @@ impl Namespaces {
         work::unless_gone(done)
     }
 }
+
+/// Ends when a resource that is followed has no objects, or cannot be followed.
+async fn emptied(followed: Reflector<Metadata>) {
+    let mut changes = followed.changes();
+    followed.synced().await;
+    while !followed.cache().is_empty() {
+        if changes.recv().await.is_none() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
