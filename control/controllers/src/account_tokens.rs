@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_client::{Client, DeleteOptions, Discard, Meta, Queue, Resource, Selection, View};
+use control_client::{
+    Client, DeleteOptions, Discard, Meta, Preconditions, Queue, Resource, Selection, View,
+};
 use control_client::{Reflector, reflect, resources};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,7 +60,10 @@ pub const CONTROLLER: Controller = Controller {
         let listener = Arc::clone(&this);
         this.accounts.on_change(move |change| {
             // What an account's deletion, or its making, means for its Secrets.
-            if change.previous.is_some() == change.current.is_some() {
+            let uid = |account: &Option<Arc<ServiceAccount>>| {
+                account.as_ref().map(|it| it.metadata.uid.clone())
+            };
+            if uid(&change.previous) == uid(&change.current) {
                 return;
             }
             let Some(account) = change.latest() else {
@@ -176,15 +181,25 @@ impl Tokens {
         let Some(account) = secret.account() else {
             return Ok(None);
         };
-        let uid = match self.accounts.get(&key.namespace, account) {
-            Some(account) => Some(account.metadata.uid.to_string()),
-            // It may have been made a moment ago.
-            None => self.asked_uid(&key.namespace, account).await?,
-        };
+        let cached = self.accounts.get(&key.namespace, account);
+        let cached = cached.map(|account| account.metadata.uid.to_string());
+        if decide(&secret, cached.as_deref(), &self.authority) == Action::Nothing {
+            return Ok(None);
+        }
+        // The cache may show the account as it was, or none, while one was just made:
+        // nothing is deleted or signed on its word.
+        let uid = self.live_uid(&key.namespace, account).await?;
         match decide(&secret, uid.as_deref(), &self.authority) {
             Action::Nothing => Ok(None),
             Action::Delete => {
-                let options = DeleteOptions::of_uid(secret.metadata.uid.as_str());
+                // for the Secret as it was judged
+                let options = DeleteOptions {
+                    preconditions: Some(Preconditions {
+                        uid: Some(secret.metadata.uid.to_string()),
+                        resource_version: Some(secret.metadata.resource_version.to_string()),
+                    }),
+                    ..DeleteOptions::default()
+                };
                 let deleted = self
                     .client
                     .delete(&resources::SECRETS, &key.namespace, &key.name, &options)
@@ -210,7 +225,8 @@ impl Tokens {
         }
     }
 
-    async fn asked_uid(
+    /// The uid of an account by the API server itself.
+    async fn live_uid(
         &self,
         namespace: &str,
         name: &str,
@@ -272,6 +288,8 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use crate::fake_api::FakeApi;
 
     fn secret(annotations: Value, data: Value) -> Secret {
         let secret = json!({"metadata": {"name": "s", "annotations": annotations}, "data": data});
@@ -308,5 +326,67 @@ mod tests {
             decide(&secret(json!({}), full), None, "pem"),
             Action::Nothing
         );
+    }
+
+    const SECRET: &str = "/api/v1/namespaces/n/secrets/s";
+    const ROBOT: &str = "/api/v1/namespaces/n/serviceaccounts/robot";
+
+    /// Runs the controller against a server whose watches show the account with
+    /// the uid `old`, while there is one with the uid `new`.
+    async fn with_stale_account(secret: Value) -> (FakeApi, tokio::task::JoinSet<()>) {
+        let api = FakeApi::new();
+        api.put(ROBOT, json!({"metadata": {"uid": "old"}}));
+        api.put(SECRET, secret);
+        let config = Config {
+            token_signer: Some(TokenSigner(Arc::new(|_, _, uid, _| Ok(uid.to_owned())))),
+            ..Config::default()
+        };
+        api.answer_with(|request| {
+            let live = request.method == http::Method::GET && request.path == ROBOT;
+            live.then(|| (200, json!({"metadata": {"name": "robot", "uid": "new"}})))
+        });
+        let running = api.run(&CONTROLLER, config);
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        (api, running)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn secret_of_an_account_that_was_made_again_is_not_removed_by_a_stale_cache() {
+        let secret = json!({"metadata": {"annotations": {ACCOUNT: "robot", UID: "new"}},
+            "type": "kubernetes.io/service-account-token",
+            "data": {"token": "eA==", "namespace": "YQ=="}});
+        let (api, _running) = with_stale_account(secret).await;
+        assert!(api.object(SECRET).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_is_signed_for_the_account_that_there_is() {
+        let secret = json!({"metadata": {"annotations": {ACCOUNT: "robot"}}});
+        let (api, _running) = with_stale_account(secret).await;
+        let secret = api.object(SECRET).expect("still there");
+        assert_eq!(secret["metadata"]["annotations"][UID], "new");
+        assert_eq!(secret["data"]["token"], STANDARD.encode("new"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn secret_of_an_account_that_is_gone_is_removed() {
+        let api = FakeApi::new();
+        api.put(ROBOT, json!({"metadata": {"uid": "u"}}));
+        api.put(
+            SECRET,
+            json!({"metadata": {"annotations": {ACCOUNT: "robot", UID: "u"}},
+            "data": {"token": "eA==", "namespace": "YQ=="}}),
+        );
+        let config = Config {
+            token_signer: Some(TokenSigner(Arc::new(|_, _, _, _| Err("not asked".into())))),
+            ..Config::default()
+        };
+        let _running = api.run(&CONTROLLER, config);
+        let second = std::time::Duration::from_secs(1);
+        tokio::time::sleep(second).await;
+        assert!(api.object(SECRET).is_some());
+        api.remove(ROBOT);
+        tokio::time::sleep(second).await;
+        assert_eq!(api.object(SECRET), None);
     }
 }
