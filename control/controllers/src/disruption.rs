@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{Client, Error, Queue, resources};
+use control_client::{Client, Error, Meta, OwnerReference, Queue, resources};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -101,6 +101,55 @@ struct Disruption {
     pods: Arc<Kind<Pod>>,
     owners: Owners,
     queue: Queue<Key>,
+}
+
+impl Owners {
+    /// The uid of what says how many pods there should be, and the number, for
+    /// pods with this controller. An object of the same name that is another one,
+    /// or of another kind, does not count.
+    fn scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(Text, i32)> {
+        let of_meta = |meta: &Meta, replicas: Option<i32>| {
+            (meta.uid == owner.uid).then(|| (meta.uid.clone(), replicas.unwrap_or(1)))
+        };
+        match (group(owner), owner.kind.as_str()) {
+            ("apps" | "extensions", "ReplicaSet") => {
+                let set = self.replica_sets.get(namespace, &owner.name)?;
+                let own = of_meta(&set.metadata, set.spec.replicas)?;
+                let above = set.metadata.controller();
+                let above = above.and_then(|above| self.deployment(namespace, above));
+                Some(above.unwrap_or(own))
+            }
+            ("", "ReplicationController") => {
+                let found = self.controllers.get(namespace, &owner.name)?;
+                of_meta(&found.0.metadata, found.0.spec.replicas)
+            }
+            ("apps", "StatefulSet") => {
+                let found = self.stateful_sets.get(namespace, &owner.name)?;
+                of_meta(&found.metadata, found.spec.replicas)
+            }
+            _ => None,
+        }
+    }
+
+    /// The Deployment that a ReplicaSet names as its controller, if it names one.
+    fn deployment(&self, namespace: &str, above: &OwnerReference) -> Option<(Text, i32)> {
+        let is_one = matches!(group(above), "apps" | "extensions") && above.kind == "Deployment";
+        let found = self.deployments.get(namespace, &above.name);
+        found
+            .filter(|found| is_one && found.metadata.uid == above.uid)
+            .map(|found| {
+                let replicas = found.spec.replicas.unwrap_or(1);
+                (found.metadata.uid.clone(), replicas)
+            })
+    }
+}
+
+/// The group of an owner.
+fn group(owner: &OwnerReference) -> &str {
+    owner
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group)
 }
 
 /// What a budget comes to.
@@ -209,35 +258,7 @@ impl Disruption {
             let Some(owner) = pod.metadata.controller() else {
                 continue;
             };
-            let namespace = &pod.metadata.namespace;
-            let found = match owner.kind.as_str() {
-                "ReplicaSet" => {
-                    self.owners
-                        .replica_sets
-                        .get(namespace, &owner.name)
-                        .map(|set| {
-                            let above = set.metadata.controller().and_then(|above| {
-                                self.owners.deployments.get(namespace, &above.name)
-                            });
-                            match above {
-                                Some(deployment) => (
-                                    deployment.metadata.uid.clone(),
-                                    deployment.spec.replicas.unwrap_or(1),
-                                ),
-                                None => (set.metadata.uid.clone(), set.spec.replicas.unwrap_or(1)),
-                            }
-                        })
-                }
-                "ReplicationController" => {
-                    let found = self.owners.controllers.get(namespace, &owner.name);
-                    found.map(|one| (one.0.metadata.uid.clone(), one.0.spec.replicas.unwrap_or(1)))
-                }
-                "StatefulSet" => {
-                    let found = self.owners.stateful_sets.get(namespace, &owner.name);
-                    found.map(|one| (one.metadata.uid.clone(), one.spec.replicas.unwrap_or(1)))
-                }
-                _ => None,
-            };
+            let found = self.owners.scale(&pod.metadata.namespace, owner);
             let Some((uid, replicas)) = found else {
                 return Err(format!(
                     "found no controllers for pod {:?}",
@@ -372,6 +393,7 @@ fn write(budget: &mut Value, verdict: &Result<Verdict, String>, now: Timestamp) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_api::FakeApi;
 
     fn budget(spec: Value, disrupted: Value) -> PodDisruptionBudget {
         serde_json::from_value(json!({
@@ -442,5 +464,63 @@ mod tests {
         assert!(!write(&mut object, &verdict, Timestamp::now()));
         assert!(write(&mut object, &Err("why".into()), Timestamp::now()));
         assert_eq!(object["status"]["disruptionsAllowed"], 0);
+    }
+
+    /// How many pods a budget expects of a ReplicaSet of three, beside a Deployment
+    /// of seven, when the set has this controller.
+    async fn expected_below(controller: Value) -> Value {
+        const BUDGET: &str = "/apis/policy/v1/namespaces/d/poddisruptionbudgets/b";
+        let api = FakeApi::new();
+        let apps = "/apis/apps/v1/namespaces/d";
+        api.put(
+            &format!("{apps}/deployments/web"),
+            json!({"metadata": {"uid": "deployment"}, "spec": {"replicas": 7}}),
+        );
+        api.put(
+            &format!("{apps}/replicasets/web-1"),
+            json!({"metadata": {"uid": "set", "ownerReferences": [controller]},
+                "spec": {"replicas": 3}}),
+        );
+        api.put(
+            "/api/v1/namespaces/d/pods/p",
+            json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "set",
+                    "controller": true}]}}),
+        );
+        api.put(
+            BUDGET,
+            json!({"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}),
+        );
+        let _running = api.run(&CONTROLLER, crate::Config::default());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let status = api.object(BUDGET).expect("stored")["status"].clone();
+        status["expectedPods"].clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn set_counts_for_a_deployment_only_when_that_deployment_is_its_controller() {
+        let reference = |api_version: &str, kind: &str, uid: &str| {
+            json!({"apiVersion": api_version, "kind": kind, "name": "web", "uid": uid,
+                "controller": true})
+        };
+        for (controller, expected) in [
+            (reference("apps/v1", "Deployment", "deployment"), 7),
+            (reference("argoproj.io/v1alpha1", "Rollout", "rollout"), 3),
+            (reference("example.com/v1", "Deployment", "deployment"), 3),
+            (reference("apps/v1", "Deployment", "one before"), 3),
+        ] {
+            let found = expected_below(controller.clone()).await;
+            assert_eq!(found, expected, "{controller}");
+        }
+    }
+
+    #[test]
+    fn group_of_an_owner_is_what_stands_before_the_version() {
+        let owner = |api_version: &str| OwnerReference {
+            api_version: api_version.into(),
+            ..OwnerReference::default()
+        };
+        assert_eq!(group(&owner("apps/v1")), "apps");
+        assert_eq!(group(&owner("v1")), "");
     }
 }
