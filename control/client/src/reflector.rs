@@ -64,7 +64,8 @@ pub struct Reflector<V> {
     handle: Arc<Handle<V>>,
 }
 
-/// What happened to one object.
+/// What happened to one object. `previous` and `current` are one object: one that
+/// was deleted and created again under its name is told as two changes.
 #[derive(Debug)]
 pub struct Change<V> {
     /// The object before; `None` when it was not known.
@@ -379,6 +380,18 @@ impl<V: Object> Writer<V> {
         }
         let current = Arc::new(object);
         let previous = self.store.insert(Arc::clone(&current));
+        self.note(previous, current);
+    }
+
+    /// Notes that an object was added or changed. One with another uid under the
+    /// same name was deleted and created, of which the deletion was missed.
+    fn note(&mut self, mut previous: Option<Arc<V>>, current: Arc<V>) {
+        if let Some(gone) = previous.take_if(|known| !current.has_uid_of(known)) {
+            self.pending.push(Change {
+                previous: Some(gone),
+                current: None,
+            });
+        }
         self.pending.push(Change {
             previous,
             current: Some(current),
@@ -415,10 +428,8 @@ impl<V: Object> Writer<V> {
         for current in next.iter() {
             let previous = self.store.get(current);
             if !previous.is_some_and(|previous| Arc::ptr_eq(previous, current)) {
-                self.pending.push(Change {
-                    previous: previous.cloned(),
-                    current: Some(Arc::clone(current)),
-                });
+                let previous = previous.cloned();
+                self.note(previous, Arc::clone(current));
             }
         }
         for previous in self.store.iter() {

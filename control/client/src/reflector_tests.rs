@@ -335,7 +335,9 @@ async fn an_object_made_anew_under_its_name_replaces_the_old_one() {
         Ending::Hang,
     )]);
     let reflector = follow(&client);
+    let mut changes = reflector.changes();
     becomes(&reflector, "a@4").await;
+    assert_eq!(told(&mut changes), "+a -a +a");
     let object = reflector.cache().get("default", "a").unwrap();
     assert_eq!(object.metadata.uid, "another");
 }
@@ -672,6 +674,9 @@ proptest! {
             // and the changes, applied one after the other, lead to the same
             while let Some(change) = changes.try_recv() {
                 let name = change.latest().unwrap().metadata.name.clone();
+                if let (Some(previous), Some(current)) = (&change.previous, &change.current) {
+                    assert_eq!(previous.metadata.uid, current.metadata.uid);
+                }
                 let known: Option<Arc<Metadata>> = match &change.current {
                     Some(current) => replayed.insert(name, Arc::clone(current)),
                     None => replayed.remove(&name),

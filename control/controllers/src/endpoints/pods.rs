@@ -98,7 +98,8 @@ pub fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
 /// that endpoints are made of.
 #[must_use]
 pub fn endpoint_changed(old: &Pod, new: &Pod) -> bool {
-    old.metadata.labels != new.metadata.labels
+    old.metadata.uid != new.metadata.uid
+        || old.metadata.labels != new.metadata.labels
         || old.metadata.deletion_timestamp.is_some() != new.metadata.deletion_timestamp.is_some()
         || old.is_terminal() != new.is_terminal()
         || old.is_ready() != new.is_ready()
@@ -165,5 +166,14 @@ mod tests {
         );
         assert!(may_serve(&dying, true));
         assert!(!may_serve(&dying, false));
+    }
+
+    #[test]
+    fn pod_made_again_under_its_name_is_another_endpoint() {
+        let of_uid = |uid: &str| {
+            pod(json!({"metadata":{"name":"db-0","uid":uid},"status":{"podIP":"10.0.0.1"}}))
+        };
+        assert!(endpoint_changed(&of_uid("a"), &of_uid("b")));
+        assert!(!endpoint_changed(&of_uid("a"), &of_uid("a")));
     }
 }

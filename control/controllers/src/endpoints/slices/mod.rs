@@ -217,3 +217,45 @@ pub(in crate::endpoints) fn services_of(
         .map(|service| Key::of(&service.metadata))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::fake_api::FakeApi;
+
+    /// The watch shows the deletion and the creation of a pod as one change when
+    /// it was broken in between.
+    #[tokio::test(start_paused = true)]
+    async fn slice_names_the_pod_that_was_made_again_under_its_name() {
+        const POD: &str = "/api/v1/namespaces/d/pods/db-0";
+        let api = FakeApi::new();
+        let pod = |uid: &str| {
+            json!({"metadata": {"uid": uid, "labels": {"app": "db"}}, "spec": {"nodeName": "n"},
+                "status": {"phase": "Running", "podIP": "10.0.0.1",
+                    "conditions": [{"type": "Ready", "status": "True"}]}})
+        };
+        api.put("/api/v1/nodes/n", json!({}));
+        api.put(
+            "/api/v1/namespaces/d/services/db",
+            json!({"spec": {"clusterIP": "10.96.0.1", "ipFamilies": ["IPv4"],
+                "selector": {"app": "db"}, "ports": [{"port": 80, "protocol": "TCP"}]}}),
+        );
+        api.put(POD, pod("first"));
+        let _running = api.run(&CONTROLLER, Config::default());
+        let targets = || -> Vec<String> {
+            let created = api.requests().into_iter().filter(|it| {
+                matches!(it.method.as_str(), "POST" | "PATCH")
+                    && it.path.contains("/endpointslices")
+            });
+            created
+                .map(|it| it.body["endpoints"][0]["targetRef"]["uid"].to_string())
+                .collect()
+        };
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(targets(), ["\"first\""]);
+        api.put(POD, pod("second"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(targets(), ["\"first\"", "\"second\""]);
+    }
+}
