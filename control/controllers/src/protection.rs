@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use control_client::{Client, Error, Meta, Queue, Resource, View, resources};
+use control_client::{Client, Error, Meta, Queue, Resource, Selection, View, resources};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,6 +39,7 @@ pub const CLAIM_PROTECTION: Controller = Controller {
             resource: CLAIMS,
             finalizer: CLAIM_FINALIZER,
             is_used: Box::new(move |claim: &Claim| is_claimed(&claim.metadata, &users.all())),
+            confirm_with_pods: true,
             queue: work::queue(),
         });
         this.follow();
@@ -63,6 +64,7 @@ pub const VOLUME_PROTECTION: Controller = Controller {
             resource: VOLUMES,
             finalizer: VOLUME_FINALIZER,
             is_used: Box::new(|volume: &Volume| volume.status.phase == "Bound"),
+            confirm_with_pods: false,
             queue: work::queue(),
         });
         this.follow();
@@ -88,6 +90,7 @@ pub const CLASS_PROTECTION: Controller = Controller {
                 users.all().iter().any(|claim| claim.names(name))
                     || named.all().iter().any(|volume| volume.names(name))
             }),
+            confirm_with_pods: false,
             queue: work::queue(),
         });
         this.follow();
@@ -232,6 +235,9 @@ struct Protection<K: View> {
     resource: Resource,
     finalizer: &'static str,
     is_used: Box<dyn Fn(&K) -> bool + Send + Sync>,
+    /// Whether pods are listed once more before the finalizer goes: one that was
+    /// bound a moment ago may not be in the cache yet.
+    confirm_with_pods: bool,
     queue: Queue<Key>,
 }
 
@@ -270,6 +276,17 @@ impl<K: View> Protection<K> {
         };
         if !self.waits(object.meta()) || (self.is_used)(&object) {
             return Ok(None);
+        }
+        if self.confirm_with_pods {
+            let selection = Selection::all().namespace(key.namespace.as_str());
+            let pods = self
+                .client
+                .list::<Arc<Pod>>(&resources::PODS, &selection)
+                .await?;
+            if is_claimed(object.meta(), &pods.items) {
+                // the pod's event is on the way
+                return Ok(None);
+            }
         }
         // The whole object is replaced, since the role grants that alone.
         let fresh = self
@@ -314,9 +331,12 @@ fn release(object: &mut Value, finalizer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use serde_json::json;
 
     use super::*;
+    use crate::fake_api::FakeApi;
 
     fn pod(claim: &str, node: &str, phase: &str) -> Arc<Pod> {
         Arc::new(
@@ -351,5 +371,39 @@ mod tests {
         assert!(release(&mut object, CLAIM_FINALIZER));
         assert_eq!(object, json!({"metadata": {"finalizers": ["a"]}}));
         assert!(!release(&mut object, CLAIM_FINALIZER));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claim_stays_for_a_pod_that_the_cache_does_not_show_yet() {
+        const CLAIM: &str = "/api/v1/namespaces/n/persistentvolumeclaims/c";
+        let api = FakeApi::new();
+        api.put(
+            CLAIM,
+            json!({"metadata": {"finalizers": [CLAIM_FINALIZER],
+                "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
+        let bound = Arc::new(AtomicBool::new(true));
+        let is_bound = Arc::clone(&bound);
+        api.answer_with(move |request| {
+            let live = request.path == "/api/v1/namespaces/n/pods"
+                && !request.query.contains("watch=")
+                && is_bound.load(Ordering::SeqCst);
+            let claimed = json!({"persistentVolumeClaim": {"claimName": "c"}});
+            let pod = json!({"metadata": {"name": "p", "namespace": "n"},
+                "spec": {"nodeName": "a", "volumes": [claimed]}});
+            live.then(|| (200, json!({"items": [pod]})))
+        });
+        let _running = api.run(&CLAIM_PROTECTION, crate::Config::default());
+        let second = std::time::Duration::from_secs(1);
+        tokio::time::sleep(second).await;
+        assert!(api.object(CLAIM).is_some());
+        // its event comes, and it ends
+        bound.store(false, Ordering::SeqCst);
+        api.put(
+            "/api/v1/namespaces/n/pods/p",
+            json!({"status": {"phase": "Succeeded"}}),
+        );
+        tokio::time::sleep(second).await;
+        assert_eq!(api.object(CLAIM), None);
     }
 }
