@@ -33,13 +33,13 @@ use tokio_util::sync::CancellationToken;
 use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Verdict};
 use crate::views::Text;
 use crate::work::{self, Outcome};
-use crate::{Controller, LONGEST_DELAY, custom, ownership};
+use crate::{Controller, LONGEST_DELAY, discovery, ownership};
 
 /// How long the first list of a kind is waited for. A kind that cannot be read
 /// must not stop the collection of all others.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
-/// How often custom resources are looked for though no definition changed.
+/// How often custom and aggregated resources are looked for though no definition changed.
 const DISCOVERY: Duration = Duration::from_secs(30);
 /// How soon they are looked for again after the API server could not be asked.
 const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
@@ -156,7 +156,7 @@ impl Collector {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Follows the custom resources that there are, and only those: one that is not
+    /// Follows the custom and aggregated resources that there are, and only those: one that is not
     /// served any more would be asked for in vain for ever.
     async fn find_custom(
         self: &Arc<Self>,
@@ -164,10 +164,11 @@ impl Collector {
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
     ) -> bool {
-        let found = match custom::resources(&self.client).await {
+        let known: Vec<Resource> = followed.iter().map(|one| one.resource.clone()).collect();
+        let found = match discovery::collectable(&self.client, &known).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(error = %error.chain(), "cannot look for custom resources");
+                tracing::debug!(error = %error.chain(), "cannot discover custom and aggregated resources");
                 return false;
             }
         };
