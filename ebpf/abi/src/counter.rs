@@ -110,7 +110,8 @@ counters! {
     DroppedTooBig = 30, "dropped_too_big";
     /// A client's port was taken already at the backend and another was given.
     PortReplaced = 31, "port_replaced";
-    /// A datagram flow was sent to another backend, since its own is gone.
+    /// A datagram flow, or a connection that is being opened, was sent to another backend,
+    /// since its own is gone.
     FlowMoved = 32, "flow_moved";
     /// A packet was sent to its backend in an outer header.
     PacketEncapsulated = 33, "packet_encapsulated";

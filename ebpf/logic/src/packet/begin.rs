@@ -7,7 +7,7 @@ use ebpf_abi::{
 };
 
 use super::headers::TcpFlags;
-use super::lifetime::{is_over, is_pair, log, together};
+use super::lifetime::{FRESH, idle, is_over, is_pair, log, together};
 use super::track::{first_seen, way};
 use super::{Fragment, Origin, Search, Step, Verdict, Work};
 use crate::lookup::{Admission, Ask, Choice, Found, addressed, choose_at, scale};
@@ -454,6 +454,10 @@ pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
 pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
     if maps.flow(&work.key, &mut work.entry).is_none() {
         return true;
+    }
+    // Most ports of a busy range are in use: that is known without another lookup.
+    if idle(work.entry.life, work.now) <= FRESH {
+        return false;
     }
     let Some(theirs) = work.entry.flow.open(&work.key) else {
         return false;
