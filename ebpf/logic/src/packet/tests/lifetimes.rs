@@ -306,8 +306,8 @@ fn search_begins_elsewhere_for_each_retry() {
         flows.retain(|key, _| {
             key.source_port != Port::new(4000) && key.destination_port != Port::new(first)
         });
-        let mut taken = flows.clone();
-        for (key, entry) in taken.iter_mut() {
+        let taken = flows.clone();
+        for (key, entry) in &taken {
             if entry.flow.unchecked().flags.contains(FlowFlags::REPLY) {
                 let mut key = *key;
                 key.destination_port = Port::new(first);

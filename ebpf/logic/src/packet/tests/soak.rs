@@ -149,7 +149,7 @@ impl World {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % one_in != 0
+            !(random >> 33).is_multiple_of(one_in)
         };
         let backends: Vec<_> = service.all.iter().filter(&mut there).copied().collect();
         let set = u32::try_from(number).unwrap() + 1;
