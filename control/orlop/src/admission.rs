@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use control_apiserver::admission::{ChoiceError, Plugin, Plugins, Settings, Stay};
+use ipnet::IpNet;
 
 use crate::error::Error;
 
@@ -28,6 +29,10 @@ pub struct Options {
         conflicts_with_all = ["enable_admission_plugins", "disable_admission_plugins"]
     )]
     admission_control: Vec<String>,
+    /// Ranges of addresses that Services may have as external IPs although the plugin
+    /// DenyServiceExternalIPs is on.
+    #[arg(long, value_delimiter = ',', value_name = "RANGES")]
+    service_external_ip_ranges: Vec<IpNet>,
     /// AdmissionConfiguration: what plugins are told.
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
@@ -40,6 +45,19 @@ pub struct Options {
 }
 
 impl Options {
+    /// Turns DenyServiceExternalIPs on, unless the command line says which of it and all
+    /// plugins are on.
+    pub fn deny_external_ips(&mut self) {
+        let name = Plugin::DenyServiceExternalIPs.name();
+        let mut chosen = self
+            .disable_admission_plugins
+            .iter()
+            .chain(&self.enable_admission_plugins);
+        if self.admission_control.is_empty() && !chosen.any(|one| one == name) {
+            self.enable_admission_plugins.push(name.to_owned());
+        }
+    }
+
     /// What the API server is told.
     ///
     /// # Errors
@@ -66,8 +84,11 @@ impl Options {
             unreachable: self.default_unreachable_toleration_seconds,
         };
         let file = self.admission_control_config_file.as_deref();
-        let settings = Settings::new(plugins, stay, file)
+        let mut settings = Settings::new(plugins, stay, file)
             .map_err(|error| Error::Option(crate::run::all_causes(&error)))?;
+        settings
+            .external_ip_ranges
+            .clone_from(&self.service_external_ip_ranges);
         Ok(Arc::new(settings))
     }
 }
@@ -118,6 +139,23 @@ mod tests {
             (settings.stay.not_ready, settings.stay.unreachable),
             (10, 300)
         );
+    }
+
+    #[test]
+    fn a_whole_cluster_denies_external_ips_unless_told_otherwise() {
+        let chosen = |flags: &[&str]| {
+            let command = std::iter::once(&"orlop").chain(flags);
+            let mut command = Command::try_parse_from(command).expect("right");
+            command.options.deny_external_ips();
+            let settings = command.options.settings().expect("right");
+            settings.plugins.has(Plugin::DenyServiceExternalIPs)
+        };
+        assert!(chosen(&[]));
+        assert!(chosen(&["--enable-admission-plugins=AlwaysPullImages"]));
+        assert!(!chosen(&[
+            "--disable-admission-plugins=DenyServiceExternalIPs"
+        ]));
+        assert!(!chosen(&["--admission-control=NodeRestriction"]));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::error::Error;
 #[group(id = "requests")]
 pub struct Options {
     #[command(flatten)]
-    admission: crate::admission::Options,
+    pub admission: crate::admission::Options,
     /// Queue requests by priority and fairness; else the two limits refuse what is too much.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     enable_priority_and_fairness: bool,

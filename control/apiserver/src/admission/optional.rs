@@ -144,7 +144,8 @@ pub(super) fn check(context: &Context, served: &Served, change: Change<'_>) -> R
             }
         }
         ("", "services", "") if on(DenyServiceExternalIPs) => {
-            rules::check_external_ips(change.new, change.old).map_err(refused)?;
+            let ranges = &api.config.chain.admission.external_ip_ranges;
+            rules::check_external_ips(change.new, change.old, ranges).map_err(refused)?;
         }
         ("" | "events.k8s.io", "events", _) if on(EventRateLimit) && !is_dry(context) => {
             if let Some(rates) = &api.config.chain.admission.event_rates {

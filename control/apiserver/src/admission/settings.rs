@@ -9,6 +9,7 @@ use control_kinds::admission::{self as rules, Stay};
 use control_kinds::quota::{Limit, Limits};
 use control_types::value::{self, Value};
 use control_types::yaml;
+use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub plugins: Plugins,
     /// How long pods stay on a silent node that do not say it themselves.
     pub stay: Stay,
+    /// Of `DenyServiceExternalIPs`: ranges of addresses that Services may have nevertheless.
+    pub external_ip_ranges: Vec<IpNet>,
     pub(super) event_rates: Option<EventRates>,
     pub(super) node_selectors: NodeSelectors,
     pub(super) tolerations: Tolerations,

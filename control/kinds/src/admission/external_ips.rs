@@ -1,19 +1,32 @@
 //! `DenyServiceExternalIPs`: no Service takes addresses that are not the cluster's
 //! (CVE-2020-8554).
 
+use std::net::IpAddr;
+
 use control_types::value::Value;
+use ipnet::IpNet;
 
 use super::Refusal;
 use crate::tree::Read;
 
-/// Refuses external addresses that a Service did not have before.
+/// Refuses external addresses that a Service did not have before and that are not in the
+/// ranges for them.
 ///
 /// # Errors
 /// When there are any.
-pub fn check_external_ips(service: &Value, old: Option<&Value>) -> Result<(), Refusal> {
+pub fn check_external_ips(
+    service: &Value,
+    old: Option<&Value>,
+    ranges: &[IpNet],
+) -> Result<(), Refusal> {
     let addresses = |service: &Value| service.at("spec").items("externalIPs").to_vec();
     let before = old.map(addresses).unwrap_or_default();
-    if addresses(service).iter().all(|one| before.contains(one)) {
+    let is_in_ranges = |address: &Value| {
+        let address = address.as_text().parse::<IpAddr>();
+        address.is_ok_and(|address| ranges.iter().any(|range| range.contains(&address)))
+    };
+    let mut now = addresses(service).into_iter();
+    if now.all(|one| before.contains(&one) || is_in_ranges(&one)) {
         return Ok(());
     }
     Err("Use of external IPs is denied by admission control".to_owned())
@@ -38,10 +51,13 @@ mod tests {
             (&none, Some(&one), true),
         ] {
             assert_eq!(
-                check_external_ips(new, old).is_ok(),
+                check_external_ips(new, old, &[]).is_ok(),
                 allowed,
                 "{new:?} {old:?}"
             );
         }
+        let ranges = ["2.2.2.0/24".parse().expect("a range")];
+        assert!(check_external_ips(&two, Some(&one), &ranges).is_ok());
+        assert!(check_external_ips(&two, None, &ranges).is_err());
     }
 }

@@ -48,6 +48,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         .await
         .map_err(Error::NodeAgent)?;
     agent.node_ips = options.node.addresses()?;
+    options.api.requests.admission.deny_external_ips();
     let kubeconfig = options
         .api
         .write_kubeconfig
