@@ -188,17 +188,22 @@ fn ready(slice: &Value, port: &str, namespace: &str, out: &mut Vec<Endpoint>) {
 /// A node: its agent, or another port of its.
 async fn of_node(context: &Context, name: &ProxyName<'_>) -> Result<Target, Status> {
     let endpoint = node::endpoint(context, name.name).await?;
-    for address in resolve(&endpoint.host).await? {
-        allowed(&address)?;
-    }
+    // Resolved once: who answers for the name must not answer the check and the connection
+    // differently.
+    let address = checked(resolve(&endpoint.host).await?)?;
     if name.port.is_empty() || name.port == endpoint.port.to_string() {
-        return Ok(node::kubelets(context)?.target(&endpoint, true));
+        let target = node::kubelets(context)?.target(&endpoint, true);
+        return Ok(Target {
+            host: address,
+            server_name: Some(endpoint.host),
+            ..target
+        });
     }
     Ok(Target {
-        host: endpoint.host,
+        host: address,
         port: number(name.port)?,
         tls: name.https.then(unverified_tls),
-        server_name: None,
+        server_name: Some(endpoint.host),
         dialer: context.api.config.egress.to(Kind::Cluster),
     })
 }
@@ -211,6 +216,17 @@ async fn resolve(host: &str) -> Result<Vec<String>, Status> {
         .await
         .map_err(|error| Status::bad_request(format!("lookup {host}: {error}")))?;
     Ok(found.map(|address| address.ip().to_string()).collect())
+}
+
+/// Returns the address to connect to, if all that a name stands for are allowed.
+fn checked(addresses: Vec<String>) -> Result<String, Status> {
+    for address in &addresses {
+        allowed(address)?;
+    }
+    let mut addresses = addresses.into_iter();
+    addresses
+        .next()
+        .ok_or_else(|| Status::bad_request("address not allowed"))
 }
 
 fn number(port: &str) -> Result<u16, Status> {
@@ -297,6 +313,17 @@ mod tests {
             "2001:db8::1",
         ] {
             allowed(address).expect(address);
+        }
+    }
+
+    #[test]
+    fn a_name_leads_to_an_address_that_was_checked() {
+        let addresses = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let found = checked(addresses(&["10.1.2.3", "fd00::1"]));
+        assert_eq!(found.as_deref(), Ok("10.1.2.3"));
+        for wrong in [&[][..], &["127.0.0.1"], &["10.1.2.3", "::1"]] {
+            let status = checked(addresses(wrong)).expect_err("not allowed");
+            assert_eq!(status.code, 400, "{wrong:?}");
         }
     }
 
