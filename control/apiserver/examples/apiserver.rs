@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "orlop",
         "admin",
     );
-    let kubelets = Kubelets::new(pki.ca.certificate_pem(), &pki.kubelet_client()?)?;
+    let kubelets = Kubelets::new(pki.kubelet_ca.certificate_pem(), &pki.kubelet_client()?)?;
     let proxy = pki.front_proxy_client()?;
     let store = Embedded::open(dir.join("store.redb"), Options::default())?;
     let config = Config {

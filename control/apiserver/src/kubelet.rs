@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use control_pki::Issued;
+use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::client::danger::ServerCertVerifier;
 
 use crate::egress::Dialer;
 use crate::egress::target::Target;
@@ -25,14 +28,23 @@ const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 /// Credentials towards kubelets. Cheap to clone.
 #[derive(Clone)]
 pub struct Kubelets {
-    verified: Arc<ArcSwap<ClientConfig>>,
-    unverified: Arc<ArcSwap<ClientConfig>>,
+    shared: Arc<ArcSwap<Configs>>,
     dialer: Dialer,
+}
+
+struct Configs {
+    verifier: Arc<dyn ServerCertVerifier>,
+    /// Without resumption: a resumed session is not verified again, and the node is part
+    /// of what is verified.
+    verified: ClientConfig,
+    unverified: Arc<ClientConfig>,
 }
 
 /// Where one node's kubelet is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Name of the node.
+    pub node: String,
     /// An address or a host's name.
     pub host: String,
     /// TCP port.
@@ -44,16 +56,14 @@ pub struct Endpoint {
 // === impl Kubelets ===
 
 impl Kubelets {
-    /// Shows `own` to kubelets (`Cluster::kubelet_client`) and believes those
-    /// whose serving certificate is of the authority `ca_pem`.
+    /// Shows `own` to kubelets (`Cluster::kubelet_client`) and accepts those whose serving
+    /// certificate an authority in `ca_pem` signed for their node (`system:node:NAME`).
     ///
     /// # Errors
     /// When one of them cannot be read.
     pub fn new(ca_pem: &str, own: &Issued) -> Result<Self, control_pki::Error> {
-        let (verified, unverified) = Self::configs(ca_pem, own)?;
         Ok(Self {
-            verified: Arc::new(ArcSwap::from_pointee(verified)),
-            unverified: Arc::new(ArcSwap::from_pointee(unverified)),
+            shared: Arc::new(ArcSwap::from_pointee(Configs::new(ca_pem, own)?)),
             dialer: Dialer::default(),
         })
     }
@@ -69,9 +79,7 @@ impl Kubelets {
     /// # Errors
     /// As [`Kubelets::new`]; the old ones then stay.
     pub fn replace(&self, ca_pem: &str, own: &Issued) -> Result<(), control_pki::Error> {
-        let (verified, unverified) = Self::configs(ca_pem, own)?;
-        self.verified.store(Arc::new(verified));
-        self.unverified.store(Arc::new(unverified));
+        self.shared.store(Arc::new(Configs::new(ca_pem, own)?));
         Ok(())
     }
 
@@ -79,30 +87,46 @@ impl Kubelets {
     /// for clients that ask for it (`insecureSkipTLSVerifyBackend`).
     #[must_use]
     pub fn target(&self, endpoint: &Endpoint, verify: bool) -> Target {
+        let configs = self.shared.load();
         let config = if verify {
-            &self.verified
+            configs.for_node(&endpoint.node)
         } else {
-            &self.unverified
+            Arc::clone(&configs.unverified)
         };
         Target {
             host: endpoint.host.clone(),
             port: endpoint.port,
-            tls: Some(config.load_full()),
+            tls: Some(config),
             server_name: None,
             dialer: self.dialer.clone(),
         }
     }
+}
 
-    fn configs(
-        ca_pem: &str,
-        own: &Issued,
-    ) -> Result<(ClientConfig, ClientConfig), control_pki::Error> {
-        let verified = control_pki::client_config(ca_pem, Some(own))?;
-        let mut blind = verified.clone();
-        blind
+// === impl Configs ===
+
+impl Configs {
+    fn new(ca_pem: &str, own: &Issued) -> Result<Self, control_pki::Error> {
+        let mut verified = control_pki::client_config(ca_pem, Some(own))?;
+        let mut unverified = verified.clone();
+        unverified
             .dangerous()
             .set_certificate_verifier(control_pki::any_server());
-        Ok((verified, blind))
+        verified.resumption = Resumption::disabled();
+        Ok(Self {
+            verifier: control_pki::server_verifier(ca_pem)?,
+            verified,
+            unverified: Arc::new(unverified),
+        })
+    }
+
+    /// Returns a client that accepts the kubelet of this node alone.
+    fn for_node(&self, node: &str) -> Arc<ClientConfig> {
+        let mut config = self.verified.clone();
+        let subject = format!("system:node:{node}");
+        let verifier = control_pki::verify_subject(Arc::clone(&self.verifier), subject);
+        config.dangerous().set_certificate_verifier(verifier);
+        Arc::new(config)
     }
 }
 
@@ -146,6 +170,7 @@ impl Endpoint {
             .iter()
             .any(|feature| feature.as_str() == Some(WEBSOCKETS));
         Ok(Self {
+            node: meta::name(node).to_owned(),
             host: host.to_owned(),
             port,
             websockets,
@@ -161,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_internal_address_comes_before_the_name() {
-        let node = value!({"status": {
+        let node = value!({"metadata": {"name": "n1"}, "status": {
             "addresses": [
                 {"type": "Hostname", "address": "node-1"},
                 {"type": "InternalIP", "address": "10.0.0.7"},
@@ -171,6 +196,7 @@ mod tests {
             "declaredFeatures": ["Other", "ExtendWebSocketsToKubelet"]
         }});
         let expected = Endpoint {
+            node: "n1".into(),
             host: "10.0.0.7".into(),
             port: 10350,
             websockets: true,
@@ -182,6 +208,7 @@ mod tests {
     fn a_node_that_says_only_its_name_is_asked_at_the_usual_port() {
         let node = value!({"status": {"addresses": [{"type": "Hostname", "address": "node-1"}]}});
         let expected = Endpoint {
+            node: String::new(),
             host: "node-1".into(),
             port: 10250,
             websockets: false,

@@ -628,7 +628,7 @@ async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
 async fn agent(cluster: &Cluster, dir: &Path) -> u16 {
     let issued = cluster
         .ca
-        .issue(&Spec::server("node-1", ["127.0.0.1"]))
+        .issue(&Spec::server("system:node:node-1", ["127.0.0.1"]))
         .expect("signed");
     let identity = ServingIdentity::new(&issued, dir).expect("an identity");
     let acceptor = TlsAcceptor::from(Arc::new(server_config(identity, &[]).expect("TLS")));

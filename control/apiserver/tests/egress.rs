@@ -374,7 +374,7 @@ async fn every_connection_of_the_server_goes_by_the_way_of_its_kind() {
     let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
     let kubelet = pki
         .ca
-        .issue(&Spec::server("kubelet", ["192.0.2.7"]))
+        .issue(&Spec::server("system:node:n", ["192.0.2.7"]))
         .expect("signed");
     let (kubelet, pod) = (stand_in(Some(kubelet)).await, stand_in(None).await);
     cluster(&server, kubelet, pod).await;

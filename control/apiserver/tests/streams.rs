@@ -51,7 +51,10 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         let identity = ServingIdentity::new(&issued, dir).expect("an identity");
         server_config(identity, &[]).expect("TLS")
     };
-    let kubelet = tls(kubelet_ca.as_ref().unwrap_or(&cluster.ca), "kubelet");
+    let kubelet = tls(
+        kubelet_ca.as_ref().unwrap_or(&cluster.ca),
+        "system:node:node-1",
+    );
     let port = stand_in(kubelet, trust()).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -29,6 +29,13 @@ pub struct Config {
     /// Signs certificates that were asked for and approved. Without it nobody
     /// does here.
     pub authority: Option<Arc<Authority>>,
+    /// Signs the serving certificates of kubelets. Without it they stay unsigned.
+    pub kubelet_authority: Option<Arc<Authority>>,
+    /// The names and addresses by which clients reach the API server: no kubelet gets a
+    /// serving certificate for one of them.
+    pub api_server_names: Vec<String>,
+    /// The ranges of Service addresses, for the same reason.
+    pub service_cidrs: Vec<IpNet>,
     /// The longest life of such certificates.
     pub certificate_life: Duration,
     /// How long a node may be silent before it counts as not ready.
@@ -55,6 +62,9 @@ impl Default for Config {
             root_ca_pem: None,
             token_signer: None,
             authority: None,
+            kubelet_authority: None,
+            api_server_names: Vec::new(),
+            service_cidrs: Vec::new(),
             certificate_life: Duration::from_secs(365 * 24 * 3600),
             node_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),

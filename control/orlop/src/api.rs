@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
 use crate::{
-    access, address, error::Error, listen, requests, rotation::Rotation, store, token_keys,
+    access, address, error::Error, listen, requests, rotation, rotation::Rotation, store,
+    token_keys,
 };
 
 /// Where the API server keeps its state and listens.
@@ -81,6 +82,10 @@ pub struct Api {
     pub authority: String,
     /// Signs certificates as that authority.
     pub signer: Arc<Authority>,
+    /// Signs kubelets' serving certificates.
+    pub kubelet_signer: Arc<Authority>,
+    /// The names and addresses by which clients reach the server.
+    pub names: Vec<String>,
     tokens: Tokens,
     /// The files of its keys, and what was read of them.
     token_files: (token_keys::Files, token_keys::Seen),
@@ -156,9 +161,18 @@ impl Options {
             .await?;
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
+        let kubelet_trust = rotation::kubelet_trust(&pki).map_err(Error::Pki)?;
+        if let Some(until) = kubelet_trust.cluster_ca_until {
+            tracing::warn!(
+                %until,
+                "kubelets' serving certificates of the cluster's authority are still accepted, \
+                 since the cluster is older than its `kubelet-ca`; replace the cluster's \
+                 authority if a node may have been compromised before"
+            );
+        }
         let kubelets = pki
             .kubelet_client()
-            .and_then(|own| Kubelets::new(&authority, &own))
+            .and_then(|own| Kubelets::new(&kubelet_trust.bundle_pem, &own))
             .map_err(Error::Pki)?;
         let proxy = ProxyIdentity::new(pki.front_proxy_client().map_err(Error::Pki)?);
         let published = Authorities {
@@ -228,6 +242,8 @@ impl Options {
             tls,
             authority,
             signer: Arc::new(pki.ca),
+            kubelet_signer: Arc::new(pki.kubelet_ca),
+            names: self.names(advertise),
             tokens: own_tokens,
             token_files: (token_files, seen),
             rotation,

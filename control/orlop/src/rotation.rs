@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_apiserver::{Kubelets, ProxyIdentity};
-use control_pki::{Cluster, Issued, ServingIdentity, kubeconfig, write_private};
+use control_pki::{
+    Cluster, Issued, KubeletTrust, ServingIdentity, Spec, kubeconfig, write_private,
+};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -44,8 +46,17 @@ pub struct Rotation {
 struct InUse {
     serving: Issued,
     kubelets: Issued,
+    kubelet_trust: String,
     proxy: Issued,
     administrator: Issued,
+}
+
+/// Returns the authorities that the API server accepts from kubelets now.
+///
+/// # Errors
+/// An authority that cannot be read.
+pub fn kubelet_trust(pki: &Cluster) -> Result<KubeletTrust, control_pki::Error> {
+    pki.kubelet_trust(Spec::DEFAULT_VALIDITY, Timestamp::now())
 }
 
 impl Rotation {
@@ -74,6 +85,7 @@ impl Rotation {
             Ok::<_, control_pki::Error>(InUse {
                 serving: self.pki.serving(&self.names)?,
                 kubelets: self.pki.kubelet_client()?,
+                kubelet_trust: kubelet_trust(&self.pki)?.bundle_pem,
                 proxy: self.pki.front_proxy_client()?,
                 administrator: self.pki.administrator()?,
             })
@@ -92,8 +104,8 @@ impl Rotation {
             let replaced = self.serving.replace(&now.serving, &path);
             replaced.map_err(Error::Pki)?;
         }
-        if known.kubelets != now.kubelets {
-            let replaced = self.kubelets.replace(authority, &now.kubelets);
+        if known.kubelets != now.kubelets || known.kubelet_trust != now.kubelet_trust {
+            let replaced = self.kubelets.replace(&now.kubelet_trust, &now.kubelets);
             replaced.map_err(Error::Pki)?;
         }
         if known.proxy != now.proxy {
@@ -117,6 +129,7 @@ impl Rotation {
         }
         for (name, authority) in [
             ("ca", &self.pki.ca),
+            ("kubelet-ca", &self.pki.kubelet_ca),
             ("front-proxy-ca", &self.pki.front_proxy_ca),
         ] {
             let path = self.pki.dir.join(format!("{name}.crt"));
@@ -144,7 +157,7 @@ mod tests {
         let path = pki.dir.join("apiserver.crt");
         let serving = ServingIdentity::new(&issued, &path).expect("an identity");
         let kubelet = pki.kubelet_client().expect("issued");
-        let kubelets = Kubelets::new(pki.ca.certificate_pem(), &kubelet).expect("usable");
+        let kubelets = Kubelets::new(pki.kubelet_ca.certificate_pem(), &kubelet).expect("usable");
         let kubeconfig = dir.path().join("admin.kubeconfig");
         let rotation = Rotation {
             names,

@@ -114,6 +114,10 @@ impl Authority {
     /// # Errors
     /// [`Error::Name`] or [`Error::Crypto`].
     pub fn create(name: &str) -> Result<Self, Error> {
+        Self::create_at(name, SystemTime::now())
+    }
+
+    pub(crate) fn create_at(name: &str, now: SystemTime) -> Result<Self, Error> {
         let key = KeyPair::generate().map_err(Error::crypto("make a key"))?;
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished_name(name, &[])?;
@@ -128,7 +132,6 @@ impl Authority {
         params.subject_alt_names = CertificateParams::new(vec![name.to_owned()])
             .map_err(|_| no_name(name))?
             .subject_alt_names;
-        let now = SystemTime::now();
         params.not_before = (now - CLOCK_SKEW).into();
         params.not_after = (now + AUTHORITY_VALIDITY).into();
         params.serial_number = Some(serial()?);
@@ -425,6 +428,13 @@ pub(crate) fn validity(pem: &str, path: &Path) -> Result<(Timestamp, Timestamp),
 /// The names and addresses of the first certificate of a PEM text.
 pub(crate) fn names(pem: &str, path: &Path) -> Result<Vec<String>, Error> {
     Ok(Facts::read(pem, path)?.names)
+}
+
+/// Whether the first certificate of a PEM text names the key of `authority` as its signer's.
+pub(crate) fn is_signed_by(pem: &str, authority: &str) -> Result<bool, Error> {
+    let path = Path::new("certificate");
+    let signer = Facts::read(pem, path)?.signer_id;
+    Ok(!signer.is_empty() && signer == Facts::read(authority, path)?.key_id)
 }
 
 /// The public key info (DER) of the first certificate of a PEM text.

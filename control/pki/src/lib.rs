@@ -5,7 +5,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ca.crt`, `ca.key` | the cluster's authority: servers, components, nodes, people |
+//! | `ca.crt`, `ca.key` | the cluster's authority: API server, components, nodes' client certificates, people |
+//! | `kubelet-ca.crt`, `kubelet-ca.key` | kubelets' serving certificates; only the API server's kubelet client trusts it |
 //! | `front-proxy-ca.crt`, `front-proxy-ca.key` | vouches for proxies that pass users on in headers |
 //! | `sa.pub`, `sa.key` | signs service accounts' tokens |
 //! | `encryption.key` | encrypts secrets in the store |
@@ -24,19 +25,21 @@ mod public_key;
 mod random;
 mod request;
 mod service_account;
+mod subject;
 mod tls;
 mod vouched;
 
 pub use authority::{Authority, Issued, Spec, Usage, check_certificate};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, KubeletTrust};
 pub use error::Error;
 pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use possession::{any_server, unverified_client_config};
 pub use public_key::{PublicKey, ServiceAccountKeys};
-pub use request::{Request, Requested, names, public_key_hash, validity};
+pub use request::{Request, Requested, is_signed_by, names, public_key_hash, validity};
 pub use service_account::{Rejected, ServiceAccountKey};
+pub use subject::{server_verifier, verify_subject};
 pub use tls::{
     ClientTrust, ServingIdentity, TlsLimits, client_config, parse_certificates, server_config,
     server_config_within,

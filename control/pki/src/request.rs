@@ -195,6 +195,15 @@ pub fn names(pem: &str, path: &Path) -> Result<Vec<String>, Error> {
     crate::authority::names(pem, path)
 }
 
+/// Whether a certificate (the first of a PEM text) names the key of `authority` as its
+/// signer's. It verifies nothing.
+///
+/// # Errors
+/// [`Error::Malformed`].
+pub fn is_signed_by(pem: &str, authority: &str) -> Result<bool, Error> {
+    crate::authority::is_signed_by(pem, authority)
+}
+
 /// The hash by which an authority is known to who has not met it yet, as
 /// kubeadm writes it: `sha256:` and the SHA-256 of the subject's public key
 /// info (RFC 7469), in hexadecimal.

@@ -1,4 +1,5 @@
-//! Signs what was approved, with the cluster's authority.
+//! Signs what was approved: clients with the cluster's authority, kubelets' serving
+//! certificates with an authority of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub const CONTROLLER: Controller = Controller {
             client: ctx.client.clone(),
             requests: ctx.certificate_requests(),
             authority,
+            kubelet_authority: ctx.config.kubelet_authority.clone(),
             longest: ctx.config.certificate_life,
             queue: work::queue(),
         });
@@ -54,6 +56,7 @@ struct Signer {
     client: Client,
     requests: Arc<Kind<CertificateSigningRequest>>,
     authority: Arc<Authority>,
+    kubelet_authority: Option<Arc<Authority>>,
     longest: Duration,
     queue: Queue<Key>,
 }
@@ -94,6 +97,15 @@ fn decide(request: &CertificateSigningRequest, asked: &Requested, longest: Durat
 }
 
 impl Signer {
+    /// Returns the authority for a usage. Server certificates are of kubelets alone: the
+    /// cluster's own authority signs none on request.
+    fn authority(&self, usage: Usage) -> &Authority {
+        match (usage, &self.kubelet_authority) {
+            (Usage::Server, Some(authority)) => authority,
+            _ => &self.authority,
+        }
+    }
+
     async fn sync(&self, key: Key) -> Outcome {
         let Some(request) = self.requests.by_key(&key) else {
             return Ok(None);
@@ -112,7 +124,7 @@ impl Signer {
         match decide(&request, &asked, self.longest) {
             Decision::Leave => Ok(None),
             Decision::Fail(why) => fail(why).await,
-            Decision::Sign(usage, life) => match self.authority.sign(&asked, usage, life) {
+            Decision::Sign(usage, life) => match self.authority(usage).sign(&asked, usage, life) {
                 // Trying again would not help.
                 Err(error) => fail(&error.to_string()).await,
                 Ok(pem) => {

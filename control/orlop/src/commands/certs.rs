@@ -199,6 +199,9 @@ mod tests {
             .lines()
             .filter_map(|line| line.split_whitespace().next())
             .collect();
-        assert_eq!(names, ["NAME", "admin", "ca", "front-proxy-ca"]);
+        assert_eq!(
+            names,
+            ["NAME", "admin", "ca", "front-proxy-ca", "kubelet-ca"]
+        );
     }
 }

@@ -86,11 +86,12 @@ pub fn run(command: Command) -> Result<(), Error> {
                 source,
             })?;
             let user = format!("system:node:{name}");
-            let issue = |spec: &Spec| cluster.ca.issue(spec).map_err(Error::Pki);
-            let own = issue(&Spec::client(&user, &["system:nodes"]))?;
+            let client = Spec::client(&user, &["system:nodes"]);
+            let own = cluster.ca.issue(&client).map_err(Error::Pki)?;
             write_kubeconfig(&cluster, &common, &folder.join("kubeconfig"), &own, &user)?;
             let names = address.iter().map(IpAddr::to_string).chain([name]);
-            let serving = issue(&Spec::server(&user, names))?;
+            let serving = Spec::server(&user, names);
+            let serving = cluster.kubelet_ca.issue(&serving).map_err(Error::Pki)?;
             let public = |file: &str, text: &str| {
                 write_public(&folder.join(file), text.as_bytes()).map_err(Error::Pki)
             };

@@ -108,6 +108,9 @@ where
             cluster_cidrs: options.cluster_cidr,
             root_ca_pem: Some(api.authority.clone()),
             authority: Some(api.signer.clone()),
+            kubelet_authority: Some(api.kubelet_signer.clone()),
+            api_server_names: api.names.clone(),
+            service_cidrs: options.api.service_cluster_ip_range.clone(),
             token_signer: Some(api.token_signer()),
             default_load_balancer: !options.load_balancer.load_balancer_class_only,
             ..control_controllers::Config::default()

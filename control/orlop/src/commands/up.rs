@@ -78,7 +78,8 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
     Box::pin(server::serve_with(options, more, shutdown)).await
 }
 
-/// The node's serving certificate, from the authority in this very process.
+/// Keeps the node's serving certificate, which the authority of kubelets in this process
+/// signs.
 fn serving(
     folder: &join::Folder,
     api: &api::Api,
@@ -90,7 +91,7 @@ fn serving(
     let names = names.chain([name.to_owned()]);
     let mut spec = Spec::server(&join::user(name), names);
     spec.orgs = vec![NODES.to_owned()];
-    api.signer
+    api.kubelet_signer
         .keep(folder.path(), "serving", &spec)
         .map_err(Error::Pki)?;
     write_public(&folder.file("ca.crt"), api.authority.as_bytes()).map_err(Error::Pki)
