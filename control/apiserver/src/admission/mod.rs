@@ -89,6 +89,9 @@ pub async fn admit_create(
         living_namespace(context, served, object).await?;
     }
     let resource = (served.resource.group, served.resource.plural);
+    if resource == ("", "nodes") {
+        node_restriction::admit_node(context, served, object, None)?;
+    }
     if resource != ("", "pods") {
         node_restriction::check(context, served, "", object, None)?;
     }
@@ -181,6 +184,9 @@ pub fn admit_update(
     new: &mut Value,
     old: &Value,
 ) -> Result<(), Status> {
+    if (served.resource.group, served.resource.plural) == ("", "nodes") {
+        return node_restriction::admit_node(context, served, new, Some(old));
+    }
     let pods = (served.resource.group, served.resource.plural) == ("", "pods");
     if !pods || !subresource.is_empty() {
         return Ok(());

@@ -1,6 +1,8 @@
 //! `NodeRestriction`: what agents of nodes may write beyond what they may ask for.
 //! Who is no agent passes without a look.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::{Attributes, NETWORK_ACCOUNT, User};
@@ -13,6 +15,7 @@ use control_types::value::Value;
 use super::{Plugin, on, refuse};
 use crate::api::Served;
 use crate::chain::Context;
+use crate::listen::ClientAddr;
 
 const CERTIFICATES: &str = "certificates.k8s.io";
 /// Where the leases of nodes are.
@@ -41,7 +44,10 @@ pub(super) fn check(
     let decided = match (served.resource.group, served.resource.plural) {
         ("", "pods") => return pod(context, served, node, subresource, new, old),
         ("", "nodes") => {
-            own_node(node, meta::name(new)).and_then(|()| rules::node_writes_node(node, new, old))
+            own_node(node, meta::name(new))
+                .and_then(|()| rules::node_writes_node(node, new, old))
+                .map_err(refused)?;
+            return node_addresses(context, served, new, old);
         }
         ("", "persistentvolumeclaims") => match (subresource, old) {
             ("status", Some(old)) => rules::node_reports_claim(node, new, old),
@@ -51,10 +57,90 @@ pub(super) fn check(
             Err("PodCertificateRequest feature gate is disabled".to_owned())
         }
         (CERTIFICATES, "certificatesigningrequests") if old.is_none() => request(node, new),
-        ("resource.k8s.io", "resourceslices") if old.is_none() => of_node(node, new, "create"),
+        ("resource.k8s.io", "resourceslices") if old.is_none() => {
+            let (group, plural) = (served.resource.group, served.resource.plural);
+            let present = super::values(&context.api, group, plural, "")?;
+            of_node(node, new, "create")
+                .and_then(|()| rules::node_publishes_slice(node, new, &present))
+        }
         (group, plural) => own(node, group, plural, meta::namespace(new), meta::name(new)),
     };
     decided.map_err(refused)
+}
+
+/// Checks an agent's write of its own Node against what the control plane gave the node, and
+/// records the address from which the agent registered ([`rules::JOINED_FROM`]).
+///
+/// # Errors
+/// 403.
+pub(super) fn admit_node(
+    context: &Context,
+    served: &Served,
+    new: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    let Some(node) = agent(context) else {
+        return Ok(());
+    };
+    if meta::name(new) != node {
+        // `check` refuses it.
+        return Ok(());
+    }
+    let peer = context.parts.extensions.get::<ClientAddr>();
+    let peer: Option<IpAddr> = peer.map(|ClientAddr(address)| address.ip());
+    let joined_from = rules::joined_from(new, peer);
+    rules::node_keeps_its_bounds(node, new, old, &joined_from)
+        .map_err(|why| refuse(served, new, &why))?;
+    if !joined_from.is_empty() && meta::annotation(new, rules::JOINED_FROM).is_none() {
+        new.set_path(
+            &["metadata", "annotations", rules::JOINED_FROM],
+            joined_from,
+        );
+    }
+    Ok(())
+}
+
+/// Checks the addresses that an agent reports of its Node.
+fn node_addresses(
+    context: &Context,
+    served: &Served,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    if !rules::reports_new_addresses(new, old) {
+        return Ok(());
+    }
+    let others = addresses_of_nodes(context)?;
+    rules::node_reports_addresses(new, old, &others, &reserved(context))
+        .map_err(|why| refuse(served, new, &why))
+}
+
+fn addresses_of_nodes(context: &Context) -> Result<Vec<rules::NodeAddresses>, Status> {
+    let nodes = super::values(&context.api, "", "nodes", "")?;
+    Ok(nodes.iter().map(rules::NodeAddresses::of).collect())
+}
+
+fn reserved(context: &Context) -> rules::ReservedAddresses {
+    let config = &context.api.config;
+    rules::ReservedAddresses {
+        server: vec![config.advertise_address.to_canonical()],
+        services: config.service_cidrs.clone(),
+    }
+}
+
+/// Checks the addresses that an agent reports of its pod.
+fn pod_addresses(context: &Context, node: &str, new: &Value, old: &Value) -> Result<(), String> {
+    if !rules::adds_pod_addresses(new, old) {
+        return Ok(());
+    }
+    let own = super::value(&context.api, "", "nodes", node);
+    let own = own.as_ref().map(rules::NodeAddresses::of);
+    let own = own.unwrap_or_else(|| rules::NodeAddresses {
+        name: node.to_owned(),
+        ..rules::NodeAddresses::default()
+    });
+    let others = || addresses_of_nodes(context).unwrap_or_default();
+    rules::node_reports_pod_addresses(&own, new, old, others, &reserved(context))
 }
 
 /// The node whose agent asks, where agents are restricted.
@@ -248,7 +334,8 @@ fn pod(
             "unexpected operation \"UPDATE\", node {} can only create and delete mirror pods",
             quote(node)
         )),
-        ("status", Some(old)) => rules::node_reports_pod(node, new, old),
+        ("status", Some(old)) => rules::node_reports_pod(node, new, old)
+            .and_then(|()| pod_addresses(context, node, new, old)),
         (other, _) => Err(format!(
             "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
             quote(other)

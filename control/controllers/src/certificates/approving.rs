@@ -1,17 +1,20 @@
 //! Approves what nodes' agents ask for: client certificates where access
 //! control lets them have one (`certificatesigningrequests/nodeclient` and
 //! `selfnodeclient`, as kube-controller-manager does), and serving certificates
-//! for the node's own names and addresses, which upstream leaves to people.
+//! for names and addresses that somebody other than the node vouches for ([`super::serving`]),
+//! which upstream leaves to people.
 //! Everything else is left to people here as well.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use control_client::{Client, Queue};
+use control_client::events::{ObjectReference, Recorder};
+use control_client::{Client, Queue, View};
 use control_pki::Requested;
 use serde_json::{Value, json};
 
+use super::serving::{Limits, Verdict, judge};
 use super::{KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
 use crate::context::{Key, Kind};
@@ -32,6 +35,10 @@ pub const CONTROLLER: Controller = Controller {
             client: ctx.client.clone(),
             requests: ctx.certificate_requests(),
             nodes: ctx.nodes(),
+            recorder: ctx.recorder("certificate-controller"),
+            limits: Limits::of(&ctx.config),
+            approves_serving: ctx.config.kubelet_authority.is_some(),
+            reported: Mutex::default(),
             queue: work::queue(),
         });
         let listener = Arc::clone(&this);
@@ -56,6 +63,12 @@ struct Approver {
     client: Client,
     requests: Arc<Kind<CertificateSigningRequest>>,
     nodes: Arc<Kind<Node>>,
+    recorder: Recorder,
+    limits: Limits,
+    /// False beside an API server of others, which lets nodes write what vouches for them.
+    approves_serving: bool,
+    /// Waiting requests of which an event tells.
+    reported: Mutex<BTreeSet<Key>>,
     queue: Queue<Key>,
 }
 
@@ -64,8 +77,12 @@ struct Approver {
 enum Decision {
     /// It is for others to decide.
     Leave,
-    /// Its Node does not tell yet that the names are its own.
+    /// Its Node does not exist yet.
     Wait,
+    /// Nobody vouches yet for one of its names or addresses, as the text says.
+    Unvouched(String),
+    /// It is denied, for this reason.
+    Deny(String),
     /// It is approved, for this reason.
     Approve(&'static str),
     /// It is approved if the requester may create the first or the second of
@@ -81,10 +98,17 @@ const OTHER: (&str, &str) = (
     "nodeclient",
     "Auto approving kubelet client certificate after SubjectAccessReview.",
 );
-const SERVING: &str = "Auto approving kubelet serving certificate for the node's own addresses.";
+const SERVING: &str =
+    "Auto approving kubelet serving certificate for names and addresses vouched for.";
 
-/// Decides by the request alone and the Node of who sent it.
-fn decide(request: &CertificateSigningRequest, asked: &Requested, node: Option<&Node>) -> Decision {
+/// Decides by the request, the Node of who sent it, and all Nodes.
+fn decide(
+    request: &CertificateSigningRequest,
+    asked: &Requested,
+    node: Option<&Node>,
+    nodes: &[Arc<Node>],
+    limits: &Limits,
+) -> Decision {
     if request.is_decided() || !request.status.certificate.is_empty() {
         return Decision::Leave;
     }
@@ -100,32 +124,17 @@ fn decide(request: &CertificateSigningRequest, asked: &Requested, node: Option<&
             if !is_node || spec.username != asked.cn {
                 return Decision::Leave;
             }
-            match node {
-                Some(node) if owns(node, asked) => Decision::Approve(SERVING),
-                _ => Decision::Wait,
+            let Some(node) = node else {
+                return Decision::Wait;
+            };
+            match judge(asked, node, nodes, limits) {
+                Verdict::Vouched => Decision::Approve(SERVING),
+                Verdict::Unvouched(why) => Decision::Unvouched(why),
+                Verdict::Forbidden(why) => Decision::Deny(why),
             }
         }
         _ => Decision::Leave,
     }
-}
-
-/// Whether all names and addresses asked for are the node's.
-fn owns(node: &Node, asked: &Requested) -> bool {
-    let own = &node.status.addresses;
-    let name = |name: &String| {
-        *name == *node.metadata.name
-            || own.iter().any(|address| {
-                matches!(&*address.kind, "Hostname" | "InternalDNS" | "ExternalDNS")
-                    && address.address.eq_ignore_ascii_case(name)
-            })
-    };
-    let address = |wanted: &std::net::IpAddr| {
-        own.iter().any(|address| {
-            matches!(&*address.kind, "InternalIP" | "ExternalIP")
-                && address.address.parse() == Ok(*wanted)
-        })
-    };
-    asked.dns_names.iter().all(name) && asked.addresses.iter().all(address)
 }
 
 impl Approver {
@@ -136,14 +145,35 @@ impl Approver {
         let Ok(asked) = request.read() else {
             return Ok(None);
         };
+        if request.spec.signer_name == KUBELET_SERVING && !self.approves_serving {
+            return Ok(None);
+        }
         let name = request.spec.username.strip_prefix("system:node:");
         let node = name.and_then(|name| self.nodes.get("", name));
-        let reason = match decide(&request, &asked, node.as_deref()) {
+        let nodes = match request.spec.signer_name.as_str() {
+            KUBELET_SERVING => self.nodes.all(),
+            _ => Vec::new(),
+        };
+        let decision = decide(&request, &asked, node.as_deref(), &nodes, &self.limits);
+        let reason = match decision {
             Decision::Leave => None,
-            Decision::Wait => {
-                let made = request.metadata.creation_timestamp;
-                let age = made.map_or(0, |made| seconds_now().as_second() - made.as_second());
-                return Ok((age < PATIENCE).then_some(AGAIN));
+            Decision::Wait => return Ok(self.again(&request)),
+            Decision::Unvouched(why) => {
+                if let Some(node) = node {
+                    self.report(&key, &node, &why);
+                }
+                return Ok(self.again(&request));
+            }
+            Decision::Deny(why) => {
+                change(&self.client, &request, "approval", |object| {
+                    add_condition(object, "Denied", "AutoDenied", &why);
+                })
+                .await?;
+                tracing::warn!(request = %key, user = %request.spec.username, why, "certificate denied");
+                if let Some(node) = node {
+                    self.report(&key, &node, &why);
+                }
+                return Ok(None);
             }
             Decision::Approve(reason) => Some(reason),
             Decision::Ask(ways) => {
@@ -167,6 +197,26 @@ impl Approver {
         .await?;
         tracing::info!(request = %key, user = %request.spec.username, "certificate approved");
         Ok(None)
+    }
+
+    /// Returns when to look again at a request that waits.
+    fn again(&self, request: &CertificateSigningRequest) -> Option<Duration> {
+        let made = request.metadata.creation_timestamp;
+        let age = made.map_or(0, |made| seconds_now().as_second() - made.as_second());
+        (age < PATIENCE).then_some(AGAIN)
+    }
+
+    /// Emits one event per request on its Node.
+    fn report(&self, key: &Key, node: &Node, why: &str) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if !reported.insert(key.clone()) {
+            return;
+        }
+        reported.retain(|key| self.requests.by_key(key).is_some());
+        let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
+        let message = format!("Serving certificate not approved: {why}");
+        self.recorder
+            .warning(&about, "ServingCertificateNotApproved", message);
     }
 
     /// Asks access control about who sent the request.
@@ -223,12 +273,18 @@ mod tests {
     }
 
     fn node() -> Node {
-        let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"},
-            {"type": "Hostname", "address": "host-1"}]);
-        serde_json::from_value(
-            json!({"metadata": {"name": "n1"}, "status": {"addresses": addresses}}),
-        )
-        .expect("a node")
+        let annotations = json!({"orlop.dev/joined-from": "10.0.0.1",
+            "orlop.dev/serving-names": "host-1"});
+        serde_json::from_value(json!({"metadata": {"name": "n1", "annotations": annotations}}))
+            .expect("a node")
+    }
+
+    fn decide(
+        request: &CertificateSigningRequest,
+        asked: &Requested,
+        node: Option<&Node>,
+    ) -> Decision {
+        super::decide(request, asked, node, &[], &Limits::default())
     }
 
     #[test]
@@ -254,13 +310,12 @@ mod tests {
             ask(&own, &["10.0.0.1", "n1", "HOST-1"]),
             Decision::Approve(SERVING)
         );
-        for foreign in ["10.0.0.2", "n2", "kubernetes.default.svc", "fd00::1"] {
-            assert_eq!(
-                ask(&own, &["10.0.0.1", foreign]),
-                Decision::Wait,
-                "{foreign}"
-            );
+        for foreign in ["10.0.0.2", "n2", "fd00::1"] {
+            let decision = ask(&own, &["10.0.0.1", foreign]);
+            assert!(matches!(decision, Decision::Unvouched(_)), "{foreign}");
         }
+        let decision = ask(&own, &["10.0.0.1", "kubernetes.default.svc"]);
+        assert!(matches!(decision, Decision::Deny(_)), "{decision:?}");
         assert_eq!(decide(&own, &asked(NODE, &["n1"]), None), Decision::Wait);
         let other = request(KUBELET_SERVING, "system:node:n2", "system:nodes");
         assert_eq!(

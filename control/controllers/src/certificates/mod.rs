@@ -4,6 +4,7 @@
 mod approving;
 mod cleaning;
 mod kubelet;
+mod serving;
 mod signing;
 
 pub(crate) use approving::CONTROLLER as APPROVING;

@@ -13,6 +13,7 @@ mod classes;
 mod extended;
 mod external_ips;
 mod limits;
+mod node_identity;
 mod node_restriction;
 mod node_selector;
 mod nodes;
@@ -30,6 +31,11 @@ pub use classes::{default_ingress_class, default_storage_class, protect_from_del
 pub use extended::tolerate_extended_resources;
 pub use external_ips::check_external_ips;
 pub use limits::{check_limits, default_limits};
+pub use node_identity::{
+    IP_POOLS, JOINED_FROM, NodeAddresses, ReservedAddresses, SERVING_NAMES, adds_pod_addresses,
+    joined_from, listed, node_keeps_its_bounds, node_publishes_slice, node_reports_addresses,
+    node_reports_pod_addresses, pool_ranges, reports_new_addresses,
+};
 pub use node_restriction::{
     node_ends_pod, node_makes_pod, node_reports_claim, node_reports_pod, node_writes_node,
 };

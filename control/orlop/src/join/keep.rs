@@ -1,17 +1,21 @@
 //! Keeps a node's certificates: gets the serving certificate once the Node is
 //! registered, and new ones in time.
 
-use std::{path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, time::Duration};
 
-use control_client::Client;
+use control_client::{Client, resources};
+use control_kinds::admission::{JOINED_FROM, SERVING_NAMES, listed};
 use control_pki::{Issued, Request, check_certificate, validity};
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, Folder, request, user};
 
 /// Wait after a failure.
 const RETRY: Duration = Duration::from_secs(10);
+/// Wait after a request was denied: asking again sooner changes nothing.
+const DENIED: Duration = Duration::from_secs(600);
 /// Longest sleep: clocks may be set, machines may sleep.
 const ROUND: Duration = Duration::from_secs(3600);
 
@@ -27,17 +31,22 @@ pub async fn keep(
 ) -> bool {
     // Not all nodes at the same time.
     let share = rand::random_range(0.7..0.9);
+    let mut replaced = false;
     loop {
-        let wait = match round(folder, node, names, client, share).await {
+        let wait = match round(folder, node, names, client, share, &mut replaced).await {
             Ok(Next::Renewed) => return true,
             Ok(Next::In(wait)) => wait.min(ROUND),
             Err(error) => {
+                let retry = match &error {
+                    Error::Refused { .. } => DENIED,
+                    _ => RETRY,
+                };
                 let error = crate::run::in_one_line(&crate::error::Error::Join(error));
                 tracing::warn!(
                     error,
-                    "cannot keep the node's certificates; trying again in {RETRY:?}"
+                    "cannot keep the node's certificates; trying again in {retry:?}"
                 );
-                RETRY
+                retry
             }
         };
         tokio::select! {
@@ -50,7 +59,7 @@ pub async fn keep(
 /// Renews the client certificate whatever its age.
 #[cfg(test)]
 pub(super) async fn renew_now(folder: &Folder, node: &str, client: &Client) -> Result<bool, Error> {
-    let next = round(folder, node, &[], client, 0.0).await?;
+    let next = round(folder, node, &[], client, 0.0, &mut true).await?;
     Ok(matches!(next, Next::Renewed))
 }
 
@@ -65,6 +74,7 @@ async fn round(
     names: &[String],
     client: &Client,
     share: f64,
+    replaced: &mut bool,
 ) -> Result<Next, Error> {
     let now = Timestamp::now();
     let Some(mut own) = folder.load(node)? else {
@@ -86,7 +96,17 @@ async fn round(
         return Ok(Next::Renewed);
     }
     let path = folder.file("serving.crt");
+    let vouched = match client.get::<Value>(&resources::NODES, "", node).await {
+        Ok(object) => vouched(&object, names),
+        // It registers at the same time.
+        Err(error) if error.is_not_found() => return Ok(Next::In(Duration::from_secs(1))),
+        Err(error) => return Err(Error::Client(error)),
+    };
+    let names = &vouched;
     let serving_due = match std::fs::read_to_string(&path) {
+        // Servers before the authority of kubelets signed with the cluster's own: one new
+        // certificate each start shows whether this one still does.
+        Ok(pem) if !std::mem::replace(replaced, true) && is_signed_by(&pem, &own.authority) => now,
         Ok(pem) if check_certificate(&pem, &path, "").is_ok() && covers(&pem, &path, names) => {
             due(&pem, &path, share)?
         }
@@ -107,6 +127,34 @@ async fn round(
     })?;
     tracing::info!(certificate = %path.display(), "the node has a serving certificate");
     Ok(Next::In(Duration::from_secs(1)))
+}
+
+/// Returns those of `names` that the control plane vouches for: a request with any other is
+/// not approved. All of them where the Node has no record, as beside another control plane.
+fn vouched(node: &Value, names: &[String]) -> Vec<String> {
+    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
+    let Some(joined_from) = annotation(JOINED_FROM) else {
+        return names.to_vec();
+    };
+    let added = annotation(SERVING_NAMES).unwrap_or_default();
+    let known: Vec<&str> = listed(joined_from).chain(listed(added)).collect();
+    let name = node["metadata"]["name"].as_str().unwrap_or_default();
+    let is_vouched = |wanted: &&String| {
+        let is = |known: &str| known.eq_ignore_ascii_case(wanted);
+        is(name) || known.iter().any(|known| is(known))
+    };
+    let vouched: Vec<String> = names.iter().filter(is_vouched).cloned().collect();
+    let is_address = |name: &String| name.parse::<IpAddr>().is_ok();
+    if vouched.iter().any(is_address) || !names.iter().any(is_address) {
+        return vouched;
+    }
+    // Without any address nobody reaches the node: whoever approves it shall see what is missing.
+    names.to_vec()
+}
+
+/// Whether the authority (PEM) signed the certificate.
+fn is_signed_by(pem: &str, authority: &str) -> bool {
+    control_pki::is_signed_by(pem, authority).unwrap_or(false)
 }
 
 /// When a certificate is to be renewed: after this share of its life.
@@ -141,6 +189,22 @@ mod tests {
         let ends: Timestamp = "2026-01-11T00:00:00Z".parse().expect("a time");
         let expected: Timestamp = "2026-01-08T00:00:00Z".parse().expect("a time");
         assert_eq!(at_share(begins, ends, 0.7), expected);
+    }
+
+    #[test]
+    fn names_that_nobody_vouches_for_are_not_asked_for() {
+        let names = ["192.0.2.11", "fd00::11", "n1"].map(str::to_owned);
+        let node = |annotations: Value| {
+            let node = serde_json::json!({"metadata": {"name": "n1", "annotations": annotations}});
+            vouched(&node, &names)
+        };
+        assert_eq!(node(Value::Null), names, "another control plane");
+        let joined = serde_json::json!({JOINED_FROM: "192.0.2.11"});
+        assert_eq!(node(joined), ["192.0.2.11", "n1"]);
+        let added = serde_json::json!({JOINED_FROM: "192.0.2.1", SERVING_NAMES: "FD00::11, x"});
+        assert_eq!(node(added), ["fd00::11", "n1"]);
+        let elsewhere = serde_json::json!({JOINED_FROM: "192.0.2.1"});
+        assert_eq!(node(elsewhere), names, "people see what is missing");
     }
 
     #[test]

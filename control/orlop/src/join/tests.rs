@@ -195,7 +195,8 @@ async fn a_machine_joins_serves_and_renews() {
     let again = ensure(&folder, "n1", None).await.expect("no token needed");
     assert_eq!(again.client, own.client);
 
-    // No serving certificate before the Node says what its addresses are, and none for others'.
+    // No serving certificate before somebody vouches for the node's addresses, and none for
+    // others'.
     let names = ["127.0.0.1".to_owned(), "n1".to_owned()];
     let stop = CancellationToken::new();
     let keeping = {
@@ -205,6 +206,28 @@ async fn a_machine_joins_serves_and_renews() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!folder.file("serving.crt").exists());
     register(&client, "n1", "127.0.0.1").await;
+    let node: Value = server
+        .admin
+        .get(&resources::NODES, "", "n1")
+        .await
+        .expect("a node");
+    let annotations = &node["metadata"]["annotations"];
+    assert_eq!(annotations["orlop.dev/joined-from"], "127.0.0.1");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(
+        !folder.file("serving.crt").exists(),
+        "it is an address of the API server as well"
+    );
+    let vouch = json!({"metadata": {"annotations": {"orlop.dev/serving-names": "127.0.0.1"}}});
+    let by_node: Result<Value, _> = client
+        .patch(&resources::NODES, "", "n1", Patch::Merge(&vouch))
+        .await;
+    assert!(matches!(by_node, Err(control_client::Error::Forbidden(_))));
+    server
+        .admin
+        .patch::<Value>(&resources::NODES, "", "n1", Patch::Merge(&vouch))
+        .await
+        .expect("patched");
     reads_all_pods_as_the_network_account_alone(&folder, &client).await;
     for _ in 0..200 {
         if folder.file("serving.crt").exists() {
@@ -216,6 +239,11 @@ async fn a_machine_joins_serves_and_renews() {
     let mut found = control_pki::names(&pem, &folder.file("serving.crt")).expect("read");
     found.sort();
     assert_eq!(found, ["127.0.0.1", "n1"]);
+    let authority = std::fs::read_to_string(folder.file("ca.crt")).expect("the authority");
+    assert!(
+        !control_pki::is_signed_by(&pem, &authority).expect("read"),
+        "clients of the API server trust whoever signed it"
+    );
     stop.cancel();
     assert!(!keeping.await.expect("no panic"), "nothing was renewed");
 
@@ -223,10 +251,15 @@ async fn a_machine_joins_serves_and_renews() {
     let asked = control_pki::Request::new("system:node:n1", &["system:nodes"], &foreign)
         .expect("a request");
     let refused = tokio::time::timeout(
-        Duration::from_secs(2),
+        Duration::from_secs(10),
         request::certificate(&client, &asked, request::Kind::Serving),
     );
-    assert!(refused.await.is_err(), "it must stay for people to decide");
+    let refused = refused.await.expect("it is decided");
+    let refused = refused.expect_err("a certificate of the API server");
+    assert!(
+        matches!(&refused, Error::Refused { how: "denied", .. }),
+        "{refused}"
+    );
 
     let renewed = keep::renew_now(&folder, "n1", &client).await;
     assert!(renewed.expect("renewed"));
