@@ -27,6 +27,7 @@ use std::{
 };
 
 use control_client::{Client, Selection, reflect};
+use ipnet::IpNet;
 use node_agent_announce as announce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -133,6 +134,8 @@ pub struct Options {
     pub cni: cni::Places,
     /// Whether pods of other nodes are reached through a VXLAN.
     pub overlay: Overlay,
+    /// The ranges in which pools of addresses of other nodes lie.
+    pub pool_ranges: Vec<IpNet>,
     /// The file that says where pods leave the cluster as themselves, in the form of
     /// ip-masq-agent's; none: everywhere.
     pub masquerade: Option<PathBuf>,
@@ -374,6 +377,7 @@ pub async fn run(
         addresses: addresses::socket(&pin_dir),
         overlay: options.overlay,
         masquerade: options.masquerade,
+        pool_ranges: options.pool_ranges,
         pin_dir: pin_dir.clone(),
         nodes: nodes.cache(),
         client: client.clone().named("network"),

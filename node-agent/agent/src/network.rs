@@ -9,7 +9,7 @@ use std::{
 };
 
 use control_client::{
-    Cache, Changes, Client, Meta, View,
+    Cache, Changes, Client, Meta, Resource, Selection, View,
     events::{Format, ObjectReference, Recorder},
     resources,
 };
@@ -24,7 +24,11 @@ use crate::{
     cni::{self, Places},
     masquerade::{self, Rules},
     overlay::{self, Machine, Network as Desired, Overlay},
-    routes::{self, NodeNetwork, netlink},
+    routes::{
+        self, NodeNetwork,
+        claims::{self, ClaimLimits, RefusalReason, RefusedRange},
+        netlink,
+    },
     sysctl,
     views::Node,
 };
@@ -33,6 +37,11 @@ use crate::{
 /// table is compared again: whoever flushed it gets our routes back.
 const RETRY: Duration = Duration::from_secs(1);
 const COMPARE: Duration = Duration::from_secs(30);
+
+/// How often the ranges of Services are read.
+const SERVICE_RANGES: Duration = Duration::from_secs(600);
+static SERVICE_CIDRS: Resource =
+    Resource::cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR");
 
 /// How often to say that the pod ranges are still awaited.
 const REMIND: Duration = Duration::from_secs(60);
@@ -54,6 +63,8 @@ pub struct Network {
     /// The file that says where pods leave the cluster as themselves; none:
     /// everywhere.
     pub masquerade: Option<PathBuf>,
+    /// The ranges in which pools of other nodes lie.
+    pub pool_ranges: Vec<IpNet>,
     /// Where the datapath pins its maps.
     pub pin_dir: PathBuf,
     /// All Nodes.
@@ -84,10 +95,18 @@ impl Network {
         let mut teller = Teller {
             recorder: Recorder::new(&self.client, "orlop-network", &self.node, Format::Core),
             told: BTreeMap::new(),
+            refused: Vec::new(),
         };
+        let mut services = ServiceRanges::default();
         loop {
             let pause = match self
-                .reconcile(&mut kernel, &mut waiting, &mut teller, &mut masks)
+                .reconcile(
+                    &mut kernel,
+                    &mut waiting,
+                    &mut teller,
+                    &mut masks,
+                    &mut services,
+                )
                 .await
             {
                 Ok(()) if masks.map.is_none() => RETRY,
@@ -119,13 +138,20 @@ impl Network {
         waiting: &mut Waiting,
         teller: &mut Teller,
         masks: &mut Masks,
+        services: &mut ServiceRanges,
     ) -> Result<(), Error> {
         if kernel.is_none() {
             *kernel = Some(netlink::connect()?);
         }
         let Some(kernel) = kernel else { return Ok(()) };
         let snapshot = self.nodes.snapshot();
-        let networks: Vec<_> = snapshot.iter().map(|node| node.network()).collect();
+        let limits = ClaimLimits {
+            pools: self.pool_ranges.clone(),
+            services: services.get(&self.client).await,
+            links: netlink::links(kernel).await?,
+        };
+        let claimed = snapshot.iter().map(|node| node.claim()).collect();
+        let (networks, mut refused) = claims::admit(claimed, &self.node, &limits);
         let others = networks.iter().filter(|node| node.name != self.node);
         let others: Vec<IpAddr> = others
             .flat_map(|node| node.addresses.iter().copied())
@@ -136,10 +162,20 @@ impl Network {
             reach: overlay::netlink::reach(kernel, &others).await?,
         };
         let desired = overlay::desired(&networks, &self.node, self.overlay, &machine);
-        bring_about(kernel, &desired).await?;
+        let foreign = bring_about(kernel, &desired).await?;
+        refused.extend(foreign.into_iter().map(|range| {
+            let mut claiming = networks.iter();
+            let node = claiming.find(|node| node.pod_ranges.contains(&range));
+            RefusedRange {
+                node: node.map(|node| node.name.clone()).unwrap_or_default(),
+                range,
+                reason: RefusalReason::ForeignRoute,
+            }
+        }));
         let own = snapshot.get("", &self.node);
         if let Some(own) = own {
             teller.tell(own.meta(), &desired);
+            teller.report_refused(own.meta(), refused);
         }
         let ranges = own.map(|own| own.pod_ranges()).unwrap_or_default();
         waiting.tell(&self.node, &ranges);
@@ -160,11 +196,12 @@ impl Network {
 }
 
 /// Makes the kernel's device, its entries and the routes what they shall be: what
-/// routes lead through is there before them, and goes after them.
+/// routes lead through is there before them, and goes after them. Returns the ranges to which
+/// somebody else's route leads: these stay as they are.
 ///
 /// # Errors
 /// [`Error::Netlink`].
-pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<(), Error> {
+pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<Vec<IpNet>, Error> {
     let mut tunnel = overlay::netlink::index(kernel).await?;
     if let Some(wanted) = &desired.tunnel {
         let device = overlay::netlink::ensure(kernel, wanted).await?;
@@ -175,7 +212,7 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<()
         }
         tunnel = Some(device);
     }
-    let present = netlink::present(kernel, tunnel).await?;
+    let present = netlink::table(kernel, tunnel).await?;
     for action in routes::diff(&present, &desired.routes) {
         netlink::apply(kernel, action, tunnel).await?;
         info!(?action, "route");
@@ -187,7 +224,44 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<()
             "no node is behind a router any more"
         );
     }
-    Ok(())
+    let ranges = desired.routes.keys();
+    let foreign = ranges.filter(|range| present.foreign.contains(*range));
+    Ok(foreign.copied().collect())
+}
+
+/// The ranges of Service addresses, read once in a while.
+#[derive(Default)]
+struct ServiceRanges {
+    known: Vec<IpNet>,
+    read: Option<Instant>,
+}
+
+impl ServiceRanges {
+    /// Returns the ranges; those read last while they cannot be read.
+    async fn get(&mut self, client: &Client) -> Vec<IpNet> {
+        if self
+            .read
+            .is_none_or(|read| read.elapsed() >= SERVICE_RANGES)
+        {
+            let everything = Selection::all();
+            let all = client.list::<serde_json::Value>(&SERVICE_CIDRS, &everything);
+            match all.await {
+                Ok(all) => {
+                    let ranges = all
+                        .items
+                        .iter()
+                        .flat_map(|it| it["spec"]["cidrs"].as_array());
+                    let ranges = ranges.flatten().filter_map(serde_json::Value::as_str);
+                    self.known = ranges.filter_map(|range| range.parse().ok()).collect();
+                    self.read = Some(Instant::now());
+                }
+                Err(error) => {
+                    tracing::debug!(error = %error.chain(), "failed to list ServiceCIDRs");
+                }
+            }
+        }
+        self.known.clone()
+    }
 }
 
 /// As whom pods leave the cluster.
@@ -256,9 +330,30 @@ impl Masks {
 struct Teller {
     recorder: Recorder,
     told: BTreeMap<String, u32>,
+    refused: Vec<RefusedRange>,
 }
 
 impl Teller {
+    /// Logs ranges that get no route and emits an event on the own Node, when they change.
+    fn report_refused(&mut self, own: &Meta, refused: Vec<RefusedRange>) {
+        if self.refused == refused {
+            return;
+        }
+        let regarding = ObjectReference::of(&resources::NODES, own);
+        for RefusedRange {
+            node,
+            range,
+            reason,
+        } in refused.iter().filter(|it| !self.refused.contains(it))
+        {
+            warn!(node, %range, %reason, "pod range of a node is not routed");
+            let message = format!("The pod range {range} of node {node} is not routed: {reason}");
+            self.recorder
+                .warning(&regarding, "PodRangeRefused", message);
+        }
+        self.refused = refused;
+    }
+
     fn tell(&mut self, own: &Meta, desired: &Desired) {
         if self.told == desired.narrow {
             return;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use node_agent_plan as plan;
 use serde::Deserialize;
 
-use crate::routes::NodeNetwork;
+use crate::routes::{NodeNetwork, claims::RangeClaim};
 
 /// Of these there are tens of thousands: of their metadata only the identity is kept.
 macro_rules! objects {
@@ -286,6 +286,31 @@ impl Node {
     /// Its zone, if it is told.
     pub fn zone(&self) -> Option<&str> {
         self.metadata.labels.get("topology.kubernetes.io/zone")
+    }
+
+    /// The ranges that it claims.
+    pub fn claim(&self) -> RangeClaim {
+        let NodeNetwork {
+            name,
+            addresses,
+            pod_ranges,
+        } = self.network();
+        let listed = self.spec.pod_cidrs.iter().flatten();
+        let pod_cidrs: Vec<IpNet> = listed
+            .chain(&self.spec.pod_cidr)
+            .filter_map(|text| text.parse::<IpNet>().ok())
+            .map(|range| range.trunc())
+            .collect();
+        let (pod_cidrs, pools) = pod_ranges
+            .into_iter()
+            .partition(|range| pod_cidrs.contains(&range.trunc()));
+        RangeClaim {
+            name,
+            created: self.metadata.creation_timestamp,
+            addresses,
+            pod_cidrs,
+            pools,
+        }
     }
 
     /// What routes follow from.

@@ -156,6 +156,15 @@ struct NodeOptions {
     /// Whether pods of other nodes are reached through a VXLAN.
     #[arg(long, value_enum, default_value_t = OverlayMode::Auto)]
     overlay: OverlayMode,
+    /// Ranges in which pools of addresses (annotation orlop.dev/ip-pools of Nodes) lie: pools of
+    /// other nodes beyond them get no route.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "RANGE",
+        default_value = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fc00::/7"
+    )]
+    ip_pool_ranges: Vec<IpNet>,
     /// Whether pods leave the cluster as their node.
     #[arg(long, value_enum, default_value_t = MasqueradeMode::Auto)]
     masquerade: MasqueradeMode,
@@ -427,6 +436,7 @@ impl NodeOptions {
                 OverlayMode::Vxlan => Overlay::Always,
                 OverlayMode::None => Overlay::Never,
             },
+            pool_ranges: self.ip_pool_ranges.clone(),
             masquerade: match self.masquerade {
                 MasqueradeMode::Auto => Some(self.masquerade_config.clone()),
                 MasqueradeMode::None => None,

@@ -1,13 +1,19 @@
 //! Routes to the pods of other nodes.
 //!
-//! Which there shall be follows from the Nodes ([`crate::overlay::desired`]); the
+//! Which there shall be follows from the Nodes, as far as their claims are admitted
+//! ([`claims::admit`], [`crate::overlay::desired`]); the
 //! kernel's table is compared with it and only differences are written. Routes carry
-//! [`netlink::PROTOCOL`], so that no one else's route is ever touched.
+//! [`netlink::PROTOCOL`], so that no one else's route is ever touched: none is replaced, none
+//! is removed, and none to the same destination is put beside it.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ipnet::IpNet;
 
+pub mod claims;
 pub mod netlink;
 
 /// What the routes follow from, of one Node.
@@ -40,22 +46,39 @@ pub type Routes = BTreeMap<IpNet, Way>;
 /// One change of the kernel's table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Add the route, or replace the one to the same destination.
-    Set(IpNet, Way),
+    /// Add the route; it fails if there is one to the same destination.
+    Add(IpNet, Way),
+    /// Replace the agent's own route to this destination.
+    Replace(IpNet, Way),
     /// Remove it.
     Remove(IpNet, Way),
 }
 
+/// The kernel's table.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Table {
+    /// The agent's routes.
+    pub own: Routes,
+    /// Where the routes of others lead.
+    pub foreign: BTreeSet<IpNet>,
+}
+
 /// The changes from what is there to what shall be. What goes elsewhere is
-/// replaced in one step: there is no moment without a route.
-pub fn diff(present: &Routes, desired: &Routes) -> Vec<Action> {
+/// replaced in one step: there is no moment without a route. Where somebody else's route
+/// leads, the agent has none.
+pub fn diff(present: &Table, desired: &Routes) -> Vec<Action> {
+    let Table { own, foreign } = present;
+    let free = |range: &IpNet| !foreign.contains(range);
     let set = desired
         .iter()
-        .filter(|(range, way)| present.get(range) != Some(way))
-        .map(|(range, way)| Action::Set(*range, *way));
-    let remove = present
+        .filter(|(range, way)| free(range) && own.get(range) != Some(way))
+        .map(|(range, way)| match own.contains_key(range) {
+            true => Action::Replace(*range, *way),
+            false => Action::Add(*range, *way),
+        });
+    let remove = own
         .iter()
-        .filter(|(range, _)| !desired.contains_key(range))
+        .filter(|(range, _)| !free(range) || !desired.contains_key(range))
         .map(|(range, way)| Action::Remove(*range, *way));
     set.chain(remove).collect()
 }
@@ -80,15 +103,34 @@ mod tests {
             (net("10.0.0.0/24"), Way::Unreachable),
             (net("10.0.1.0/24"), Way::Tunnel([10, 0, 1, 0].into())),
         ]);
-        let mut table = before.clone();
-        for action in diff(&before, &after) {
+        let mut table = Table {
+            own: before,
+            foreign: BTreeSet::from([net("0.0.0.0/0")]),
+        };
+        assert_eq!(diff(&table, &after).len(), 2);
+        for action in diff(&table, &after) {
             match action {
-                Action::Set(range, way) => table.insert(range, way),
-                Action::Remove(range, _) => table.remove(&range),
-            };
+                Action::Add(range, way) => assert!(table.own.insert(range, way).is_none()),
+                Action::Replace(range, way) => assert!(table.own.insert(range, way).is_some()),
+                Action::Remove(range, _) => assert!(table.own.remove(&range).is_some()),
+            }
         }
-        assert_eq!(table, after);
+        assert_eq!(table.own, after);
         assert!(diff(&table, &after).is_empty());
-        assert_eq!(diff(&before, &after).len(), 2);
+    }
+
+    #[test]
+    fn where_somebody_elses_route_leads_the_agent_has_none() {
+        let via = Way::Via([192, 0, 2, 2].into());
+        let range = net("10.0.1.0/24");
+        let desired = Routes::from([(range, via)]);
+        let foreign = BTreeSet::from([range]);
+        let table = |own| Table {
+            own,
+            foreign: foreign.clone(),
+        };
+        assert_eq!(diff(&table(Routes::new()), &desired), []);
+        let removed = [Action::Remove(range, via)];
+        assert_eq!(diff(&table(desired.clone()), &desired), removed);
     }
 }

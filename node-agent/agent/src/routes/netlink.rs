@@ -11,7 +11,7 @@ use netlink_packet_route::{
 };
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
 
-use super::{Action, Routes, Way};
+use super::{Action, Routes, Table, Way};
 use crate::{Error, overlay};
 
 /// Marks the routes that are this agent's (`rtm_protocol`; numbers from 5 on
@@ -34,7 +34,15 @@ pub fn connect() -> Result<Handle, Error> {
 /// # Errors
 /// [`Error::Netlink`].
 pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<Routes, Error> {
-    let mut routes = Routes::new();
+    Ok(table(handle, tunnel).await?.own)
+}
+
+/// The main table.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn table(handle: &Handle, tunnel: Option<u32>) -> Result<Table, Error> {
+    let mut table = Table::default();
     for request in [
         RouteMessageBuilder::<Ipv4Addr>::new().build(),
         RouteMessageBuilder::<Ipv6Addr>::new().build(),
@@ -46,17 +54,33 @@ pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<Routes, Err
             .try_collect()
             .await
             .map_err(Error::netlink("read the routes"))?;
-        routes.extend(
-            messages
-                .iter()
-                .filter(|message| {
-                    message.header.protocol == PROTOCOL
-                        && message.header.table == RouteHeader::RT_TABLE_MAIN
-                })
-                .filter_map(|message| read(message, tunnel)),
-        );
+        for message in &messages {
+            if message.header.table != RouteHeader::RT_TABLE_MAIN {
+                continue;
+            }
+            if message.header.protocol == PROTOCOL {
+                table.own.extend(read(message, tunnel));
+            } else {
+                table.foreign.extend(destination(message));
+            }
+        }
     }
-    Ok(routes)
+    Ok(table)
+}
+
+fn destination(message: &RouteMessage) -> Option<IpNet> {
+    let mut attributes = message.attributes.iter();
+    let address = attributes.find_map(|attribute| match attribute {
+        RouteAttribute::Destination(address) => ip(address),
+        _ => None,
+    });
+    // A default route names none.
+    let any = match message.header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let length = message.header.destination_prefix_length;
+    IpNet::new(address.unwrap_or(any), length).ok()
 }
 
 fn read(message: &RouteMessage, tunnel: Option<u32>) -> Option<(IpNet, Way)> {
@@ -117,13 +141,21 @@ fn message(range: IpNet, way: Way, tunnel: Option<u32>) -> Result<RouteMessage, 
 /// [`Error::Netlink`], naming the route.
 pub async fn apply(handle: &Handle, action: Action, tunnel: Option<u32>) -> Result<(), Error> {
     match action {
-        Action::Set(range, way) => handle
+        // Without NLM_F_REPLACE it is NLM_F_EXCL: somebody else's route stays.
+        Action::Add(range, way) => handle
+            .route()
+            .add(message(range, way, tunnel)?)
+            .execute()
+            .await
+            .map_err(Error::netlink(format!("add the route to {range}"))),
+        Action::Replace(range, way) => handle
             .route()
             .add(message(range, way, tunnel)?)
             .replace()
             .execute()
             .await
-            .map_err(Error::netlink(format!("set the route to {range}"))),
+            .map_err(Error::netlink(format!("replace the route to {range}"))),
+        // The kernel removes it only if the protocol in the message is the route's.
         Action::Remove(range, way) => {
             let removed = handle
                 .route()
@@ -255,6 +287,26 @@ pub async fn own_addresses(handle: &Handle) -> Result<Vec<IpAddr>, Error> {
     Ok(addresses.collect())
 }
 
+/// The networks that this machine is connected to: those of its interfaces' addresses, but
+/// for single addresses.
+///
+/// # Errors
+/// [`Error::Netlink`].
+pub async fn links(handle: &Handle) -> Result<Vec<IpNet>, Error> {
+    let messages = addresses(handle).await?;
+    let networks = messages.iter().flat_map(|message| {
+        let length = message.header.prefix_len;
+        let own = message.attributes.iter().filter_map(move |it| match it {
+            AddressAttribute::Address(address) if length < whole(*address) => {
+                IpNet::new(*address, length).ok()
+            }
+            _ => None,
+        });
+        own.map(|network| network.trunc())
+    });
+    Ok(networks.collect())
+}
+
 /// The MTU of the interface that has this address, in bytes.
 ///
 /// # Errors
@@ -379,7 +431,7 @@ mod tests {
                 Routes::new(),
             ];
             for desired in steps {
-                let found = present(&kernel, None).await.expect("routes");
+                let found = table(&kernel, None).await.expect("routes");
                 for action in diff(&found, &desired) {
                     apply(&kernel, action, None).await.expect("applied");
                 }
@@ -390,9 +442,40 @@ mod tests {
             apply(&kernel, gone, None)
                 .await
                 .expect("gone already is no error");
-            let far = Action::Set(net("10.0.9.0/24"), Way::Via([203, 0, 113, 1].into()));
+            let far = Action::Add(net("10.0.9.0/24"), Way::Via([203, 0, 113, 1].into()));
             let error = apply(&kernel, far, None).await.expect_err("no way there");
             assert!(error.to_string().contains("10.0.9.0/24"), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_route_of_others_is_neither_replaced_nor_doubled_nor_removed() {
+        in_namespace(async |kernel| {
+            let show = || {
+                let output = Command::new("ip").args(["route", "show"]).output();
+                String::from_utf8(output.expect("the program `ip`").stdout).expect("text")
+            };
+            let victims = [
+                "default via 10.9.0.9",
+                "10.0.1.0/24 via 10.9.0.8 metric 100",
+            ];
+            for route in victims {
+                ip(&format!("route add {route} dev eth0"));
+            }
+            let before = show();
+            let stolen = Way::Via([10, 9, 0, 2].into());
+            let ranges = [net("0.0.0.0/0"), net("10.0.1.0/24")];
+            let desired: Routes = ranges.map(|range| (range, stolen)).into();
+            let found = table(&kernel, None).await.expect("routes");
+            assert_eq!(diff(&found, &desired), []);
+            // Somebody adds one after the agent has read the table.
+            let action = Action::Add(net("0.0.0.0/0"), stolen);
+            apply(&kernel, action, None).await.expect_err("it exists");
+            for range in ranges {
+                let action = Action::Remove(range, stolen);
+                apply(&kernel, action, None).await.expect("none of ours");
+            }
+            assert_eq!(show(), before);
         });
     }
 
