@@ -8,6 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use node_agent_pods::untrusted::create_dirs;
 use serde_json::json;
 
 use crate::{
@@ -73,7 +74,7 @@ pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>, addresses
 pub fn install(places: &Places) -> Result<(), Error> {
     let bytes =
         fs::read(&places.source).map_err(Error::file("read the CNI plugin", &places.source))?;
-    fs::create_dir_all(&places.bin_dir).map_err(Error::file("make", &places.bin_dir))?;
+    create_dirs(&places.bin_dir, 0o755).map_err(Error::file("make", &places.bin_dir))?;
     put(&places.bin_dir.join(BINARY), &bytes)?;
     // Somebody else's loopback plugin serves as well and is not ours to replace.
     let loopback = places.bin_dir.join(LOOPBACK);
@@ -95,7 +96,7 @@ pub fn configure(places: &Places, configuration: &str) -> Result<bool, Error> {
     if fs::read_to_string(&path).is_ok_and(|present| present == configuration) {
         return Ok(false);
     }
-    fs::create_dir_all(&places.conf_dir).map_err(Error::file("make", &places.conf_dir))?;
+    create_dirs(&places.conf_dir, 0o755).map_err(Error::file("make", &places.conf_dir))?;
     // Written in place, not moved in: containerd 2.4 does not notice a file that
     // is moved into the folder. It reads again when the writer closes it. On a full
     // disk the former configuration stays.

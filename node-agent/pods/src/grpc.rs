@@ -11,6 +11,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
+
 /// What is answered to a call.
 pub(crate) type Answer = Response<tonic::body::Body>;
 
@@ -23,7 +25,7 @@ where
 {
     let bound = path
         .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
+        .map_or(Ok(()), |folder| create_dirs(folder, DIRECTORY_MODE))
         .and_then(|()| {
             let _ = std::fs::remove_file(path);
             UnixListener::bind(path)

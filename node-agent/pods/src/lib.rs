@@ -33,6 +33,7 @@ pub mod static_pods;
 mod testing;
 mod tls;
 mod turns;
+pub mod untrusted;
 pub mod volumes;
 
 use std::net::{IpAddr, SocketAddr};
@@ -53,6 +54,7 @@ use crate::node::allocatable::{NodeLimits, enforce};
 use crate::node::driver;
 use crate::node::machine::{Machine, may_lower_oom_score};
 use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
+use crate::node::startup::{prepare_folders, prepare_process};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
@@ -179,6 +181,9 @@ pub enum Error {
     },
 }
 
+/// Longest `resolv.conf` that is read, as the kubelet limits it.
+const RESOLV_CONF_MOST: u64 = 10 << 20;
+
 /// How long the runtime may take to answer at first.
 const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -189,10 +194,8 @@ const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let runtime: Arc<dyn Runtime> = Arc::new(cri::Client::new(&options.runtime_endpoint));
     let version = first_answer(&*runtime, &options.runtime_endpoint).await?;
-    for path in [&options.root, &options.log_root] {
-        make(path)?;
-    }
-    make(&options.root.join("pods"))?;
+    prepare_folders(&options.root, &options.log_root)
+        .map_err(|(path, source)| Error::Folder { path, source })?;
     let configured = options.settings.places.cgroup_driver;
     let found = driver::find(&*runtime, configured, driver::PAUSE).await?;
     let layout = Layout::new(found.driver, &options.cgroup);
@@ -259,7 +262,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             ..Selection::all().fields(format!("metadata.name={}", options.node_name))
         },
     );
-    let resolv_conf = std::fs::read_to_string(&options.resolv_conf).unwrap_or_default();
+    let resolv_conf =
+        untrusted::read_to_string(&options.resolv_conf, RESOLV_CONF_MOST).unwrap_or_default();
     let allocatable: std::collections::BTreeMap<String, String> = allocatable
         .into_iter()
         .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
@@ -453,11 +457,4 @@ async fn first_answer(
 
 fn bytes(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-fn make(path: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(path).map_err(|source| Error::Folder {
-        path: path.to_owned(),
-        source,
-    })
 }

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::objects::pod::Pod;
+use crate::untrusted::read_to_string;
 
 /// How often the folder is looked at for files that changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -311,8 +312,11 @@ fn fingerprints(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<std::time::Syst
         .collect()
 }
 
+/// Longest manifest that is read, as the kubelet limits it.
+const MANIFEST_MOST: u64 = 10 << 20;
+
 fn load(path: &Path, node: &str) -> Option<Static> {
-    let read = fs::read_to_string(path)
+    let read = read_to_string(path, MANIFEST_MOST)
         .map_err(|source| Error::File {
             path: path.to_owned(),
             source,

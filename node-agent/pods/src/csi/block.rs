@@ -14,11 +14,12 @@ use std::path::Path;
 
 use super::plan::{self, Places, VolumeData};
 use super::{DATA, Drivers, Error, api, failed, folders, load};
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
 /// Notes in the pod's folder that it has the device: before it does.
 pub(super) fn link(pod_dir: &Path, volume: &str, target: &Path) -> Result<(), Error> {
     let folder = plan::devices(pod_dir);
-    fs::create_dir_all(&folder).map_err(failed("cannot make", &folder))?;
+    create_dirs(&folder, DIRECTORY_MODE).map_err(failed("cannot make", &folder))?;
     let path = folder.join(volume);
     match std::os::unix::fs::symlink(target, &path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

@@ -38,6 +38,7 @@ use crate::objects::claim::SecretReference;
 use crate::objects::pod::Pod;
 use crate::objects::source::{Objects, Secret, TokenWish};
 use crate::turns::Turns;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
 use api::Capability;
 use listed::Listed;
 use plan::{DriverObject, DriverSpec, Places, VolumeData, Wish};
@@ -215,7 +216,7 @@ impl Drivers {
             Places::of_files(&self.root, pod_dir, name, &handle, &wish.name)
         };
         if staged && !again {
-            fs::create_dir_all(&staging).map_err(failed("cannot make", &staging))?;
+            create_dirs(&staging, DIRECTORY_MODE).map_err(failed("cannot make", &staging))?;
             let data = VolumeData {
                 driver_name: name.to_owned(),
                 volume_handle: handle.clone(),
@@ -244,7 +245,7 @@ impl Drivers {
         }
         let folder = target.parent().unwrap_or(&target);
         // the driver makes the last part
-        fs::create_dir_all(folder).map_err(failed("cannot make", folder))?;
+        create_dirs(folder, DIRECTORY_MODE).map_err(failed("cannot make", folder))?;
         let mut secrets = self
             .secrets(wish.source.node_publish_secret_ref.as_ref())
             .await?;
@@ -610,8 +611,11 @@ fn folders(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Longest note of a volume that is read.
+const DATA_MOST: u64 = 1 << 20;
+
 fn load(folder: &Path) -> Option<VolumeData> {
-    let text = fs::read_to_string(folder.join(DATA)).ok()?;
+    let text = read_to_string(&folder.join(DATA), DATA_MOST).ok()?;
     let data: VolumeData = serde_json::from_str(&text).ok()?;
     (!data.driver_name.is_empty() && !data.volume_handle.is_empty()).then_some(data)
 }

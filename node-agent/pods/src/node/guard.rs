@@ -3,7 +3,6 @@
 //! may. The decisions are in [`evict`] and [`images`]; this asks, and does.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use crate::pod::status::Sentence;
 use crate::pod::{qos, quantity};
 use crate::settings::{Settings, Signal};
 use crate::shared::{Entry, Order, Shared};
+use crate::untrusted::{Usage, disk_usage};
 use crate::volumes::Volumes;
 
 /// How often the node is looked at, and how often its images.
@@ -331,9 +331,9 @@ fn pids(shared: &Shared, pod: &Pod) -> u64 {
 struct OnDisk {
     /// By volume, bytes: those of kind emptyDir.
     empty: Vec<(String, u64)>,
-    /// Bytes of emptyDirs that are on disk and of logs.
+    /// Bytes of emptyDirs that are on disk, and of the `hosts` file.
     shared: u64,
-    /// By container, bytes of its writable layer and logs.
+    /// By container, bytes of its writable layer, logs and termination messages.
     containers: FxHashMap<String, u64>,
     inodes: u64,
 }
@@ -374,7 +374,7 @@ fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnD
     let mut found = OnDisk::default();
     for volume in &pod.spec.volumes {
         if let (Source::EmptyDir(empty), Some(path)) = (&volume.source, volumes.path(volume)) {
-            let (bytes, inodes) = size(&path);
+            let Usage { bytes, inodes } = disk_usage(&path);
             found.empty.push((volume.name.clone(), bytes));
             if empty.medium.is_empty() {
                 found.shared = found.shared.saturating_add(bytes);
@@ -388,43 +388,17 @@ fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnD
         *sum = sum.saturating_add(layers.get(&record.id).copied().unwrap_or(0));
     }
     for container in pod.spec.all_containers() {
-        let (bytes, _) = size(&logs.join(&container.name));
+        let Usage { bytes, .. } = disk_usage(&logs.join(&container.name));
+        let messages = disk_usage(&volumes.termination_dir(&container.name));
         let sum = found.containers.entry(container.name.clone()).or_default();
-        *sum = sum.saturating_add(bytes);
+        *sum = sum.saturating_add(bytes).saturating_add(messages.bytes);
+        found.inodes = found.inodes.saturating_add(messages.inodes);
     }
+    // any of the containers may have written it
+    let hosts = disk_usage(&volumes.hosts_path());
+    found.shared = found.shared.saturating_add(hosts.bytes);
+    found.inodes = found.inodes.saturating_add(hosts.inodes);
     found
-}
-
-/// Bytes and inodes below a folder, on its own file system, links not followed.
-#[must_use]
-pub fn size(path: &Path) -> (u64, u64) {
-    let Ok(meta) = fs::symlink_metadata(path) else {
-        return (0, 0);
-    };
-    let device = meta.dev();
-    let mut seen = FxHashSet::default();
-    let (mut bytes, mut inodes) = (meta.blocks().saturating_mul(512), 1_u64);
-    let mut folders = vec![path.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            // a file with two names takes its room once
-            if meta.dev() != device
-                || (meta.nlink() > 1 && !meta.is_dir() && !seen.insert(meta.ino()))
-            {
-                continue;
-            }
-            bytes = bytes.saturating_add(meta.blocks().saturating_mul(512));
-            inodes += 1;
-            if meta.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    (bytes, inodes)
 }
 
 /// Evicts pods that use more disk than they may.
@@ -533,18 +507,32 @@ mod tests {
             .unwrap()
     }
 
-    #[test]
-    fn what_is_below_a_folder_is_counted_once_and_nothing_outside() {
-        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(other.path().join("big"), vec![1; 1 << 20]).unwrap();
-        fs::create_dir(dir.path().join("a")).unwrap();
-        let file = dir.path().join("a/file");
-        fs::write(&file, vec![1; 64 << 10]).unwrap();
-        fs::hard_link(&file, dir.path().join("again")).unwrap();
-        std::os::unix::fs::symlink(other.path(), dir.path().join("out")).unwrap();
-        let (bytes, inodes) = size(dir.path());
-        assert!((64 << 10..200 << 10).contains(&bytes), "{bytes}");
-        assert_eq!(inodes, 4);
+    #[tokio::test]
+    async fn what_containers_write_through_mounts_of_the_agent_is_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let (orders, _ordered) = tokio::sync::mpsc::unbounded_channel();
+        let runtime = crate::cri::fake::Fake::default();
+        let shared = crate::testing::shared(&runtime, root.path(), orders, Default::default());
+        let spec = serde_json::json!({"containers": [{"name": "a"}]});
+        let entry = Entry {
+            pod: crate::testing::pod("web", spec, false),
+            observed: Default::default(),
+            status: Default::default(),
+            places: Default::default(),
+        };
+        let volumes = Volumes::new(&shared.root, "u");
+        let before = usage(&shared, &entry, &FxHashMap::default());
+        volumes.hosts("").unwrap();
+        volumes.termination_log("a", 0, "/m").unwrap();
+        fs::write(volumes.hosts_path(), vec![1; 1 << 20]).unwrap();
+        fs::write(volumes.termination_path("a", 0), vec![1; 2 << 20]).unwrap();
+        let after = usage(&shared, &entry, &FxHashMap::default());
+        assert!(after.shared >= before.shared + (1 << 20), "{after:?}");
+        assert!(
+            after.containers["a"] >= before.containers["a"] + (2 << 20),
+            "{after:?}"
+        );
+        assert!(after.inodes >= before.inodes + 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod guard;
 pub mod images;
 pub mod machine;
 pub mod shutdown;
+pub mod startup;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,6 +21,7 @@ use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Client as Socket;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 use api::{Empty, PluginInfo, RegistrationStatus};
 
 /// How often the folder is looked at.
@@ -70,7 +71,7 @@ struct Taken {
 /// `shutdown`.
 pub async fn watch(root: PathBuf, kinds: Vec<Arc<dyn Kind>>, shutdown: CancellationToken) {
     let folder = root.join("plugins_registry");
-    if let Err(error) = std::fs::create_dir_all(&folder) {
+    if let Err(error) = create_dirs(&folder, DIRECTORY_MODE) {
         tracing::warn!(folder = %folder.display(), %error, "cannot make the folder of plugins");
     }
     let mut known: BTreeMap<PathBuf, (Seen, State)> = BTreeMap::new();

@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use crate::blocking;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
 /// Writes a file beside its place and moves it there; folders are made.
 ///
@@ -17,7 +18,7 @@ use crate::blocking;
 /// When it cannot be written; what was there before then stays.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)?;
+    create_dirs(folder, DIRECTORY_MODE)?;
     let beside = path.with_added_extension("tmp");
     let done = blocking::here(|| {
         let mut file = fs::File::create(&beside)?;

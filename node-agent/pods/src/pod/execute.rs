@@ -1,7 +1,7 @@
 //! Does what was decided for a pod: one action at a time.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,9 +19,13 @@ use super::{dns, kill, restarts, whole};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::Container;
 use crate::objects::status::Waiting;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
 
 /// How long a start that failed for want of something waits for it.
 const WANT: Duration = Duration::from_secs(2);
+
+/// Longest `/etc/hosts` of the node that pods in its network are given.
+const HOSTS_MOST: u64 = 4 << 20;
 
 /// A start that failed: the waiting reason and message.
 struct Refused {
@@ -290,7 +294,7 @@ impl State {
             cdi_devices.extend(response.cdi_devices);
         }
         let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
-        fs::create_dir_all(&logs).map_err(|e| {
+        create_dirs(&logs, DIRECTORY_MODE).map_err(|e| {
             refused(
                 "CreateContainerError",
                 format!("cannot make `{}`: {e}", logs.display()),
@@ -502,7 +506,7 @@ impl State {
         if !taken("/etc/hosts", &mounts) && (pod.spec.host_network || !facts.pod_ips.is_empty()) {
             let (host, domain) = dns::names(pod, &self.shared.node.cluster_domain);
             let own = if pod.spec.host_network {
-                fs::read_to_string("/etc/hosts").unwrap_or_default()
+                read_to_string(Path::new("/etc/hosts"), HOSTS_MOST).unwrap_or_default()
             } else {
                 String::new()
             };

@@ -1,6 +1,5 @@
 //! What is left of a pod's containers, and of the pod, is taken away.
 
-use std::fs;
 use std::time::Duration;
 
 use control_client::{DeleteOptions, View};
@@ -11,6 +10,7 @@ use super::config;
 use super::state::State;
 use crate::cri::api::{ContainerId, SandboxId};
 use crate::objects::pod::Pod;
+use crate::untrusted::{Directory, remove_tree};
 
 impl State {
     /// Removes containers that ended and were replaced: of each name the last
@@ -154,7 +154,12 @@ impl State {
             return false;
         }
         let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
-        let _ = fs::remove_dir_all(logs);
+        // the folder of one pod, and nothing that a link there leads to
+        let removed = Directory::open(&self.shared.node.log_root)
+            .and_then(|root| remove_tree(&root, logs.file_name().unwrap_or_default()));
+        if let Err(error) = removed {
+            tracing::warn!(pod = self.pod.name(), %error, "failed to remove the pod's logs");
+        }
         if let Some(cgroups) = &self.shared.cgroups {
             let _ = cgroups.remove_pod(self.pod.uid()).await;
         }

@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use super::http_get;
 use crate::cri::{Runtime, api};
 use crate::objects::pod::{Container, GrpcAction, Handler};
+use crate::untrusted::clip;
 
 /// How much of an answer is read and shown.
 pub(super) const OUTPUT_MOST: usize = 10 << 10;
@@ -107,7 +108,10 @@ async fn command(command: &[String], place: Place<'_>, limit: Duration) -> Outco
         .await;
     match ran {
         Ok(answer) if answer.exit_code == 0 => Outcome::Success,
-        Ok(answer) => {
+        Ok(mut answer) => {
+            // it may be as long as the runtime's answers can be
+            answer.stdout.truncate(OUTPUT_MOST);
+            answer.stderr.truncate(OUTPUT_MOST);
             let mut text = String::from_utf8_lossy(&answer.stdout).into_owned();
             text.push_str(&String::from_utf8_lossy(&answer.stderr));
             Outcome::Failure(clipped(text))
@@ -120,11 +124,7 @@ async fn command(command: &[String], place: Place<'_>, limit: Duration) -> Outco
 }
 
 fn clipped(mut text: String) -> String {
-    let mut at = OUTPUT_MOST.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    text.truncate(at);
+    clip(&mut text, OUTPUT_MOST);
     text
 }
 
@@ -159,7 +159,7 @@ async fn grpc(action: &GrpcAction, ip: &str) -> Outcome {
                 action.port
             )
         })?;
-        let mut client = tonic::client::Grpc::new(channel);
+        let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(OUTPUT_MOST);
         client.ready().await.map_err(|e| e.to_string())?;
         let request = HealthRequest {
             service: action.service.clone().unwrap_or_default(),
@@ -172,7 +172,7 @@ async fn grpc(action: &GrpcAction, ip: &str) -> Outcome {
             )
             .await
             .map(|answer| answer.into_inner().status)
-            .map_err(|status| status.message().to_owned())
+            .map_err(|status| clipped(status.message().to_owned()))
     };
     match ask.await {
         Ok(SERVING) => Outcome::Success,

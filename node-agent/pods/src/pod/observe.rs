@@ -1,17 +1,19 @@
 //! Asks the runtime what it has of a pod.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::observed::{Container, Observed, Sandbox, key};
 use crate::cri::{Result, Runtime, api};
 use crate::server::logs::Line;
+use crate::untrusted::{clip, read_tail};
 
 /// Longest termination message from a file.
-const MESSAGE_MOST: u64 = 4096;
+const MESSAGE_MOST: u16 = 4096;
+
+/// Longest reason for the end of a container.
+const REASON_MOST: usize = 1024;
 
 /// Longest termination message from a log: bytes and lines.
 const LOG_MOST: (u64, usize) = (2048, 80);
@@ -114,6 +116,9 @@ async fn container(runtime: &dyn Runtime, id: &str, sandbox: &str) -> Result<Opt
             container.message = last_words;
         }
     }
+    // what the runtime says of an end may quote the image or the container
+    clip(&mut container.message, MESSAGE_MOST.into());
+    clip(&mut container.reason, REASON_MOST);
     Ok(Some(container))
 }
 
@@ -135,7 +140,7 @@ fn last_words(status: &api::ContainerStatus) -> String {
         .mounts
         .iter()
         .find(|m| !at.is_empty() && m.container_path == at)
-        .map(|m| tail(Path::new(&m.host_path), MESSAGE_MOST))
+        .map(|m| tail(Path::new(&m.host_path), MESSAGE_MOST.into()))
         .unwrap_or_default();
     let from_log = annotation(key::MESSAGE_POLICY) == "FallbackToLogsOnError";
     if !file.is_empty() || !from_log || status.exit_code == 0 {
@@ -169,20 +174,25 @@ fn from_log_text(text: &str) -> String {
 
 /// The last bytes of a file; empty when there is none.
 fn tail(path: &Path, most: u64) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&read_tail(path, most).unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_in_a_pipe_or_of_any_size_keeps_nobody_waiting() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert_eq!(tail(&pipe, MESSAGE_MOST.into()), "");
+        let sparse = dir.path().join("sparse");
+        let file = std::fs::File::create(&sparse).unwrap();
+        file.set_len(20 << 30).unwrap();
+        assert_eq!(tail(&sparse, MESSAGE_MOST.into()).len(), 4096);
+    }
 
     #[test]
     fn last_words_from_a_log_end_as_the_container_ended_them() {

@@ -1,6 +1,5 @@
 //! Makes a pod's sandbox, with its control group and the ids of its own.
 
-use std::fs;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +11,7 @@ use super::state::State;
 use super::{dns, hugepages, kill, limits, qos};
 use crate::cri::api;
 use crate::node::guard;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
 impl State {
     /// Makes the sandbox, when drivers have prepared the pod's devices.
@@ -56,7 +56,8 @@ impl State {
             return Err(message.to_owned());
         }
         let logs = config::log_directory(&shared.node.log_root, &self.pod);
-        fs::create_dir_all(&logs).map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
+        create_dirs(&logs, DIRECTORY_MODE)
+            .map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
         if let Some(cgroups) = &shared.cgroups {
             cgroups
                 .make_pod(

@@ -16,11 +16,15 @@ use serde::{Deserialize, Serialize};
 use super::durable;
 use crate::blocking;
 use crate::cri::api::{IdMapping, NamespaceMode, UserNamespace};
+use crate::untrusted::read_to_string;
 
 /// Ids that a pod gets; an image has no others.
 const LENGTH: u32 = 65_536;
 
 const FILE: &str = "userns";
+
+/// Longest such file that is read.
+const FILE_MOST: u64 = 64 << 10;
 
 /// Why a pod has no range.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +111,7 @@ impl Ranges {
     /// somebody else's.
     pub fn of(&self, uid: &str) -> Result<Option<UserNamespace>, Error> {
         let path = self.file(uid);
-        let Ok(text) = fs::read_to_string(&path) else {
+        let Ok(text) = read_to_string(&path, FILE_MOST) else {
             return Ok(None);
         };
         let first = serde_json::from_str::<Mappings>(&text)
@@ -141,7 +145,7 @@ impl Ranges {
         entries
             .flatten()
             .filter_map(|entry| {
-                let text = fs::read_to_string(entry.path().join(FILE)).ok()?;
+                let text = read_to_string(&entry.path().join(FILE), FILE_MOST).ok()?;
                 serde_json::from_str::<Mappings>(&text).ok()?.first()
             })
             .collect()

@@ -12,6 +12,7 @@ use super::{Body, query, reply, text};
 use crate::cri::api;
 use crate::pod::times::rfc3339;
 use crate::shared::Shared;
+use crate::untrusted::create_dirs;
 
 /// The seconds that a query gives the runtime; none is as long as it needs.
 fn timeout(text: Option<&str>) -> Result<i64, String> {
@@ -47,7 +48,7 @@ pub(super) async fn answer(
     let folder = shared.root.join("checkpoints");
     let private = fs::Permissions::from_mode(0o700);
     // the memory of containers is nobody else's
-    let made = fs::create_dir_all(&folder).and_then(|()| fs::set_permissions(&folder, private));
+    let made = create_dirs(&folder, 0o700).and_then(|()| fs::set_permissions(&folder, private));
     if let Err(error) = made {
         let message = format!("cannot make `{}`: {error}", folder.display());
         return text(StatusCode::INTERNAL_SERVER_ERROR, message);

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::{Body, reply};
 use crate::cri::api;
-use crate::node::guard::size;
 use crate::objects::volume::{Source, Volume};
 use crate::pod::cgroup::Version;
 use crate::pod::cgroup_names::Driver;
@@ -22,6 +21,7 @@ use crate::pod::times::from_nanos;
 use crate::pod::times::rfc3339;
 use crate::settings::{Settings, SystemLogs};
 use crate::shared::{Entry, Shared};
+use crate::untrusted::{Usage, disk_usage};
 use crate::volumes::Volumes;
 
 /// What the runtime says of all containers, by id.
@@ -188,7 +188,7 @@ fn pod(
             let cpu = one.and_then(|s| s.cpu.as_ref());
             let memory = one.and_then(|s| s.memory.as_ref());
             let layer = one.and_then(|s| s.writable_layer.as_ref());
-            let (log, _) = size(&logs.join(&record.name));
+            let log = disk_usage(&logs.join(&record.name)).bytes;
             let rootfs = layer.and_then(|l| l.used_bytes).map(|n| n.value);
             on_disk = on_disk
                 .saturating_add(log)
@@ -229,7 +229,7 @@ fn pod(
                 return on_its_own(entry, volume, claim, now);
             }
             let path = folder.path(volume)?;
-            let (bytes, inodes) = size(&path);
+            let Usage { bytes, inodes } = disk_usage(&path);
             if matches!(&volume.source, Source::EmptyDir(e) if e.medium.is_empty()) {
                 on_disk = on_disk.saturating_add(bytes);
             }
@@ -240,6 +240,11 @@ fn pod(
             Some(shown)
         })
         .collect();
+    on_disk = on_disk.saturating_add(disk_usage(&folder.hosts_path()).bytes);
+    for container in pod.spec.all_containers() {
+        let messages = disk_usage(&folder.termination_dir(&container.name));
+        on_disk = on_disk.saturating_add(messages.bytes);
+    }
     let mut shown = json!({
         "podRef": {"name": pod.name(), "namespace": pod.namespace(), "uid": pod.uid()},
         "startTime": entry.status.start_time,

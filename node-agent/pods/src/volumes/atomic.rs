@@ -12,14 +12,23 @@
 //! by one `rename`, and the new ones from then on. The names are those that
 //! the kubelet uses: programs watch `..data` to notice changes.
 
+//!
+//! Nothing in the volume is followed on the way: not a link in the place of the folder that
+//! `..data` names, nor one in the place of a file.
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FileType;
+
+use crate::untrusted::{Directory, remove_tree, set_owner};
 
 /// One file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,50 +73,61 @@ fn write_at(
     for path in payload.keys() {
         check(path)?;
     }
-    let link = root.join(DATA);
-    let old = match fs::read_link(&link) {
-        Ok(target) => Some(root.join(target)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    if let Some(old) = &old
-        && is_kept(old, payload, seen, now)?
-        && names(payload)
-            .iter()
-            .all(|name| root.join(name).is_symlink())
+    let root = &Directory::open(root)?;
+    let wanted = names(payload);
+    if let Some(name) = current(root)?
+        && let Ok(old) = root.open_dir(&name)
+        && is_kept(&old, &name, payload, seen, now)?
+        && wanted.iter().all(|name| root.is_symlink(name))
     {
         return Ok(false);
     }
     *seen = None;
-    let new = fresh(root)?;
+    let (name, new) = fresh(root)?;
     let filled = fill(&new, payload, group).and_then(|()| {
-        let pending = root.join(DATA_NEW);
-        let _ = fs::remove_file(&pending);
-        symlink(new.file_name().unwrap_or_default(), &pending)?;
-        fs::rename(&pending, &link)
+        remove_tree(root, OsStr::new(DATA_NEW))?;
+        root.symlink(&name, DATA_NEW)?;
+        root.rename(DATA_NEW, DATA)
     });
     if let Err(error) = filled {
-        let _ = fs::remove_dir_all(&new);
+        let _ = remove_tree(root, OsStr::new(&name));
         return Err(error);
     }
-    let wanted = names(payload);
-    for name in &wanted {
-        let visible = root.join(name);
-        if !visible.is_symlink() {
-            symlink(Path::new(DATA).join(name), visible)?;
+    for visible in &wanted {
+        if !root.is_symlink(visible) {
+            remove_tree(root, visible)?;
+            root.symlink(Path::new(DATA).join(visible), visible)?;
         }
     }
-    for entry in fs::read_dir(root)? {
-        let name = entry?.file_name();
-        let ours = name.to_string_lossy().starts_with("..");
-        if !ours && !wanted.contains(&name) {
-            fs::remove_file(root.join(&name))?;
+    // the files of before, and what a former agent could not finish
+    for (other, _) in root.names()? {
+        if other != DATA && other != *name && !wanted.contains(&other) {
+            remove_tree(root, &other)?;
         }
-    }
-    if let Some(old) = old {
-        fs::remove_dir_all(old)?;
     }
     Ok(true)
+}
+
+/// The name of the folder with the files of now; none when there is none, or the link
+/// leads to something that [`write`] did not make.
+fn current(root: &Directory) -> io::Result<Option<OsString>> {
+    match root.read_link(DATA) {
+        Ok(target) => {
+            let name = target.as_bytes();
+            let own = name.len() > 2 && name.starts_with(b"..") && !name.contains(&b'/');
+            Ok(own.then_some(target))
+        }
+        // not there, or no link
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidInput
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// How long files have to be unchanged before what is seen of them is relied upon:
@@ -119,22 +139,22 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// `ctime`, and whoever adds one that of its folder.
 #[derive(Debug)]
 pub struct Seen {
-    at: PathBuf,
+    at: OsString,
     hasher: RandomState,
     payload: u64,
     looks: Vec<Look>,
 }
 
 /// Device, inode, mode, size and time of the last change.
-type Look = (u64, u64, u32, u64, (i64, i64));
+type Look = (u64, u64, u32, i64, (i64, i64));
 
 impl Seen {
-    /// How the files of `payload` below `at` look, with their folders; none when they
+    /// How the files of `payload` in `folder` look, with their folders; none when they
     /// are not all there or changed just now.
-    fn of(at: &Path, payload: &Payload, now: SystemTime) -> Option<Self> {
+    fn of(folder: &Directory, at: &OsStr, payload: &Payload, now: SystemTime) -> Option<Self> {
         let now = now.duration_since(UNIX_EPOCH).ok()?;
         let settled = i64::try_from(now.checked_sub(SETTLED)?.as_secs()).ok()?;
-        let looks = looks(at, payload)?;
+        let looks = looks(folder, payload)?;
         if looks.iter().any(|(.., (seconds, _))| *seconds >= settled) {
             return None;
         }
@@ -147,40 +167,48 @@ impl Seen {
         })
     }
 
-    fn holds(&self, at: &Path, payload: &Payload) -> bool {
+    fn holds(&self, folder: &Directory, at: &OsStr, payload: &Payload) -> bool {
         self.at == at
             && self.payload == self.hasher.hash_one(payload)
-            && looks(at, payload).as_ref() == Some(&self.looks)
+            && looks(folder, payload).as_ref() == Some(&self.looks)
     }
 }
 
-fn looks(at: &Path, payload: &Payload) -> Option<Vec<Look>> {
+fn looks(folder: &Directory, payload: &Payload) -> Option<Vec<Look>> {
     let mut paths = BTreeSet::from([Path::new("")]);
     for path in payload.keys() {
         paths.extend(Path::new(path).ancestors());
     }
     let look = |path: &Path| {
-        let found = fs::symlink_metadata(at.join(path)).ok()?;
-        let changed = (found.ctime(), found.ctime_nsec());
-        Some((found.dev(), found.ino(), found.mode(), found.len(), changed))
+        let found = folder.stat(path).ok()?;
+        let changed = (found.st_ctime, i64::try_from(found.st_ctime_nsec).ok()?);
+        Some((
+            found.st_dev,
+            found.st_ino,
+            found.st_mode,
+            found.st_size,
+            changed,
+        ))
     };
     paths.into_iter().map(look).collect()
 }
 
-/// Whether the files below `at` are those of `payload`; reads them only where that was
-/// not seen before.
+/// Whether the files in `folder`, which is called `at`, are those of `payload`; reads them
+/// only where that was not seen before.
 fn is_kept(
-    at: &Path,
+    folder: &Directory,
+    at: &OsStr,
     payload: &Payload,
     seen: &mut Option<Seen>,
     now: SystemTime,
 ) -> io::Result<bool> {
-    if seen.as_ref().is_some_and(|seen| seen.holds(at, payload)) {
+    let held = seen.as_ref();
+    if held.is_some_and(|seen| seen.holds(folder, at, payload)) {
         return Ok(true);
     }
     // looked at before they are read: what changes meanwhile looks different later
-    *seen = Seen::of(at, payload, now);
-    same(at, payload)
+    *seen = Seen::of(folder, at, payload, now);
+    same(folder, payload)
 }
 
 /// The first components of the paths: what one sees in the volume.
@@ -215,15 +243,12 @@ fn check(path: &str) -> io::Result<()> {
     }
 }
 
-fn fresh(root: &Path) -> io::Result<PathBuf> {
+fn fresh(root: &Directory) -> io::Result<(String, Directory)> {
     let stamp = jiff::Timestamp::now().strftime("..%Y_%m_%d_%H_%M_%S.");
     for _ in 0..16 {
-        let path = root.join(format!("{stamp}{:09}", rand::random::<u32>()));
-        match fs::create_dir(&path) {
-            Ok(()) => {
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-                return Ok(path);
-            }
+        let name = format!("{stamp}{:09}", rand::random::<u32>());
+        match root.create_dir(&name, FOLDER) {
+            Ok(made) => return Ok((name, made)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -231,75 +256,108 @@ fn fresh(root: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("no free name for the new files"))
 }
 
-fn fill(new: &Path, payload: &Payload, group: Option<u32>) -> io::Result<()> {
+/// Mode of folders: containers of any user read the volume, through a mount of it.
+const FOLDER: u32 = 0o755;
+
+/// The same where files are a group's.
+const GROUP_FOLDER: u32 = 0o2755;
+
+fn fill(new: &Directory, payload: &Payload, group: Option<u32>) -> io::Result<()> {
+    let mut folders = BTreeSet::new();
     for (path, file) in payload {
-        let path = new.join(path);
+        let path = Path::new(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            new.create_dirs(parent, FOLDER)?;
+            let above = parent.ancestors();
+            folders.extend(above.filter(|path| !path.as_os_str().is_empty()));
         }
-        let mut out = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let mut out = new.create_file(path)?;
         out.write_all(&file.data)?;
         if file.user.is_some() || group.is_some() {
-            chown(&path, file.user, group)?;
+            set_owner(&out, file.user, group)?;
         }
         // the group may read, since that is what it is given for
         let mode = file.mode | if group.is_some() { 0o440 } else { 0 };
         out.set_permissions(fs::Permissions::from_mode(mode))?;
     }
-    if group.is_some() {
-        directories(new, group)?;
-    }
-    Ok(())
-}
-
-fn directories(path: &Path, group: Option<u32>) -> io::Result<()> {
-    chown(path, None, group)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o2775))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            directories(&entry.path(), group)?;
+    if let Some(group) = group {
+        give(new, group)?;
+        for path in folders {
+            give(&new.open_dir(path)?, group)?;
         }
     }
     Ok(())
 }
 
-/// Whether the files below `at` are those of `payload`, bytes and modes.
-fn same(at: &Path, payload: &Payload) -> io::Result<bool> {
+fn give(folder: &Directory, group: u32) -> io::Result<()> {
+    folder.set_group(group)?;
+    folder.set_mode(GROUP_FOLDER)
+}
+
+/// Gives the volume itself the owner and mode that containers need: they read it through
+/// a mount of it, and nobody writes it.
+///
+/// # Errors
+/// When the file system refuses.
+pub fn open_to_containers(root: &Path, group: Option<u32>) -> io::Result<()> {
+    let root = Directory::open(root)?;
+    let stat = root.stat("")?;
+    let mode = if group.is_some() {
+        GROUP_FOLDER
+    } else {
+        FOLDER
+    };
+    if let Some(group) = group.filter(|group| *group != stat.st_gid) {
+        root.set_group(group)?;
+    }
+    if stat.st_mode & 0o7777 != mode {
+        root.set_mode(mode)?;
+    }
+    Ok(())
+}
+
+/// Whether the files in `folder` are those of `payload`, bytes and modes.
+fn same(folder: &Directory, payload: &Payload) -> io::Result<bool> {
+    let depth = |path: &String| Path::new(path).components().count();
+    let deepest = payload.keys().map(depth).max().unwrap_or(0);
     let mut found = BTreeSet::new();
-    if !collect(at, at, &mut found)? {
+    if !collect(folder, Path::new(""), deepest, &mut found)? {
         return Ok(false);
     }
     if found.len() != payload.len() || !payload.keys().all(|path| found.contains(path)) {
         return Ok(false);
     }
     for (path, file) in payload {
-        let path = at.join(path);
-        let mode = fs::metadata(&path)?.permissions().mode() & 0o7777;
-        if mode | 0o440 != file.mode & 0o7777 | 0o440 || fs::read(&path)? != file.data {
+        let Ok(open) = folder.open_file(path) else {
+            return Ok(false);
+        };
+        let mode = open.metadata()?.permissions().mode() & 0o7777;
+        let mut data = Vec::new();
+        open.take(file.data.len() as u64 + 1)
+            .read_to_end(&mut data)?;
+        if mode | 0o440 != file.mode & 0o7777 | 0o440 || data != file.data {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn collect(root: &Path, at: &Path, found: &mut BTreeSet<String>) -> io::Result<bool> {
-    let entries = match fs::read_dir(at) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            collect(root, &path, found)?;
-        } else if let Ok(relative) = path.strip_prefix(root) {
-            found.insert(relative.to_string_lossy().into_owned());
+/// Collects the paths of what is no folder. False when folders are nested deeper than
+/// `deeper`: then they are not those of the payload.
+fn collect(
+    at: &Directory,
+    path: &Path,
+    deeper: usize,
+    found: &mut BTreeSet<String>,
+) -> io::Result<bool> {
+    for (name, kind) in at.names()? {
+        let path = path.join(&name);
+        if kind == FileType::Directory {
+            if deeper <= 1 || !collect(&at.open_dir(&name)?, &path, deeper - 1, found)? {
+                return Ok(false);
+            }
+        } else {
+            found.insert(path.to_string_lossy().into_owned());
         }
     }
     Ok(true)
@@ -309,6 +367,7 @@ fn collect(root: &Path, at: &Path, found: &mut BTreeSet<String>) -> io::Result<b
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::symlink;
 
     fn payload(files: &[(&str, &str)]) -> Payload {
         files
@@ -338,8 +397,10 @@ mod tests {
         let later = SystemTime::now() + Duration::from_secs(60);
         let mut again = |payload: &Payload, now| {
             let changed = write_at(root, payload, None, &mut seen, now).unwrap();
-            let data = root.join(fs::read_link(root.join(DATA)).unwrap());
-            let relied = seen.as_ref().is_some_and(|seen| seen.holds(&data, payload));
+            let name = fs::read_link(root.join(DATA)).unwrap().into_os_string();
+            let data = Directory::open(&root.join(&name)).unwrap();
+            let held = seen.as_ref();
+            let relied = held.is_some_and(|seen| seen.holds(&data, &name, payload));
             (changed, relied)
         };
         assert_eq!(again(&first, SystemTime::now()), (true, false));
@@ -488,6 +549,75 @@ mod tests {
         assert!(write_at_once(dir.path(), &sized(&files[..1]), None).unwrap());
         assert_eq!(fs::read(dir.path().join(&keys[0])).unwrap().len(), 700);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_hostile_data_link_or_folder_removes_nothing_outside() {
+        let outside = tempfile::tempdir().unwrap();
+        let victim = outside.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("a"), "1").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join(DATA);
+        let up = Path::new("../").join(outside.path().file_name().unwrap());
+        let targets = [
+            victim.clone(),
+            up.join("victim"),
+            "..".into(),
+            "../".into(),
+            ".".into(),
+            "..link".into(),
+            "..data".into(),
+        ];
+        let mut files = payload(&[("a", "1"), ("b/c", "2")]);
+        for (round, target) in targets.iter().enumerate() {
+            write_at_once(dir.path(), &files, None).unwrap();
+            let _ = fs::remove_file(dir.path().join("..link"));
+            symlink(&victim, dir.path().join("..link")).unwrap();
+            fs::remove_file(&data).unwrap();
+            symlink(target, &data).unwrap();
+            // a file and a folder that are seen give way to links, too
+            fs::remove_file(dir.path().join("a")).unwrap();
+            symlink(&victim, dir.path().join("stranger")).unwrap();
+            files.get_mut("a").unwrap().data = vec![b'0'; round];
+            assert!(write_at_once(dir.path(), &files, None).unwrap());
+            assert_eq!(visible(dir.path())["a"], "0".repeat(round), "{target:?}");
+            assert!(victim.join("a").exists(), "{target:?}");
+            let name = fs::read_link(&data).unwrap();
+            assert!(dir.path().join(name).is_dir());
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "{target:?}");
+        }
+        // a link in the place of the folder of the files
+        let name = fs::read_link(&data).unwrap();
+        let folder = dir.path().join(&name);
+        fs::remove_dir_all(&folder).unwrap();
+        symlink(&victim, &folder).unwrap();
+        assert!(write_at_once(dir.path(), &files, None).unwrap());
+        // and of one below it
+        let folder = dir.path().join(fs::read_link(&data).unwrap());
+        fs::remove_dir_all(folder.join("b")).unwrap();
+        symlink(&victim, folder.join("b")).unwrap();
+        assert!(write_at_once(dir.path(), &files, None).unwrap());
+        assert_eq!(visible(dir.path())["b/c"], "2");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn nobody_but_root_writes_the_volume_and_everybody_reads_it_through_a_mount() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &str| {
+            let found = fs::metadata(dir.path().join(path)).unwrap();
+            found.permissions().mode() & 0o7777
+        };
+        let files = payload(&[("a", ""), ("b/c", "")]);
+        for (group, folder) in [(None, 0o755), (Some(4242), 0o2755)] {
+            let group = group.filter(|_| rustix::process::getuid().is_root());
+            let folder = if group.is_some() { folder } else { 0o755 };
+            write_at_once(dir.path(), &payload(&[]), group).unwrap();
+            write_at_once(dir.path(), &files, group).unwrap();
+            open_to_containers(dir.path(), group).unwrap();
+            assert_eq!([mode(""), mode("..data"), mode("b")], [folder; 3]);
+        }
     }
 
     #[test]

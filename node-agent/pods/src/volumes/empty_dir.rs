@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, mount};
 
-use super::{Error, io_error};
+use super::{Error, io_error, make as make_dir};
 use crate::objects::pod::PodSpec;
 use crate::objects::volume::EmptyDir;
 use crate::pod::{hugepages, quantity};
@@ -25,7 +25,7 @@ pub(super) fn make(
     if !fresh {
         return Ok(());
     }
-    fs::create_dir_all(path).map_err(io_error("cannot make", path))?;
+    make_dir(path)?;
     let mounted = match empty.medium.as_str() {
         "" => Ok(()),
         "Memory" => tmpfs(path, empty.size_limit.as_deref().and_then(quantity::whole)),

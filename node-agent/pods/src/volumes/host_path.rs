@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use super::Error;
+use crate::untrusted::create_dirs;
 
 /// Checks that what is at `path` is of the wanted type, or makes it.
 ///
@@ -26,8 +27,8 @@ pub fn check(path: &Path, r#type: &str) -> Result<(), Error> {
             Ok(kind) if kind.is_dir() => Ok(()),
             Ok(_) => refused("a directory"),
             Err(_) => {
-                fs::create_dir_all(path).map_err(make_error)?;
-                fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(make_error)
+                // the node's own, open to all as the kubelet makes it
+                create_dirs(path, 0o755).map_err(make_error)
             }
         },
         "FileOrCreate" => match found {

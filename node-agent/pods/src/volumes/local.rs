@@ -9,7 +9,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount
 
 use super::claim::Bound;
 use super::removal::unescape;
-use super::{Error, Mounting, group, io_error, ownership};
+use super::{Error, Mounting, group, io_error, make, ownership};
 
 /// How long giving a volume to its group may take before somebody is told.
 const LONG: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub async fn mount(
             path.display()
         )));
     }
-    fs::create_dir_all(target).map_err(io_error("cannot make", target))?;
+    make(target)?;
     let text =
         || fs::read_to_string("/proc/self/mountinfo").map_err(io_error("cannot read", target));
     let mut mounts = text()?;

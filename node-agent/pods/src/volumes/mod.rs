@@ -22,9 +22,7 @@ mod subpath;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +33,7 @@ use crate::objects::pod::Pod;
 use crate::objects::source::{DataError, DataKind, Objects};
 use crate::objects::volume::{Inline, Source, Volume};
 use crate::pod::fields::Facts;
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
 use claim::{Bound, Place};
 pub use payload::Tokens;
@@ -169,6 +168,12 @@ fn io_error<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) ->
     }
 }
 
+/// Makes a directory and its missing parents, which only the agent and the runtime enter:
+/// what is for containers is opened to them apart, and reached by a mount.
+fn make(path: &Path) -> Result<(), Error> {
+    create_dirs(path, DIRECTORY_MODE).map_err(io_error("cannot make", path))
+}
+
 impl Volumes {
     /// The volumes of the pod with this uid, below the agent's folder.
     #[must_use]
@@ -280,7 +285,7 @@ impl Volumes {
             source => {
                 // asked for first: a volume that cannot be filled is not made
                 let files = payload::collect(pod, source, facts, objects, tokens).await?;
-                fs::create_dir_all(&path).map_err(io_error("cannot make", &path))?;
+                make(&path)?;
                 if !matches!(source, Source::ConfigMap(_)) {
                     empty_dir::tmpfs(&path, None)?;
                 }
@@ -289,11 +294,7 @@ impl Volumes {
                 self.seen
                     .extend(seen.map(|seen| (volume.name.clone(), seen)));
                 written.map_err(io_error("cannot fill", &path))?;
-                if let Some(group) = group {
-                    chown(&path, None, Some(group)).map_err(io_error("cannot give", &path))?;
-                }
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o777))
-                    .map_err(io_error("cannot open", &path))
+                atomic::open_to_containers(&path, group).map_err(io_error("cannot open", &path))
             }
         }
     }

@@ -6,13 +6,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Error, Volumes, io_error, subpath};
+use super::{Error, Volumes, io_error, make, subpath};
 use crate::cri::api::{self, MountPropagation};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::volume::{Source, Volume};
 use crate::pod::durable;
 use crate::pod::env::Variable;
 use crate::pod::expand::expand_strictly;
+use crate::untrusted::{self, create_dirs};
 
 impl Volumes {
     /// Groups that containers get for the sake of their volumes.
@@ -120,7 +121,7 @@ impl Volumes {
                 && !host_path.exists()
             {
                 // what container runtimes do not make themselves
-                fs::create_dir_all(&host_path).map_err(io_error("cannot make", &host_path))?;
+                create_dirs(&host_path, 0o755).map_err(io_error("cannot make", &host_path))?;
             }
             let readonly = wanted.read_only
                 || self.bound.get(&volume.name).is_some_and(|b| b.read_only)
@@ -154,11 +155,15 @@ impl Volumes {
     /// # Errors
     /// When it cannot be written.
     pub fn hosts(&self, content: &str) -> Result<api::Mount, Error> {
-        let path = self.pod_dir.join("etc-hosts");
-        fs::create_dir_all(&self.pod_dir).map_err(io_error("cannot make", &self.pod_dir))?;
-        // the same file for all containers, and those that run have it mounted
-        if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
+        let path = self.hosts_path();
+        make(&self.pod_dir)?;
+        // the same file for all containers, and those that run have it mounted: any of them
+        // may have made it as long as a file can be
+        if !untrusted::has_content(&path, content.as_bytes()) {
             durable::overwrite(&path, content).map_err(io_error("cannot write", &path))?;
+            // containers of any user read it
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
+                .map_err(io_error("cannot open", &path))?;
         }
         Ok(api::Mount {
             container_path: "/etc/hosts".to_owned(),
@@ -179,7 +184,13 @@ impl Volumes {
     ) -> Result<api::Mount, Error> {
         let path = self.termination_path(container, restarts);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(io_error("cannot make", parent))?;
+            make(parent)?;
+            // of containers that are not shown any more
+            for old in (0..restarts.saturating_sub(1)).rev() {
+                if fs::remove_file(parent.join(old.to_string())).is_err() {
+                    break;
+                }
+            }
         }
         fs::write(&path, "").map_err(io_error("cannot write", &path))?;
         // any user of the container may write it
@@ -195,9 +206,18 @@ impl Volumes {
     /// The file that a container writes its last words to.
     #[must_use]
     pub fn termination_path(&self, container: &str, restarts: u32) -> PathBuf {
-        self.pod_dir
-            .join("containers")
-            .join(container)
-            .join(restarts.to_string())
+        self.termination_dir(container).join(restarts.to_string())
+    }
+
+    /// Where the last words of a container and of those before it are.
+    #[must_use]
+    pub fn termination_dir(&self, container: &str) -> PathBuf {
+        self.pod_dir.join("containers").join(container)
+    }
+
+    /// The pod's `hosts` file, which its containers may write.
+    #[must_use]
+    pub fn hosts_path(&self) -> PathBuf {
+        self.pod_dir.join("etc-hosts")
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::Volumes;
 use crate::blocking;
+use crate::untrusted::{self, Directory};
 
 impl Volumes {
     /// Removes all that the pod has on this node. Nothing of it may run.
@@ -39,29 +39,10 @@ impl Volumes {
             let path = path.display();
             return Err(io::Error::other(format!("`{path}` is still mounted")));
         }
-        remove_tree(&self.pod_dir, fs::metadata(&self.root)?.dev())
+        let name = self.pod_dir.file_name().unwrap_or_default();
+        let pods = Directory::open(self.pod_dir.parent().unwrap_or(&self.root))?;
+        untrusted::remove_tree(&pods, name)
     }
-}
-
-/// Removes a folder, without ever leaving the file system it is on: what is
-/// still mounted below it is not ours to delete.
-fn remove_tree(path: &Path, device: u64) -> io::Result<()> {
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        if meta.is_dir() {
-            if meta.dev() != device {
-                return Err(io::Error::other(format!(
-                    "`{}` is still mounted",
-                    entry.path().display()
-                )));
-            }
-            remove_tree(&entry.path(), device)?;
-        } else {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    fs::remove_dir(path)
 }
 
 /// The mount points in a `mountinfo` that are below `root`.

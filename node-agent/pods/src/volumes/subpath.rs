@@ -13,6 +13,8 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
 
+use crate::untrusted::{DIRECTORY_MODE, create_dirs};
+
 /// Opens `sub` in the volume at `volume`; makes folders that are missing.
 ///
 /// # Errors
@@ -78,13 +80,13 @@ pub fn open(volume: &Path, sub: &str) -> io::Result<OwnedFd> {
 pub fn bind(part: &OwnedFd, target: &Path) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", part.as_raw_fd());
     if let Some(parent) = target.parent() {
-        fs::create_dir_all(parent)?;
+        create_dirs(parent, DIRECTORY_MODE)?;
     }
     // a mount left by an earlier container of this name
     while unmount(target, UnmountFlags::DETACH).is_ok() {}
     let stat = rustix::fs::fstat(part)?;
     if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory {
-        fs::create_dir_all(target)?;
+        create_dirs(target, DIRECTORY_MODE)?;
     } else {
         fs::OpenOptions::new()
             .create(true)

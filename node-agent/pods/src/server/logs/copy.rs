@@ -23,6 +23,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 const LEAST: usize = 32 << 10;
 const MOST: usize = 256 << 10;
 
+/// Longest line that is read: runtimes write lines of 16 KiB and split longer ones.
+const LINE_MOST: usize = 1 << 20;
+
 /// Sends what is wanted of a log, to its end or for as long as it grows.
 ///
 /// # Errors
@@ -95,6 +98,8 @@ struct Log {
     buffer: Vec<u8>,
     /// How much of the buffer is a line whose end was not there yet.
     open: usize,
+    /// Whether that line is longer than any that a runtime writes, and is left out.
+    skips: bool,
     /// How much is read at a time.
     piece: usize,
 }
@@ -112,6 +117,7 @@ impl Log {
             filter: Filter::new(wanted),
             buffer: Vec::new(),
             open: 0,
+            skips: false,
             piece: LEAST,
             path,
             file,
@@ -146,7 +152,7 @@ impl Log {
             if read == 0 {
                 self.file = File::open(&self.path)?;
                 self.inode = self.file.metadata()?.ino();
-                (self.at, self.open) = (0, 0);
+                (self.at, self.open, self.skips) = (0, 0, false);
                 return Ok(Some(Vec::new()));
             }
         }
@@ -165,7 +171,8 @@ impl Log {
             && let Some(end) = memchr::memchr(b'\n', bytes)
         {
             look += end + 1;
-            if let Some(line) = self.buffer.get(from..look) {
+            let whole = !std::mem::take(&mut self.skips);
+            if let Some(line) = self.buffer.get(from..look).filter(|_| whole) {
                 self.filter.take(line, &mut out);
             }
             from = look;
@@ -175,6 +182,9 @@ impl Log {
         }
         self.buffer.copy_within(from..filled, 0);
         self.open = filled - from;
+        if self.open > LINE_MOST {
+            (self.open, self.skips) = (0, true);
+        }
         Ok(Some(out))
     }
 
@@ -328,6 +338,25 @@ mod tests {
         let first: usize = pieces.iter().take(4).sum();
         assert!(first <= 4 * 2 * LEAST, "{first}");
         assert_eq!(pieces.iter().sum::<usize>(), 100 * 40_000);
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_more_memory_than_a_long_one_and_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.log");
+        let file = File::create(&path).unwrap();
+        // zeros that take no room on disk
+        file.set_len(64 << 20).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"\n2026-01-01T00:00:00Z stdout F b\n")
+            .unwrap();
+        let mut log = Log::open(path, Wanted::default()).unwrap();
+        let mut found = Vec::new();
+        while let Some(piece) = log.piece().unwrap() {
+            found.extend(piece);
+            assert!(log.buffer.capacity() <= 4 * LINE_MOST);
+        }
+        assert_eq!(found, b"b\n");
     }
 
     #[test]

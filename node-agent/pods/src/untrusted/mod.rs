@@ -1,0 +1,20 @@
+//! Access to files that a container, an image, a runtime or a plugin may control.
+//!
+//! Three rules hold for such files:
+//!
+//! - A name is resolved below an open [`Directory`] (`openat2` with
+//!   `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), so that a link that is put in
+//!   place of a folder leads nowhere.
+//! - A tree is walked by descriptors ([`remove_tree`], [`disk_usage`]), so that it may
+//!   be deeper than any path can be long, and no mount below it is entered.
+//! - Content is read up to a bound ([`read`]), and only from regular files: a pipe never
+//!   ends, a device may do something, a sparse file is larger than memory.
+
+mod directory;
+mod read;
+mod tree;
+
+pub(crate) use directory::set_owner;
+pub use directory::{DIRECTORY_MODE, Directory, create_dirs, tighten};
+pub use read::{clip, has_content, open_regular, read, read_tail, read_to_string};
+pub use tree::{Usage, disk_usage, remove_tree};
