@@ -151,6 +151,12 @@ pub enum Error {
     /// There is no default route to tell the node's address.
     #[error("this machine has no default route to tell its address: name it with --node-ip")]
     NoDefaultRoute,
+    /// Pods that this agent did not make, where it was not said what becomes of them.
+    #[error(
+        "pods of another kubelet are on this machine: {}; nothing was removed: say `--foreign-pods keep` or `--foreign-pods remove`",
+        .0.join(", ")
+    )]
+    ForeignPods(Vec<String>),
     /// What could not be removed from the machine.
     #[error("left on this machine: {0}; end what uses it and try again")]
     Left(String),

@@ -72,7 +72,7 @@ pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
 pub use overlay::Overlay;
 pub use policy::why;
 pub use preflight::cgroup_folder;
-pub use reset::reset;
+pub use reset::{ForeignPods, reset};
 pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
     options::{HEALTHZ, METRICS, ServiceOptions},

@@ -9,6 +9,8 @@ use std::{
 };
 
 use node_agent_pods::cri::{Client, Error as CriError, Runtime, api};
+use node_agent_pods::origin::Inventory;
+use node_agent_pods::untrusted::{Directory, remove_tree};
 use tracing::{info, warn};
 
 use crate::{
@@ -23,18 +25,48 @@ const PODS_GROUP: &str = "kubepods";
 const PATIENCE: usize = 40;
 const RETRY: Duration = Duration::from_millis(50);
 
+/// What happens to pods of this machine that another kubelet runs or ran.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ForeignPods {
+    /// Nothing at all is done where there are any.
+    #[default]
+    Refuse,
+    /// They stay, with their folders.
+    Keep,
+    /// They are removed like those of this agent.
+    Remove,
+}
+
 /// Removes pods, the datapath, routes, the cluster DNS addresses, the CNI
 /// plugin, volumes, logs and control groups of this node. What is gone already
 /// is fine; what cannot be removed is named at the end, after all else is done.
 ///
 /// # Errors
-/// [`Error::NotRoot`], [`Error::NoCgroup`]; [`Error::Left`] with the things
-/// that are left.
-pub async fn reset(options: &Options) -> Result<(), Error> {
+/// [`Error::NotRoot`], [`Error::NoCgroup`]; [`Error::ForeignPods`] before anything is
+/// done; [`Error::Left`] with the things that are left.
+pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error> {
     preflight::kernel()?;
     let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    let client = Client::new(&options.runtime_endpoint);
+    let runtime = client.socket().exists().then_some(&client as &dyn Runtime);
+    if runtime.is_none() {
+        info!(socket = %client.socket().display(), "no container runtime: no pods");
+    }
     let mut left = Vec::new();
-    if let Err(error) = pods(&options.runtime_endpoint).await {
+    let found = match Inventory::take(runtime, &options.root).await {
+        Ok(found) => found,
+        // a runtime that does not answer tells of nobody's pods
+        Err(error) => {
+            left.push(format!("pods ({error})"));
+            Inventory::take(None, &options.root)
+                .await
+                .unwrap_or_default()
+        }
+    };
+    let found = decide(found, foreign)?;
+    if let Some(runtime) = runtime
+        && let Err(error) = sandboxes(runtime, &found.own_sandboxes).await
+    {
         left.push(format!("pods ({error})"));
     }
     if let Err(error) = node_agent_datapath::remove(&options.datapath.pin_dir) {
@@ -58,12 +90,12 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
         left.push(format!("routes and addresses ({error})"));
     }
     plugin(&options.cni, &mut left);
-    for folder in [options.root.join("pods"), options.log_root.clone()] {
-        unmount_below(&folder);
-        remove(&folder, &mut left);
-    }
+    folders(&found, &options.root, &options.log_root, &mut left);
     remove(Path::new(addresses::DATA_DIR), &mut left);
-    left.extend(groups(&group.below_root).await);
+    let groups = groups(&group.below_root).await;
+    if !found.has_foreign() {
+        left.extend(groups);
+    }
     if left.is_empty() {
         Ok(())
     } else {
@@ -71,26 +103,67 @@ pub async fn reset(options: &Options) -> Result<(), Error> {
     }
 }
 
-async fn pods(endpoint: &str) -> Result<(), CriError> {
-    let runtime = Client::new(endpoint);
-    if !runtime.socket().exists() {
-        info!(socket = %runtime.socket().display(), "no container runtime: no pods");
-        return Ok(());
+/// Which pods are removed: the inventory's own ones.
+fn decide(mut found: Inventory, foreign: ForeignPods) -> Result<Inventory, Error> {
+    if !found.has_foreign() {
+        return Ok(found);
     }
-    let all = runtime
-        .list_pod_sandbox(api::ListPodSandboxRequest { filter: None })
-        .await?;
-    for sandbox in all.items {
+    match foreign {
+        ForeignPods::Refuse => {
+            let folders = found.foreign_folders.iter();
+            let folders = folders.map(|folder| folder.display().to_string());
+            let sandboxes = found.foreign_sandboxes.iter();
+            let sandboxes = sandboxes.map(|id| format!("sandbox {id}"));
+            Err(Error::ForeignPods(sandboxes.chain(folders).collect()))
+        }
+        ForeignPods::Keep => Ok(found),
+        ForeignPods::Remove => {
+            found.own_sandboxes.append(&mut found.foreign_sandboxes);
+            for folder in std::mem::take(&mut found.foreign_folders) {
+                let uid = folder.file_name().unwrap_or_default();
+                found.own.insert(uid.to_string_lossy().into_owned());
+                found.own_folders.push(folder);
+            }
+            Ok(found)
+        }
+    }
+}
+
+async fn sandboxes(runtime: &dyn Runtime, all: &[String]) -> Result<(), CriError> {
+    for sandbox in all {
         let id = || api::SandboxId {
-            pod_sandbox_id: sandbox.id.clone(),
+            pod_sandbox_id: sandbox.clone(),
         };
         // A network that is half gone must not keep the pod.
         if let Err(error) = runtime.stop_pod_sandbox(id()).await {
-            warn!(sandbox = sandbox.id, %error, "pod not stopped properly");
+            warn!(sandbox, %error, "pod not stopped properly");
         }
         runtime.remove_pod_sandbox(id()).await?;
     }
     Ok(())
+}
+
+/// Removes the pods' folders and logs, and the folders of both when nothing is left there.
+fn folders(found: &Inventory, root: &Path, logs: &Path, left: &mut Vec<String>) {
+    let pods = root.join("pods");
+    let entries = fs::read_dir(logs).into_iter().flatten().flatten();
+    let logs_of_own = entries.map(|entry| entry.path()).filter(|path| {
+        path.file_name()
+            .is_some_and(|name| found.owns_logs(&name.to_string_lossy()))
+    });
+    for folder in found.own_folders.iter().cloned().chain(logs_of_own) {
+        unmount_below(&folder);
+        let (parent, name) = (folder.parent(), folder.file_name());
+        let removed = Directory::open(parent.unwrap_or(&pods))
+            .and_then(|parent| remove_tree(&parent, name.unwrap_or_default()));
+        if let Err(error) = removed {
+            left.push(format!("`{}` ({error})", folder.display()));
+        }
+    }
+    for folder in [&pods, logs] {
+        // not empty when there are those of others
+        let _ = fs::remove_dir(folder);
+    }
 }
 
 async fn network(options: &Options) -> Result<(), Error> {
@@ -201,7 +274,59 @@ fn remove_group(group: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use node_agent_pods::cri::fake::Fake;
+    use node_agent_pods::origin;
+
     use super::*;
+
+    #[tokio::test]
+    async fn only_pods_of_the_agent_are_removed_and_others_are_asked_for() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let (root, logs) = (folder.path().join("kubelet"), folder.path().join("logs"));
+        let runtime = Fake::default();
+        for (uid, own) in [("own", true), ("foreign", false)] {
+            let pod = root.join("pods").join(uid);
+            fs::create_dir_all(pod.join("volumes")).expect("folder");
+            fs::create_dir_all(logs.join(format!("default_web_{uid}"))).expect("folder");
+            if own {
+                origin::mark(&pod).expect("marked");
+            }
+            runtime.run_sandbox(uid, own).await;
+        }
+        let all = runtime.sandboxes();
+        let take = || async {
+            let found = Inventory::take(Some(&runtime), &root).await;
+            found.expect("taken")
+        };
+        let refused = decide(take().await, ForeignPods::Refuse);
+        let Err(Error::ForeignPods(named)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(named.len(), 2);
+        assert_eq!(runtime.sandboxes(), all, "nothing is done");
+
+        let mut left = Vec::new();
+        let kept = decide(take().await, ForeignPods::Keep).expect("decided");
+        sandboxes(&runtime, &kept.own_sandboxes)
+            .await
+            .expect("removed");
+        folders(&kept, &root, &logs, &mut left);
+        assert_eq!(runtime.sandboxes(), all[1..]);
+        assert!(!root.join("pods/own").exists() && root.join("pods/foreign/volumes").exists());
+        assert!(!logs.join("default_web_own").exists());
+        assert!(logs.join("default_web_foreign").exists());
+
+        let removed = decide(take().await, ForeignPods::Remove).expect("decided");
+        sandboxes(&runtime, &removed.own_sandboxes)
+            .await
+            .expect("removed");
+        folders(&removed, &root, &logs, &mut left);
+        assert!(runtime.is_empty());
+        assert!(!root.join("pods").exists() && !logs.exists());
+        assert_eq!(left, Vec::<String>::new());
+        // without pods of others nobody has to be asked
+        assert!(decide(take().await, ForeignPods::Refuse).is_ok());
+    }
 
     #[test]
     fn mounts_of_volumes_are_found_innermost_first() {

@@ -22,6 +22,7 @@ mod manager;
 pub mod managers;
 pub mod node;
 pub mod objects;
+pub mod origin;
 pub mod plugins;
 pub mod pod;
 mod pulse;

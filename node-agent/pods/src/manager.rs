@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::{Runtime, api};
 use crate::objects::pod::Pod;
+use crate::origin;
 use crate::pod::observed::key;
 use crate::pod::{kill, observe, worker};
 use crate::shared::{Order, Shared};
@@ -316,6 +317,10 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handl
 }
 
 async fn remove_orphan(shared: &Shared, uid: &str) {
+    if !is_own(shared, uid).await {
+        tracing::debug!(uid, "a pod of another kubelet is left alone");
+        return;
+    }
     let Ok(observed) = observe::pod(&*shared.runtime, uid, &Default::default()).await else {
         return;
     };
@@ -350,6 +355,30 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
     if let Some(cgroups) = &shared.cgroups {
         let _ = cgroups.remove_pod(uid).await;
     }
+}
+
+/// Whether this agent made what there is of a pod: all of its sandboxes, or its folder.
+/// What is known to nobody else, as a control group without a sandbox, is.
+async fn is_own(shared: &Shared, uid: &str) -> bool {
+    let folder = shared.root.join("pods").join(uid);
+    if origin::is_marked(&folder) {
+        return true;
+    }
+    let selector = [(key::POD_UID.to_owned(), uid.to_owned())].into();
+    let request = api::ListPodSandboxRequest {
+        filter: Some(api::PodSandboxFilter {
+            label_selector: selector,
+            ..api::PodSandboxFilter::default()
+        }),
+    };
+    let Ok(found) = shared.runtime.list_pod_sandbox(request).await else {
+        return false;
+    };
+    let mut sandboxes = found.items.iter();
+    if sandboxes.len() == 0 {
+        return !folder.exists();
+    }
+    sandboxes.all(|sandbox| origin::is_own(&sandbox.labels))
 }
 
 /// Tells of pods whose containers changed: by the runtime's own events where

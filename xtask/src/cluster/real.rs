@@ -196,7 +196,8 @@ fn leave(dir: &Path, orlop: &Path) -> Result<(), Error> {
     end(dir)?;
     output(
         Command::new(orlop)
-            .args(["reset", "--yes", "--node-name", NAME, "--data-dir"])
+            .args(["reset", "--yes", "--foreign-pods", "keep"])
+            .args(["--node-name", NAME, "--data-dir"])
             .arg(dir.join("agent")),
     )
     .map(drop)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::node_agent::Node;
 use crate::error::Error;
@@ -20,9 +20,26 @@ pub struct Options {
     /// cluster itself is gone.
     #[arg(long, value_name = "FOLDER")]
     server_dir: Option<PathBuf>,
+    /// Pods on this machine that another kubelet runs or ran. Without this flag nothing is
+    /// removed where there are any.
+    #[arg(long, value_name = "WHAT")]
+    foreign_pods: Option<ForeignPods>,
     #[command(flatten)]
     node: Node,
 }
+
+/// What happens to pods of another kubelet.
+#[derive(Clone, Copy, ValueEnum)]
+enum ForeignPods {
+    /// They stay.
+    Keep,
+    /// They are removed, too.
+    Remove,
+}
+
+/// Files by which the folder of an agent, and that of a server, is known.
+const AGENT_FILES: [&str; 4] = ["kubeconfig", "ca.crt", "client.key", "serving.key"];
+const SERVER_FILES: [&str; 3] = ["pki", "store.redb", "admin.kubeconfig"];
 
 /// Removes pods, datapath, routes, CNI plugin, volumes, logs, control groups and
 /// credentials. `orlop agent`, `node-agent` and `up` must have ended.
@@ -33,13 +50,45 @@ pub async fn run(options: Options) -> Result<(), Error> {
     if !options.yes {
         return Ok(());
     }
+    // before anything is done
+    is_own(&options.data_dir, &AGENT_FILES)?;
+    if let Some(folder) = &options.server_dir {
+        is_own(folder, &SERVER_FILES)?;
+    }
+    let foreign = match options.foreign_pods {
+        None => node_agent::ForeignPods::Refuse,
+        Some(ForeignPods::Keep) => node_agent::ForeignPods::Keep,
+        Some(ForeignPods::Remove) => node_agent::ForeignPods::Remove,
+    };
     let agent = options.node.complete(None)?;
-    node_agent::reset(&agent).await.map_err(Error::NodeAgent)?;
+    node_agent::reset(&agent, foreign)
+        .await
+        .map_err(Error::NodeAgent)?;
     for folder in std::iter::once(&options.data_dir).chain(&options.server_dir) {
         remove(folder)?;
     }
     println!("this machine is no node any more");
     Ok(())
+}
+
+/// Refuses a folder that Orlop did not make: it has none of the files that make it one.
+fn is_own(folder: &Path, files: &[&str]) -> Result<(), Error> {
+    let failed = |source| Error::File {
+        path: folder.to_owned(),
+        source,
+    };
+    match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(mut entries) if entries.next().is_none() => return Ok(()),
+        Ok(_) => {}
+    }
+    if files.iter().any(|file| folder.join(file).exists()) {
+        return Ok(());
+    }
+    let names = files.join("`, `");
+    let why = format!("Orlop did not make it: it has none of `{names}`");
+    Err(failed(std::io::Error::other(why)))
 }
 
 fn remove(folder: &Path) -> Result<(), Error> {
@@ -49,5 +98,24 @@ fn remove(folder: &Path) -> Result<(), Error> {
             source,
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path();
+        assert!(is_own(path, &AGENT_FILES).is_ok(), "empty");
+        assert!(is_own(&path.join("none"), &AGENT_FILES).is_ok());
+        std::fs::write(path.join("thesis.txt"), "").expect("written");
+        let refused = is_own(path, &AGENT_FILES).expect_err("refused");
+        assert!(matches!(refused, Error::File { .. }));
+        std::fs::write(path.join("kubeconfig"), "").expect("written");
+        assert!(is_own(path, &AGENT_FILES).is_ok());
+        assert!(is_own(path, &SERVER_FILES).is_err());
     }
 }

@@ -19,6 +19,8 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::{Error, Result, Runtime, api};
+use crate::origin::{LABEL, LABEL_VALUE};
+use crate::pod::observed::key::POD_UID;
 
 /// What goes wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ struct State {
     clock: i64,
     /// Images that nobody has.
     absent: BTreeSet<String>,
+    /// Commands that fail in any container.
+    failing: BTreeSet<String>,
     listeners: Vec<mpsc::UnboundedSender<api::ContainerEventResponse>>,
     deaf: bool,
     /// Who makes control groups; none is a runtime that is not asked for it yet.
@@ -86,6 +90,41 @@ impl Fake {
     /// There is no such image, here or elsewhere.
     pub fn lacks_image(&self, name: &str) {
         self.state().absent.insert(name.to_owned());
+    }
+
+    /// Makes a sandbox of a pod with that uid, as this agent or another kubelet would.
+    pub async fn run_sandbox(&self, uid: &str, own: bool) -> String {
+        let mut labels = BTreeMap::from([(POD_UID.to_owned(), uid.to_owned())]);
+        if own {
+            labels.insert(LABEL.to_owned(), LABEL_VALUE.to_owned());
+        }
+        let metadata = api::PodSandboxMetadata {
+            name: uid.to_owned(),
+            uid: uid.to_owned(),
+            namespace: "default".to_owned(),
+            attempt: 0,
+        };
+        let config = api::PodSandboxConfig {
+            metadata: Some(metadata),
+            labels,
+            ..api::PodSandboxConfig::default()
+        };
+        let made = self.run_pod_sandbox(api::RunPodSandboxRequest {
+            config: Some(config),
+            ..api::RunPodSandboxRequest::default()
+        });
+        made.await.map_or(String::new(), |id| id.pod_sandbox_id)
+    }
+
+    /// Ids of its sandboxes, in order.
+    #[must_use]
+    pub fn sandboxes(&self) -> Vec<String> {
+        self.state().sandboxes.keys().cloned().collect()
+    }
+
+    /// From now on that command fails in any container.
+    pub fn fails_command(&self, command: &str) {
+        self.state().failing.insert(command.to_owned());
     }
 
     /// From now on it says who makes control groups.
@@ -551,7 +590,10 @@ simple! {
         Ok(Default::default())
     };
     reopen_container_log, "ReopenContainerLog", ContainerId -> ReopenContainerLogResponse, |_, _| Ok(Default::default());
-    exec_sync, "ExecSync", ExecSyncRequest -> ExecSyncResponse, |_, _| Ok(Default::default());
+    exec_sync, "ExecSync", ExecSyncRequest -> ExecSyncResponse, |state, request| {
+        let fails = request.cmd.first().is_some_and(|command| state.failing.contains(command));
+        Ok(api::ExecSyncResponse { exit_code: fails.into(), ..Default::default() })
+    };
     checkpoint_container, "CheckpointContainer", CheckpointContainerRequest -> CheckpointContainerResponse, |_, _| Ok(api::CheckpointContainerResponse {});
     exec, "Exec", ExecRequest -> StreamUrl, |_, _| Err(error("Exec", tonic::Code::Unimplemented, "the fake has no streams"));
     attach, "Attach", AttachRequest -> StreamUrl, |_, _| Err(error("Attach", tonic::Code::Unimplemented, "the fake has no streams"));

@@ -23,6 +23,7 @@ use crate::managers::Binding;
 use crate::objects::pod::{
     Container, Pod, PodSecurityContext, PodSpec, Profile, SeLinuxOptions, SecurityContext,
 };
+use crate::origin;
 
 /// What is the same for all pods of the node.
 #[derive(Clone, Debug)]
@@ -73,6 +74,7 @@ pub fn sandbox(
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .collect();
     labels.extend(pod_labels(pod));
+    labels.insert(origin::LABEL.to_owned(), origin::LABEL_VALUE.to_owned());
     PodSandboxConfig {
         metadata: Some(PodSandboxMetadata {
             name: pod.name().to_owned(),

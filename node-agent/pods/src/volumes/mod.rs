@@ -32,6 +32,7 @@ use crate::objects::follow::{Followed, Key};
 use crate::objects::pod::Pod;
 use crate::objects::source::{DataError, DataKind, Objects};
 use crate::objects::volume::{Inline, Source, Volume};
+use crate::origin;
 use crate::pod::fields::Facts;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
@@ -244,6 +245,14 @@ impl Volumes {
     /// # Errors
     /// The first volume that could not be made.
     pub async fn mount(&mut self, with: Mounting<'_>, tokens: &mut Tokens) -> Result<(), Failed> {
+        let marked = make(&self.pod_dir).and_then(|()| {
+            let path = self.pod_dir.as_path();
+            origin::mark(path).map_err(io_error("cannot mark as its own", path))
+        });
+        marked.map_err(|error| Failed {
+            volume: String::new(),
+            error,
+        })?;
         for volume in &with.pod.spec.volumes {
             let made = if claim::name(with.pod, volume).is_some() {
                 self.mount_claim(volume, with).await
