@@ -46,7 +46,7 @@ impl State {
             None => shared.pods.put(Entry {
                 pod: self.pod.clone(),
                 observed: self.observed.clone(),
-                status: self.status.clone(),
+                status: self.live.status(),
                 places: self.volumes.places(),
             }),
         }
@@ -119,7 +119,7 @@ impl State {
                 shared.pods.put(Entry {
                     pod: self.pod.clone(),
                     observed: self.observed.clone(),
-                    status: self.status.clone(),
+                    status: self.live.status(),
                     places: self.volumes.places(),
                 });
             }

@@ -526,7 +526,7 @@ impl State {
     /// How often a container of that name was started before.
     fn restarts_of(&self, name: &str) -> u32 {
         let newest = self.observed.latest(name).map(|record| &**record);
-        restarts::restarts_before(newest, self.status.container(name))
+        restarts::restarts_before(newest, self.live.status().container(name))
     }
 }
 

@@ -68,7 +68,7 @@ impl State {
         shared
             .objects
             .follow(self.pod.uid(), &Default::default(), &self.stale);
-        self.probes.stop();
+        self.live.stop_probes();
         self.publish(true);
         let uid = self.pod.uid().to_owned();
         let released = shared.csi.release(self.volumes.pod_dir()).await;
@@ -94,7 +94,7 @@ impl State {
             if !self.pod.is_deleting() {
                 return false;
             }
-            if let Some(reporter) = &mut self.reporter {
+            if let Some(reporter) = self.reporter.clone() {
                 reporter.flush().await;
             }
             let options = DeleteOptions::of_uid(uid).grace(0);

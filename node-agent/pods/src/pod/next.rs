@@ -458,17 +458,6 @@ fn keep_or_kill(
     step: &mut Step,
 ) -> bool {
     let verdict = input.memory.verdicts.get(&record.id).copied();
-    let is_init = input
-        .pod
-        .spec
-        .init_containers
-        .iter()
-        .any(|c| c.name == container.name);
-    let kind = if is_init {
-        "Init container"
-    } else {
-        "Container"
-    };
     let kill = |message: String, probe, again| Action::Kill {
         id: record.id.clone(),
         name: container.name.clone(),
@@ -477,29 +466,44 @@ fn keep_or_kill(
         again,
     };
     let why = if !record.hash.is_empty() && record.hash != definition_hash(container) {
-        Some(format!("{kind} {} definition changed", container.name))
+        let kind = kind_of(input.pod, &container.name);
+        let name = &container.name;
+        Some(format!(
+            "{kind} {name} definition changed, will be restarted"
+        ))
     } else {
-        match verdict {
-            Some(Verdict::Dead) => Some(format!("{kind} {} failed liveness probe", container.name)),
-            Some(Verdict::NeverStarted) => {
-                Some(format!("{kind} {} failed startup probe", container.name))
-            }
-            None => None,
-        }
+        verdict.and_then(|verdict| probe_kill_message(input.pod, &container.name, verdict))
     };
-    let Some(why) = why else {
+    let Some(message) = why else {
         restart_for_size(input, container, record, step);
         return true;
     };
-    // What a kill ends with is no success: exit code 137 or so.
-    let again = verdict.is_none() || restarts(container, &input.pod.spec, 137);
-    let message = if again {
-        format!("{why}, will be restarted")
-    } else {
-        why
-    };
     step.actions.push(kill(message, verdict, verdict.is_none()));
     true
+}
+
+fn kind_of(pod: &Pod, container: &str) -> &'static str {
+    let mut init = pod.spec.init_containers.iter();
+    if init.any(|c| c.name == container) {
+        "Init container"
+    } else {
+        "Container"
+    }
+}
+
+/// What the event says when a container is ended for what a probe found; none when the
+/// pod has no such container.
+#[must_use]
+pub fn probe_kill_message(pod: &Pod, container: &str, verdict: Verdict) -> Option<String> {
+    let kind = kind_of(pod, container);
+    let probe = match verdict {
+        Verdict::Dead => "liveness",
+        Verdict::NeverStarted => "startup",
+    };
+    // What a kill ends with is no success: exit code 137 or so.
+    let again = restarts(pod.spec.container(container)?, &pod.spec, 137);
+    let then = if again { ", will be restarted" } else { "" };
+    Some(format!("{kind} {container} failed {probe} probe{then}"))
 }
 
 /// Ends a running container that gets what it was granted only when it is started anew.

@@ -75,10 +75,11 @@ impl Reporter {
     }
 
     /// Waits until what was set last is written, or cannot be any more.
-    pub async fn flush(&mut self) {
+    pub async fn flush(&self) {
         let number = self.wish.borrow().number;
         self.wish.send_modify(|wish| wish.urgent = true);
-        let _ = self.written.wait_for(|written| *written >= number).await;
+        let mut written = self.written.clone();
+        let _ = written.wait_for(|written| *written >= number).await;
     }
 }
 

@@ -1,6 +1,5 @@
 //! All that is known of one pod, and how it is kept up with what happens.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,19 +9,19 @@ use tokio::sync::{Notify, mpsc};
 
 use super::allocation::Held;
 use super::backoff::{Backoff, later};
-use super::conditions::{RESETTING, RESIZE_CONDITIONS};
+use super::conditions::RESIZE_CONDITIONS;
+use super::live_status::{LiveStatus, Snapshot};
 use super::next::{self, Aim, Memory, Step, Verdict};
 use super::observe;
 use super::observed::Observed;
 use super::probe::{Kind, Probes, Report};
 use super::report::Reporter;
 use super::resize::{self, Grant, Pending};
-use super::status::{self, Sentence};
+use super::status::Sentence;
 use super::whole;
 use super::worker::{Wanted, end_grace};
 use crate::objects::pod::Pod;
-use crate::objects::status::{PodStatus, ResourceStatus};
-use crate::shared::{Entry, Shared};
+use crate::shared::Shared;
 use crate::volumes::{Tokens, Volumes};
 
 /// All that is known of one pod.
@@ -47,15 +46,14 @@ pub(super) struct State {
     pub(super) image_backoff: FxHashMap<String, Backoff>,
     pub(super) gone: bool,
     pub(super) volumes_made: Option<Instant>,
-    ready: FxHashMap<String, bool>,
     pub(super) step: Step,
-    pub(super) status: Arc<PodStatus>,
+    /// The status, with what readiness probes say.
+    pub(super) live: Arc<LiveStatus>,
     pub(super) sentence: Option<Sentence>,
     sentence_grace: Option<i64>,
     pub(super) terminal: bool,
-    pub(super) probes: Probes,
     /// None for a pod that the API does not know (yet).
-    pub(super) reporter: Option<Reporter>,
+    pub(super) reporter: Option<Arc<Reporter>>,
     mirror: Option<Arc<Pod>>,
     pub(super) looked: Instant,
     /// When the grant was last compared with what is wanted.
@@ -71,7 +69,7 @@ impl State {
         reports: mpsc::UnboundedSender<Report>,
     ) -> Self {
         let reporter =
-            (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()));
+            (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()).into());
         let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
         let volumes = Volumes::new(&shared.root, pod.uid());
         let before = shared.allocations.get(pod.uid());
@@ -91,7 +89,7 @@ impl State {
             wanted,
             grant,
             pending,
-            status: Arc::new(pod.status.clone()),
+            live: Arc::new(LiveStatus::new(shared.clone(), pod.status.clone(), probes)),
             observed: Arc::new(Observed::default()),
             memory: Memory::default(),
             before,
@@ -103,12 +101,10 @@ impl State {
             image_backoff: FxHashMap::default(),
             gone: false,
             volumes_made: None,
-            ready: FxHashMap::default(),
             step: Step::default(),
             sentence: None,
             sentence_grace: None,
             terminal: false,
-            probes,
             reporter,
             mirror: None,
             looked: Instant::now(),
@@ -154,7 +150,7 @@ impl State {
                     self.memory.started.insert(record.id.clone(), true);
                 }
                 if told.ready {
-                    self.ready.insert(record.id.clone(), true);
+                    self.live.set_ready(record.id.clone(), true);
                 }
                 let in_force = told.resources.clone().or_else(|| {
                     let container = self.pod.spec.container(&record.name);
@@ -218,8 +214,8 @@ impl State {
             }
             (Some(now), _) => {
                 let reporter = Reporter::new(self.shared.client.clone(), now.clone());
-                reporter.set(self.status.clone(), true);
-                self.reporter = Some(reporter);
+                reporter.set(self.live.status(), true);
+                self.reporter = Some(reporter.into());
             }
         }
         self.mirror = mirror;
@@ -233,7 +229,7 @@ impl State {
             }
             Report::Found(found) => match (found.kind, found.good) {
                 (Kind::Readiness, good) => {
-                    self.ready.insert(found.id, good);
+                    self.live.set_ready(found.id, good);
                 }
                 (Kind::Startup, true) => {
                     self.memory.started.insert(found.id, true);
@@ -260,7 +256,8 @@ impl State {
         if let Some(grace) = end_grace(&wanted) {
             return Aim::End { grace };
         }
-        if self.sentence.is_some() || self.status.is_terminal() || self.pod.status.is_terminal() {
+        let over = self.live.status().is_terminal() || self.pod.status.is_terminal();
+        if self.sentence.is_some() || over {
             return Aim::End {
                 grace: self.pod.spec.grace_period(),
             };
@@ -279,8 +276,8 @@ impl State {
         });
         let live = aim == Aim::Run;
         for (name, waiting) in &self.step.waiting {
-            let told = self
-                .status
+            let status = self.live.status();
+            let told = status
                 .container(name)
                 .and_then(|c| c.state.waiting.as_ref());
             if waiting.reason == "CrashLoopBackOff"
@@ -294,8 +291,9 @@ impl State {
                     .warning(&self.pod, Some(name), "BackOff", message);
             }
         }
-        self.probes
-            .sync(&self.pod, &self.observed, &self.memory.started, live);
+        let started = &self.memory.started;
+        self.live
+            .sync_probes(&self.pod, &self.observed, started, live);
     }
 
     /// Whether the pod's time is over now: the sentence is passed once.
@@ -320,7 +318,7 @@ impl State {
             return None;
         }
         let seconds = u64::try_from(self.pod.spec.active_deadline_seconds?).ok()?;
-        let start: Timestamp = self.status.start_time.as_ref()?.parse().ok()?;
+        let start: Timestamp = self.live.status().start_time.as_ref()?.parse().ok()?;
         Some(later(start, Duration::from_secs(seconds)))
     }
 
@@ -366,62 +364,25 @@ impl State {
         self.memory.verdicts.retain(|id, _| lives(id));
         self.memory.in_force.retain(|id, _| lives(id));
         self.memory.again.retain(lives);
-        self.ready.retain(|id, _| lives(id));
-    }
-
-    /// By container: how the devices are that it was given.
-    fn health(&self) -> BTreeMap<String, Vec<ResourceStatus>> {
-        let mut all = self.shared.devices.health(self.pod.uid());
-        for (container, own) in self.shared.claims.health(&self.pod) {
-            all.entry(container).or_default().extend(own);
-        }
-        all
+        self.live.retain(lives);
     }
 
     /// Makes the status and has it written. What somebody may wait for is
     /// written at once.
     pub(super) fn publish(&mut self, at_once: bool) {
         self.follow_resize();
-        let status = status::compute(&status::Input {
-            pod: &self.pod,
-            old: &self.status,
-            observed: &self.observed,
-            memory: &self.memory,
-            waiting: &self.step.waiting,
-            ready: &self.ready,
-            terminal: self.terminal || self.step.finished,
-            sentence: self.sentence.as_ref(),
-            pending: self.pending.as_ref(),
-            health: &self.health(),
-            held: self.shared.claims.holds(self.pod.uid()),
-            host_ips: &self.shared.host_ips,
-            runtime: &self.shared.runtime_name,
-            now: Timestamp::now(),
-        });
-        let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
-        let is_resetting =
-            |s: &PodStatus| s.condition(RESETTING).is_some_and(|c| c.status == "True");
-        let urgent = at_once
-            || status.is_terminal()
-            || is_resetting(&status) != is_resetting(&self.status)
-            || (status.phase == "Running" && self.status.phase != "Running")
-            || is_ready(&status) != is_ready(&self.status)
-                && !self.status.phase.is_empty()
-                && status.phase != "Pending";
-        if *self.status != status {
-            self.status = Arc::new(status);
-        }
-        if let Some(reporter) = self.reporter.as_ref().filter(|_| !self.gone) {
-            reporter.set(self.status.clone(), urgent);
-        }
-        self.shared
-            .allocations
-            .note(self.pod.uid(), &self.pod.spec, &self.observed, &self.memory);
-        self.shared.pods.put(Entry {
+        let snapshot = Snapshot {
             pod: self.pod.clone(),
             observed: self.observed.clone(),
-            status: self.status.clone(),
+            memory: self.memory.clone(),
+            waiting: self.step.waiting.clone(),
+            terminal: self.terminal || self.step.finished,
+            sentence: self.sentence.clone(),
+            pending: self.pending.clone(),
+            gone: self.gone,
             places: self.volumes.places(),
-        });
+            reporter: self.reporter.clone(),
+        };
+        self.live.publish(snapshot, at_once);
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::next::Aim;
 use super::probe::Report;
+use super::probe_responder::ProbeResponder;
 use super::state::State;
 use super::status::Sentence;
 use crate::objects::pod::Pod;
@@ -149,18 +150,27 @@ impl Worker {
                 continue;
             }
             let actions = std::mem::take(&mut self.state.step.actions);
-            let state = &mut self.state;
+            let mut late = Vec::new();
+            let (state, probes, nudge) = (&mut self.state, &mut self.probes, &self.nudge);
             let work = async {
                 for action in actions {
-                    state.perform(action).await;
-                    state.refresh().await;
-                    state.publish(false);
+                    let (shared, live) = (state.shared.clone(), state.live.clone());
+                    let mut responder = ProbeResponder::new(shared, live, &action, aim);
+                    let act = async {
+                        state.perform(action).await;
+                        state.refresh().await;
+                        state.publish(false);
+                    };
+                    responder.during(act, probes, nudge, &mut late).await;
                 }
             };
             let interrupted = tokio::select! {
                 () = work => false,
                 () = aim_changed(&mut self.changes, aim) => true,
             };
+            for report in late {
+                self.state.take_report(report);
+            }
             if interrupted {
                 self.state.refresh().await;
             }

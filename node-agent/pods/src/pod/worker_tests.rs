@@ -62,6 +62,67 @@ async fn every_fault_of_every_call_is_survived() {
     futures::future::join_all(runs).await;
 }
 
+fn probed() -> serde_json::Value {
+    let probe = |command: &str| {
+        serde_json::json!({"exec": {"command": [command]}, "periodSeconds": 1,
+            "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 2})
+    };
+    serde_json::json!({"containers": [{"name": "a", "image": "i",
+        "readinessProbe": probe("ready"), "livenessProbe": probe("live")}]})
+}
+
+fn is_ready(run: &Run) -> bool {
+    let found = run.shared.pods.find("default", "web");
+    found.is_some_and(|entry| {
+        let ready = entry.status.condition("Ready");
+        ready.is_some_and(|condition| condition.status == "True")
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draining_pod_is_not_ready_as_soon_as_its_probe_says_so() {
+    let run = Run::begin(probed(), Fake::default());
+    run.until("ready", is_ready).await;
+    let drains = Duration::from_secs(60);
+    run.runtime.fail("StopContainer", Fault::Slow(drains));
+    let begun = tokio::time::Instant::now();
+    run.handle.set(crate::testing::pod("web", probed(), true));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(is_ready(&run), "it serves while it drains");
+    run.runtime.fails_command("ready");
+    run.until("not ready", |r| !is_ready(r)).await;
+    assert!(begun.elapsed() < drains / 2, "{:?}", begun.elapsed());
+    assert_eq!(run.runtime.running(), ["a"]);
+    run.delete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pull_of_a_debug_image_delays_neither_notready_nor_the_liveness_kill() {
+    let run = Run::begin(probed(), Fake::default());
+    run.until("ready", is_ready).await;
+    let pull = Duration::from_secs(600);
+    run.runtime.fail("PullImage", Fault::Slow(pull));
+    run.runtime.lacks_image("debug:1");
+    let begun = tokio::time::Instant::now();
+    let mut spec = probed();
+    spec["ephemeralContainers"] = serde_json::json!([{"name": "d", "image": "debug:1"}]);
+    run.handle.set(crate::testing::pod("web", spec, false));
+    run.until("pulling", |r| r.told("Pulling image")).await;
+    run.runtime.fails_command("ready");
+    run.until("not ready", |r| !is_ready(r)).await;
+    run.runtime.fails_command("live");
+    run.until("killed", |r| {
+        r.runtime
+            .calls()
+            .iter()
+            .any(|call| call.starts_with("stop a"))
+    })
+    .await;
+    assert!(begun.elapsed() < pull / 10, "{:?}", begun.elapsed());
+    run.until("told", |r| r.told("failed liveness probe")).await;
+    run.delete().await;
+}
+
 #[tokio::test]
 async fn a_dead_sandbox_is_replaced_and_nothing_runs_twice() {
     let run = Run::begin(two(), Fake::default());

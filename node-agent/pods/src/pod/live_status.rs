@@ -1,0 +1,219 @@
+//! A pod's status as it was last told, kept apart from what the worker holds while an
+//! action runs: probes change it meanwhile.
+//!
+//! The status is computed from a [`Snapshot`] of the worker's state and from what readiness
+//! probes found. The worker replaces the snapshot each time it publishes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+
+use super::conditions::RESETTING;
+use super::next::Memory;
+use super::observed::Observed;
+use super::probe::Probes;
+use super::report::Reporter;
+use super::resize::Pending;
+use super::status::{self, Sentence};
+use crate::objects::pod::Pod;
+use crate::objects::status::{PodStatus, ResourceStatus, Waiting};
+use crate::shared::{Entry, Shared};
+
+/// What of the worker's state the status is computed from.
+pub(super) struct Snapshot {
+    pub(super) pod: Arc<Pod>,
+    pub(super) observed: Arc<Observed>,
+    pub(super) memory: Memory,
+    pub(super) waiting: BTreeMap<String, Waiting>,
+    pub(super) terminal: bool,
+    pub(super) sentence: Option<Sentence>,
+    pub(super) pending: Option<Pending>,
+    pub(super) gone: bool,
+    pub(super) places: Arc<BTreeMap<String, PathBuf>>,
+    pub(super) reporter: Option<Arc<Reporter>>,
+}
+
+struct Inner {
+    status: Arc<PodStatus>,
+    /// By container id: what its readiness probe says.
+    ready: FxHashMap<String, bool>,
+    probes: Probes,
+    snapshot: Option<Snapshot>,
+    /// Counts snapshots.
+    number: u64,
+}
+
+/// The status of one pod, and its probes.
+pub(super) struct LiveStatus {
+    shared: Arc<Shared>,
+    inner: Mutex<Inner>,
+}
+
+impl LiveStatus {
+    pub(super) fn new(shared: Arc<Shared>, status: PodStatus, probes: Probes) -> Self {
+        let inner = Inner {
+            status: Arc::new(status),
+            ready: FxHashMap::default(),
+            probes,
+            snapshot: None,
+            number: 0,
+        };
+        Self {
+            shared,
+            inner: Mutex::new(inner),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The status last published, or the API's at first.
+    pub(super) fn status(&self) -> Arc<PodStatus> {
+        self.lock().status.clone()
+    }
+
+    /// Publishes the status that follows from `snapshot`.
+    pub(super) fn publish(&self, snapshot: Snapshot, at_once: bool) {
+        let mut inner = self.lock();
+        inner.snapshot = Some(snapshot);
+        inner.number += 1;
+        inner.publish(&self.shared, at_once);
+    }
+
+    /// Notes what a readiness probe found, to be published with the next snapshot.
+    pub(super) fn set_ready(&self, id: String, ready: bool) {
+        self.lock().ready.insert(id, ready);
+    }
+
+    /// Notes what a readiness probe found and publishes it.
+    pub(super) fn publish_ready(&self, id: String, ready: bool) {
+        let mut inner = self.lock();
+        inner.ready.insert(id, ready);
+        inner.publish(&self.shared, false);
+    }
+
+    /// Publishes that the startup probe of a container succeeded, and begins the probes
+    /// that waited for it.
+    pub(super) fn publish_started(&self, id: String, live: bool) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        if let Some(snapshot) = &mut inner.snapshot {
+            snapshot.memory.started.insert(id, true);
+            let started = &snapshot.memory.started;
+            inner
+                .probes
+                .sync(&snapshot.pod, &snapshot.observed, started, live);
+        }
+        inner.publish(&self.shared, false);
+    }
+
+    /// The pod and its containers of the last snapshot, with the snapshot's number.
+    pub(super) fn observed(&self) -> Option<(Arc<Pod>, Arc<Observed>, u64)> {
+        let inner = self.lock();
+        let snapshot = inner.snapshot.as_ref()?;
+        Some((
+            snapshot.pod.clone(),
+            snapshot.observed.clone(),
+            inner.number,
+        ))
+    }
+
+    /// Publishes containers as they are now, unless there is a snapshot after that number.
+    pub(super) fn publish_observed(&self, observed: Observed, number: u64) {
+        let mut inner = self.lock();
+        if inner.number != number {
+            return;
+        }
+        if let Some(snapshot) = &mut inner.snapshot {
+            snapshot.observed = Arc::new(observed);
+            inner.publish(&self.shared, false);
+        }
+    }
+
+    /// Forgets what was found of containers that are gone.
+    pub(super) fn retain(&self, lives: impl Fn(&String) -> bool) {
+        self.lock().ready.retain(|id, _| lives(id));
+    }
+
+    /// Starts the probes that should go on and ends those that should not.
+    pub(super) fn sync_probes(
+        &self,
+        pod: &Arc<Pod>,
+        observed: &Observed,
+        started: &FxHashMap<String, bool>,
+        live: bool,
+    ) {
+        self.lock().probes.sync(pod, observed, started, live);
+    }
+
+    /// Ends all probes.
+    pub(super) fn stop_probes(&self) {
+        self.lock().probes.stop();
+    }
+}
+
+impl Inner {
+    /// Computes the status and has it written. What somebody may wait for is written at
+    /// once.
+    fn publish(&mut self, shared: &Shared, at_once: bool) {
+        let Some(snapshot) = &self.snapshot else {
+            return;
+        };
+        let uid = snapshot.pod.uid();
+        let status = status::compute(&status::Input {
+            pod: &snapshot.pod,
+            old: &self.status,
+            observed: &snapshot.observed,
+            memory: &snapshot.memory,
+            waiting: &snapshot.waiting,
+            ready: &self.ready,
+            terminal: snapshot.terminal,
+            sentence: snapshot.sentence.as_ref(),
+            pending: snapshot.pending.as_ref(),
+            health: &health(shared, &snapshot.pod),
+            held: shared.claims.holds(uid),
+            host_ips: &shared.host_ips,
+            runtime: &shared.runtime_name,
+            now: Timestamp::now(),
+        });
+        let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
+        let is_resetting =
+            |s: &PodStatus| s.condition(RESETTING).is_some_and(|c| c.status == "True");
+        let urgent = at_once
+            || status.is_terminal()
+            || is_resetting(&status) != is_resetting(&self.status)
+            || (status.phase == "Running" && self.status.phase != "Running")
+            || is_ready(&status) != is_ready(&self.status)
+                && !self.status.phase.is_empty()
+                && status.phase != "Pending";
+        if *self.status != status {
+            self.status = Arc::new(status);
+        }
+        if let Some(reporter) = snapshot.reporter.as_ref().filter(|_| !snapshot.gone) {
+            reporter.set(self.status.clone(), urgent);
+        }
+        let (pod, observed) = (&snapshot.pod, &snapshot.observed);
+        shared
+            .allocations
+            .note(uid, &pod.spec, observed, &snapshot.memory);
+        shared.pods.put(Entry {
+            pod: pod.clone(),
+            observed: observed.clone(),
+            status: self.status.clone(),
+            places: snapshot.places.clone(),
+        });
+    }
+}
+
+/// By container: how the devices are that it was given.
+fn health(shared: &Shared, pod: &Pod) -> BTreeMap<String, Vec<ResourceStatus>> {
+    let mut all = shared.devices.health(pod.uid());
+    for (container, own) in shared.claims.health(pod) {
+        all.entry(container).or_default().extend(own);
+    }
+    all
+}
