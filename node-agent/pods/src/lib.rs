@@ -20,6 +20,7 @@ pub mod dra;
 mod grpc;
 mod manager;
 pub mod managers;
+pub mod metrics;
 pub mod node;
 pub mod objects;
 pub mod origin;
@@ -193,7 +194,12 @@ const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
 /// # Errors
 /// When the node cannot be set up; nothing that comes later ends it.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let runtime: Arc<dyn Runtime> = Arc::new(cri::Client::new(&options.runtime_endpoint));
+    prepare_process();
+    let metrics = Arc::new(metrics::Metrics::default());
+    let runtime: Arc<dyn Runtime> = Arc::new(cri::Measured::new(
+        Arc::new(cri::Client::new(&options.runtime_endpoint)),
+        metrics.clone(),
+    ));
     let version = first_answer(&*runtime, &options.runtime_endpoint).await?;
     prepare_folders(&options.root, &options.log_root)
         .map_err(|(path, source)| Error::Folder { path, source })?;
@@ -340,6 +346,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         pods: Registry::default(),
         probes: Arc::default(),
         attention: Attention::default(),
+        metrics,
         pulse: options.pulse.clone(),
         crowd: crowd::Crowd::of(usize::try_from(machine.cpus).unwrap_or(1)),
         runtime_name: version.runtime_name,

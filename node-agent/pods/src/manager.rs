@@ -391,7 +391,9 @@ async fn watch_runtime(
     let mut before: FxHashMap<String, u64> = FxHashMap::default();
     let mut events = shared.runtime.events().await.ok();
     loop {
+        let begun = Instant::now();
         if let Ok(now) = look(&*shared.runtime).await {
+            shared.metrics.relisted(begun.elapsed());
             for (uid, print) in &now {
                 if before.get(uid) != Some(print) && nudges.send(uid.clone()).is_err() {
                     return;

@@ -17,6 +17,7 @@ use crate::csi::Drivers;
 use crate::devices::Devices;
 use crate::dra::Claims;
 use crate::managers::Managers;
+use crate::metrics::Metrics;
 use crate::node::machine::Pressure;
 use crate::node::shutdown::Leaving;
 use crate::objects::pod::Pod;
@@ -97,6 +98,8 @@ pub struct Shared {
     pub probes: Arc<Counts>,
     /// How the runtime is watched.
     pub attention: Attention,
+    /// What is measured.
+    pub metrics: Arc<Metrics>,
     /// Whether the loop over all pods goes round.
     pub pulse: Arc<Pulse>,
 }

@@ -121,6 +121,7 @@ pub(crate) fn shared(
         pods: Registry::default(),
         probes: Arc::default(),
         attention,
+        metrics: Arc::default(),
         pulse: Arc::default(),
         runtime_name: "fake".to_owned(),
         runtime,

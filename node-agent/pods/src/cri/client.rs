@@ -130,7 +130,7 @@ fn path(method: &'static str) -> Result<PathAndQuery> {
     })
 }
 
-fn name(method: &'static str) -> &'static str {
+pub(super) fn name(method: &'static str) -> &'static str {
     method.rsplit('/').next().unwrap_or(method)
 }
 

@@ -10,8 +10,13 @@ pub mod fake;
 
 pub use client::Client;
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+
+use crate::metrics::Metrics;
 
 /// A call to the container runtime that failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,6 +47,34 @@ impl Error {
 /// What a call to the runtime gives back.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// A runtime whose calls are counted and timed.
+pub struct Measured {
+    inner: Arc<dyn Runtime>,
+    metrics: Arc<Metrics>,
+}
+
+impl Measured {
+    /// Counts the calls of `inner` in `metrics`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Runtime>, metrics: Arc<Metrics>) -> Self {
+        Self { inner, metrics }
+    }
+
+    fn measure<'a, T: Send + 'a>(
+        &'a self,
+        method: &'static str,
+        call: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let done = call.await;
+            self.metrics
+                .runtime_operation(method, done.is_err(), begun.elapsed());
+            done
+        })
+    }
+}
+
 macro_rules! runtime {
     ($($(#[$doc:meta])* $name:ident, $method:literal, $request:ident -> $response:ident, $limit:expr;)*) => {
         /// The container runtime, as the agent sees it: the methods of CRI v1.
@@ -63,6 +96,16 @@ macro_rules! runtime {
 
             fn events(&self) -> BoxFuture<'_, Result<BoxStream<'static, Result<api::ContainerEventResponse>>>> {
                 Box::pin(self.stream("runtime.v1.RuntimeService/GetContainerEvents", api::GetEventsRequest {}))
+            }
+        }
+
+        impl Runtime for Measured {
+            $(fn $name(&self, request: api::$request) -> BoxFuture<'_, Result<api::$response>> {
+                self.measure(client::name($method), self.inner.$name(request))
+            })*
+
+            fn events(&self) -> BoxFuture<'_, Result<BoxStream<'static, Result<api::ContainerEventResponse>>>> {
+                self.measure("GetContainerEvents", self.inner.events())
             }
         }
     };

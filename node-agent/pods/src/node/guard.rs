@@ -285,6 +285,7 @@ async fn evict_one(shared: &Arc<Shared>, cause: &Cause, most_grace: i64) {
         None => 1,
         Some(_) => entry.pod.spec.grace_period().min(most_grace).max(1),
     };
+    shared.metrics.evicted(cause.threshold.signal.name());
     order(
         shared,
         &entry.pod,
@@ -415,7 +416,8 @@ async fn limits(shared: &Arc<Shared>) {
         let Some(usage) = found.get(entry.pod.uid()) else {
             continue;
         };
-        if let Some(message) = excess(&entry.pod, usage) {
+        if let Some(Excess { signal, message }) = excess(&entry.pod, usage) {
+            shared.metrics.evicted(signal);
             order(shared, &entry.pod, message, 1);
         }
     }
@@ -438,8 +440,18 @@ fn is_limited(pod: &Pod) -> bool {
             .any(|c| storage(&c.resources.limits).is_some())
 }
 
-/// Which limit of disk a pod exceeds, in the kubelet's words.
-fn excess(pod: &Pod, usage: &OnDisk) -> Option<String> {
+/// A limit of disk that a pod exceeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Excess {
+    /// As the kubelet's metrics name it.
+    signal: &'static str,
+    /// In the kubelet's words.
+    message: String,
+}
+
+/// Which limit of disk a pod exceeds.
+fn excess(pod: &Pod, usage: &OnDisk) -> Option<Excess> {
+    let found = |signal, message| Some(Excess { signal, message });
     for volume in &pod.spec.volumes {
         let Source::EmptyDir(empty) = &volume.source else {
             continue;
@@ -450,10 +462,11 @@ fn excess(pod: &Pod, usage: &OnDisk) -> Option<String> {
         let limit = quantity::whole(text).map_or(0, units);
         let used = usage.empty.iter().find(|(name, _)| *name == volume.name);
         if limit > 0 && used.is_some_and(|(_, bytes)| *bytes > limit) {
-            return Some(format!(
+            let message = format!(
                 "Usage of EmptyDir volume \"{}\" exceeds the limit \"{text}\". ",
                 volume.name
-            ));
+            );
+            return found("emptydirfs.limit", message);
         }
     }
     let mut all = Some(0_u64);
@@ -462,19 +475,21 @@ fn excess(pod: &Pod, usage: &OnDisk) -> Option<String> {
         all = all.zip(limit).map(|(sum, limit)| sum.saturating_add(limit));
         let used = usage.containers.get(&container.name).copied().unwrap_or(0);
         if let Some(limit) = limit.filter(|limit| used > *limit) {
-            return Some(format!(
+            let message = format!(
                 "Container {} exceeded its local ephemeral storage limit \"{}\". ",
                 container.name,
                 evict::binary(limit)
-            ));
+            );
+            return found("ephemeralcontainerfs.limit", message);
         }
     }
     all.filter(|limit| *limit > 0 && usage.total() > *limit)
-        .map(|limit| {
-            format!(
+        .and_then(|limit| {
+            let message = format!(
                 "Pod ephemeral local storage usage exceeds the total limit of containers {}. ",
                 evict::binary(limit)
-            )
+            );
+            found("ephemeralpodfs.limit", message)
         })
 }
 
@@ -550,15 +565,17 @@ mod tests {
         };
         assert_eq!(excess(&pod, &usage(1 << 20, 1 << 20)), None);
         assert_eq!(
-            excess(&pod, &usage((1 << 20) + 1, 0)).unwrap(),
+            excess(&pod, &usage((1 << 20) + 1, 0)).unwrap().message,
             "Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". "
         );
         assert_eq!(
-            excess(&pod, &usage(0, (2 << 20) + 1)).unwrap(),
+            excess(&pod, &usage(0, (2 << 20) + 1)).unwrap().message,
             "Container a exceeded its local ephemeral storage limit \"2Mi\". "
         );
         assert_eq!(
-            excess(&pod, &usage(1 << 20, (1 << 20) + 1)).unwrap(),
+            excess(&pod, &usage(1 << 20, (1 << 20) + 1))
+                .unwrap()
+                .message,
             "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "
         );
     }

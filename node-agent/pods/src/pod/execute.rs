@@ -17,7 +17,7 @@ use super::next::{Action, Failure};
 use super::state::State;
 use super::{dns, kill, restarts, whole};
 use crate::cri::api::{self, ContainerId};
-use crate::objects::pod::Container;
+use crate::objects::pod::{Container, PodSpec};
 use crate::objects::status::Waiting;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
 
@@ -171,7 +171,11 @@ impl State {
                 })
                 .note(now);
         }
-        if let Err(Refused { reason, message }) = self.start_container(container).await {
+        let started = self.start_container(container).await;
+        let kind = container_type(&pod.spec, name);
+        let failed = started.as_ref().err().map(|refused| refused.reason);
+        self.shared.metrics.container_start(kind, failed);
+        if let Err(Refused { reason, message }) = started {
             self.note_failure(container, reason, message);
         } else {
             self.memory.failures.remove(name);
@@ -467,6 +471,7 @@ impl State {
                 Ok(found)
             }
             Ok((found, Had::Pulled { took, waited })) => {
+                shared.metrics.image_pulled(found.size, took);
                 let message = format!(
                     "Successfully pulled image \"{image}\" in {} ({} including waiting). Image size: {} bytes.",
                     seconds(took),
@@ -527,6 +532,18 @@ impl State {
     fn restarts_of(&self, name: &str) -> u32 {
         let newest = self.observed.latest(name).map(|record| &**record);
         restarts::restarts_before(newest, self.live.status().container(name))
+    }
+}
+
+/// The type of a container, as metrics name it.
+fn container_type(spec: &PodSpec, name: &str) -> &'static str {
+    let is_among = |list: &[Container]| list.iter().any(|c| c.name == name);
+    if is_among(&spec.init_containers) {
+        "init_container"
+    } else if is_among(&spec.ephemeral_containers) {
+        "ephemeral_container"
+    } else {
+        "container"
     }
 }
 

@@ -46,6 +46,7 @@ impl State {
                     drivers: &shared.csi,
                     warn: &|reason, message| shared.warning(&pod, None, reason, message),
                     tell: &|reason, message| shared.normal(&pod, None, reason, message),
+                    metrics: &shared.metrics,
                 },
                 &mut self.tokens,
             )

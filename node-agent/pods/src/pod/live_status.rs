@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -44,6 +45,8 @@ struct Inner {
     snapshot: Option<Snapshot>,
     /// Counts snapshots.
     number: u64,
+    /// When the pod was first seen, as long as it never ran.
+    first_seen: Option<Instant>,
 }
 
 /// The status of one pod, and its probes.
@@ -54,7 +57,9 @@ pub(super) struct LiveStatus {
 
 impl LiveStatus {
     pub(super) fn new(shared: Arc<Shared>, status: PodStatus, probes: Probes) -> Self {
+        let first_seen = (status.phase != "Running").then(Instant::now);
         let inner = Inner {
+            first_seen,
             status: Arc::new(status),
             ready: FxHashMap::default(),
             probes,
@@ -190,6 +195,11 @@ impl Inner {
             || is_ready(&status) != is_ready(&self.status)
                 && !self.status.phase.is_empty()
                 && status.phase != "Pending";
+        if status.phase == "Running"
+            && let Some(seen) = self.first_seen.take()
+        {
+            shared.metrics.pod_started(seen.elapsed());
+        }
         if *self.status != status {
             self.status = Arc::new(status);
         }

@@ -26,7 +26,9 @@ impl State {
                 // its group is made with what is granted
                 let whole = pod.spec.resources.clone();
                 self.memory.pod_in_force = Some(whole.unwrap_or_default());
-                self.run_sandbox(attempt).await.err().map(|message| {
+                let made = self.run_sandbox(attempt).await;
+                shared.metrics.pod_sandbox(made.is_err());
+                made.err().map(|message| {
                     let message = format!("Failed to create pod sandbox: {message}");
                     ("FailedCreatePodSandBox", message)
                 })

@@ -187,6 +187,8 @@ async fn route(
     shutdown: CancellationToken,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
+    let metrics = shared.metrics.clone();
+    let _measured = metrics.http_request(request.method().as_str(), &path);
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     let method = request.method().clone();
     match (method, parts.as_slice()) {
@@ -220,7 +222,7 @@ async fn route(
             }
         }
         (Method::GET, ["metrics", "probes"]) => stats::probes(&shared),
-        (Method::GET, ["metrics"]) => stats::metrics(&shared),
+        (Method::GET, ["metrics"]) => stats::metrics(&shared).await,
         (Method::GET, ["metrics", "cadvisor"]) => cadvisor::answer(&shared).await,
         (Method::GET, ["metrics", "resource"]) => stats::resource(&shared).await,
         (Method::GET, ["containerLogs", namespace, pod, container]) => {

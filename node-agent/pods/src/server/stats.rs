@@ -335,7 +335,7 @@ pub(super) fn probes(shared: &Shared) -> Response<Body> {
 pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// `/metrics`: the agent itself.
-pub(super) fn metrics(shared: &Shared) -> Response<Body> {
+pub(super) async fn metrics(shared: &Shared) -> Response<Body> {
     let all = shared.pods.all();
     let running = all
         .iter()
@@ -346,8 +346,11 @@ pub(super) fn metrics(shared: &Shared) -> Response<Body> {
         .iter()
         .filter(|e| e.observed.live_sandbox().is_some())
         .count();
+    let node = &shared.node_name;
     let mut text = format!(
-        "# HELP kubelet_running_pods Number of pods that have a running pod sandbox\n\
+        "# HELP kubelet_node_name The node's name. The count is always 1.\n\
+         # TYPE kubelet_node_name gauge\nkubelet_node_name{{node=\"{node}\"}} 1\n\
+         # HELP kubelet_running_pods Number of pods that have a running pod sandbox\n\
          # TYPE kubelet_running_pods gauge\nkubelet_running_pods {pods}\n\
          # HELP kubelet_running_containers Number of containers currently running\n\
          # TYPE kubelet_running_containers gauge\n\
@@ -363,8 +366,65 @@ pub(super) fn metrics(shared: &Shared) -> Response<Body> {
              # TYPE {name} gauge\n{name} {seconds}\n"
         );
     }
+    text.push_str(&shared.metrics.text());
+    // asking a file system may take long
+    let volumes = tokio::task::spawn_blocking(move || volume_stats(&all));
+    text.push_str(&volumes.await.unwrap_or_default());
     text.push_str(&shared.claims.metrics());
+    let mut clients = String::new();
+    control_client::metrics::write(&mut clients);
+    text.push_str(&crate::metrics::prometheus_text(&clients));
     reply(StatusCode::OK, METRICS, text)
+}
+
+/// What the volumes of claims have and use, each claim once.
+fn volume_stats(pods: &[Entry]) -> String {
+    let mut found = std::collections::BTreeMap::new();
+    for entry in pods {
+        for volume in &entry.pod.spec.volumes {
+            if let Some(claim) = crate::volumes::claim::name(&entry.pod, volume)
+                && let Some(path) = entry.places.get(&volume.name)
+            {
+                found.insert((entry.pod.namespace().to_owned(), claim), path);
+            }
+        }
+    }
+    let all: Vec<_> = found
+        .iter()
+        .filter_map(|(claim, path)| Some((claim, rustix::fs::statvfs(path.as_path()).ok()?)))
+        .collect();
+    let mut text = String::new();
+    let mut write = |name: &str, help: &str, value: &dyn Fn(&rustix::fs::StatVfs) -> u64| {
+        let name = format!("kubelet_volume_stats_{name}");
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+        for ((namespace, claim), stat) in &all {
+            let value = value(stat);
+            let labels = format!("namespace=\"{namespace}\",persistentvolumeclaim=\"{claim}\"");
+            let _ = writeln!(text, "{name}{{{labels}}} {value}");
+        }
+    };
+    let bytes = |blocks: u64, size: u64| blocks.saturating_mul(size);
+    write("capacity_bytes", "Capacity in bytes of the volume", &|s| {
+        bytes(s.f_blocks, s.f_frsize)
+    });
+    write(
+        "available_bytes",
+        "Number of available bytes in the volume",
+        &|s| bytes(s.f_bavail, s.f_frsize),
+    );
+    write("used_bytes", "Number of used bytes in the volume", &|s| {
+        bytes(s.f_blocks.saturating_sub(s.f_bfree), s.f_frsize)
+    });
+    write("inodes", "Maximum number of inodes in the volume", &|s| {
+        s.f_files
+    });
+    write("inodes_free", "Number of free inodes in the volume", &|s| {
+        s.f_ffree
+    });
+    write("inodes_used", "Number of used inodes in the volume", &|s| {
+        s.f_files.saturating_sub(s.f_ffree)
+    });
+    text
 }
 
 /// `/metrics/resource`: CPU and memory of the node and of containers.

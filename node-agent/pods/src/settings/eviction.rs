@@ -44,6 +44,19 @@ pub enum Signal {
 }
 
 impl Signal {
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory.available",
+            Self::Disk => "nodefs.available",
+            Self::Inodes => "nodefs.inodesFree",
+            Self::ImageDisk => "imagefs.available",
+            Self::ImageInodes => "imagefs.inodesFree",
+            Self::Pids => "pid.available",
+        }
+    }
+
     /// By its name in the configuration.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

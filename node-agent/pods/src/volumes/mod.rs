@@ -25,8 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::csi::{self, Drivers, plan::Wish};
+use crate::metrics::Metrics;
 use crate::objects::claim::{Csi, SecretReference};
 use crate::objects::follow::{Followed, Key};
 use crate::objects::pod::Pod;
@@ -151,6 +153,8 @@ pub struct Mounting<'a> {
     pub warn: &'a (dyn Fn(&str, String) + Sync),
     /// The same for good news.
     pub tell: &'a (dyn Fn(&str, String) + Sync),
+    /// What is measured.
+    pub metrics: &'a Metrics,
 }
 
 impl std::fmt::Debug for Mounting<'_> {
@@ -254,6 +258,7 @@ impl Volumes {
             error,
         })?;
         for volume in &with.pod.spec.volumes {
+            let begun = Instant::now();
             let made = if claim::name(with.pod, volume).is_some() {
                 self.mount_claim(volume, with).await
             } else if let Source::Csi(inline) = &volume.source {
@@ -261,12 +266,39 @@ impl Volumes {
             } else {
                 self.mount_one(volume, with, tokens).await
             };
+            let plugin = self.plugin(volume);
+            with.metrics
+                .volume_mounted(&plugin, made.is_err(), begun.elapsed());
             made.map_err(|error| Failed {
                 volume: volume.name.clone(),
                 error,
             })?;
         }
         Ok(())
+    }
+
+    /// The volume's plugin, as the kubelet's metrics name it.
+    fn plugin(&self, volume: &Volume) -> String {
+        let kind = match &volume.source {
+            Source::EmptyDir(_) => "empty-dir",
+            Source::ConfigMap(_) => "configmap",
+            Source::Secret(_) => "secret",
+            Source::Projected(_) => "projected",
+            Source::DownwardApi(_) => "downward-api",
+            Source::HostPath(_) => "host-path",
+            Source::Image(_) => "image",
+            Source::Csi(inline) => return format!("kubernetes.io/csi:{}", inline.driver),
+            Source::Claim(_) | Source::Ephemeral => {
+                match self.bound.get(&volume.name).map(|bound| &bound.place) {
+                    Some(Place::Csi(csi)) => return format!("kubernetes.io/csi:{}", csi.driver),
+                    Some(Place::HostPath(_)) => "host-path",
+                    Some(Place::Local(_)) => "local-volume",
+                    None => "unknown",
+                }
+            }
+            Source::Unsupported(_) => "unknown",
+        };
+        format!("kubernetes.io/{kind}")
     }
 
     async fn mount_one(

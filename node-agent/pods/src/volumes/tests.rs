@@ -76,6 +76,7 @@ async fn a_claim_brings_a_folder_of_the_node_to_the_pod_and_leaves_it_there() {
             drivers: &Drivers::default(),
             warn: &|reason, _| told.lock().unwrap().push(reason.to_owned()),
             tell: &|_, _| {},
+            metrics: &Metrics::default(),
         };
         for _ in 0..2 {
             let made = volumes.mount(with, &mut Tokens::default()).await;
@@ -117,6 +118,7 @@ async fn mounted(root: &Path) -> Volumes {
         drivers: &Drivers::default(),
         warn: &|_, _| {},
         tell: &|_, _| {},
+        metrics: &Metrics::default(),
     };
     volumes.mount(with, &mut Tokens::default()).await.unwrap();
     volumes
