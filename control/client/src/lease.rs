@@ -95,9 +95,16 @@ impl Election {
         }
     }
 
+    /// How long after a renewal was begun the work has ended for certain: before the
+    /// lease runs out, by a fifth of what lies between the deadline and that.
+    fn work_end(&self) -> Duration {
+        let margin = self.lease_duration.saturating_sub(self.renew_deadline);
+        self.lease_duration.saturating_sub(margin / 5)
+    }
+
     /// Waits until this candidate leads, then runs `work` until it ends, the
     /// lease is lost, or `shutdown`. `work` gets a token that is cancelled in
-    /// the latter two cases; it is waited for.
+    /// the latter two cases; it is waited for while the lease is valid, and dropped then.
     pub async fn lead<F, Fut>(&self, client: &Client, shutdown: &CancellationToken, work: F) -> Led
     where
         F: FnOnce(CancellationToken) -> Fut,
@@ -107,13 +114,17 @@ impl Election {
             election: self,
             client,
             seen: None,
+            renewed: Instant::now(),
         };
         // campaign
         loop {
-            match candidate.try_to_hold().await {
-                Ok(true) => break,
-                Ok(false) => {}
-                Err(error) => {
+            candidate.renewed = Instant::now();
+            let held = tokio::time::timeout(self.renew_deadline / 2, candidate.try_to_hold());
+            match held.await {
+                Ok(Ok(true)) => break,
+                Ok(Ok(false)) => {}
+                Err(_) => tracing::debug!(lease = self.name, "no answer about the lease"),
+                Ok(Err(error)) => {
                     tracing::debug!(
                         lease = self.name,
                         error = error.chain(),
@@ -138,7 +149,16 @@ impl Election {
         };
         stop.cancel();
         if led != Led::Finished {
-            work.await;
+            // Nobody renews any more: others may lead when the lease runs out.
+            let end = candidate.renewed + self.work_end();
+            if tokio::time::timeout_at(end, work).await.is_err() {
+                tracing::error!(
+                    lease = self.name,
+                    "work did not end while the lease was valid, dropping it"
+                );
+                // It is dropped with this future, and the lease runs out by itself.
+                return led;
+            }
         }
         if led == Led::Lost {
             tracing::warn!(lease = self.name, "lease lost");
@@ -155,6 +175,9 @@ struct Candidate<'a> {
     client: &'a Client,
     /// The lease as seen last, and when it was first seen like that.
     seen: Option<(Lease, Instant)>,
+    /// When the request was begun by which the lease was taken or renewed last. Others
+    /// count from when they see the lease change, which is later.
+    renewed: Instant,
 }
 
 impl Candidate<'_> {
@@ -230,19 +253,21 @@ impl Candidate<'_> {
 
     /// Renews until it is no longer possible.
     async fn renew(&mut self) {
-        let mut renewed = Instant::now();
+        let deadline = self.election.renew_deadline;
         let mut pause = self.election.retry_period;
         loop {
-            tokio::time::sleep(pause).await;
+            // Not a moment longer than the lease counts as held.
+            tokio::time::sleep_until((Instant::now() + pause).min(self.renewed + deadline)).await;
             pause = self.election.retry_period;
-            let left = self
-                .election
-                .renew_deadline
-                .saturating_sub(renewed.elapsed());
+            let began = Instant::now();
+            let left = deadline.saturating_sub(began - self.renewed);
+            if left.is_zero() {
+                return;
+            }
             // One that gets no answer leaves time for another.
-            let patience = left.min(self.election.renew_deadline / 2);
+            let patience = left.min(deadline / 2);
             match tokio::time::timeout(patience, self.try_to_hold()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(true)) => self.renewed = began,
                 Ok(Ok(false)) => {
                     // a conflict with our own earlier write is no loss
                     let held = self.seen.as_ref().is_some_and(|(lease, _)| {
@@ -267,9 +292,6 @@ impl Candidate<'_> {
                     );
                     pause = Duration::ZERO;
                 }
-            }
-            if renewed.elapsed() >= self.election.renew_deadline {
-                return;
             }
         }
     }

@@ -20,6 +20,10 @@ struct Server {
     writes: Arc<Mutex<Vec<Instant>>>,
     /// Of the writes, counted from 0, those that get no answer, and are not made.
     silent: std::ops::Range<usize>,
+    /// Of the writes, those that are refused at once.
+    refused: std::ops::Range<usize>,
+    /// How long the answer to a write takes.
+    slow: Duration,
 }
 
 impl Server {
@@ -51,7 +55,12 @@ impl Server {
             let mut lease: Value = serde_json::from_slice(&body).unwrap();
             lease["metadata"]["resourceVersion"] = json!((number + 1).to_string());
             lease["metadata"]["uid"] = json!("u");
+            if self.refused.contains(&number) {
+                let status = json!({"kind": "Status", "code": 500, "reason": "InternalError"});
+                return whole(500, &status);
+            }
             *self.lease.lock().unwrap() = Some(lease.clone());
+            tokio::time::sleep(self.slow).await;
             return whole(200, &lease);
         }
         let lease = self.lease.lock().unwrap().clone();
@@ -132,4 +141,72 @@ async fn a_leader_that_gets_no_answer_steps_down_in_time() {
     assert_eq!(led, Led::Lost);
     let since = server.writes.lock().unwrap()[2].elapsed();
     assert!(since <= election.renew_deadline, "{since:?}");
+}
+
+/// The third renewal is the last that is made; how long after it the leader stepped down.
+async fn steps_down_after(server: Server) -> Duration {
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let election = Election::new("kube-system", "one", "me");
+    let led = election
+        .lead(&client, &shutdown, async |stop| stop.cancelled().await)
+        .await;
+    assert_eq!(led, Led::Lost);
+    server.writes.lock().unwrap()[2].elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_counts_from_the_request_and_not_from_its_answer() {
+    let since = steps_down_after(Server {
+        silent: 3..usize::MAX,
+        slow: Duration::from_secs(4),
+        ..Server::default()
+    });
+    let since = since.await;
+    assert!(since <= Duration::from_secs(10), "{since:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_renewals_are_refused_does_not_outstay_its_deadline() {
+    let since = steps_down_after(Server {
+        refused: 3..usize::MAX,
+        ..Server::default()
+    });
+    let since = since.await;
+    assert!(since <= Duration::from_secs(10), "{since:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_end_is_dropped_before_the_lease_runs_out() {
+    let server = Server {
+        silent: 3..usize::MAX,
+        ..Server::default()
+    };
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let election = Election::new("kube-system", "one", "me");
+    let led = election.lead(&client, &shutdown, async |_stop| {
+        std::future::pending().await
+    });
+    let led = tokio::time::timeout(Duration::from_secs(3600), led).await;
+    assert_eq!(led, Ok(Led::Lost));
+    let since = server.writes.lock().unwrap()[2].elapsed();
+    assert!(since < election.lease_duration, "{since:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_work_does_not_end_at_shutdown_does_not_release_its_lease() {
+    let server = Server::default();
+    let (client, shutdown) = (server.client(), CancellationToken::new());
+    let election = Election::new("kube-system", "one", "me");
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        shutdown.cancel();
+    };
+    let led = election.lead(&client, &shutdown, async |_stop| {
+        std::future::pending().await
+    });
+    let led = tokio::time::timeout(Duration::from_secs(3600), led);
+    let (led, ()) = tokio::join!(led, end);
+    assert_eq!(led, Ok(Led::Shutdown));
+    let lease = server.lease.lock().unwrap().clone().unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "me");
 }
