@@ -8,6 +8,8 @@
 mod correlator;
 
 use serde_json::{Value, json};
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -102,13 +104,20 @@ impl Recorder {
     #[must_use]
     pub fn new(client: &Client, component: &str, host: &str, format: Format) -> Self {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        let sink = Sink {
+        let sink = Arc::new(Sink {
             client: client.clone(),
             component: component.to_owned(),
             host: host.to_owned(),
             format,
-        };
-        tokio::spawn(sink.run(receiver));
+        });
+        // Kept between runs, with what waits in it.
+        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+        control_supervise::task("event-recorder")
+            .detail(component)
+            .spawn_restarting(move || {
+                let (sink, receiver) = (Arc::clone(&sink), Arc::clone(&receiver));
+                async move { sink.run(&mut *receiver.lock().await).await }
+            });
         Self { sender }
     }
 
@@ -188,7 +197,7 @@ struct Sink {
 }
 
 impl Sink {
-    async fn run(self, mut notes: mpsc::Receiver<Note>) {
+    async fn run(&self, notes: &mut mpsc::Receiver<Note>) {
         let mut correlator = Correlator::default();
         let never = CancellationToken::new();
         while let Some(note) = notes.recv().await {

@@ -264,43 +264,46 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
             let queue = self.clone();
             let shutdown = shutdown.clone();
             let work = work.clone();
-            set.spawn(async move {
-                loop {
-                    let key = tokio::select! {
-                        () = shutdown.cancelled() => return,
-                        key = queue.get() => key,
-                    };
-                    let Some(key) = key else { return };
-                    // what began is finished: nothing half done at shutdown
-                    match work(key.clone()).await {
-                        Ok(again) => {
-                            queue.forget(&key);
-                            if let Some(delay) = again {
-                                queue.add_after(key.clone(), delay);
+            let worker = move || {
+                let (queue, shutdown, work) = (queue.clone(), shutdown.clone(), work.clone());
+                async move {
+                    loop {
+                        let key = tokio::select! {
+                            () = shutdown.cancelled() => return,
+                            key = queue.get() => key,
+                        };
+                        let Some(key) = key else { return };
+                        let taken = Taken {
+                            queue: queue.clone(),
+                            key: key.clone(),
+                        };
+                        // what began is finished: nothing half done at shutdown
+                        match work(key.clone()).await {
+                            Ok(again) => {
+                                queue.forget(&key);
+                                if let Some(delay) = again {
+                                    queue.add_after(key.clone(), delay);
+                                }
+                            }
+                            Err(error) => {
+                                let delay = queue.add_rate_limited(key.clone());
+                                tracing::debug!(
+                                    worker = name,
+                                    ?key,
+                                    ?delay,
+                                    error = &error as &dyn std::error::Error,
+                                    "trying again"
+                                );
                             }
                         }
-                        Err(error) => {
-                            let delay = queue.add_rate_limited(key.clone());
-                            tracing::debug!(
-                                worker = name,
-                                ?key,
-                                ?delay,
-                                error = &error as &dyn std::error::Error,
-                                "trying again"
-                            );
-                        }
+                        drop(taken);
                     }
-                    queue.done(&key);
                 }
-            });
+            };
+            let task = control_supervise::task("queue-worker").detail(name);
+            set.spawn(task.restarting(worker));
         }
-        while let Some(ended) = set.join_next().await {
-            if let Err(error) = ended
-                && error.is_panic()
-            {
-                std::panic::resume_unwind(error.into_panic());
-            }
-        }
+        while set.join_next().await.is_some() {}
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -308,6 +311,21 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
             .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A key that is worked on. After a panic it is tried again like after an error.
+struct Taken<K: Clone + Eq + Hash + Debug + Send + 'static> {
+    queue: Queue<K>,
+    key: K,
+}
+
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> Drop for Taken<K> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.queue.add_rate_limited(self.key.clone());
+        }
+        self.queue.done(&self.key);
     }
 }
 

@@ -115,22 +115,29 @@ pub fn reflect_resource<V: Object>(
 ) -> Reflector<V> {
     let shared = Arc::new(Shared::new(Store::of(Vec::new()), false));
     let stop = CancellationToken::new();
-    let follower = Follower {
-        client: client.clone(),
-        resource,
-        selection,
-        writer: Writer::new(Arc::clone(&shared)),
-        revision: None,
-        streaming: true,
-        backoff: Backoff::default(),
-    };
-    let stopped = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = stopped.cancelled() => {}
-            () = follower.run() => {}
-        }
-    });
+    let (client, stopped, written) = (client.clone(), stop.clone(), Arc::clone(&shared));
+    control_supervise::task("reflector")
+        .detail(resource.to_string())
+        .until(&stop)
+        .spawn_restarting(move || {
+            // A run that follows a panic reads everything again.
+            let follower = Follower {
+                client: client.clone(),
+                resource: resource.clone(),
+                selection: selection.clone(),
+                writer: Writer::new(Arc::clone(&written)),
+                revision: None,
+                streaming: true,
+                backoff: Backoff::default(),
+            };
+            let stopped = stopped.clone();
+            async move {
+                tokio::select! {
+                    () = stopped.cancelled() => {}
+                    () = follower.run() => {}
+                }
+            }
+        });
     Reflector {
         handle: Arc::new(Handle {
             shared,
@@ -365,8 +372,10 @@ struct Writer<V> {
 
 impl<V: Object> Writer<V> {
     fn new(shared: Arc<Shared<V>>) -> Self {
+        // What an earlier run published: subscribers learn the difference.
+        let published = shared.published.load().objects().cloned().collect();
         Self {
-            store: Store::of(Vec::new()),
+            store: Store::of(published),
             pending: Vec::new(),
             shared,
         }
