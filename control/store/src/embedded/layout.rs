@@ -3,12 +3,15 @@
 //! ```text
 //! index   (key, revision)      -> 1 if the key was written then, 0 if deleted
 //! log     revision             -> record (below): what happened then
-//! expiry  (Unix ms, revision)  -> key: deleted at that time, if the revision is still its last
+//! expiry  (time, revision)     -> key: deleted at that time, if the revision is still its last
 //! state   "state"              -> format, revision, compacted, swept: 4 × u64
+//!         "clock"              -> store's time, time of day, uptime: 3 × u64; boot: u128
 //!
 //! record, little endian:
 //!   kind u8 · create u64 · version u64 · lease u64 · previous u64 · key length u32 · key · value
 //! ```
+//!
+//! Times are milliseconds by the store's own clock (`clock.rs`).
 //!
 //! Values lie in the log, which grows at its right end only, so that a commit
 //! touches few pages and a watch that catches up reads them in sequence. The
@@ -29,6 +32,7 @@ pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 pub(super) const EXPIRY: TableDefinition<(u64, u64), &[u8]> = TableDefinition::new("expiry");
 pub(super) const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 pub(super) const STATE_KEY: &str = "state";
+pub(super) const CLOCK_KEY: &str = "clock";
 
 /// The format of this version of the program.
 pub(super) const FORMAT: u64 = 1;

@@ -13,6 +13,7 @@
 //! A failed write to the file, such as on a full disk, fails the requests in
 //! that commit; the file is then opened anew and the store goes on.
 
+mod clock;
 mod fault;
 mod hub;
 mod layout;
@@ -36,6 +37,7 @@ use crate::{
     Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
     Write,
 };
+use clock::Readings;
 use hub::{Hub, ReadHistory};
 use read::Past;
 use writer::{Request, Writer};
@@ -97,7 +99,11 @@ impl Embedded {
     /// [`Error::Locked`] if another process has it, [`Error::Corrupt`],
     /// [`Error::Format`], [`Error::Full`] or [`Error::Io`]; each names the file.
     pub fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, Error> {
-        let path = path.into();
+        Self::open_at(path.into(), options, Readings::now())
+    }
+
+    /// Opens the store when the machine's clocks show `readings`.
+    fn open_at(path: PathBuf, options: Options, readings: Readings) -> Result<Self, Error> {
         let started = Instant::now();
         let (database, mut state) = writer::open(&path, &options)?;
         let marker = mark::check_for_restore(&path, &database, &mut state)?;
@@ -117,10 +123,11 @@ impl Embedded {
         });
         let hub = Arc::new(Hub::new(state.revision));
         let (requests, receiver) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), hub.clone(), receiver, state, marker)?;
+        let writer = Writer::new(shared.clone(), hub.clone(), receiver, state, marker, readings)?;
+        let task = control_supervise::task("store-writer");
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || task.essential_thread(|| writer.run()))
             .map_err(|source| fault::system(&shared.path, source))?;
         Ok(Self {
             shared,
@@ -323,3 +330,6 @@ fn blocking<T: Send + 'static>(
         })
         .boxed()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,16 +6,17 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableError, WriteTransaction};
 use tokio::sync::oneshot;
 
+use super::clock::{Clock, ClockMark, Readings};
 use super::hub::Hub;
 use super::layout::{
-    DELETED, EXPIRY, FORMAT, INDEX, LOG, Record, STATE, STATE_KEY, State, WRITTEN,
+    CLOCK_KEY, DELETED, EXPIRY, FORMAT, INDEX, LOG, Record, STATE, STATE_KEY, State, WRITTEN,
 };
 use super::mark::Marker;
 use super::read::{self, Past};
@@ -68,7 +69,8 @@ pub(super) struct Writer {
     /// When each revision was the newest, oldest first: what automatic
     /// compaction goes by.
     marks: VecDeque<(Instant, Revision)>,
-    /// The earliest time, in Unix milliseconds, at which a key may have to go.
+    clock: Clock,
+    /// The earliest time, by the store's clock, at which a key may have to go.
     next_expiry: Option<u64>,
     last_expiry: Instant,
     /// When the last commit was made that a crash would have verified.
@@ -83,9 +85,11 @@ struct Applied {
     events: Vec<Event>,
     state: State,
     next_expiry: Option<u64>,
+    /// The store's time.
+    now: u64,
 }
 
-/// The time of expiry in Unix milliseconds, the revision that it is for.
+/// The time of expiry by the store's clock, the revision that it is for.
 type ExpiryRow = (u64, u64);
 
 /// The tables of a write transaction.
@@ -191,6 +195,7 @@ impl Writer {
         requests: Receiver<Request>,
         state: State,
         marker: Option<Marker>,
+        readings: Readings,
     ) -> Result<Self, Error> {
         let mut writer = Self {
             shared,
@@ -198,11 +203,18 @@ impl Writer {
             requests,
             state,
             marks: VecDeque::new(),
+            clock: Clock::resume(None, readings),
             next_expiry: None,
             last_expiry: Instant::now(),
             unsettled: None,
             marker,
         };
+        let mark = writer.read(|database| {
+            let counters = database.begin_read()?.open_table(STATE)?;
+            let row = counters.get(CLOCK_KEY)?;
+            Ok(row.and_then(|row| ClockMark::decode(row.value())))
+        })?;
+        writer.clock = Clock::resume(mark, readings);
         writer.next_expiry = writer.read(|database| {
             let expiry = database.begin_read()?.open_table(EXPIRY)?;
             Ok(expiry.first()?.map(|(when, _)| when.value().0))
@@ -287,13 +299,14 @@ impl Writer {
             return;
         }
         let state = self.state;
-        let next_expiry = self.next_expiry;
+        let (next_expiry, now) = (self.next_expiry, self.clock.now());
         let result = self.transact(|tables| {
             let mut applied = Applied {
                 outcomes: Vec::new(),
                 events: Vec::new(),
                 state,
                 next_expiry,
+                now,
             };
             for request in &group {
                 let outcome = tables.apply(request, &mut applied)?;
@@ -368,7 +381,7 @@ impl Writer {
         let now = Instant::now();
         let broken = self.database_is_closed().then_some(RETRY_INTERVAL);
         let expiry = self.next_expiry.map(|when| {
-            let due = Duration::from_millis(when.saturating_sub(unix_millis()));
+            let due = Duration::from_millis(when.saturating_sub(self.clock.now()));
             due.max((self.last_expiry + EXPIRY_INTERVAL).saturating_duration_since(now))
         });
         let compaction = self.shared.options.retain.and_then(|retain| {
@@ -421,7 +434,7 @@ impl Writer {
     }
 
     fn expire(&mut self) {
-        let now = unix_millis();
+        let now = self.clock.now();
         if self.next_expiry.is_none_or(|when| when > now)
             || self.last_expiry.elapsed() < EXPIRY_INTERVAL
         {
@@ -435,6 +448,7 @@ impl Writer {
                 events: Vec::new(),
                 state,
                 next_expiry: None,
+                now,
             };
             for (row, key) in tables.due(now)? {
                 tables.expiry.remove(row)?;
@@ -528,6 +542,7 @@ impl Writer {
         if self.database_is_closed() {
             self.reopen()?;
         }
+        let mark = self.clock.mark().encode();
         let attempt = |this: &Self| {
             this.read(|database| {
                 let transaction = database.begin_write()?;
@@ -537,6 +552,7 @@ impl Writer {
                     tables
                         .counters
                         .insert(STATE_KEY, state.encode().as_slice())?;
+                    tables.counters.insert(CLOCK_KEY, mark.as_slice())?;
                 }
                 drop(tables);
                 let changed = matches!(change, Change::To(_));
@@ -663,7 +679,7 @@ impl<'t> Tables<'t> {
                 create_revision: current.as_ref().map_or(revision, |kv| kv.create_revision),
                 mod_revision: revision,
                 version: current.as_ref().map_or(1, |kv| kv.version + 1),
-                lease: ttl.map_or(0, expires_at),
+                lease: ttl.map_or(0, |ttl| expires_at(applied.now, ttl)),
             },
             Write::Delete => read::deletion(request.key.clone(), revision),
         };
@@ -771,15 +787,8 @@ fn mark_interval(retain: Duration) -> Duration {
     retain / 10
 }
 
-fn unix_millis() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Never 0, which would mean never.
-fn expires_at(ttl: Duration) -> u64 {
+fn expires_at(now: u64, ttl: Duration) -> u64 {
     let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-    unix_millis().saturating_add(ttl).max(1)
+    now.saturating_add(ttl).max(1)
 }
