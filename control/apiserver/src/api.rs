@@ -86,6 +86,8 @@ pub struct Api {
     /// Order among charges to quotas.
     pub(crate) turns: Turns,
     pub(crate) transform: Transform,
+    /// Knows the server's long-lived tasks.
+    pub(crate) supervisor: control_supervise::Supervisor,
     resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
     /// One of each group, in the version in which it is stored, if served.
     by_plural: FxHashMap<&'static str, Vec<Arc<Served>>>,
@@ -208,6 +210,7 @@ impl Api {
             dynamic,
             turns: Turns::default(),
             transform,
+            supervisor: control_supervise::Supervisor::current(),
             by_plural: by_plural(&resources),
             resources,
         }

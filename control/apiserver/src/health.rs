@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use control_supervise::{State, TaskHealth};
 use control_types::status::quote;
 use control_types::value;
 use control_types::value::Value;
@@ -91,7 +92,8 @@ pub async fn health(context: &Context, path: &str) -> Response<Body> {
         found.push((name, outcome));
     }
     let verbose = query.iter().any(|(key, _)| key == "verbose");
-    let (code, page) = page(root, &found, &excluded, verbose);
+    let tasks = context.api.supervisor.health();
+    let (code, page) = page(root, &found, &tasks, &excluded, verbose);
     reply::text(code, page)
 }
 
@@ -104,7 +106,13 @@ enum Outcome {
 }
 
 /// What is answered: details on request, and always when something failed.
-fn page(root: &str, found: &[(&str, Outcome)], excluded: &[&str], verbose: bool) -> (u16, String) {
+fn page(
+    root: &str,
+    found: &[(&str, Outcome)],
+    tasks: &[TaskHealth],
+    excluded: &[&str],
+    verbose: bool,
+) -> (u16, String) {
     let failed = found.iter().any(|(_, outcome)| *outcome == Outcome::Failed);
     if !failed && !verbose {
         return (200, "ok".to_owned());
@@ -116,6 +124,9 @@ fn page(root: &str, found: &[(&str, Outcome)], excluded: &[&str], verbose: bool)
             Outcome::Excluded => format!("[+]{name} excluded: ok\n"),
             Outcome::Failed => format!("[-]{name} failed: reason withheld\n"),
         });
+        if *name == TASKS {
+            page.push_str(&task_lines(tasks));
+        }
     }
     let unknown: Vec<String> = excluded
         .iter()
@@ -135,6 +146,44 @@ fn page(root: &str, found: &[(&str, Outcome)], excluded: &[&str], verbose: bool)
     };
     page.push_str(&format!("{root} check {end}\n"));
     (code, page)
+}
+
+/// The check of the server's long-lived tasks.
+const TASKS: &str = "tasks";
+
+/// Returns a line for each name of a task. The error is in the log: it may quote objects,
+/// and this page is public.
+fn task_lines(tasks: &[TaskHealth]) -> String {
+    let lines = tasks.chunk_by(|a, b| a.name == b.name).map(|tasks| {
+        let (name, count) = (tasks[0].name, tasks.len());
+        let restarts: u64 = tasks.iter().map(|task| task.restarts).sum();
+        let failed = tasks.iter().filter(|task| task.state == State::Failed);
+        let waiting = tasks.iter().filter(|task| task.state == State::Restarting);
+        let (failed, waiting) = (failed.count(), waiting.count());
+        if failed + waiting == 0 {
+            return format!("[+]task/{name} ok: {count} running, {restarts} restarts\n");
+        }
+        format!(
+            "[-]task/{name} failed: {waiting} of {count} restarting, {failed} ended, {restarts} restarts\n"
+        )
+    });
+    lines.collect()
+}
+
+/// Whether all tasks run.
+fn tasks(api: &Api) -> Result<(), String> {
+    let down = api.supervisor.unhealthy();
+    if down.is_empty() {
+        return Ok(());
+    }
+    let down: Vec<String> = down
+        .iter()
+        .map(|task| {
+            let why = task.last_error.as_deref().unwrap_or_default();
+            format!("`{}` {why}", task.name)
+        })
+        .collect();
+    Err(format!("tasks do not run: {}", down.join(", ")))
 }
 
 /// What the server has done once it answers anything at all, by the names that
@@ -178,7 +227,11 @@ fn names(root: &str) -> impl Iterator<Item = &'static str> + use<> {
     } else {
         &["ping", "log", "etcd"]
     };
-    let last: &[&str] = if ready { &["shutdown"] } else { &[] };
+    let last: &[&str] = if ready {
+        &[TASKS, "shutdown"]
+    } else {
+        &[TASKS]
+    };
     first.iter().chain(STARTED).chain(last).copied()
 }
 
@@ -209,6 +262,7 @@ async fn check(api: &Api, name: &str) -> Result<(), String> {
         "informer-sync" if api.caches.applied() + BEHIND < api.store().revision() => {
             Err("the caches are far behind the store".into())
         }
+        TASKS => tasks(api),
         "shutdown" if api.lifecycle.is_stopping() => Err("process is shutting down".into()),
         _ => Ok(()),
     }
@@ -221,9 +275,12 @@ mod tests {
     #[test]
     fn pages_are_kube_apiservers() {
         let well = [("ping", Outcome::Well), ("etcd", Outcome::Excluded)];
-        assert_eq!(page("livez", &well, &["etcd"], false), (200, "ok".into()));
         assert_eq!(
-            page("livez", &well, &["etcd", "nope"], true),
+            page("livez", &well, &[], &["etcd"], false),
+            (200, "ok".into())
+        );
+        assert_eq!(
+            page("livez", &well, &[], &["etcd", "nope"], true),
             (
                 200,
                 "[+]ping ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nlivez check passed\n".into()
@@ -231,11 +288,36 @@ mod tests {
         );
         let ill = [("ping", Outcome::Well), ("etcd", Outcome::Failed)];
         assert_eq!(
-            page("readyz", &ill, &[], false),
+            page("readyz", &ill, &[], &[], false),
             (
                 500,
                 "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n".into()
             )
+        );
+    }
+
+    #[test]
+    fn a_task_that_waits_for_its_restart_is_named() {
+        let task = |name, state| TaskHealth {
+            name,
+            detail: None,
+            state,
+            restarts: 2,
+            last_error: Some("panicked: secret".into()),
+        };
+        let tasks = [
+            task("duty", State::Running),
+            task("follower", State::Restarting),
+            task("follower", State::Running),
+        ];
+        let (code, text) = page("livez", &[(TASKS, Outcome::Failed)], &tasks, &[], false);
+        assert_eq!(code, 500);
+        assert_eq!(
+            text,
+            "[-]tasks failed: reason withheld\n\
+             [+]task/duty ok: 1 running, 2 restarts\n\
+             [-]task/follower failed: 1 of 2 restarting, 0 ended, 4 restarts\n\
+             livez check failed\n"
         );
     }
 

@@ -234,6 +234,9 @@ impl Api {
             more(&mut text);
             page.open_metrics(&text);
         }
+        let mut tasks = String::new();
+        self.supervisor.write_metrics(&mut tasks);
+        page.open_metrics(&tasks);
         self.metrics.requests.write(&mut page);
         let decided = self.config.access.decided();
         self.metrics.access.write(&decided, &mut page);

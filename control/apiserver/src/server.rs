@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use control_supervise::{Running, task};
 use http::{Request, Response};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::util::BoxCloneSyncService;
 
@@ -54,8 +54,8 @@ pub enum Error {
 pub struct ApiServer {
     api: Arc<Api>,
     chain: Chain,
-    feeder: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
+    feeder: Running,
+    upkeep: Vec<Running>,
 }
 
 impl ApiServer {
@@ -102,14 +102,7 @@ impl ApiServer {
         if let Err(status) = api.aggregator.refresh(&api) {
             tracing::warn!(%status, "other API servers are not known yet");
         }
-        let followed = custom::follow(Arc::clone(&api), shutdown.clone());
-        let aggregated = aggregate::keep(Arc::clone(&api), shutdown.clone());
-        let measured = crate::node_metrics::keep(Arc::clone(&api), shutdown.clone());
-        let fair = fairness::follow(&api, shutdown.clone());
-        let kept = crate::duties::keep(Arc::clone(&api), shutdown);
-        let upkeep = tokio::spawn(async move {
-            tokio::join!(followed, aggregated, measured, fair, kept);
-        });
+        let upkeep = upkeep(&api, &shutdown);
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {
             api,
@@ -197,11 +190,8 @@ impl ApiServer {
         let (_, ()) = tokio::join!(serving, ending);
         callers.await;
         self.api.shutdown.cancel();
-        for task in [self.feeder, self.upkeep] {
-            if let Err(error) = task.await {
-                tracing::warn!(%error, "a task of the server ended badly");
-            }
-        }
+        futures::future::join_all(self.upkeep).await;
+        self.feeder.await;
         if let Some(tracer) = &settings.tracer {
             tracer.close().await;
         }
@@ -209,4 +199,45 @@ impl ApiServer {
             audit.close().await;
         }
     }
+}
+
+/// Starts what the server does besides answering requests.
+fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
+    // Makes what a task needs for each of its runs.
+    let each = || {
+        let (api, shutdown) = (Arc::clone(api), shutdown.clone());
+        move || (Arc::clone(&api), shutdown.clone())
+    };
+    let (definitions, remotes, metrics, levels) = (each(), each(), each(), each());
+    // What was configured before is in force when this returns.
+    let mut first = Some(fairness::follow(api, shutdown.clone()));
+    let mut tasks = vec![
+        task("definition-follower")
+            .until(shutdown)
+            .spawn_restarting(move || {
+                let (api, shutdown) = definitions();
+                custom::follow(api, shutdown)
+            }),
+        task("api-service-follower")
+            .until(shutdown)
+            .spawn_restarting(move || {
+                let (api, shutdown) = remotes();
+                aggregate::keep(api, shutdown)
+            }),
+        // It returns at once where nobody asks nodes.
+        task("node-metrics").spawn_restarting(move || {
+            let (api, shutdown) = metrics();
+            crate::node_metrics::keep(api, shutdown)
+        }),
+        task("flow-control-follower")
+            .until(shutdown)
+            .spawn_restarting(move || {
+                let (api, shutdown) = levels();
+                first
+                    .take()
+                    .unwrap_or_else(|| fairness::follow(&api, shutdown))
+            }),
+    ];
+    tasks.extend(crate::duties::start(api, shutdown));
+    tasks
 }

@@ -3,7 +3,7 @@
 //! One task for each kind: it takes all objects of a snapshot, then every event
 //! after it; when it was too slow for the events, it takes a new snapshot.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use control_access::{NodeGraph, OfNode, POD_PATHS, PolicyKind, Rbac};
 use control_types::value::{Pick, Value};
@@ -16,7 +16,7 @@ use crate::cache::{Cached, Change, Read, ResourceCache};
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What learns of a kind's objects.
-trait Follower: Send + 'static {
+trait Follower: Send + Sync + 'static {
     /// What it reads of an object; nothing: all.
     fn reads(&self) -> Option<&Pick> {
         None
@@ -126,9 +126,26 @@ fn one(api: &Arc<Api>, group: &str, plural: &'static str, follower: impl Followe
         tracing::error!(plural, "the registry lacks a kind that access needs");
         return;
     };
-    let mut known = FxHashSet::default();
-    let next = take_all(&cache, &follower, &mut known);
-    tokio::spawn(follow(cache, follower, known, next, api.shutdown.clone()));
+    let followed = Arc::new(Followed {
+        cache,
+        follower,
+        known: Mutex::default(),
+    });
+    let mut next = Some(followed.take_all());
+    let shutdown = api.shutdown.clone();
+    control_supervise::task("access-follower")
+        .detail(plural)
+        .until(&shutdown.clone())
+        .spawn_restarting(move || Arc::clone(&followed).follow(next.take(), shutdown.clone()));
+}
+
+/// A kind, and what learns of it.
+struct Followed<F> {
+    cache: Arc<ResourceCache>,
+    follower: F,
+    /// What the follower may hold. It outlives a run of the task that panics: a rule
+    /// that was revoked meanwhile is removed by the next.
+    known: Mutex<FxHashSet<Place>>,
 }
 
 /// Namespace and name.
@@ -138,69 +155,74 @@ fn place(object: &Cached) -> Place {
     (object.namespace().to_owned(), object.name().to_owned())
 }
 
-/// Takes a snapshot; returns the event to go on with.
-fn take_all(cache: &ResourceCache, follower: &impl Follower, known: &mut FxHashSet<Place>) -> u64 {
-    let state = cache.state();
-    let now: FxHashSet<Place> = state.objects.iter().map(|object| place(object)).collect();
-    for (namespace, name) in known.difference(&now) {
-        follower.remove(namespace, name);
-    }
-    for object in state.objects.iter() {
-        set(follower, object);
-    }
-    *known = now;
-    state.next
-}
-
-fn set(follower: &impl Follower, object: &Cached) {
-    if !follower.cares(object) {
-        return follower.remove(object.namespace(), object.name());
-    }
-    let tree = match follower.reads() {
-        Some(part) => object.pick(part),
-        None => object.value(),
-    };
-    match tree {
-        Ok(value) => follower.set(&value),
-        // It grants nothing then, and other objects are not affected.
-        Err(error) => {
-            tracing::error!(namespace = object.namespace(), name = object.name(), %error, "object cannot be read");
-            follower.remove(object.namespace(), object.name());
+impl<F: Follower> Followed<F> {
+    /// Takes a snapshot; returns the event to go on with.
+    fn take_all(&self) -> u64 {
+        let state = self.cache.state();
+        let now: FxHashSet<Place> = state.objects.iter().map(|object| place(object)).collect();
+        let gone: Vec<Place> = self.known().difference(&now).cloned().collect();
+        for (namespace, name) in &gone {
+            self.follower.remove(namespace, name);
         }
+        // Known before it is set: what was half set is removed when it goes.
+        self.known().clone_from(&now);
+        for object in state.objects.iter() {
+            self.set(object);
+        }
+        state.next
     }
-}
 
-async fn follow(
-    cache: Arc<ResourceCache>,
-    follower: impl Follower,
-    mut known: FxHashSet<Place>,
-    mut next: u64,
-    shutdown: CancellationToken,
-) {
-    let mut wake = cache.wake();
-    loop {
-        // Seen before reading: an event that comes in between wakes again.
-        wake.mark_unchanged();
-        loop {
-            match cache.read(next) {
-                Read::Ready(event) => {
-                    let place = place(&event.object);
-                    if matches!(event.change, Change::Deleted) {
-                        follower.remove(&place.0, &place.1);
-                        known.remove(&place);
-                    } else {
-                        set(&follower, &event.object);
-                        known.insert(place);
-                    }
-                    next += 1;
-                }
-                Read::Lost => next = take_all(&cache, &follower, &mut known),
-                Read::Pending => break,
+    fn set(&self, object: &Cached) {
+        let follower = &self.follower;
+        if !follower.cares(object) {
+            return follower.remove(object.namespace(), object.name());
+        }
+        let tree = match follower.reads() {
+            Some(part) => object.pick(part),
+            None => object.value(),
+        };
+        match tree {
+            Ok(value) => follower.set(&value),
+            // It grants nothing then, and other objects are not affected.
+            Err(error) => {
+                tracing::error!(namespace = object.namespace(), name = object.name(), %error, "object cannot be read");
+                follower.remove(object.namespace(), object.name());
             }
         }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            woken = wake.changed() => if woken.is_err() { return },
+    }
+
+    /// Follows events from `next`, or, after a panic, from a new snapshot.
+    async fn follow(self: Arc<Self>, next: Option<u64>, shutdown: CancellationToken) {
+        let mut wake = self.cache.wake();
+        let mut next = next.unwrap_or_else(|| self.take_all());
+        loop {
+            // Seen before reading: an event that comes in between wakes again.
+            wake.mark_unchanged();
+            loop {
+                match self.cache.read(next) {
+                    Read::Ready(event) => {
+                        let place = place(&event.object);
+                        if matches!(event.change, Change::Deleted) {
+                            self.follower.remove(&place.0, &place.1);
+                            self.known().remove(&place);
+                        } else {
+                            self.known().insert(place);
+                            self.set(&event.object);
+                        }
+                        next += 1;
+                    }
+                    Read::Lost => next = self.take_all(),
+                    Read::Pending => break,
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                woken = wake.changed() => if woken.is_err() { return },
+            }
         }
+    }
+
+    fn known(&self) -> MutexGuard<'_, FxHashSet<Place>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

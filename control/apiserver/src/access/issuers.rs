@@ -76,13 +76,18 @@ impl Issuers {
     pub fn start(&self) {
         for known in self.0.load().iter() {
             let known = Arc::clone(known);
-            tokio::spawn(async move {
-                let gone = known.gone.clone();
-                tokio::select! {
-                    () = gone.cancelled() => {}
-                    () = known.provider.begin() => {}
-                }
-            });
+            control_supervise::task("issuer-keys")
+                .detail(&*known.provider.url)
+                .spawn_restarting(move || {
+                    let known = Arc::clone(&known);
+                    async move {
+                        let gone = known.gone.clone();
+                        tokio::select! {
+                            () = gone.cancelled() => {}
+                            () = known.provider.begin() => {}
+                        }
+                    }
+                });
         }
     }
 

@@ -229,12 +229,29 @@ impl Live {
                 live.anonymous.store(Arc::new(anonymous));
                 Ok(())
             };
-            tokio::spawn(follow(Arc::clone(self), path, text, take, shutdown.clone()));
+            self.follow(path, text, take, shutdown);
         }
         if let Some((path, text)) = self.authorization_file.clone() {
             let take: Take = |live, path| live.authorize_by(authorization(path)?.1);
-            tokio::spawn(follow(Arc::clone(self), path, text, take, shutdown.clone()));
+            self.follow(path, text, take, shutdown);
         }
+    }
+
+    fn follow(
+        self: &Arc<Self>,
+        path: PathBuf,
+        text: Vec<u8>,
+        take: Take,
+        shutdown: &CancellationToken,
+    ) {
+        let (live, shutdown) = (Arc::clone(self), shutdown.clone());
+        control_supervise::task("access-file")
+            .detail(path.display().to_string())
+            .until(&shutdown.clone())
+            .spawn_restarting(move || {
+                let (path, text) = (path.clone(), text.clone());
+                follow(Arc::clone(&live), path, text, take, shutdown.clone())
+            });
     }
 
     fn authorize_by(&self, chosen: Vec<authorization::Authorizer>) -> Result<(), SettingsError> {

@@ -65,14 +65,21 @@ pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
                 continue;
             }
             let end = shutdown.child_token();
-            let work = look_after(Arc::clone(&api), Arc::clone(remote));
-            let ended = end.clone();
-            tasks.spawn(async move {
-                tokio::select! {
-                    () = ended.cancelled() => {}
-                    () = work => {}
-                }
-            });
+            let (with, to, ended) = (Arc::clone(&api), Arc::clone(remote), end.clone());
+            let work = control_supervise::task("api-service-availability")
+                .detail(&*remote.name)
+                .until(&end)
+                .restarting(move || {
+                    let work = look_after(Arc::clone(&with), Arc::clone(&to));
+                    let ended = ended.clone();
+                    async move {
+                        tokio::select! {
+                            () = ended.cancelled() => {}
+                            () = work => {}
+                        }
+                    }
+                });
+            tasks.spawn(work);
             known.insert(remote.name.clone(), (Arc::clone(remote), end));
         }
         tokio::select! {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use control_supervise::Running;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::event::Event;
@@ -126,7 +126,7 @@ pub(super) struct Sink {
     out: Arc<Out>,
     mode: Mode,
     gathered: Option<mpsc::Sender<Arc<Event>>>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    worker: Mutex<Option<Running>>,
 }
 
 #[derive(Debug)]
@@ -173,11 +173,16 @@ impl Sink {
         if let Mode::Batch(batch) = &options.mode {
             let (sender, receiver) = mpsc::channel(batch.buffer.max(1));
             gathered = Some(sender);
-            worker = Some(tokio::spawn(gather(
-                Arc::clone(&out),
-                batch.clone(),
-                receiver,
-            )));
+            let (out, batch) = (Arc::clone(&out), batch.clone());
+            // Kept between runs, with what waits in it.
+            let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+            worker = Some(
+                control_supervise::task("audit-sink").spawn_restarting(move || {
+                    let (out, batch) = (Arc::clone(&out), batch.clone());
+                    let receiver = Arc::clone(&receiver);
+                    async move { gather(out, batch, &mut *receiver.lock().await).await }
+                }),
+            );
         }
         Ok(Self {
             out,
@@ -211,7 +216,7 @@ impl Sink {
             // long as the server lives: an event without a request ends it.
             let last = Arc::new(Event::end());
             if gathered.send(last).await.is_ok() {
-                let _ = worker.await;
+                worker.await;
             }
         }
     }
@@ -227,7 +232,7 @@ impl Sink {
 }
 
 /// Gathers events and delivers them in batches.
-async fn gather(out: Arc<Out>, batch: Batch, mut events: mpsc::Receiver<Arc<Event>>) {
+async fn gather(out: Arc<Out>, batch: Batch, events: &mut mpsc::Receiver<Arc<Event>>) {
     let mut throttle = batch.throttle.map(|(rate, burst)| Bucket::new(rate, burst));
     let mut sending = tokio::task::JoinSet::new();
     let mut is_last = false;

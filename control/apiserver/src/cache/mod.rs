@@ -20,7 +20,7 @@ mod tree;
 mod waiting;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -49,6 +49,8 @@ use handoff::Handoff;
 const HISTORY: Revision = 2000;
 /// How many objects are read from the store at a time when everything is read.
 const PAGE: usize = 4000;
+/// How long the feeder waits before it loads everything again.
+const RELOAD: Duration = Duration::from_millis(200);
 /// How long a read waits for the cache to catch up with the store.
 const CATCH_UP: Duration = Duration::from_secs(3);
 
@@ -59,8 +61,8 @@ pub struct Caches {
     store: Arc<dyn Store>,
     handoff: Handoff,
     requests: mpsc::Sender<Request>,
-    /// Taken by the task that feeds the caches.
-    asked: Mutex<Option<mpsc::Receiver<Request>>>,
+    /// Held by the task that feeds the caches.
+    asked: tokio::sync::Mutex<mpsc::Receiver<Request>>,
 }
 
 /// Which caches are to be fed from now on, and which no more.
@@ -137,7 +139,7 @@ impl Caches {
             store,
             handoff: Handoff::default(),
             requests: sender,
-            asked: Mutex::new(Some(receiver)),
+            asked: tokio::sync::Mutex::new(receiver),
         }
     }
 
@@ -195,7 +197,7 @@ impl Caches {
     pub async fn start(
         self: Arc<Self>,
         shutdown: CancellationToken,
-    ) -> Result<tokio::task::JoinHandle<()>, control_store::Error> {
+    ) -> Result<control_supervise::Running, control_store::Error> {
         let now = self.store.revision();
         let from = now
             .saturating_sub(HISTORY)
@@ -217,11 +219,18 @@ impl Caches {
         }
         self.applied.send_replace(from);
         let caches = Arc::clone(&self);
-        let task = tokio::spawn(async move {
-            caches.feed(from, shutdown).await;
-            // Nothing comes any more.
-            caches.rouse();
-        });
+        let mut first = Some(from);
+        let task = control_supervise::task("cache-feeder")
+            .until(&shutdown.clone())
+            .spawn_restarting(move || {
+                let (caches, first) = (Arc::clone(&caches), first.take());
+                let shutdown = shutdown.clone();
+                async move {
+                    caches.feed(first, shutdown).await;
+                    // Nothing comes any more.
+                    caches.rouse();
+                }
+            });
         if self.reach(now).await.is_err() {
             tracing::warn!(revision = now, "the caches are slow to fill");
         }
@@ -285,14 +294,23 @@ impl Caches {
         })
     }
 
-    /// Applies the store's changes until shutdown. After a failure of the
-    /// watch it loads everything and goes on from the difference.
-    async fn feed(&self, from: Revision, shutdown: CancellationToken) {
-        let mut after = from;
-        let asked = self.asked.lock();
-        let asked = asked.unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut requests) = asked else { return };
+    /// Applies the store's changes after `from` until shutdown. After a failure of
+    /// the watch, or without `from`, it loads everything and goes on from the
+    /// difference.
+    async fn feed(&self, from: Option<Revision>, shutdown: CancellationToken) {
+        let mut requests = self.asked.lock().await;
         let mut late = Late::default();
+        let mut after = match from {
+            Some(from) => from,
+            None => match self.load_again(&mut late, &shutdown).await {
+                Some(after) => {
+                    // An earlier run may have applied events that it did not announce.
+                    self.rouse();
+                    after
+                }
+                None => return,
+            },
+        };
         loop {
             let mut watch = self.store.watch(Bytes::from_static(storage::ROOT), after);
             loop {
@@ -323,17 +341,31 @@ impl Caches {
                     None => break,
                 }
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            match self.load_again(&mut late, &shutdown).await {
+                Some(revision) => after = revision,
+                None => return,
+            }
+        }
+    }
+
+    /// Loads everything and applies the difference; the revision up to which
+    /// everything is there then. `None` at shutdown, and when the store is closed.
+    async fn load_again(&self, late: &mut Late, shutdown: &CancellationToken) -> Option<Revision> {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return None,
+                () = tokio::time::sleep(RELOAD) => {}
+            }
             match self.load(None).await {
                 Ok(loaded) => {
                     for (cache, objects) in loaded.objects {
                         let changes = cache.difference(&objects, loaded.revision);
                         late.add(&cache, cache.apply(changes));
                     }
-                    after = loaded.revision;
-                    self.applied.send_replace(after);
+                    self.applied.send_replace(loaded.revision);
+                    return Some(loaded.revision);
                 }
-                Err(control_store::Error::Closed) => return,
+                Err(control_store::Error::Closed) => return None,
                 Err(error) => tracing::warn!(%error, "cannot read the store"),
             }
         }

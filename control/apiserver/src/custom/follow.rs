@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use control_store::{Range, Revision, Store};
 use control_types::meta;
@@ -19,6 +20,9 @@ use crate::cache::{Keyed as _, Replacement, ResourceCache};
 use crate::duties::{self, Names, condition_is_true};
 use crate::egress::Egress;
 use crate::storage::{self, Transform};
+
+/// How long after a failure the definitions are looked at again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// A definition and what was made of it.
 #[derive(Debug)]
@@ -78,6 +82,12 @@ pub(crate) async fn follow(api: Arc<Api>, shutdown: CancellationToken) {
         }
         if let Err(error) = api.definitions.refresh(&api).await {
             tracing::warn!(%error, "the definitions of custom resources cannot be followed");
+            // It may be that no other change comes.
+            wake.mark_changed();
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(RETRY) => {}
+            }
         }
     }
 }

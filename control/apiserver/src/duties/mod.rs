@@ -34,10 +34,10 @@ mod token_tracking;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control_supervise::Running;
 use control_types::status::Status;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -120,16 +120,23 @@ pub(crate) async fn first(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does the duties until shutdown.
-pub(crate) async fn keep(api: Arc<Api>, shutdown: CancellationToken) {
-    let mut tasks = JoinSet::new();
-    for duty in ALL.iter().chain(LATER) {
-        tasks.spawn(look_after(duty, Arc::clone(&api), shutdown.clone()));
-    }
-    while tasks.join_next().await.is_some() {}
+/// Starts the duties, which end at shutdown.
+pub(crate) fn start(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
+    let all = ALL.iter().chain(LATER).map(|duty| {
+        let end = match duty.stop {
+            Some(_) => api.lifecycle.stopping().clone(),
+            None => shutdown.clone(),
+        };
+        let api = Arc::clone(api);
+        control_supervise::task("duty")
+            .detail(duty.name)
+            .until(&end.clone())
+            .spawn_restarting(move || look_after(duty, Arc::clone(&api), end.clone()))
+    });
+    all.collect()
 }
 
-async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationToken) {
+async fn look_after(duty: &'static Duty, api: Arc<Api>, end: CancellationToken) {
     let mut wakes: Vec<watch::Receiver<u64>> = duty
         .follows
         .iter()
@@ -142,10 +149,6 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, shutdown: CancellationTo
         wake.mark_changed();
     }
     let mut wait = duty.every;
-    let end = match duty.stop {
-        Some(_) => api.lifecycle.stopping().clone(),
-        None => shutdown,
-    };
     let mut looked = Instant::now();
     loop {
         let changed = async {

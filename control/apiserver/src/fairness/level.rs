@@ -126,31 +126,36 @@ impl Level {
     /// Somebody waits for seats that come free at this time without anybody's
     /// doing: sees to it that this is noticed.
     pub(super) fn keep_time(self: &Arc<Self>, release: Option<Duration>) {
-        let Some(mut release) = release else {
+        let Some(release) = release else {
             return;
         };
         if self.keeps_time.swap(true, Ordering::AcqRel) {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        if tokio::runtime::Handle::try_current().is_err() {
             self.keeps_time.store(false, Ordering::Release);
             return;
-        };
+        }
         let level = Arc::clone(self);
-        runtime.spawn(async move {
-            loop {
-                tokio::time::sleep(release.saturating_sub(now())).await;
-                let mut set = level.lock();
-                set.tick(now());
-                match set.next_release() {
-                    Some(next) => release = next,
-                    None => {
-                        // Still under the lock: whoever comes next starts anew.
-                        level.keeps_time.store(false, Ordering::Release);
-                        break;
+        let keep_time = move || {
+            let level = Arc::clone(&level);
+            let mut release = release;
+            async move {
+                loop {
+                    tokio::time::sleep(release.saturating_sub(now())).await;
+                    let mut set = level.lock();
+                    set.tick(now());
+                    match set.next_release() {
+                        Some(next) => release = next,
+                        None => {
+                            // Still under the lock: whoever comes next starts anew.
+                            level.keeps_time.store(false, Ordering::Release);
+                            break;
+                        }
                     }
                 }
             }
-        });
+        };
+        control_supervise::task("flow-control-timer").spawn_restarting(keep_time);
     }
 }

@@ -2,6 +2,7 @@
 //! (`opentelemetry.proto.collector.trace.v1.TraceService`).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -100,7 +101,12 @@ impl Exporter {
     pub(super) fn to(endpoint: &str, dialer: Dialer) -> Result<Self, Error> {
         let channel = channel(endpoint, dialer)?;
         let (queue, told) = mpsc::channel(QUEUE);
-        tokio::spawn(run(channel, told));
+        // Kept between runs, with what waits in it.
+        let told = Arc::new(tokio::sync::Mutex::new(told));
+        control_supervise::task("trace-exporter").spawn_restarting(move || {
+            let (channel, told) = (channel.clone(), Arc::clone(&told));
+            async move { run(channel, &mut *told.lock().await).await }
+        });
         Ok(Self {
             queue,
             lost: AtomicU64::new(0),
@@ -175,7 +181,7 @@ fn channel(endpoint: &str, dialer: Dialer) -> Result<Channel, Error> {
 }
 
 /// Sends what comes until nobody can send any more.
-async fn run(channel: Channel, mut told: mpsc::Receiver<Told>) {
+async fn run(channel: Channel, told: &mut mpsc::Receiver<Told>) {
     let mut failing = false;
     loop {
         let mut batch = Vec::new();
