@@ -8,20 +8,19 @@ use std::time::Duration;
 use control_client::{Cache, Client, Selection, reflect};
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::limits::ClientLimit;
+use crate::upstream::{Protocol, forward, forward_whole};
 use crate::view::{EndpointSlice, Service};
 use crate::zone::{Answer, Zone};
+use crate::{frame, truncate};
 
-/// What a resolver may take to answer before the next is asked.
-const UPSTREAM: Duration = Duration::from_secs(2);
 /// How long a TCP connection may be idle.
 const IDLE: Duration = Duration::from_secs(10);
-/// Questions worked on at once; more are dropped, and asked again.
-const AT_ONCE: usize = 1000;
+/// How long a client may take to receive an answer.
+const SLOW: Duration = Duration::from_secs(5);
 /// UDP answers longer than this are cut even where the asker would take more:
 /// longer ones are fragmented on the way and lost.
 const LARGEST: u16 = 1232;
@@ -99,15 +98,63 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         slices: reflect(&options.client, Selection::all()).cache(),
         upstreams: options.upstreams,
     });
-    let limit = Arc::new(Semaphore::new(AT_ONCE));
+    let limits = Limits::default();
     let mut tasks = tokio::task::JoinSet::new();
     for (udp, tcp) in sockets {
-        tasks.spawn(serve_udp(Arc::clone(&resolver), udp, Arc::clone(&limit)));
-        tasks.spawn(serve_tcp(Arc::clone(&resolver), tcp, Arc::clone(&limit)));
+        for task in serve(&resolver, udp, tcp, &limits, &shutdown) {
+            tasks.spawn(task);
+        }
     }
     shutdown.cancelled().await;
     tasks.shutdown().await;
     Ok(())
+}
+
+/// How much is done at once. UDP has a share of its own, which connections cannot use up.
+#[derive(Clone, Debug)]
+struct Limits {
+    /// Questions over UDP. More are dropped, and asked again.
+    questions: Arc<ClientLimit>,
+    /// Connections. More are closed.
+    connections: Arc<ClientLimit>,
+    /// How long a client may take to receive an answer.
+    slow: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            questions: ClientLimit::new(1000, 200),
+            connections: ClientLimit::new(500, 32),
+            slow: SLOW,
+        }
+    }
+}
+
+/// The tasks that serve a pair of sockets.
+fn serve(
+    resolver: &Arc<Resolver>,
+    udp: Arc<UdpSocket>,
+    tcp: TcpListener,
+    limits: &Limits,
+    shutdown: &CancellationToken,
+) -> [futures::future::BoxFuture<'static, ()>; 2] {
+    let (for_udp, for_tcp) = (Arc::clone(resolver), Arc::clone(resolver));
+    let questions = Arc::clone(&limits.questions);
+    let (limits, tcp) = (limits.clone(), Arc::new(tcp));
+    let udp = control_supervise::task("dns-udp")
+        .until(shutdown)
+        .restarting(move || {
+            serve_udp(
+                Arc::clone(&for_udp),
+                Arc::clone(&udp),
+                Arc::clone(&questions),
+            )
+        });
+    let tcp = control_supervise::task("dns-tcp")
+        .until(shutdown)
+        .restarting(move || serve_tcp(Arc::clone(&for_tcp), Arc::clone(&tcp), limits.clone()));
+    [Box::pin(udp), Box::pin(tcp)]
 }
 
 struct Resolver {
@@ -117,7 +164,7 @@ struct Resolver {
     upstreams: Vec<SocketAddr>,
 }
 
-async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<Semaphore>) {
+async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<ClientLimit>) {
     let mut buffer = vec![0; 4096];
     loop {
         let (length, peer) = match socket.recv_from(&mut buffer).await {
@@ -129,7 +176,7 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<S
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
+        let Some(permit) = limit.acquire(peer.ip()) else {
             continue;
         };
         let question = buffer.get(..length).unwrap_or_default().to_vec();
@@ -145,18 +192,18 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<S
     }
 }
 
-async fn serve_tcp(resolver: Arc<Resolver>, listener: TcpListener, limit: Arc<Semaphore>) {
+async fn serve_tcp(resolver: Arc<Resolver>, listener: Arc<TcpListener>, limits: Limits) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(permit) = Arc::clone(&limit).try_acquire_owned() else {
+        let Some(permit) = limits.connections.acquire(peer.ip()) else {
             continue;
         };
-        let resolver = Arc::clone(&resolver);
+        let (resolver, slow) = (Arc::clone(&resolver), limits.slow);
         tokio::spawn(async move {
-            if let Err(error) = converse(&resolver, stream).await {
+            if let Err(error) = converse(&resolver, stream, slow).await {
                 tracing::debug!(%error, "a DNS connection ended");
             }
             drop(permit);
@@ -164,31 +211,21 @@ async fn serve_tcp(resolver: Arc<Resolver>, listener: TcpListener, limit: Arc<Se
     }
 }
 
-async fn converse(resolver: &Resolver, mut stream: TcpStream) -> std::io::Result<()> {
+async fn converse(
+    resolver: &Resolver,
+    mut stream: TcpStream,
+    slow: Duration,
+) -> std::io::Result<()> {
     loop {
-        let Ok(question) = tokio::time::timeout(IDLE, read_framed(&mut stream)).await else {
+        let Ok(question) = tokio::time::timeout(IDLE, frame::read(&mut stream)).await else {
             return Ok(());
         };
         let Some(answer) = resolver.respond(&question?, true).await else {
             return Ok(());
         };
-        write_framed(&mut stream, &answer).await?;
+        // A client that does not read must not hold its connection.
+        tokio::time::timeout(slow, frame::write(&mut stream, &answer)).await??;
     }
-}
-
-/// A message over TCP has its length before it (RFC 1035, 4.2.2).
-async fn read_framed(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let length = stream.read_u16().await?;
-    let mut message = vec![0; usize::from(length)];
-    stream.read_exact(&mut message).await?;
-    Ok(message)
-}
-
-async fn write_framed(stream: &mut TcpStream, message: &[u8]) -> std::io::Result<()> {
-    let length = u16::try_from(message.len()).map_err(std::io::Error::other)?;
-    let mut framed = length.to_be_bytes().to_vec();
-    framed.extend_from_slice(message);
-    stream.write_all(&framed).await
 }
 
 impl Resolver {
@@ -227,11 +264,8 @@ impl Resolver {
         {
             return Some(forwarded);
         }
-        let encoded = response.to_vec().ok()?;
-        if !tcp && encoded.len() > usize::from(limit) {
-            return response.truncate().to_vec().ok();
-        }
-        Some(encoded)
+        let limit = if tcp { u16::MAX } else { limit };
+        truncate::encode_within(response, limit.into()).ok()
     }
 
     /// Fills in the answer, or returns the one of another resolver.
@@ -254,7 +288,8 @@ impl Resolver {
         };
         match zone.answer(query.name(), query.query_type()) {
             Answer::Elsewhere => {
-                let forwarded = self.forward(bytes, tcp).await;
+                let protocol = if tcp { Protocol::Tcp } else { Protocol::Udp };
+                let forwarded = forward(&self.upstreams, bytes, protocol).await;
                 if forwarded.is_none() {
                     response.metadata.response_code = ResponseCode::ServFail;
                 }
@@ -284,57 +319,41 @@ impl Resolver {
                 let mut query = query.clone();
                 query.set_name(target);
                 question.add_query(query);
-                if let Ok(question) = question.to_vec()
-                    && let Some(answer) = self.forward(&question, true).await
-                    && let Ok(answer) = Message::from_vec(&answer)
-                {
-                    response.add_answers(answer.answers);
-                }
+                let mut edns = Edns::new();
+                edns.set_max_payload(LARGEST);
+                question.set_edns(edns);
+                self.resolve_target(&question, response).await;
             }
         }
         None
     }
 
-    /// Asks the resolvers one after the other, the way that we were asked.
-    async fn forward(&self, question: &[u8], tcp: bool) -> Option<Vec<u8>> {
-        for upstream in &self.upstreams {
-            let asked = async {
-                if tcp {
-                    let mut stream = TcpStream::connect(upstream).await?;
-                    write_framed(&mut stream, question).await?;
-                    return read_framed(&mut stream).await;
-                }
-                // a port of its own for each question: answers cannot be guessed
-                let any: SocketAddr = match upstream {
-                    SocketAddr::V4(_) => ([0; 4], 0).into(),
-                    SocketAddr::V6(_) => ([0; 16], 0).into(),
-                };
-                let socket = UdpSocket::bind(any).await?;
-                socket.connect(upstream).await?;
-                socket.send(question).await?;
-                let mut answer = vec![0; 4096];
-                loop {
-                    let length = socket.recv(&mut answer).await?;
-                    if length >= 12 && answer.get(..2) == question.get(..2) {
-                        answer.truncate(length);
-                        return Ok::<_, std::io::Error>(answer);
-                    }
-                }
-            };
-            match tokio::time::timeout(UPSTREAM, asked).await {
-                Ok(Ok(answer)) => return Some(answer),
-                Ok(Err(error)) => tracing::debug!(%upstream, %error, "a resolver cannot be asked"),
-                Err(_) => tracing::debug!(%upstream, "a resolver does not answer"),
-            }
+    /// Adds what the resolvers say of the name that an alias stands for. Their code
+    /// counts: an alias of a name that does not exist does not exist, either.
+    async fn resolve_target(&self, question: &Message, response: &mut Message) {
+        let answer = match question.to_vec() {
+            Ok(question) => forward_whole(&self.upstreams, &question).await,
+            Err(_) => None,
+        };
+        let Some(Ok(answer)) = answer.map(|answer| Message::from_vec(&answer)) else {
+            response.metadata.response_code = ResponseCode::ServFail;
+            return;
+        };
+        let code = answer.metadata.response_code;
+        response.metadata.response_code = code;
+        response.metadata.truncation |= answer.metadata.truncation;
+        response.add_answers(answer.answers);
+        if code == ResponseCode::NXDomain {
+            response.add_authorities(answer.authorities);
         }
-        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use hickory_proto::op::Query;
-    use hickory_proto::rr::RecordType;
+    use hickory_proto::rr::rdata::A;
+    use hickory_proto::rr::{RData, Record, RecordType};
 
     use super::*;
     use crate::zone::tests::zone;
@@ -360,16 +379,200 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let udp = Arc::new(UdpSocket::bind(address).await.unwrap());
-        let limit = Arc::new(Semaphore::new(AT_ONCE));
-        tokio::spawn(serve_udp(Arc::clone(&resolver), udp, Arc::clone(&limit)));
-        tokio::spawn(serve_tcp(resolver, tcp, limit));
+        let end = CancellationToken::new();
+        for task in super::serve(&resolver, udp, tcp, &Limits::default(), &end) {
+            tokio::spawn(task);
+        }
         address
     }
 
     async fn ask(address: SocketAddr, name: &str, tcp: bool) -> Message {
-        let asker = resolver(vec![address]);
-        let answer = asker.forward(&question(name), tcp).await.unwrap();
-        Message::from_vec(&answer).unwrap()
+        let protocol = if tcp { Protocol::Tcp } else { Protocol::Udp };
+        let answer = forward(&[address], &question(name), protocol).await;
+        Message::from_vec(&answer.unwrap()).unwrap()
+    }
+
+    /// A resolver that answers all questions over UDP with a code, and nothing over TCP.
+    async fn upstream_that_says(code: ResponseCode) -> SocketAddr {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut buffer = vec![0; 4096];
+            while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
+                let asked = Message::from_vec(&buffer[..length]).unwrap();
+                let mut answer = Message::response(asked.metadata.id, OpCode::Query);
+                answer.metadata.response_code = code;
+                let query = asked.queries[0].clone();
+                if code == ResponseCode::NoError {
+                    let data = RData::A(A::new(192, 0, 2, 1));
+                    answer.add_answer(Record::from_rdata(query.name().clone(), 5, data));
+                }
+                answer.add_query(query);
+                let answer = answer.to_vec().unwrap();
+                socket.send_to(&answer, peer).await.unwrap();
+            }
+        });
+        address
+    }
+
+    /// A resolver whose zone has a Service that stands for `www.example.com`.
+    fn resolver_with_alias(upstreams: Vec<SocketAddr>) -> Arc<Resolver> {
+        let service: Service = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "out", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": "www.example.com"},
+        }))
+        .unwrap();
+        let mut resolver = resolver(upstreams);
+        Arc::get_mut(&mut resolver).unwrap().services = Cache::fixed([service]);
+        resolver
+    }
+
+    const ALIAS: &str = "out.default.svc.cluster.local.";
+
+    #[tokio::test]
+    async fn an_external_name_is_asked_for_over_udp() {
+        let upstream = upstream_that_says(ResponseCode::NoError).await;
+        let address = serve(resolver_with_alias(vec![upstream])).await;
+        for tcp in [false, true] {
+            let answer = ask(address, ALIAS, tcp).await;
+            assert_eq!(answer.metadata.response_code, ResponseCode::NoError);
+            let data: Vec<_> = answer
+                .answers
+                .iter()
+                .map(|it| it.data.to_string())
+                .collect();
+            assert_eq!(data, ["www.example.com.", "192.0.2.1"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_external_name_has_the_code_of_what_it_stands_for() {
+        for code in [
+            ResponseCode::NXDomain,
+            ResponseCode::ServFail,
+            ResponseCode::Refused,
+        ] {
+            let upstream = upstream_that_says(code).await;
+            let address = serve(resolver_with_alias(vec![upstream])).await;
+            let answer = ask(address, ALIAS, false).await;
+            assert_eq!(answer.metadata.response_code, code);
+        }
+        let address = serve(resolver_with_alias(Vec::new())).await;
+        let answer = ask(address, ALIAS, false).await;
+        assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
+    }
+
+    #[tokio::test]
+    async fn a_resolver_that_fails_or_refuses_is_passed_over() {
+        let good = upstream_that_says(ResponseCode::NoError).await;
+        for code in [ResponseCode::ServFail, ResponseCode::Refused] {
+            let bad = upstream_that_says(code).await;
+            let address = serve(resolver(vec![bad, good])).await;
+            let answer = ask(address, "example.com.", false).await;
+            assert_eq!(answer.metadata.response_code, ResponseCode::NoError);
+            // Nobody knows better: what was said is handed on.
+            let address = serve(resolver(vec![bad, bad])).await;
+            let answer = ask(address, "example.com.", false).await;
+            assert_eq!(answer.metadata.response_code, code);
+        }
+        // A name that does not exist is an answer.
+        let none = upstream_that_says(ResponseCode::NXDomain).await;
+        let address = serve(resolver(vec![none, good])).await;
+        let answer = ask(address, "example.com.", false).await;
+        assert_eq!(answer.metadata.response_code, ResponseCode::NXDomain);
+    }
+
+    /// Opens connections from one address, asks on each again and again, and reads
+    /// nothing.
+    async fn attack(server: SocketAddr, connections: usize) -> Vec<TcpStream> {
+        let mut open = Vec::new();
+        for _ in 0..connections {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.66:0".parse().unwrap()).unwrap();
+            if let Ok(stream) = socket.connect(server).await {
+                let mut framed = Vec::new();
+                let question = question("db.default.svc.cluster.local.");
+                for _ in 0..200 {
+                    framed.extend(u16::try_from(question.len()).unwrap().to_be_bytes());
+                    framed.extend(&question);
+                }
+                // Closed already, or full: either way it is asked no more.
+                let _ = stream.try_write(&framed);
+                open.push(stream);
+            }
+        }
+        open
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_client_that_does_not_read_delays_nobody_else() {
+        let endpoints: Vec<_> = (0..200)
+            .map(|number| serde_json::json!({"addresses": [format!("10.244.1.{number}")]}))
+            .collect();
+        let slice: EndpointSlice = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "db-2", "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "db"}},
+            "endpoints": endpoints,
+        }))
+        .unwrap();
+        let mut many = resolver(Vec::new());
+        Arc::get_mut(&mut many).unwrap().slices = Cache::fixed([slice]);
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let udp = Arc::new(UdpSocket::bind(address).await.unwrap());
+        // A tenth of the usual, so that few descriptors do.
+        let limits = Limits {
+            questions: ClientLimit::new(100, 20),
+            connections: ClientLimit::new(50, 8),
+            slow: SLOW,
+        };
+        let end = CancellationToken::new();
+        for task in super::serve(&many, udp, tcp, &limits, &end) {
+            tokio::spawn(task);
+        }
+        let held = attack(address, 150).await;
+        let mut slowest = Duration::ZERO;
+        for round in 0..40 {
+            let begun = std::time::Instant::now();
+            let answer = ask(address, "web.default.svc.cluster.local.", round % 2 == 0).await;
+            assert_eq!(answer.answers.len(), 1);
+            slowest = slowest.max(begun.elapsed());
+        }
+        assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+        let connected = limits.connections.acquire("127.0.0.66".parse().unwrap());
+        assert!(connected.is_none(), "the attacker holds its share, no more");
+        drop(held);
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_client_does_not_read_is_closed() {
+        let resolver = resolver(Vec::new());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let question = question("web.default.svc.cluster.local.");
+        let mut framed = u16::try_from(question.len())
+            .unwrap()
+            .to_be_bytes()
+            .to_vec();
+        framed.extend(&question);
+        let conversation = converse(&resolver, server, Duration::from_millis(200));
+        let flood = async {
+            loop {
+                client.writable().await.unwrap();
+                if client.try_write(&framed).is_err() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        };
+        let ended = tokio::select! {
+            ended = tokio::time::timeout(Duration::from_secs(20), conversation) => ended,
+            () = flood => unreachable!("it never ends"),
+        };
+        let error = ended.expect("it ends").expect_err("by the timeout");
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
@@ -416,7 +619,8 @@ mod tests {
         Arc::get_mut(&mut many).unwrap().slices = Cache::fixed([slice]);
         let address = serve(many).await;
         let cut = ask(address, "db.default.svc.cluster.local.", false).await;
-        assert!(cut.metadata.truncation && cut.answers.is_empty());
+        assert!(cut.metadata.truncation);
+        assert_eq!(cut.answers.len(), 28, "as many as 512 bytes hold");
         let full = ask(address, "db.default.svc.cluster.local.", true).await;
         assert!(!full.metadata.truncation);
         assert_eq!(full.answers.len(), 100);
