@@ -46,6 +46,7 @@ use std::time::Duration;
 use control_client::events::{Format, Recorder};
 use control_client::lease::NodeLease;
 use control_client::{Client, Metadata, Selection, reflect, reflect_resource, resources};
+use control_supervise::task;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -355,42 +356,80 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     });
     shared.images.adopt().await;
     if let Some((listener, tls)) = listener {
-        tokio::spawn(server::serve(
-            shared.clone(),
-            listener,
-            tls,
-            options.further.clone(),
-            shutdown.clone(),
-        ));
+        let (with, listener) = (shared.clone(), Arc::new(listener));
+        let (further, end) = (options.further.clone(), shutdown.clone());
+        task("kubelet-server")
+            .until(&shutdown)
+            .spawn_restarting(move || {
+                let (further, end) = (further.clone(), end.clone());
+                server::serve(with.clone(), listener.clone(), tls.clone(), further, end)
+            });
     }
     let upkeep = upkeep(shared.clone(), identity, shutdown.clone());
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
-    let rotation = tokio::spawn(server::logs::rotate(shared.clone(), shutdown.clone()));
-    let (with, root, end) = (shared.clone(), options.root.clone(), shutdown.clone());
-    let sockets = tokio::spawn(async move {
-        let devices = with.devices.clone();
-        devices::serve(devices, with, &root, end).await;
+    let each = || {
+        let (shared, shutdown) = (shared.clone(), shutdown.clone());
+        move || (shared.clone(), shutdown.clone())
+    };
+    let with = each();
+    let rotation = task("log-rotation")
+        .until(&shutdown)
+        .spawn_restarting(move || {
+            let (shared, end) = with();
+            server::logs::rotate(shared, end)
+        });
+    let (with, root) = (each(), options.root.clone());
+    // It returns where its sockets cannot be made.
+    let sockets = task("device-sockets").spawn_restarting(move || {
+        let ((shared, end), root) = (with(), root.clone());
+        async move { devices::serve(shared.devices.clone(), shared, &root, end).await }
     });
     let of_claims = shared.claims.plugins();
     of_claims.clone().begin();
     let kinds: Vec<Arc<dyn plugins::Kind>> = vec![shared.csi.clone(), of_claims];
-    let plugins = tokio::spawn(plugins::watch(
-        options.root.clone(),
-        kinds,
-        shutdown.clone(),
-    ));
-    let counts = tokio::spawn(shared.csi.clone().keep_counts(shutdown.clone()));
-    let guard = tokio::spawn(node::guard::guard(
-        shared.clone(),
-        settings,
-        shutdown.clone(),
-    ));
+    let (root, end) = (options.root.clone(), shutdown.clone());
+    // It returns where its folder cannot be made.
+    let plugins = task("plugin-watcher")
+        .spawn_restarting(move || plugins::watch(root.clone(), kinds.clone(), end.clone()));
+    let with = each();
+    let counts = task("volume-limits")
+        .until(&shutdown)
+        .spawn_restarting(move || {
+            let (shared, end) = with();
+            shared.csi.clone().keep_counts(end)
+        });
+    let with = each();
+    let guard = task("eviction-guard")
+        .until(&shutdown)
+        .spawn_restarting(move || {
+            let (shared, end) = with();
+            node::guard::guard(shared, settings.clone(), end)
+        });
     let limits = NodeLimits::of(&machine, &shared.settings);
-    let limited = tokio::spawn(enforce(shared.clone(), limits, shutdown.clone()));
-    let granted = tokio::spawn(allocation::keep(shared.clone(), shutdown.clone()));
-    let bound = tokio::spawn(reconcile::keep(shared.clone(), shutdown.clone()));
-    let leaving = tokio::spawn(follow_shutdowns(shared.clone(), shutdown.clone()));
+    let with = each();
+    // These return where the settings ask nothing of them.
+    let limited = task("node-allocatable").spawn_restarting(move || {
+        let (shared, end) = with();
+        enforce(shared, limits.clone(), end)
+    });
+    let with = each();
+    let granted = task("allocations")
+        .until(&shutdown)
+        .spawn_restarting(move || {
+            let (shared, end) = with();
+            allocation::keep(shared, end)
+        });
+    let with = each();
+    let bound = task("cpu-reconciler").spawn_restarting(move || {
+        let (shared, end) = with();
+        reconcile::keep(shared, end)
+    });
+    let with = each();
+    let leaving = task("node-shutdown").spawn_restarting(move || {
+        let (shared, end) = with();
+        follow_shutdowns(shared, end)
+    });
     // Static pods run before there is an API: it may be they that bring it.
     let known = async move {
         services.synced().await;
@@ -428,10 +467,18 @@ async fn upkeep(
     let lease = NodeLease::new(&shared.node_name);
     let (client, until) = (shared.client.clone(), shutdown.clone());
     // A task of its own: whatever keeps the other from its work, the node lives.
-    let mut heart = JoinSet::new();
-    heart.spawn(async move { lease.keep(&client, &until).await });
-    node::keep(shared, identity, shutdown).await;
-    heart.join_all().await;
+    let heart = task("node-lease").until(&shutdown).restarting(move || {
+        let (lease, client, until) = (lease.clone(), client.clone(), until.clone());
+        async move { lease.keep(&client, &until).await }
+    });
+    let mut tasks = JoinSet::new();
+    tasks.spawn(heart);
+    let end = shutdown.clone();
+    let status = task("node-status")
+        .until(&shutdown)
+        .restarting(move || node::keep(shared.clone(), identity.clone(), end.clone()));
+    tasks.spawn(status);
+    tasks.join_all().await;
     Ok(())
 }
 

@@ -50,7 +50,9 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let (done, mut finished) = mpsc::unbounded_channel();
-    let watcher = tokio::spawn(watch_runtime(shared.clone(), nudges, shutdown.clone()));
+    let (with, end) = (shared.clone(), shutdown.clone());
+    let watcher = control_supervise::task("runtime-watcher")
+        .spawn_restarting(move || watch_runtime(with.clone(), nudges.clone(), end.clone()));
     let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
     let mut changes = pods.changes();
     let mut sweep = Instant::now();
@@ -132,11 +134,15 @@ fn statics(shared: &Shared) -> watch::Receiver<Statics> {
     // at once, or what they left running would be taken for nobody's
     let first = folder.as_deref().map(|f| static_pods::read(f, &node));
     let (out, statics) = watch::channel(first.unwrap_or_default());
-    tokio::spawn(async move {
-        match folder {
-            Some(folder) => static_pods::watch(folder, node, every, out).await,
-            // kept open
-            None => out.closed().await,
+    let out = Arc::new(out);
+    control_supervise::task("static-pods").spawn_restarting(move || {
+        let (folder, node, out) = (folder.clone(), node.clone(), out.clone());
+        async move {
+            match folder {
+                Some(folder) => static_pods::watch(folder, node, every, &out).await,
+                // kept open
+                None => out.closed().await,
+            }
         }
     });
     statics

@@ -267,7 +267,7 @@ pub fn read(folder: &Path, node: &str) -> Statics {
 }
 
 /// Reads the folder again and again, into `out`.
-pub async fn watch(folder: PathBuf, node: String, every: Duration, out: watch::Sender<Statics>) {
+pub async fn watch(folder: PathBuf, node: String, every: Duration, out: &watch::Sender<Statics>) {
     let mut prints = None;
     let mut looked = std::time::Instant::now();
     loop {

@@ -114,7 +114,11 @@ pub(super) async fn keep(drivers: Arc<Drivers>, shutdown: CancellationToken) {
             }
         }
         for (name, period) in begins {
-            let task = tasks.spawn(every(drivers.clone(), name.clone(), period));
+            let (with, of) = (drivers.clone(), name.clone());
+            let task = control_supervise::task("driver-allocatable")
+                .detail(&*name)
+                .restarting(move || every(with.clone(), of.clone(), period));
+            let task = tasks.spawn(task);
             asked.insert(name, (period, task));
         }
         let change = async {

@@ -97,7 +97,10 @@ async fn register(
         check(&wanted).map_err(tonic::Status::invalid_argument)?;
         tracing::info!(resource = wanted.resource_name, "a device plugin registers");
         // it is asked only when it was answered
-        tokio::spawn(devices.clone().follow(wanted, shutdown.clone()));
+        let (devices, shutdown) = (devices.clone(), shutdown.clone());
+        control_supervise::task("device-plugin")
+            .detail(&*wanted.resource_name)
+            .spawn_restarting(move || devices.clone().follow(wanted.clone(), shutdown.clone()));
         Ok(api::Empty {})
     })
     .await

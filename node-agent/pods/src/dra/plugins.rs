@@ -230,12 +230,17 @@ impl Plugins {
         self.note(driver);
         let own = self.clone();
         let driver = driver.to_owned();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = plugin.end.cancelled() => {}
-                () = own.follow(&driver, &plugin) => {}
-            }
-        });
+        control_supervise::task("dra-plugin")
+            .detail(&*driver)
+            .spawn_restarting(move || {
+                let (own, driver, plugin) = (own.clone(), driver.clone(), plugin.clone());
+                async move {
+                    tokio::select! {
+                        () = plugin.end.cancelled() => {}
+                        () = own.follow(&driver, &plugin) => {}
+                    }
+                }
+            });
         Ok(())
     }
 

@@ -82,14 +82,14 @@ impl Follows {
         for key in keys {
             let followed = all.entry(key.clone()).or_insert_with(|| {
                 let pods = Pods::default();
-                let task = watch(
-                    self.client.clone(),
-                    key.clone(),
-                    pods.clone(),
-                    self.changed.clone(),
-                );
+                let (client, of) = (self.client.clone(), key.clone());
+                let (told, changed) = (pods.clone(), self.changed.clone());
+                let task =
+                    control_supervise::task("pod-object-follower").spawn_restarting(move || {
+                        watch(client.clone(), of.clone(), told.clone(), changed.clone())
+                    });
                 Watched {
-                    task: tokio::spawn(task).abort_handle(),
+                    task: task.abort_handle(),
                     pods,
                 }
             });

@@ -230,8 +230,10 @@ impl Probes {
                 kind,
                 ip: ip.clone(),
             };
-            self.running
-                .insert(key, tokio::spawn(task.run()).abort_handle());
+            let task = control_supervise::task("probe")
+                .detail(format!("{}/{}", pod.namespace(), pod.name()))
+                .spawn_restarting(move || task.clone().run());
+            self.running.insert(key, task.abort_handle());
         }
     }
 
@@ -249,6 +251,7 @@ impl Drop for Probes {
     }
 }
 
+#[derive(Clone)]
 struct Task {
     runtime: Arc<dyn Runtime>,
     reports: mpsc::UnboundedSender<Report>,

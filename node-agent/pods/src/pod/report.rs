@@ -47,7 +47,17 @@ impl Reporter {
             base: pod.status.clone(),
             revision: pod.metadata.revision(),
         };
-        let task = tokio::spawn(task.run(wishes, bases, done)).abort_handle();
+        let (done, mut first) = (Arc::new(done), true);
+        let task = control_supervise::task("status-reporter")
+            .detail(format!("{}/{}", pod.namespace(), pod.name()))
+            .spawn_restarting(move || {
+                let mut wishes = wishes.clone();
+                if !std::mem::take(&mut first) {
+                    wishes.mark_changed();
+                }
+                task.clone().run(wishes, bases.clone(), done.clone())
+            })
+            .abort_handle();
         Self {
             wish,
             written,
@@ -89,6 +99,7 @@ impl Drop for Reporter {
     }
 }
 
+#[derive(Clone)]
 struct Task {
     client: Client,
     namespace: String,
@@ -105,7 +116,7 @@ impl Task {
         mut self,
         mut wishes: watch::Receiver<Wish>,
         mut bases: watch::Receiver<Option<Arc<Pod>>>,
-        done: watch::Sender<u64>,
+        done: Arc<watch::Sender<u64>>,
     ) {
         let mut pause = Duration::from_millis(100);
         loop {

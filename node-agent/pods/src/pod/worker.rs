@@ -91,22 +91,39 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         wanted: Arc::new(wanted),
         nudge: nudge.clone(),
     };
-    tokio::spawn(async move {
-        let uid = pod.uid().to_owned();
-        let (reports, probes) = mpsc::unbounded_channel();
-        let state = State::new(shared.clone(), pod, reports);
-        let worker = Worker {
-            state,
-            changes,
-            nudge,
-            probes,
-        };
-        Box::pin(worker.run()).await;
-        shared.pods.remove(&uid);
-        shared.probes.forget(&uid);
-        shared.allocations.forget(&uid);
-        let _ = done.send(uid);
-    });
+    let detail = format!("{}/{}", pod.namespace(), pod.name());
+    let mut runs = 0u32;
+    let work = move || {
+        let (shared, nudge, done) = (shared.clone(), nudge.clone(), done.clone());
+        let mut changes = changes.clone();
+        let pod = changes.borrow().pod.clone();
+        if runs > 0 {
+            // What an earlier run took in, it took with it.
+            changes.mark_changed();
+            let message = "The node agent failed while it worked on the pod, and starts again.";
+            shared.warning(&pod, None, "FailedSync", message);
+        }
+        runs = runs.saturating_add(1);
+        async move {
+            let uid = pod.uid().to_owned();
+            let (reports, probes) = mpsc::unbounded_channel();
+            let state = State::new(shared.clone(), pod, reports);
+            let worker = Worker {
+                state,
+                changes,
+                nudge,
+                probes,
+            };
+            Box::pin(worker.run()).await;
+            shared.pods.remove(&uid);
+            shared.probes.forget(&uid);
+            shared.allocations.forget(&uid);
+            let _ = done.send(uid);
+        }
+    };
+    control_supervise::task("pod-worker")
+        .detail(detail)
+        .spawn_restarting(work);
     handle
 }
 

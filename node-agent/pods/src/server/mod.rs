@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use control_supervise::{Supervisor, TaskHealth};
 use futures::StreamExt;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -49,7 +50,7 @@ const HEALTH_PATIENCE: Duration = Duration::from_secs(5);
 /// Serves until `shutdown`.
 pub async fn serve(
     shared: Arc<Shared>,
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Tls,
     further: Option<Further>,
     shutdown: CancellationToken,
@@ -88,12 +89,12 @@ pub async fn serve_further(
             answer.unwrap_or_else(not_found)
         }
     };
-    accept(listener, tls, access, route, shutdown).await;
+    accept(Arc::new(listener), tls, access, route, shutdown).await;
 }
 
 /// Hands requests of those who may on to `route`, until `shutdown`.
 async fn accept<R, A>(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Tls,
     access: Arc<Access>,
     route: R,
@@ -192,7 +193,10 @@ async fn route(
     let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
     let method = request.method().clone();
     match (method, parts.as_slice()) {
-        (Method::GET, ["healthz"]) => health(shared.pulse.beats(HEALTH_PATIENCE).await),
+        (Method::GET, ["healthz"]) => {
+            let beats = shared.pulse.beats(HEALTH_PATIENCE).await;
+            health(beats, &Supervisor::process().unhealthy())
+        }
         (Method::GET, ["pods" | "runningpods"]) => pods(&shared).await,
         (Method::POST, ["checkpoint", namespace, pod, container]) => {
             checkpoint::answer(&shared, namespace, pod, container, request.uri().query()).await
@@ -238,13 +242,23 @@ async fn route(
     }
 }
 
-/// `/healthz`, by whether the loop over all pods goes round.
-fn health(goes_round: bool) -> Response<Body> {
-    if goes_round {
+/// `/healthz`, by whether the loop over all pods goes round and all tasks run.
+fn health(goes_round: bool, down: &[TaskHealth]) -> Response<Body> {
+    if goes_round && down.is_empty() {
         return text(StatusCode::OK, "ok");
     }
-    let said =
-        "[-]syncloop failed: the loop over the pods does not go round\nhealthz check failed\n";
+    let mut said = String::new();
+    if !goes_round {
+        said.push_str("[-]syncloop failed: the loop over the pods does not go round\n");
+    }
+    for task in down {
+        let (name, restarts) = (task.name, task.restarts);
+        let why = task.last_error.as_deref().unwrap_or_default();
+        said.push_str(&format!(
+            "[-]task/{name} failed, {restarts} restarts: {why}\n"
+        ));
+    }
+    said.push_str("healthz check failed\n");
     text(StatusCode::INTERNAL_SERVER_ERROR, said)
 }
 
@@ -496,7 +510,13 @@ mod tests {
         let access = Access::new(api, "node", crate::settings::Access::default());
         let shutdown = CancellationToken::new();
         let route = |_| std::future::ready(text(StatusCode::OK, "ok"));
-        let serving = accept(listener, tls.clone(), access, route, shutdown.clone());
+        let serving = accept(
+            Arc::new(listener),
+            tls.clone(),
+            access,
+            route,
+            shutdown.clone(),
+        );
         let serving = tokio::spawn(serving);
 
         let (old, new) = (client(&first), client(&second));
@@ -595,8 +615,8 @@ mod tests {
 
     #[test]
     fn health_is_that_pods_are_looked_after() {
-        assert_eq!(health(true).status(), 200);
-        assert_eq!(health(false).status(), 500);
+        assert_eq!(health(true, &[]).status(), 200);
+        assert_eq!(health(false, &[]).status(), 500);
     }
 
     #[test]
