@@ -275,7 +275,11 @@ macro_rules! caches {
             /// Starts the tasks of all caches that somebody asked for.
             pub(crate) fn launch(&self, tasks: &mut JoinSet<()>) {
                 $(if let Some(kind) = self.caches.$name.get() {
-                    tasks.spawn(Arc::clone(kind).pump(self.shutdown.clone()));
+                    let pump = Arc::clone(kind).pump(self.shutdown.clone());
+                    // Handlers that missed a change could not be told later.
+                    let task = control_supervise::task("controller-cache");
+                    let task = task.detail(stringify!($name)).until(&self.shutdown);
+                    tasks.spawn(task.essential(pump));
                 })*
             }
         }

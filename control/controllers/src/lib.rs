@@ -186,10 +186,11 @@ pub async fn run(
         };
         let work = (controller.start)(&context.with_client(own));
         let name = controller.name;
-        controllers.spawn(async move {
+        let task = control_supervise::task(name).until(&shutdown);
+        controllers.spawn(task.owned(async move {
             work.await;
             name
-        });
+        }));
     }
     let mut pumps = JoinSet::new();
     context.launch(&mut pumps);

@@ -206,7 +206,8 @@ impl Quotas {
             let (this, shutdown) = (Arc::clone(self), shutdown.clone());
             // Claims may shrink while they live; all others only end.
             let any = plural == "persistentvolumeclaims" || plural == "resourceclaims";
-            tasks.spawn(async move {
+            let task = control_supervise::task("quota-follower").detail(&*plural);
+            tasks.spawn(task.essential(async move {
                 loop {
                     let change = tokio::select! {
                         () = shutdown.cancelled() => break,
@@ -221,7 +222,7 @@ impl Quotas {
                     }
                 }
                 drop(reflector);
-            });
+            }));
         }
     }
 

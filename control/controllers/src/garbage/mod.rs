@@ -273,11 +273,13 @@ impl Collector {
             free
         };
         let defines = resource.plural == DEFINITIONS;
+        let detail = resource.to_string();
         let selection = Selection::all().metadata_only();
         let reflector = reflect_resource::<Metadata>(&self.client, resource, selection);
         let mut changes = reflector.changes();
         let (this, shutdown) = (Arc::clone(self), shutdown.clone());
-        tasks.spawn(async move {
+        let task = control_supervise::task("garbage-follower").detail(detail);
+        tasks.spawn(task.essential(async move {
             let take = |change: Change<Metadata>| {
                 if defines {
                     this.defined.notify_one();
@@ -304,7 +306,7 @@ impl Collector {
                     () = reflector.synced(), if !listed => {}
                 }
             }
-        });
+        }));
         number
     }
 
