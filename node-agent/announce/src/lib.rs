@@ -108,13 +108,14 @@ fn wake<V: View>(
 ) {
     let mut changes = reflector.changes();
     let bell = bell.clone();
-    tasks.spawn(async move {
+    let task = control_supervise::task("announcer-follower").detail(V::RESOURCE.to_string());
+    tasks.spawn(task.essential(async move {
         while let Some(change) = changes.recv().await {
             if matters(&change) {
                 bell.send_modify(|count| *count = count.wrapping_add(1));
             }
         }
-    });
+    }));
 }
 
 /// Whether what announcements read of an object is other than before.
@@ -274,13 +275,14 @@ impl Announcing<'_> {
         let (conflict_sender, mut conflicts) = mpsc::unbounded_channel();
         // Ends all parts of this round, and the sessions as a restart does.
         let stop = shutdown.child_token();
-        tasks.spawn(l2::run(
+        let answers = l2::run(
             answering.subscribe(),
             own_addresses.subscribe(),
             conflict_sender,
             self.metrics.clone(),
             stop.clone(),
-        ));
+        );
+        tasks.spawn(control_supervise::task("l2-announcer").essential(answers));
         let mut speaker = Speaker::new(self.client.clone(), self.metrics.clone(), stop.clone());
         let former = followed.announcers.cache().get("", &self.node);
         let former = former.map(|it| said(&it)).unwrap_or_default();
@@ -293,7 +295,8 @@ impl Announcing<'_> {
             words: word_sender,
             last: former.renewed.clone(),
         };
-        tasks.spawn(renewal.run(report.subscribe(), speaker.statuses(), stop.clone()));
+        let renewal = renewal.run(report.subscribe(), speaker.statuses(), stop.clone());
+        tasks.spawn(control_supervise::task("announcer-status").essential(renewal));
 
         let mut lives = Lives::of(&self.node);
         let mut held: Option<Held> = None;

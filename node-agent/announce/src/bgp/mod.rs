@@ -251,7 +251,8 @@ impl Speaker {
                 first: true,
                 said: Mutex::default(),
             };
-            let task = tokio::spawn(keeper.run());
+            let task = control_supervise::task("bgp-session").detail(&*name);
+            let task = tokio::spawn(task.essential(keeper.run()));
             self.running.insert(
                 name,
                 Running {
