@@ -27,6 +27,7 @@ use std::{
 };
 
 use control_client::{Client, Selection, reflect};
+use control_supervise::task;
 use ipnet::IpNet;
 use node_agent_announce as announce;
 use tokio::task::JoinSet;
@@ -239,7 +240,7 @@ pub async fn run(
         gate: enforced.then(|| gate.0.clone()),
         wishes: wishes.asks.clone(),
     };
-    parts.spawn({
+    parts.spawn(task("services").owned({
         let client = client.clone().named("kube-proxy");
         let services = options.datapath.services.clone();
         let datapath = Datapath {
@@ -262,17 +263,17 @@ pub async fn run(
         let (dns, until) = (options.cluster_dns.clone(), stop.clone());
         let others = others.clone();
         async move { services::run(client, datapath, dns, &others, wished, until).await }
-    });
+    }));
     let announcing = announce::run(
         client.clone().named("orlop-announcer"),
         options.datapath.node_name.clone(),
         others.announced,
         stop.clone(),
     );
-    parts.spawn(async move {
+    parts.spawn(task("announcer").owned(async move {
         announcing.await;
         Ok(())
-    });
+    }));
     let port = options.flows.port.filter(|_| !options.runs_pods);
     let (asks, asked) = policy::asks();
     if enforced {
@@ -312,9 +313,12 @@ pub async fn run(
         // To compile much may take a while: on a thread of its own, so that
         // what else this process does goes on.
         let runtime = tokio::runtime::Handle::current();
+        let policy = task("network-policy").owned(policy);
         parts.spawn_blocking(move || runtime.block_on(policy));
     } else {
-        parts.spawn(policy::clear(pin_dir.clone(), stop.clone()));
+        parts.spawn(
+            task("network-policy-removal").owned(policy::clear(pin_dir.clone(), stop.clone())),
+        );
     }
     let asks = enforced.then_some(asks);
     let store = Arc::new(flows::Store::new(options.flows.kept));
@@ -326,7 +330,7 @@ pub async fn run(
             metrics: others.flows.clone(),
             policy: asks.clone(),
         };
-        parts.spawn(reader.run(stop.clone()));
+        parts.spawn(task("flow-reader").owned(reader.run(stop.clone())));
     }
     let further = further::answers(
         flows::Server {
@@ -338,7 +342,7 @@ pub async fn run(
         asks,
     );
     if !options.cluster_dns.is_empty() {
-        parts.spawn(dns::run(
+        parts.spawn(task("dns").owned(dns::run(
             client.clone().named("dns"),
             dns::Options {
                 addresses: options.cluster_dns.clone(),
@@ -347,27 +351,27 @@ pub async fn run(
                 own: node_ips.clone(),
             },
             stop.clone(),
-        ));
+        )));
     }
     if let Some((files, tls)) = options.serving.zip(serving.clone()) {
-        parts.spawn(serving::follow(files, tls, stop.clone()));
+        parts.spawn(task("serving-certificate").owned(serving::follow(files, tls, stop.clone())));
     }
     let nodes = reflect(&client.clone().named("network"), Selection::all());
-    parts.spawn(flows_port::tell(
+    parts.spawn(task("flow-port-annotation").owned(flows_port::tell(
         client.clone().named("orlop-flows"),
         nodes.cache(),
         options.datapath.node_name.clone(),
         port,
         stop.clone(),
-    ));
+    )));
     if let Some(port) = port {
-        parts.spawn(flows_port::serve(
+        parts.spawn(task("flow-port").owned(flows_port::serve(
             client.clone().named("orlop-flows"),
             options.datapath.node_name.clone(),
             SocketAddr::new(listen.ip(), port),
             further.clone(),
             stop.clone(),
-        ));
+        )));
     }
     let network = network::Network {
         node: options.datapath.node_name.clone(),
@@ -382,7 +386,7 @@ pub async fn run(
         nodes: nodes.cache(),
         client: client.clone().named("network"),
     };
-    parts.spawn(addresses::run(
+    parts.spawn(task("pod-addresses").owned(addresses::run(
         client.clone().named("network"),
         addresses::Options {
             node: options.datapath.node_name.clone(),
@@ -393,11 +397,11 @@ pub async fn run(
         },
         interfaces,
         stop.clone(),
-    ));
-    parts.spawn(network.run(nodes.changes(), stop.clone()));
+    )));
+    parts.spawn(task("pod-network").owned(network.run(nodes.changes(), stop.clone())));
     let pulse = Arc::new(Pulse::default());
     let seen = options.runs_pods.then(|| pulse.clone());
-    parts.spawn(systemd.keep(seen, stop.clone()));
+    parts.spawn(task("systemd-watchdog").owned(systemd.keep(seen, stop.clone())));
     let pods = options.runs_pods.then(|| node_agent_pods::Options {
         client: client.named("kubelet"),
         node_name: options.datapath.node_name,
@@ -420,7 +424,10 @@ pub async fn run(
     });
     if let Some(pods) = pods {
         let until = stop.clone();
-        parts.spawn(async move { node_agent_pods::run(pods, until).await.map_err(Error::Pods) });
+        parts
+            .spawn(task("pods").owned(async move {
+                node_agent_pods::run(pods, until).await.map_err(Error::Pods)
+            }));
     }
 
     let mut result = Ok(());
@@ -461,21 +468,22 @@ pub async fn run_datapath(
         ..options
     };
     let stop = shutdown.child_token();
-    tokio::spawn(systemd.keep(None, stop.clone()));
+    let watchdog = task("systemd-watchdog").owned(systemd.keep(None, stop.clone()));
+    tokio::spawn(watchdog);
     let others = services::Others::default();
-    let announcing = tokio::spawn(announce::run(
+    let announcing = tokio::spawn(task("announcer").owned(announce::run(
         client.clone().named("orlop-announcer"),
         options.node_name.clone(),
         others.announced.clone(),
         stop.clone(),
-    ));
+    )));
     // No policy is enforced here.
     let (_, nobody) = policy::wishes();
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
-    let serving = tokio::spawn(async move {
+    let serving = tokio::spawn(task("services").owned(async move {
         services::run(client, options, Vec::new(), &others, nobody, shutdown).await
-    });
+    }));
     let result = serving
         .await
         .unwrap_or_else(|panic| Err(Error::Panic(panic)));

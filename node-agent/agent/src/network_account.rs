@@ -111,12 +111,20 @@ pub async fn client(
         account = ACCOUNT.1,
         "network policy is read as the network's account"
     );
-    tokio::spawn(renew(own, node.to_owned(), kept, shutdown.clone()));
+    let (node, until) = (node.to_owned(), shutdown.clone());
+    let kept = std::sync::Arc::new(tokio::sync::Mutex::new(kept));
+    control_supervise::task("network-account-token")
+        .until(shutdown)
+        .spawn_restarting(move || {
+            let (own, node, kept) = (own.clone(), node.clone(), kept.clone());
+            let until = until.clone();
+            async move { renew(own, node, &mut *kept.lock().await, until).await }
+        });
     Ok(Some(client))
 }
 
 /// Keeps a token that is worth something where the client reads it.
-async fn renew(own: Client, node: String, mut kept: Kept, shutdown: CancellationToken) {
+async fn renew(own: Client, node: String, kept: &mut Kept, shutdown: CancellationToken) {
     let mut wait = RENEW;
     loop {
         tokio::select! {

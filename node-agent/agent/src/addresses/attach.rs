@@ -84,32 +84,45 @@ impl Attach {
         release: Release,
         shutdown: CancellationToken,
     ) -> Self {
-        let (steps, mut asked) = mpsc::channel(TOGETHER);
-        let (made, mut all_made) = mpsc::unbounded_channel();
+        let (steps, asked) = mpsc::channel(TOGETHER);
+        let (made, all_made) = mpsc::unbounded_channel();
         let until = shutdown.clone();
-        tokio::spawn(async move {
-            let mut all = Vec::new();
-            loop {
-                tokio::select! {
-                    () = until.cancelled() => return,
-                    count = asked.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+        // Kept between runs, with what waits in them.
+        let asked = Arc::new(tokio::sync::Mutex::new(asked));
+        let all_made = Arc::new(tokio::sync::Mutex::new(all_made));
+        control_supervise::task("interface-maker").spawn_restarting(move || {
+            let (asked, until) = (asked.clone(), until.clone());
+            let (store, pin_dir, made) = (store.clone(), pin_dir.clone(), made.clone());
+            async move {
+                let mut asked = asked.lock().await;
+                let mut all = Vec::new();
+                loop {
+                    tokio::select! {
+                        () = until.cancelled() => return,
+                        count = asked.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+                    }
+                    let (steps, store) = (std::mem::take(&mut all), store.clone());
+                    let (pin_dir, made) = (pin_dir.clone(), made.clone());
+                    let work = move || work(&store, &pin_dir, steps, &made);
+                    // Who waits for a step of a crowd that failed so is told by its end.
+                    let _ = tokio::task::spawn_blocking(work).await;
                 }
-                let (steps, store) = (std::mem::take(&mut all), store.clone());
-                let (pin_dir, made) = (pin_dir.clone(), made.clone());
-                let work = move || work(&store, &pin_dir, steps, &made);
-                // Who waits for a step of a crowd that failed so is told by its end.
-                let _ = tokio::task::spawn_blocking(work).await;
             }
         });
-        tokio::spawn(async move {
-            let mut all = Vec::new();
-            loop {
-                tokio::select! {
-                    () = shutdown.cancelled() => return,
-                    count = all_made.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+        control_supervise::task("interface-notifier").spawn_restarting(move || {
+            let (all_made, shutdown) = (all_made.clone(), shutdown.clone());
+            let wishes = wishes.clone();
+            async move {
+                let mut all_made = all_made.lock().await;
+                let mut all = Vec::new();
+                loop {
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        count = all_made.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+                    }
+                    // Who ends hears of nothing any more.
+                    let _ = wishes.send(Wish::Devices(std::mem::take(&mut all))).await;
                 }
-                // Who ends hears of nothing any more.
-                let _ = wishes.send(Wish::Devices(std::mem::take(&mut all))).await;
             }
         });
         Self {

@@ -46,26 +46,32 @@ impl Release {
         shutdown: CancellationToken,
         release: impl Fn(&BTreeSet<Holder>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        let (leaving, mut asked) = mpsc::channel(TOGETHER);
+        let (leaving, asked) = mpsc::channel(TOGETHER);
         let release = Arc::new(release);
-        tokio::spawn(async move {
-            let mut all: Vec<Leaving> = Vec::new();
-            loop {
-                tokio::select! {
-                    () = shutdown.cancelled() => return,
-                    count = asked.recv_many(&mut all, TOGETHER) => if count == 0 { return },
-                }
-                let holders = all.iter().map(|it| it.holder.clone()).collect();
-                let release = release.clone();
-                let done = tokio::task::spawn_blocking(move || release(&holders)).await;
-                let done = done.map_err(Error::Panic).and_then(|done| done);
-                if let Err(error) = &done {
-                    let error = error as &dyn std::error::Error;
-                    warn!(error, "interfaces of pods that end stay for now");
-                }
-                for it in all.drain(..) {
-                    // Who asked may have gone.
-                    let _ = it.told.send(answer(&done));
+        // Kept between runs, with what waits in it.
+        let asked = Arc::new(tokio::sync::Mutex::new(asked));
+        control_supervise::task("interface-remover").spawn_restarting(move || {
+            let (release, asked, shutdown) = (release.clone(), asked.clone(), shutdown.clone());
+            async move {
+                let mut asked = asked.lock().await;
+                let mut all: Vec<Leaving> = Vec::new();
+                loop {
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        count = asked.recv_many(&mut all, TOGETHER) => if count == 0 { return },
+                    }
+                    let holders = all.iter().map(|it| it.holder.clone()).collect();
+                    let release = release.clone();
+                    let done = tokio::task::spawn_blocking(move || release(&holders)).await;
+                    let done = done.map_err(Error::Panic).and_then(|done| done);
+                    if let Err(error) = &done {
+                        let error = error as &dyn std::error::Error;
+                        warn!(error, "interfaces of pods that end stay for now");
+                    }
+                    for it in all.drain(..) {
+                        // Who asked may have gone.
+                        let _ = it.told.send(answer(&done));
+                    }
                 }
             }
         });

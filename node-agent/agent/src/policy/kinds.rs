@@ -26,25 +26,28 @@ pub enum Found {
 /// has: their definition may be installed at any time.
 pub fn find(client: Client) -> mpsc::Receiver<Found> {
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let mut told = false;
-        while !sender.is_closed() {
-            match client.serves(&CLUSTER_NETWORK_POLICIES).await {
-                Ok(true) => {
-                    let policies = reflect(&client, Selection::all());
-                    policies.synced().await;
-                    let _ = sender.send(Found::Listed(policies)).await;
-                    return;
-                }
-                Ok(false) => {
-                    if !std::mem::replace(&mut told, true) {
-                        let _ = sender.send(Found::Absent).await;
+    control_supervise::task("cluster-policy-discovery").spawn_restarting(move || {
+        let (client, sender) = (client.clone(), sender.clone());
+        async move {
+            let mut told = false;
+            while !sender.is_closed() {
+                match client.serves(&CLUSTER_NETWORK_POLICIES).await {
+                    Ok(true) => {
+                        let policies = reflect(&client, Selection::all());
+                        policies.synced().await;
+                        let _ = sender.send(Found::Listed(policies)).await;
+                        return;
                     }
-                    tokio::time::sleep(KINDS).await;
-                }
-                Err(error) => {
-                    debug!(%error, "not known whether there are ClusterNetworkPolicies");
-                    tokio::time::sleep(RETRY).await;
+                    Ok(false) => {
+                        if !std::mem::replace(&mut told, true) {
+                            let _ = sender.send(Found::Absent).await;
+                        }
+                        tokio::time::sleep(KINDS).await;
+                    }
+                    Err(error) => {
+                        debug!(%error, "not known whether there are ClusterNetworkPolicies");
+                        tokio::time::sleep(RETRY).await;
+                    }
                 }
             }
         }

@@ -168,12 +168,10 @@ pub async fn run(
     let api = reflect::<EndpointSlice>(&node, own.labels("kubernetes.io/service-name=kubernetes"));
     let mut api_changes = api.changes();
     let (full, is_full) = watch::channel(None);
-    tokio::spawn(told::follow(
-        node,
-        options.node.clone(),
-        is_full,
-        shutdown.clone(),
-    ));
+    let (name, until) = (options.node.clone(), shutdown.clone());
+    control_supervise::task("policy-node-condition").spawn_restarting(move || {
+        told::follow(node.clone(), name.clone(), is_full.clone(), until.clone())
+    });
     let mut found = kinds::find(client);
     let mut cluster_changes = None;
     let mut cluster_known = false;
@@ -186,7 +184,11 @@ pub async fn run(
     let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
     let folder = interfaces_of(&options.pin_dir);
     let kept = Kept::open(folder.clone()).map_err(Error::file("make", &folder))?;
-    tokio::spawn(admit::serve(listener, gate, shutdown.clone()));
+    let admission = admit::serve(listener, gate, shutdown.clone());
+    // Its state cannot be made again: a new agent makes it.
+    control_supervise::task("policy-admission")
+        .until(&shutdown)
+        .spawn_essential(admission);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
     let own = own_addresses(&interfaces.borrow_and_update().addresses);
     let mut state = State {

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use control_supervise::Supervisor;
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
@@ -91,7 +92,7 @@ impl Health {
         self.answer(true)
     }
 
-    /// `/livez`: does the datapath follow?
+    /// `/livez`: does the datapath follow, and do all tasks of the agent run?
     pub fn livez(&self) -> Answer {
         self.answer(false)
     }
@@ -99,7 +100,13 @@ impl Health {
     fn answer(&self, for_traffic: bool) -> Answer {
         let state = self.state();
         let healthy = state.healthy();
-        let good = healthy && (!for_traffic || state.eligible);
+        // A task that is restarted is no reason to send traffic elsewhere.
+        let down = if for_traffic {
+            Vec::new()
+        } else {
+            Supervisor::process().unhealthy()
+        };
+        let good = healthy && down.is_empty() && (!for_traffic || state.eligible);
         let now = Timestamp::now();
         // As kube-proxy: recent whenever it is healthy.
         let updated = if good { Some(now) } else { state.updated };
@@ -111,6 +118,12 @@ impl Health {
             "currentTime": now.to_string(),
             "healthy": healthy,
         });
+        if !down.is_empty()
+            && let Some(body) = body.as_object_mut()
+        {
+            let names: Vec<&str> = down.iter().map(|task| task.name).collect();
+            body.insert("tasksDown".to_owned(), json!(names));
+        }
         if for_traffic && let Some(body) = body.as_object_mut() {
             body.insert("nodeEligible".to_owned(), state.eligible.into());
         }
@@ -202,7 +215,7 @@ impl Checks {
                         let answer = health.check(&namespace, &name);
                         async move { answer }
                     };
-                    tokio::spawn(http::serve(listener, answer, stop.clone()));
+                    http::serve_supervised("service-health-server", listener, answer, &stop);
                     let server = Server {
                         port: check.port,
                         _stop: stop.drop_guard(),

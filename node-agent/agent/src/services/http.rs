@@ -115,9 +115,28 @@ impl Listener for UnixListener {
     }
 }
 
+/// Serves until `shutdown`, in a task of that name.
+pub fn serve_supervised<F, A>(
+    name: &'static str,
+    listener: impl Listener + Sync + 'static,
+    answer: F,
+    shutdown: &CancellationToken,
+) where
+    F: Fn(String) -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    let (listener, until) = (Arc::new(listener), shutdown.clone());
+    control_supervise::task(name)
+        .until(shutdown)
+        .spawn_restarting(move || serve(listener.clone(), answer.clone(), until.clone()));
+}
+
 /// Serves until `shutdown`. What is asked for is a path.
-pub async fn serve<F, A>(listener: impl Listener, answer: F, shutdown: CancellationToken)
-where
+pub async fn serve<F, A>(
+    listener: Arc<impl Listener + Sync>,
+    answer: F,
+    shutdown: CancellationToken,
+) where
     F: Fn(String) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Answer> + Send + 'static,
 {

@@ -58,7 +58,8 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
         new_multicast_connection(&groups).map_err(Error::NetlinkSocket)?;
     tokio::spawn(connection);
     let (sender, receiver) = watch::channel(read(&handle).await?);
-    tokio::spawn(async move {
+    // What it holds of the kernel cannot be made again: a new agent makes it.
+    let work = async move {
         let mut pause = COMPARE;
         loop {
             tokio::select! {
@@ -92,7 +93,8 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
             }
             tokio::time::sleep(SETTLE.max(took * SPARE)).await;
         }
-    });
+    };
+    control_supervise::task("device-follower").spawn_essential(work);
     Ok(receiver)
 }
 

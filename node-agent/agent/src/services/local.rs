@@ -367,7 +367,7 @@ mod tests {
         let listener = listen_at(&socket).expect("listen again");
         let shutdown = CancellationToken::new();
         let answer = move |path| clerk.clone().answer(path);
-        tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+        tokio::spawn(http::serve(Arc::new(listener), answer, shutdown.clone()));
         (folder, socket, shutdown)
     }
 

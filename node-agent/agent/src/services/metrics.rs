@@ -193,6 +193,7 @@ impl Metrics {
         text.truncate(end);
         now.write(&mut text);
         control_client::metrics::write(&mut text);
+        control_supervise::Supervisor::process().write_metrics(&mut text);
         text.push_str("# EOF\n");
         text
     }

@@ -129,13 +129,12 @@ pub async fn run(
     let (mut service_changes, mut slice_changes, mut node_changes) =
         (services.changes(), slices.changes(), nodes.changes());
     let mut pod_changes = pods.as_ref().map(Reflector::changes);
-    tokio::spawn(room::follow(
-        client.clone(),
-        options.node_name.clone(),
-        options.pin_dir.clone(),
-        Arc::clone(&metrics),
-        shutdown.clone(),
-    ));
+    let (of, with, until) = (client.clone(), Arc::clone(&metrics), shutdown.clone());
+    let (node, pin_dir) = (options.node_name.clone(), options.pin_dir.clone());
+    control_supervise::task("table-room").spawn_restarting(move || {
+        let (of, node, pin_dir) = (of.clone(), node.clone(), pin_dir.clone());
+        room::follow(of, node, pin_dir, Arc::clone(&with), until.clone())
+    });
     let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
     let told = Told::new(&client, &options.node_name);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
@@ -545,7 +544,7 @@ async fn serve(
             };
             async move { answer }
         };
-        tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+        http::serve_supervised("health-server", listener, answer, shutdown);
     }
     if let Some(address) = options.services.metrics {
         let listener = listen(address).await?;
@@ -573,7 +572,7 @@ async fn serve(
                 }
             }
         };
-        tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+        http::serve_supervised("metrics-server", listener, answer, shutdown);
     }
     Ok(())
 }
@@ -583,7 +582,7 @@ fn serve_commands(pin_dir: &Path, clerk: Clerk, shutdown: &CancellationToken) {
     match local::listen(pin_dir) {
         Ok(listener) => {
             let answer = move |path| clerk.clone().answer(path);
-            tokio::spawn(http::serve(listener, answer, shutdown.clone()));
+            http::serve_supervised("command-server", listener, answer, shutdown);
         }
         Err(error) => warn!(
             socket = %local::socket(pin_dir).display(),
