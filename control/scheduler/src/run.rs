@@ -75,7 +75,17 @@ pub async fn run(client: Client, config: Config, shutdown: CancellationToken) ->
     }
 }
 
+/// Schedules until `shutdown`. What follows a panic reads everything again.
 async fn schedule(client: Client, config: Config, shutdown: CancellationToken) {
+    let again = shutdown.clone();
+    let run = move || schedule_once(client.clone(), config.clone(), again.clone());
+    control_supervise::task("scheduler")
+        .until(&shutdown)
+        .restarting(run)
+        .await;
+}
+
+async fn schedule_once(client: Client, config: Config, shutdown: CancellationToken) {
     let nodes: Reflector<Node> = reflect(&client, Selection::all());
     let living = "status.phase!=Succeeded,status.phase!=Failed";
     let pods: Reflector<Pod> = reflect(&client, Selection::all().fields(living));
