@@ -47,6 +47,9 @@ pub enum Error {
     /// A socket that was inherited and is none.
     #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
     Inherited(#[source] std::io::Error),
+    /// A task without which the process cannot go on.
+    #[error(transparent)]
+    Task(control_supervise::Failure),
     /// The store.
     #[error(transparent)]
     Store(control_store::Error),

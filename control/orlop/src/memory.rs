@@ -34,7 +34,7 @@ const SETTLED: u32 = 2;
 /// called once, in a runtime that was built with [`give_back_when_asked`].
 pub fn thrifty() {
     allocator::keep_nothing();
-    tokio::spawn(async {
+    control_supervise::task("memory-keeper").spawn_restarting(|| async {
         let mut keeper = Keeper::default();
         let mut frugal = true;
         loop {

@@ -2,6 +2,7 @@
 
 use std::{error::Error as StdError, future::Future, time::Duration};
 
+use control_supervise::Supervisor;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use crate::memory;
 /// The command's own, or [`Error::Start`].
 pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
     prepare();
-    runtime()?.block_on(work)
+    block_on(runtime()?, work)
 }
 
 /// Runs a service, whose log goes to standard error.
@@ -28,6 +29,7 @@ pub fn service(
     work: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
     logging.begin();
+    control_supervise::install_panic_hook();
     command(work)
 }
 
@@ -41,6 +43,7 @@ pub fn agent(
     work: impl Future<Output = Result<(), Error>> + Send + 'static,
 ) -> Result<(), Error> {
     logging.begin();
+    control_supervise::install_panic_hook();
     prepare();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -51,12 +54,33 @@ pub fn agent(
         .build()
         .map_err(Error::Start)?;
     // As a task it shares the heap of the threads that run the others, and their caches.
-    let done = runtime.block_on(async { tokio::spawn(work).await });
+    let done = block_on(runtime, async { Ok(tokio::spawn(work).await) })?;
     done.unwrap_or_else(|panic| match panic.try_into_panic() {
         Ok(payload) => std::panic::resume_unwind(payload),
         Err(cancelled) => Err(Error::Start(cancelled.into())),
     })
 }
+
+/// Runs a command to its end. Threads that still work then, or after a panic, do not
+/// keep the process.
+fn block_on<T>(
+    runtime: tokio::runtime::Runtime,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let work = std::panic::AssertUnwindSafe(|| runtime.block_on(work));
+    let done = std::panic::catch_unwind(work);
+    runtime.shutdown_timeout(THREADS_END);
+    let done = done.unwrap_or_else(|payload| std::panic::resume_unwind(payload));
+    match Supervisor::process().failure() {
+        Some(failure) => Err(Error::Task(failure)),
+        None => done,
+    }
+}
+
+/// How long threads that block get at the end of the process.
+const THREADS_END: Duration = Duration::from_secs(5);
+/// How long the process has to end well after an essential task failed.
+const FAILED_END: Duration = Duration::from_secs(30);
 
 /// Threads that run a node's tasks, at the most: each keeps a heap of its own, however
 /// many processors there are.
@@ -64,8 +88,8 @@ const WORKERS: usize = 4;
 /// How long a thread that did what blocks waits for more of it. It keeps a heap meanwhile.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// A token that is cancelled by SIGTERM or SIGINT; a second signal ends the
-/// process at once, for whoever does not want to wait.
+/// A token that is cancelled by SIGTERM or SIGINT, and when an essential task fails. A
+/// second signal ends the process at once, for whoever does not want to wait.
 ///
 /// # Errors
 /// [`Error::Start`] when handlers cannot be installed.
@@ -74,6 +98,14 @@ pub fn shutdown_on_signals() -> Result<CancellationToken, Error> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
     let token = CancellationToken::new();
     let shutdown = token.clone();
+    let (failed, ending) = (Supervisor::process(), token.clone());
+    tokio::spawn(async move {
+        failed.failed().await;
+        ending.cancel();
+        tokio::time::sleep(FAILED_END).await;
+        tracing::error!("the process does not end by itself, exiting");
+        std::process::exit(1);
+    });
     tokio::spawn(async move {
         for _ in 0..2 {
             tokio::select! {
