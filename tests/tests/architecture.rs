@@ -261,3 +261,258 @@ fn no_file_is_the_project_s_second_project() {
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
+
+/// Where tasks and threads are spawned without the supervisor, how many times at most,
+/// and why nobody has to know of their end. Everything that is to run for as long as the
+/// process is started by `control_supervise::task`.
+const UNSUPERVISED: &[(&str, usize, &str)] = &[
+    ("control/apiserver/src/access/legacy.rs", 1, "one write"),
+    ("control/apiserver/src/access/mod.rs", 1, "a scoped thread"),
+    (
+        "control/apiserver/src/aggregate/available.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    ("control/apiserver/src/allocate/mod.rs", 1, "one write"),
+    ("control/apiserver/src/allocate/ports.rs", 1, "one write"),
+    (
+        "control/apiserver/src/audit/log.rs",
+        1,
+        "tidies old files once",
+    ),
+    (
+        "control/apiserver/src/audit/mod.rs",
+        1,
+        "the end of a request",
+    ),
+    ("control/apiserver/src/audit/sink.rs", 1, "one delivery"),
+    (1, "frees memory once"),
+    (
+        "control/apiserver/src/chain/mod.rs",
+        1,
+        "the end of a request",
+    ),
+    (
+        "control/apiserver/src/egress/konnectivity.rs",
+        1,
+        "a connection",
+    ),
+    ("control/apiserver/src/egress/target.rs", 1, "a connection"),
+    (
+        "control/apiserver/src/listen/beside.rs",
+        2,
+        "requests of a connection",
+    ),
+    ("control/apiserver/src/listen/mod.rs", 2, "connections"),
+    ("control/apiserver/src/proxy/upgrade.rs", 2, "connections"),
+    (
+        "control/controllers/src/context.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "control/controllers/src/garbage/mod.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "control/controllers/src/lib.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "control/controllers/src/quota.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "control/client/src/queue.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "control/encryption/src/kms/client.rs",
+        2,
+        "a thread of a plugin, and a call",
+    ),
+    (
+        "control/encryption/src/kms/mod.rs",
+        1,
+        "a thread whose end closes its channel",
+    ),
+    (
+        "control/orlop/src/commands/flows.rs",
+        1,
+        "a command that ends",
+    ),
+    ("control/orlop/src/memory/allocator.rs", 1, "wakes a thread"),
+    (
+        "control/orlop/src/run.rs",
+        3,
+        "the whole process, and its signals",
+    ),
+    ("control/scheduler/src/run.rs", 2, "one write"),
+    (
+        "control/store/src/embedded/mod.rs",
+        1,
+        "a thread that is supervised",
+    ),
+    ("control/supervise/src/task.rs", 2, "the supervisor"),
+    (
+        "node-agent/agent/src/addresses/attach.rs",
+        1,
+        "a scoped thread",
+    ),
+    ("node-agent/agent/src/cleanup/mod.rs", 1, "a process"),
+    ("node-agent/agent/src/flows/serve.rs", 1, "a request"),
+    (
+        "node-agent/agent/src/lib.rs",
+        15,
+        "supervised before they are spawned",
+    ),
+    ("node-agent/agent/src/lines.rs", 1, "a connection"),
+    (
+        "node-agent/agent/src/policy/passing.rs",
+        1,
+        "one wait, whose end is awaited",
+    ),
+    (
+        "node-agent/agent/src/routes/netlink.rs",
+        1,
+        "a connection to the kernel",
+    ),
+    ("node-agent/agent/src/services/http.rs", 1, "a connection"),
+    (
+        "node-agent/agent/src/services/interfaces.rs",
+        1,
+        "a connection to the kernel",
+    ),
+    ("node-agent/agent/src/services/local.rs", 1, "a connection"),
+    (
+        "node-agent/agent/src/services/movers.rs",
+        1,
+        "a thread whose end closes its channel",
+    ),
+    (
+        "node-agent/announce/src/bgp/mod.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "node-agent/announce/src/l2/mod.rs",
+        2,
+        "an interface, which is opened again",
+    ),
+    (
+        "node-agent/announce/src/lib.rs",
+        3,
+        "supervised before they are spawned",
+    ),
+    ("node-agent/datapath/src/loader.rs", 2, "scoped threads"),
+    (
+        "node-agent/datapath/src/namespaces.rs",
+        1,
+        "a scoped thread",
+    ),
+    (
+        "node-agent/datapath/src/log.rs",
+        1,
+        "a thread of the kernel's log",
+    ),
+    (
+        "node-agent/dns/src/server.rs",
+        3,
+        "requests, and one supervised before",
+    ),
+    (
+        "node-agent/pods/src/csi/allocatable.rs",
+        1,
+        "supervised before it is spawned",
+    ),
+    (
+        "node-agent/pods/src/dra/plugins.rs",
+        2,
+        "deletions that are tried until done",
+    ),
+    ("node-agent/pods/src/grpc.rs", 1, "a connection"),
+    (
+        "node-agent/pods/src/lib.rs",
+        2,
+        "supervised before they are spawned",
+    ),
+    (
+        "node-agent/pods/src/manager.rs",
+        2,
+        "one write, and one sweep",
+    ),
+    ("node-agent/pods/src/pod/http_get.rs", 1, "a connection"),
+    ("node-agent/pods/src/pod/providers.rs", 1, "a process"),
+    (
+        "node-agent/pods/src/server/log_query.rs",
+        2,
+        "a request, and its process",
+    ),
+    ("node-agent/pods/src/server/logs/mod.rs", 1, "a request"),
+    ("node-agent/pods/src/server/mod.rs", 1, "a connection"),
+    ("node-agent/pods/src/server/streams.rs", 2, "connections"),
+    ("node-agent/pods/src/server/websockets.rs", 2, "connections"),
+];
+
+/// How often a source spawns something, before its tests.
+fn spawns(text: &str) -> usize {
+    let tests = text
+        .match_indices("\n#[cfg(test)]\nmod ")
+        .map(|(start, _)| start)
+        .find(|start| {
+            let named = text[*start..].lines().nth(2);
+            named.is_some_and(|line| line.ends_with('{'))
+        });
+    let product = text[..tests.unwrap_or(text.len())].lines();
+    product
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| {
+            let plain = line.matches("tokio::spawn(").count() + line.matches(".spawn(").count();
+            plain + line.matches(".spawn_on(").count() + line.matches("thread::spawn(").count()
+        })
+        .sum()
+}
+
+#[test]
+fn long_lived_tasks_belong_to_the_supervisor() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec![root.join("control"), root.join("node-agent")];
+    let mut wrong = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !["target", "tests", "benches", "examples", "fuzz"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let is_test = ["tests.rs", "testing.rs", "fake.rs", "live.rs"].contains(&name.as_str())
+                || name.ends_with("_tests.rs");
+            if is_test || !name.ends_with(".rs") {
+                continue;
+            }
+            let found = spawns(&std::fs::read_to_string(&path).expect("source"));
+            let short = path
+                .strip_prefix(&root)
+                .expect("below")
+                .display()
+                .to_string();
+            let known = UNSUPERVISED.iter().find(|(file, ..)| *file == short);
+            let allowed = known.map_or(0, |(_, count, _)| *count);
+            if found > allowed {
+                wrong.push(format!("{short}: {found} spawns, {allowed} allowed"));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "start what lives long by `control_supervise::task`, and name here what does not:\n{}",
+        wrong.join("\n")
+    );
+}
