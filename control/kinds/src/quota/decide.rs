@@ -31,6 +31,9 @@ pub struct Charge {
     /// Whether it is taken even where it is not there: it was taken already, and
     /// this only tells.
     pub is_fact: bool,
+    /// Usage that was counted because the quota's status lacks it. It is stored with
+    /// the charge.
+    pub counted: Usage,
 }
 
 /// Why a request gets nothing.
@@ -170,6 +173,7 @@ pub fn assess(
             quota: quota.at("metadata").text("name").to_owned(),
             more,
             is_fact: request.subresource == "status",
+            counted: Usage::default(),
         };
         if pay(quota, &charge)?.is_some() {
             charges.push(charge);

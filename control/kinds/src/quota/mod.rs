@@ -2,7 +2,8 @@
 //!
 //! [`usage`] measures an object, [`assess`] tells what a request owes to the quotas
 //! of its namespace, [`pay`] adds that to one quota unless it is too much, and
-//! [`recount`] counts anew. All are pure; who stores the result of [`pay`] on the
+//! [`recount`] counts anew. [`count_unknown`] counts what the status of a new quota
+//! lacks. All are pure; who stores the result of [`pay`] on the
 //! condition that nobody else has written meanwhile gives no more than there is.
 //!
 //! Each kind that is measured by more than its number is one file
@@ -16,12 +17,14 @@ mod limits;
 mod pods;
 mod scopes;
 mod services;
+mod unknown;
 
 pub use amount::{Amount, Usage};
 pub use decide::{Charge, Request, Unpaid, assess, pay};
 pub use limits::{Limit, Limits};
 pub(crate) use pods::qos_class;
 pub(crate) use pods::requests_of;
+pub use unknown::{count_unknown, fill_unknown, is_usage_unknown};
 
 use control_types::value::Value;
 

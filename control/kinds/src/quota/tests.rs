@@ -457,3 +457,34 @@ fn a_limited_scope_must_be_covered_by_its_name() {
     let charges = ask(&[of(value!(["high"]))], &pod("high")).expect("it is covered");
     assert_eq!(charges.len(), 1);
 }
+
+#[test]
+fn usage_that_a_status_lacks_is_counted_within_its_scopes_and_no_other() {
+    let mut quota = value!({
+        "metadata": {"name": "q"},
+        "spec": {"hard": {"pods": "2", "count/pods": "9", "services": "1"}, "scopes": ["Terminating"]},
+        "status": {"hard": {"count/pods": "9"}, "used": {"count/pods": "5"}}
+    });
+    let ends = value!({"spec": {"activeDeadlineSeconds": 5, "containers": [{}]}});
+    let all = Counted {
+        group: String::new(),
+        plural: "pods".to_owned(),
+        objects: vec![ends, value!({"spec": {"containers": [{}]}})],
+    };
+    assert!(is_usage_unknown(&quota, "", "pods", &[]));
+    assert!(!is_usage_unknown(&quota, "", "secrets", &[]));
+    let counted = count_unknown(&quota, &all, &[], now());
+    assert_eq!(counted.to_value(), value!({"pods": "1"}));
+    fill_unknown(&mut quota, &counted);
+    assert!(!is_usage_unknown(&quota, "", "pods", &[]));
+    assert_eq!(
+        quota.at("status"),
+        &value!({
+            "hard": {"count/pods": "9", "pods": "2"},
+            "used": {"count/pods": "5", "pods": "1"}
+        })
+    );
+    let before = quota.clone();
+    fill_unknown(&mut quota, &counted);
+    assert_eq!(quota, before, "what is known stays");
+}
