@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::dynamic::Dynamic;
-use crate::admission::quota::Turns;
+use crate::admission::quota::{LiveLookups, Turns};
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
 use crate::cache::{Behind, Cached, Caches, ResourceCache};
@@ -85,6 +85,8 @@ pub struct Api {
     pub(crate) dynamic: Dynamic,
     /// Order among charges to quotas.
     pub(crate) turns: Turns,
+    /// Namespaces that had no quota when they were looked up.
+    pub(crate) quota_lookups: LiveLookups,
     pub(crate) transform: Transform,
     /// Knows the server's long-lived tasks.
     pub(crate) supervisor: control_supervise::Supervisor,
@@ -209,6 +211,7 @@ impl Api {
             rounds: Rounds::default(),
             dynamic,
             turns: Turns::default(),
+            quota_lookups: LiveLookups::default(),
             transform,
             supervisor: control_supervise::Supervisor::current(),
             by_plural: by_plural(&resources),

@@ -418,7 +418,10 @@ impl Api {
 /// Who was told that a namespace is restricted now finds the next pod judged by it: such
 /// a write is answered when the caches have it.
 fn decides(group: &str, plural: &str) -> bool {
-    matches!((group, plural), ("", "limitranges" | "namespaces"))
+    matches!(
+        (group, plural),
+        ("", "limitranges" | "namespaces" | "resourcequotas")
+    )
 }
 
 /// Sets the resource version, where Kubernetes prints it: right in the metadata.

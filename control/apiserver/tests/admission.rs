@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use common::{ask, root, send, server, server_that_lags};
+use common::{ask, beside, root, send, server, server_that_lags};
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
@@ -184,6 +184,64 @@ async fn used(server: &control_apiserver::ApiServer, name: &str) -> String {
     assert_eq!(code, 200);
     let used = quota.str_at(&["status", "used", name]);
     used.unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_holds_before_its_usage_was_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, late) = server_that_lags(dir.path()).await;
+    let root = root();
+    namespace(&server, "n", value!({})).await;
+    let pods = "/api/v1/namespaces/n/pods";
+    let create = async |name: &str| {
+        let (code, answer) = ask(&server, &root, Method::POST, pods, Some(pod(name, false))).await;
+        (code, message(&answer).to_owned())
+    };
+    assert_eq!(create("before").await.0, 201);
+    late.store(true, Ordering::SeqCst);
+    assert_eq!(create("unseen").await.0, 201);
+    let quotas = "/api/v1/namespaces/n/resourcequotas";
+    let quota = value!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}});
+    let (code, _) = ask(&server, &root, Method::POST, quotas, Some(quota)).await;
+    assert_eq!(code, 201);
+    assert_eq!(create("last").await.0, 201);
+    let refused = |used: &str| {
+        let why = format!(
+            "pods \"more\" is forbidden: exceeded quota: q, requested: pods=1, used: pods={used}, limited: pods={used}"
+        );
+        (403, why)
+    };
+    assert_eq!(create("more").await, refused("3"));
+    assert_eq!(used(&server, "pods").await, "3");
+    // One that limits more than when it was counted.
+    let more = value!({"spec": {"hard": {"count/configmaps": "0"}}});
+    let path = format!("{quotas}/q");
+    let (code, _) = ask(&server, &root, Method::PATCH, &path, Some(more)).await;
+    assert_eq!(code, 200);
+    let map = value!({"metadata": {"name": "m"}});
+    let maps = "/api/v1/namespaces/n/configmaps";
+    let (code, _) = ask(&server, &root, Method::POST, maps, Some(map)).await;
+    assert_eq!(code, 403);
+    assert_eq!(create("more").await, refused("3"), "what was counted stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_another_server_made_holds() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, late) = server_that_lags(dir.path()).await;
+    let other = beside(&server).await;
+    let root = root();
+    namespace(&other, "n", value!({})).await;
+    let pods = "/api/v1/namespaces/n/pods";
+    let (code, _) = ask(&server, &root, Method::GET, pods, None).await;
+    assert_eq!(code, 200);
+    late.store(true, Ordering::SeqCst);
+    let quota = value!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}});
+    let quotas = "/api/v1/namespaces/n/resourcequotas";
+    let (code, _) = ask(&other, &root, Method::POST, quotas, Some(quota)).await;
+    assert_eq!(code, 201);
+    let (code, answer) = ask(&server, &root, Method::POST, pods, Some(pod("p", false))).await;
+    assert_eq!(code, 403, "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -497,7 +497,12 @@ fn value(api: &Api, group: &str, plural: &str, key: &str) -> Option<Value> {
 
 /// All cached objects of a resource, of one namespace if that is named.
 fn values(api: &Api, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Status> {
-    let state = api.resource(group, plural)?.cache()?.state();
+    values_of(api.resource(group, plural)?, namespace)
+}
+
+/// All cached objects of a resource in a namespace, or in all of them if it is empty.
+fn values_of(served: &Served, namespace: &str) -> Result<Vec<Value>, Status> {
+    let state = served.cache()?.state();
     let tree = |object: &Arc<Cached>| object.value().map_err(Status::internal);
     if namespace.is_empty() {
         return state.objects.iter().map(tree).collect();

@@ -6,15 +6,23 @@
 //! through this server or another one of the same store, never get more than there
 //! is. What was charged for an object that then was not stored is found by the
 //! controller that counts anew.
+//!
+//! A quota holds from its creation on: usage that its status lacks is counted by the
+//! first request that needs it, and stored with that request's charge. A namespace
+//! without a cached quota is looked up in the store, at most twice a minute: another API
+//! server of the same store may have made one.
 
 use std::hash::BuildHasher as _;
+use std::sync::{Mutex as SyncMutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use control_kinds::quota::{self as rules, Charge, Request, Unpaid};
+use compact_str::CompactString;
+use control_kinds::quota::{self as rules, Charge, Counted, Request, Unpaid};
 use control_types::coerce;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::Mutex;
 
 use super::{Change, refuse};
@@ -47,12 +55,47 @@ impl Turns {
     }
 }
 
-/// What a write owes, by the quotas as they are known here.
+/// How long the answer that a namespace has no quota holds.
+const LIVE_LOOKUP_TTL: Duration = Duration::from_secs(30);
+/// For how many namespaces such an answer is kept.
+const LIVE_LOOKUPS: usize = 1024;
+
+/// The namespaces whose quotas were looked up in the store lately, and when.
+#[derive(Debug, Default)]
+pub(crate) struct LiveLookups(SyncMutex<FxHashMap<CompactString, Instant>>);
+
+impl LiveLookups {
+    /// Whether the namespace is to be looked up now; if so, the lookup is noted.
+    fn begin(&self, namespace: &str, now: Instant) -> bool {
+        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |at: &Instant| now.saturating_duration_since(*at) < LIVE_LOOKUP_TTL;
+        if lookups.get(namespace).is_some_and(is_recent) {
+            return false;
+        }
+        if lookups.len() >= LIVE_LOOKUPS {
+            lookups.retain(|_, at| is_recent(at));
+        }
+        if lookups.len() >= LIVE_LOOKUPS {
+            lookups.clear();
+        }
+        lookups.insert(namespace.into(), now);
+        true
+    }
+
+    /// Forgets a lookup that failed.
+    fn failed(&self, namespace: &str) {
+        let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lookups.remove(namespace);
+    }
+}
+
+/// What a write owes, by the quotas as they are known here. Usage that a quota's status
+/// lacks is counted with caches as new as the store.
 ///
 /// # Errors
 /// 403 when it is too much, or does not say how much it is; 500 when no quota covers
-/// a scope that one must cover.
-pub(crate) fn owed(
+/// a scope that one must cover; 504 when the caches are too far behind to count.
+pub(crate) async fn owed(
     context: &Context,
     served: &Served,
     change: Change<'_>,
@@ -74,7 +117,13 @@ pub(crate) fn owed(
         return Ok(Vec::new());
     }
     let limits = &api.config.chain.admission.quota_limits;
-    let quotas = super::values(api, "", "resourcequotas", namespace)?;
+    let known = || super::values(api, "", "resourcequotas", namespace);
+    let mut quotas = known()?;
+    if quotas.is_empty() && api.quota_lookups.begin(namespace, Instant::now()) {
+        let caught_up = api.catch_up().await;
+        caught_up.inspect_err(|_| api.quota_lookups.failed(namespace))?;
+        quotas = known()?;
+    }
     if quotas.is_empty() && limits.is_empty() {
         return Ok(Vec::new());
     }
@@ -84,10 +133,33 @@ pub(crate) fn owed(
         Vec::new()
     };
     let now = jiff::Timestamp::now();
-    rules::assess(&quotas, &request, limits, &classes, now).map_err(|why| match why {
+    let (group, plural) = (resource.group, resource.plural);
+    let is_unknown = |quota: &Value| rules::is_usage_unknown(quota, group, plural, &classes);
+    let mut counted = FxHashMap::default();
+    if quotas.iter().any(is_unknown) {
+        api.catch_up().await?;
+        // Somebody may have counted meanwhile.
+        quotas = known()?;
+        let all = Counted {
+            group: group.to_owned(),
+            plural: plural.to_owned(),
+            objects: super::values_of(served, namespace)?,
+        };
+        for quota in quotas.iter_mut().filter(|quota| is_unknown(quota)) {
+            let usage = rules::count_unknown(quota, &all, &classes, now);
+            rules::fill_unknown(quota, &usage);
+            counted.insert(meta::name(quota).to_owned(), usage);
+        }
+    }
+    let assessed = rules::assess(&quotas, &request, limits, &classes, now);
+    let mut charges = assessed.map_err(|why| match why {
         Unpaid::Refused(why) => refuse(served, change.new, &why),
         Unpaid::Uncovered(why) => plain(why),
-    })
+    })?;
+    for charge in &mut charges {
+        charge.counted = counted.remove(&charge.quota).unwrap_or_default();
+    }
+    Ok(charges)
 }
 
 /// What a new object owes, by quotas that are as new as the store if need be.
@@ -104,12 +176,12 @@ pub(crate) async fn owed_by_new(
         new: object,
         old: None,
     };
-    match owed(context, served, change) {
+    match owed(context, served, change).await {
         Ok(charges) => Ok(charges),
         // There may be more again than is known here.
         Err(_) => {
             context.api.catch_up().await?;
-            owed(context, served, change)
+            owed(context, served, change).await
         }
     }
 }
@@ -140,12 +212,14 @@ pub(crate) async fn charge(
                 return Ok(Decision::Keep(Value::Null));
             };
             let mut old = current.object;
-            let paid = rules::pay(&old, charge).map_err(|why| refuse(served, object, &why))?;
+            let mut new = old.clone();
+            rules::fill_unknown(&mut new, &charge.counted);
+            let paid = rules::pay(&new, charge).map_err(|why| refuse(served, object, &why))?;
             let Some(used) = paid else {
                 return Ok(Decision::Keep(old));
             };
             coerce::complete(&mut old, quotas.resource.schema);
-            let mut new = old.clone();
+            coerce::complete(&mut new, quotas.resource.schema);
             new.set_path(&["status", "used"], used);
             Endpoint::of(api, quotas, "status").write(Some(&old), &mut new, managed::OWN);
             coerce::complete(&mut new, quotas.resource.schema);

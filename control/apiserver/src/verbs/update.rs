@@ -381,7 +381,7 @@ impl Change<'_> {
             new: &new,
             old: Some(&old),
         };
-        gathered.charges = quota::owed(context, served, change)?;
+        gathered.charges = quota::owed(context, served, change).await?;
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }
