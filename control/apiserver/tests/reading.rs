@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{ask, root, server};
+use std::time::Duration;
+
+use common::{ask, root, send, server};
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
@@ -84,6 +86,60 @@ async fn a_forgotten_past_is_told_though_nothing_changed_since() {
         rest.str_at(&["metadata", "resourceVersion"]),
         first.str_at(&["metadata", "resourceVersion"])
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_from_beyond_the_store_is_ended_so_that_clients_list_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let newest = server.api().store().revision();
+    let list = format!("{MAPS}?resourceVersion={}", newest + 1000);
+    let (code, refused) = ask(&server, &root, Method::GET, &list, None).await;
+    assert_eq!(code, 504, "{refused:?}");
+    assert_eq!(refused.i64_at(&["details", "retryAfterSeconds"]), Some(1));
+    let watch = format!("{MAPS}?watch=1&resourceVersion={}", newest + 1000);
+    let answer = send(&server, &root, Method::GET, &watch, &[], None).await;
+    assert_eq!(answer.status().as_u16(), 200);
+    let body = answer.into_body().collect();
+    let body = tokio::time::timeout(Duration::from_secs(10), body).await;
+    let bytes = body.expect("an end").expect("a body").to_bytes();
+    let event = Value::from_slice(&bytes).expect("one event");
+    assert_eq!(event.str_at(&["type"]), Some("ERROR"));
+    assert_eq!(event.i64_at(&["object", "code"]), Some(410));
+    assert_eq!(event.str_at(&["object", "reason"]), Some("Expired"));
+    let cause = &event.items_at(&["object", "details", "causes"])[0];
+    assert_eq!(cause.str_at(&["reason"]), Some("ResourceVersionTooLarge"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_from_a_revision_that_comes_in_time_goes_on_from_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let newest = server.api().store().revision();
+    let watch = format!(
+        "{MAPS}?watch=1&timeoutSeconds=2&resourceVersion={}",
+        newest + 2
+    );
+    let answer = send(&server, &root, Method::GET, &watch, &[], None).await;
+    let body = tokio::spawn(answer.into_body().collect());
+    for name in ["a", "b", "c", "d", "e"] {
+        let map = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}});
+        ask(&server, &root, Method::POST, MAPS, Some(map)).await;
+    }
+    let bytes = body.await.expect("a task").expect("a body").to_bytes();
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    let seen: Vec<Value> = lines
+        .map(|line| Value::from_slice(line).expect("JSON"))
+        .collect();
+    assert!(!seen.is_empty(), "no event");
+    for event in &seen {
+        assert_eq!(event.str_at(&["type"]), Some("ADDED"), "{event:?}");
+        let version = event.str_at(&["object", "metadata", "resourceVersion"]);
+        let version: u64 = version.expect("a version").parse().expect("a number");
+        assert!(version > newest + 2);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

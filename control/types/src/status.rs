@@ -9,6 +9,9 @@ use std::fmt::{self, Write as _};
 use crate::object;
 use crate::value::{Map, Value};
 
+/// The cause of an answer to a read that named a revision which the server does not have.
+const CAUSE_TOO_LARGE: &str = "ResourceVersionTooLarge";
+
 /// A group and a plural (or, for [`Status::invalid`], a kind): `apps`, `deployments`
 /// reads `deployments.apps`.
 struct Qualified<'a>(&'a str, &'a str);
@@ -421,11 +424,27 @@ impl Status {
         );
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
-                reason: "ResourceVersionTooLarge".into(),
+                reason: CAUSE_TOO_LARGE.into(),
                 message: "Too large resource version".into(),
                 field: String::new(),
             });
         }
+        status
+    }
+
+    /// 410: a watch begins at a revision that the store does not have, such as one from
+    /// before a restore.
+    #[must_use]
+    pub fn future_resource_version(asked: u64, current: u64) -> Self {
+        let mut status = Self::expired(format!(
+            "Too large resource version: {asked}, current: {current}"
+        ));
+        let details = status.details.get_or_insert_default();
+        details.causes.push(Cause {
+            reason: CAUSE_TOO_LARGE.into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        });
         status
     }
 

@@ -30,8 +30,8 @@ use watcher::{Begin, Watcher};
 /// Answers a watch.
 ///
 /// # Errors
-/// When options are malformed. A resource version that is too old is no error
-/// of the request: it is told in the stream.
+/// When options are malformed. A resource version that is too old, or newer than the
+/// store, is no error of the request: it is told in the stream.
 pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let mut options = ListOptions::parse(context.query())?;
     options.default_watch();
@@ -74,6 +74,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         },
         _ => (state.next, state.revision, None),
     };
+    let ahead = revision.filter(|revision| !initial && *revision > snapshot_revision);
     let shortest = api.config.chain.min_request_timeout.as_secs().max(1);
     let seconds = options
         .timeout_seconds
@@ -104,6 +105,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
         delivered: snapshot_revision.max(floor),
         deadline,
         past,
+        ahead,
     });
     let mut response = Response::new(Body::new(Stream::new(watcher)));
     response

@@ -41,6 +41,9 @@ const GATHER: usize = 64 * 1024;
 /// client reads: a frame of the connection.
 const ALONE: usize = 16 * 1024;
 
+/// How long a store that did not answer is left alone.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
 /// What a watch begins with.
 pub(super) struct Begin {
     pub api: Arc<Api>,
@@ -71,6 +74,8 @@ pub(super) struct Begin {
     pub deadline: Instant,
     /// Events that the ring has forgotten, before those that it has.
     pub past: Option<Past>,
+    /// A revision beyond what the caches have: events begin when they have reached it.
+    pub ahead: Option<Revision>,
 }
 
 /// What a watcher does next.
@@ -183,7 +188,7 @@ impl Watcher {
                 counts.begun(self.begin.served.resource, self.begin.scope, took);
                 return Poll::Ready(Step::Say(self.bookmark(revision, true)));
             }
-            if self.begin.past.is_some() {
+            if self.begin.past.is_some() || self.begin.ahead.is_some() {
                 return Poll::Ready(Step::Fetch);
             }
             if let Some(step) = self.follow() {
@@ -253,6 +258,10 @@ impl Watcher {
     /// event's object as a webhook converts it. Answers what is to be sent, if it is
     /// known by that.
     pub async fn fetch(&mut self) -> Option<Bytes> {
+        if let Some(revision) = self.begin.ahead.take() {
+            self.wait_for(revision).await;
+            return None;
+        }
         if self.begin.past.is_some() {
             return self.past_event().await;
         }
@@ -260,6 +269,46 @@ impl Watcher {
             self.convert(&event).await;
         }
         None
+    }
+
+    /// Waits until the caches have reached the revision that the client named. A revision
+    /// that the store does not have, such as one from before a restore, ends the watch as
+    /// one that is too old does: clients list again.
+    async fn wait_for(&mut self, revision: Revision) {
+        let api = &self.begin.api;
+        let reached = async {
+            loop {
+                let Err(behind) = api.caches.reach(revision).await else {
+                    return Ok(());
+                };
+                // The caches lag if the store has the revision.
+                match api.store().latest().await {
+                    Ok(latest) if latest >= revision => {}
+                    Ok(_) => return Err(behind),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read the revision of the store");
+                        tokio::time::sleep(STORE_RETRY).await;
+                    }
+                }
+            }
+        };
+        let reached = tokio::select! {
+            reached = reached => reached,
+            () = self.begin.ending.cancelled() => {
+                self.ended = true;
+                return;
+            }
+            () = tokio::time::sleep_until(self.begin.deadline) => {
+                self.ended = true;
+                return;
+            }
+        };
+        if let Err(behind) = reached {
+            self.refused = Some(Status::future_resource_version(
+                behind.wanted,
+                behind.applied,
+            ));
+        }
     }
 
     /// The next event out of the store's history, if it concerns this watcher;
